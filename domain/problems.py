@@ -1,0 +1,117 @@
+"""Refusals: every way the product says no, as classes with a stable slug and a kind (RFC 9457).
+
+A refusal is raised by any layer and turned into an answer in one place, `handlers.http.problems`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+
+@dataclass(frozen=True)
+class FieldFault:
+    """One fault of a request: `pointer` (RFC 6901, into the body) or `parameter` says where, `detail` what."""
+
+    detail: str
+    pointer: str | None = None
+    parameter: str | None = None
+
+
+class Refusal(Exception):
+    """The base of all refusals; `kind` decides the HTTP status, `slug` the problem type `/problems/<slug>`."""
+
+    kind: ClassVar[str] = "conflict"
+    slug: ClassVar[str] = "conflict"
+    title: ClassVar[str] = "The request conflicts with the current state"
+
+    def __init__(self, detail: str, **members: Any) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.members: Mapping[str, Any] = members
+
+    def as_problem(self) -> dict[str, Any]:
+        """The problem object of this refusal as it stands inside an answer, such as a failed event's `error`."""
+        status = STATUS_OF_KIND[self.kind]
+        return {
+            "type": f"/problems/{self.slug}",
+            "title": self.title,
+            "status": status,
+            "detail": self.detail,
+            **self.members,
+        }
+
+
+class InvalidRequest(Refusal):
+    """The request is malformed; `faults` names every fault that was found, not only the first."""
+
+    kind = "invalid"
+    slug = "invalid-request"
+    title = "The request is invalid"
+
+    def __init__(self, faults: Sequence[FieldFault], detail: str | None = None) -> None:
+        super().__init__(detail or "; ".join(f.detail for f in faults[:3]))
+        self.faults = tuple(faults)
+        self.members = {
+            "errors": [
+                {
+                    **({"pointer": f.pointer} if f.pointer is not None else {}),
+                    **({"parameter": f.parameter} if f.parameter is not None else {}),
+                    "detail": f.detail,
+                }
+                for f in faults
+            ]
+        }
+
+
+class Unauthorized(Refusal):
+    """No credentials, or none that are valid now."""
+
+    kind = "unauthorized"
+    slug = "unauthorized"
+    title = "Authentication is required"
+
+
+class Forbidden(Refusal):
+    """The caller is known and may not do this."""
+
+    kind = "forbidden"
+    slug = "forbidden"
+    title = "The caller may not do this"
+
+
+class NotFound(Refusal):
+    """No such record in the caller's organization."""
+
+    kind = "not_found"
+    slug = "not-found"
+    title = "The record does not exist"
+
+
+class Conflict(Refusal):
+    """The state forbids it: the base of the business rules, each with a slug of its own."""
+
+
+class KeyReused(Conflict):
+    """The `systemUniqueKey` was used before with another request."""
+
+    slug = "key-reused"
+    title = "The systemUniqueKey was used for another request"
+
+
+class NameTaken(Conflict):
+    """A key or code that the client chooses exists already."""
+
+    slug = "name-taken"
+    title = "The name is taken"
+
+
+STATUS_OF_KIND: Mapping[str, int] = {
+    "invalid": 400,
+    "unauthorized": 401,
+    "forbidden": 403,
+    "not_found": 404,
+    "conflict": 409,
+    "unavailable": 503,
+}

@@ -1,0 +1,83 @@
+"""What a call carries to its handler, whatever brought it: HTTP, the command line or a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from domain.organizations import Organization
+    from handlers.settings import Settings
+
+INTEGRATION = "integration"
+ADMINISTRATION = "administration"
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who calls, as the bearer token says: claims that were verified, not yet compared with the database.
+
+    `organization_id` is None for a system administrator's token that names none. `user_id` is None for a token made
+    by the operator on the command line, which lives until it expires.
+    """
+
+    subject: str
+    organization_id: int | None
+    roles: frozenset[str]
+    is_admin: bool = False
+    is_system_admin: bool = False
+    user_id: int | None = None
+    loyalty_member_id: str | None = None
+
+    def holds(self, scope: str) -> bool:
+        """True if the caller has the scope that an operation asks for; `x:write` implies `x:read`."""
+        if self.loyalty_member_id is not None:
+            return scope == "member"
+        if self.is_admin or self.is_system_admin or scope in self.roles:
+            return True
+        resource, _, action = scope.partition(":")
+        return action == "read" and f"{resource}:write" in self.roles
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One HTTP request after the document has accepted it: typed parameters with defaults, one parsed body."""
+
+    surface: str
+    operation_id: str
+    path: dict[str, Any]
+    query: dict[str, Any]
+    body: Any
+    caller: Caller | None
+    request_id: str
+    headers: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What goes back: a JSON-able body (None for 204) and the headers beyond the usual ones."""
+
+    status: int
+    body: Any
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The context of a handler: an open transaction, the tenant, the caller and the moment.
+
+    `organization` is None only for operations without one, such as `createAccessToken`.
+    """
+
+    db: Connection
+    organization: Organization
+    caller: Caller | None
+    now: datetime
+    request_id: str
+    surface: str
+    settings: Settings
+    new_key: Callable[[], str]

@@ -1,0 +1,81 @@
+"""What an operation is: one function per operationId, with the shapes of its body and answer per surface."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any, Protocol
+
+
+class BodyShape(Protocol):
+    """Turns a body that the document accepted into what the handler takes."""
+
+    def load(self, body: Any) -> Any:
+        """Answer the inside form of the body; raises InvalidRequest where the document could not say enough."""
+
+
+Answering = Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """An operationId joined to its handler; `bodies` and `answers` are per surface."""
+
+    operation_id: str
+    function: Callable[..., Any]
+    bodies: Mapping[str, BodyShape]
+    answers: Mapping[str, Answering]
+    arguments: tuple[str, ...]
+    takes_query: bool
+    takes_body: bool
+
+
+_OPERATIONS: dict[str, Operation] = {}
+_SURFACES = ("integration", "administration")
+
+
+def _per_surface(value: Any) -> Mapping[str, Any]:
+    if value is None:
+        return {}
+    return value if isinstance(value, Mapping) else dict.fromkeys(_SURFACES, value)
+
+
+def operation(operation_id: str, *, body: Any = None, answer: Any = None) -> Callable[[Callable], Callable]:
+    """Declare the handler of an operationId; `body` and `answer` are one shape, or one per surface.
+
+    The handler takes the call, then by keyword: what its path addresses (see `handlers.http.addresses`), `query`
+    (typed parameters by their documented names) and `body` (loaded), each only if it names it.
+    """
+
+    def declare(function: Callable) -> Callable:
+        if operation_id in _OPERATIONS:
+            raise RuntimeError(f"{operation_id} has two handlers")
+        names = tuple(inspect.signature(function).parameters)[1:]
+        _OPERATIONS[operation_id] = Operation(
+            operation_id=operation_id,
+            function=function,
+            bodies=_per_surface(body),
+            answers=_per_surface(answer),
+            arguments=tuple(n for n in names if n not in ("query", "body")),
+            takes_query="query" in names,
+            takes_body="body" in names,
+        )
+        return function
+
+    return declare
+
+
+def all_operations() -> Mapping[str, Operation]:
+    """Every operation of the handlers package, by operationId; imports the package's tag modules once."""
+    import handlers
+
+    for module in iter_modules(handlers.__path__):
+        if not module.ispkg and module.name not in _NOT_TAGS:
+            import_module(f"handlers.{module.name}")
+    return _OPERATIONS
+
+
+_NOT_TAGS = {"__main__", "asgi", "call", "cli", "gunicorn_config", "operations", "settings", "worker"}
