@@ -1,0 +1,194 @@
+"""The settings of the product: one frozen record, and the only reader of the environment.
+
+Each field says in its metadata which variable it comes from, how its text is read and what it means;
+`docs/configuration.md` is kept equal to it by a test.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+PREFIX = "LOYALTY_"
+_DATABASE_SCHEMES = ("postgres", "postgresql", "postgresql+psycopg2")
+
+
+class SettingError(ValueError):
+    """A setting whose value cannot be used; the message names the variable, never a secret value."""
+
+
+def _text(value: str) -> str:
+    return value
+
+
+def _path(value: str) -> Path:
+    return Path(value).expanduser()
+
+
+def _whole(least: int, most: int) -> Callable[[str], int]:
+    def parse(value: str) -> int:
+        try:
+            number = int(value) if value.isascii() else None
+        except ValueError:
+            number = None
+        if number is None or not least <= number <= most:
+            raise SettingError(f"must be a whole number from {least} to {most}, not {value!r}")
+        return number
+
+    return parse
+
+
+def _one_of(*choices: str) -> Callable[[str], str]:
+    def parse(value: str) -> str:
+        if value.lower() not in choices:
+            raise SettingError(f"must be one of {', '.join(choices)}, not {value!r}")
+        return value.lower()
+
+    return parse
+
+
+def _switch(value: str) -> bool:
+    words = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+    if value.lower() not in words:
+        raise SettingError(f"must be true or false, not {value!r}")
+    return words[value.lower()]
+
+
+def _database_url(value: str) -> str:
+    # The value is never repeated in the message: it may hold a password.
+    scheme, colon, _ = value.partition("://")
+    if not colon or scheme not in _DATABASE_SCHEMES:
+        raise SettingError("must be a PostgreSQL URL: postgresql://USER:PASSWORD@HOST:PORT/DATABASE")
+    return value
+
+
+def _http_url(value: str) -> str:
+    parts = urlsplit(value)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise SettingError(f"must be an http or https URL, not {value!r}")
+    return value.rstrip("/")
+
+
+def _setting(
+    parse: Callable[[str], Any], default: Any, meaning: str, *, documented_default: str = "", secret: bool = False
+) -> Any:
+    metadata = {
+        "parse": parse,
+        "help": meaning,
+        "documented_default": documented_default or str(default),
+    }
+    return field(default=default, repr=not secret, metadata=metadata)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Everything that can be configured; a field `x` is the environment variable `LOYALTY_X`."""
+
+    database_url: str = _setting(
+        _database_url,
+        "",
+        "URL of the PostgreSQL database, version 15 or later. Without it the server runs one of its own, "
+        "with its data under `LOYALTY_HOME`.",
+        documented_default="embedded",
+        secret=True,
+    )
+    home: Path = _setting(
+        _path, Path(".loyalty"), "Directory of the embedded database; whoever uses the same one shares the same data."
+    )
+    host: str = _setting(_text, "127.0.0.1", "Address to listen on; `0.0.0.0` listens on all of them.")
+    port: int = _setting(_whole(1, 65535), 8080, "TCP port to listen on.")
+    workers: int = _setting(_whole(1, 256), 2, "Worker processes of `loyalty serve`; about one for each core.")
+    threads: int = _setting(
+        _whole(1, 64), 4, "Calls that a worker process handles at once, and the database connections it keeps."
+    )
+    base_url: str = _setting(
+        _http_url,
+        "",
+        "The URL under which clients reach the API, where a proxy stands in front of the server.",
+        documented_default="`http://HOST:PORT/v2`",
+    )
+    max_body_bytes: int = _setting(
+        _whole(1024, 256 * 1024 * 1024), 1024 * 1024, "Largest request body in bytes; a larger one is answered 413."
+    )
+    statement_timeout_ms: int = _setting(
+        _whole(0, 3_600_000), 30_000, "Milliseconds after which the database ends a statement; 0 never does."
+    )
+    lock_timeout_ms: int = _setting(
+        _whole(0, 3_600_000), 10_000, "Milliseconds that a statement waits for a lock; 0 waits without end."
+    )
+    token_issuer: str = _setting(_text, "loyalty-server", "Issuer (`iss`) of the access tokens that the server makes.")
+    token_audience: str = _setting(_text, "loyalty-server", "Audience (`aud`) of the access tokens that it accepts.")
+    external_issuer: str = _setting(
+        _text, "", "Issuer (`iss`) of another token service whose tokens are accepted too.", documented_default="none"
+    )
+    external_jwks_url: str = _setting(
+        _http_url, "", "URL of that token service's JWK set; needed with the issuer.", documented_default="none"
+    )
+    external_audience: str = _setting(
+        _text,
+        "",
+        "Audience (`aud`) that its tokens must carry.",
+        documented_default="`LOYALTY_TOKEN_AUDIENCE`",
+    )
+    log_level: str = _setting(
+        _one_of("debug", "info", "warning", "error"), "info", "Least level that is logged: debug, info, warning, error."
+    )
+    log_format: str = _setting(_one_of("json", "text"), "json", "`json` writes one object a line, `text` is for people.")
+    validate_responses: bool = _setting(
+        _switch,
+        False,
+        "Check every answer against the documents; for tests, since it costs time.",
+        documented_default="false",
+    )
+
+    @property
+    def public_url(self) -> str:
+        """The base URL of the API as a client on this machine, or behind the configured proxy, would type it."""
+        if self.base_url:
+            return self.base_url
+        host = self.host
+        try:
+            address = ipaddress.ip_address(host)
+        except ValueError:
+            pass
+        else:
+            if address.is_unspecified:
+                host = "127.0.0.1"
+            elif address.version == 6:
+                host = f"[{host}]"
+        return f"http://{host}:{self.port}/v2"
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str]) -> Settings:
+        """Read all settings; an empty variable counts as unset. Raises SettingError naming the variable."""
+        values = {}
+        for each in dataclasses.fields(cls):
+            text = environ.get(variable(each), "").strip()
+            if not text:
+                continue
+            try:
+                values[each.name] = each.metadata["parse"](text)
+            except SettingError as error:
+                raise SettingError(f"{variable(each)} {error}") from None
+            except ValueError:
+                raise SettingError(f"{variable(each)} cannot be read") from None
+        settings = cls(**values)
+        if bool(settings.external_issuer) != bool(settings.external_jwks_url):
+            raise SettingError("LOYALTY_EXTERNAL_ISSUER and LOYALTY_EXTERNAL_JWKS_URL are set together or not at all")
+        return settings
+
+
+def variable(setting: dataclasses.Field[Any]) -> str:
+    """The environment variable of a field of Settings."""
+    return PREFIX + setting.name.upper()
+
+
+def unknown_variables(environ: Mapping[str, str]) -> list[str]:
+    """The variables that look like settings and are none: most likely typing errors."""
+    known = {variable(each) for each in dataclasses.fields(Settings)}
+    return sorted(name for name in environ if name.startswith(PREFIX) and name not in known)

@@ -1,0 +1,65 @@
+"""The SQLAlchemy engine: PostgreSQL through psycopg2, with exact decimals in jsonb columns."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+import sqlalchemy
+from sqlalchemy import Engine, make_url
+
+# jsonb is read as text and decoded here, so that a number never passes through a binary float.
+_encode = msgspec.json.Encoder(decimal_format="number").encode
+_decode = msgspec.json.Decoder(float_hook=Decimal).decode
+
+_CONNECT_TIMEOUT_SECONDS = 10
+
+
+def to_json(value: Any) -> str:
+    """Write a value for a json or jsonb column; a Decimal becomes a JSON number with all its digits."""
+    return _encode(value).decode()
+
+
+def from_json(text: str) -> Any:
+    """Read what a json or jsonb column holds; a number with a fraction or an exponent becomes a Decimal."""
+    return _decode(text)
+
+
+def create_engine(
+    url: str,
+    *,
+    threads: int,
+    statement_timeout_ms: int = 30_000,
+    lock_timeout_ms: int = 10_000,
+    application_name: str = "loyalty",
+) -> Engine:
+    """Make the engine of a process whose `threads` work at the same time: each has one connection, kept open.
+
+    Transactions are READ COMMITTED; `autocommit` gives the variant for single statements.
+    """
+    options = {
+        "timezone": "UTC",
+        "statement_timeout": str(statement_timeout_ms),
+        "lock_timeout": str(lock_timeout_ms),
+    }
+    return sqlalchemy.create_engine(
+        # `postgresql://` alone would ask for another driver.
+        make_url(url.replace("postgres://", "postgresql://", 1)).set(drivername="postgresql+psycopg2"),
+        pool_size=threads,
+        max_overflow=0,
+        pool_pre_ping=False,
+        isolation_level="READ COMMITTED",
+        json_serializer=to_json,
+        json_deserializer=from_json,
+        connect_args={
+            "application_name": application_name,
+            "connect_timeout": _CONNECT_TIMEOUT_SECONDS,
+            "options": " ".join(f"-c {name}={value}" for name, value in options.items()),
+        },
+    )
+
+
+def autocommit(engine: Engine) -> Engine:
+    """The same engine and pool without transactions: a single read then saves two round trips."""
+    return engine.execution_options(isolation_level="AUTOCOMMIT")
