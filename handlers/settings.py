@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 PREFIX = "LOYALTY_"
+_HOME = Path(".loyalty")
 _DATABASE_SCHEMES = ("postgres", "postgresql", "postgresql+psycopg2")
 
 
@@ -98,7 +99,7 @@ class Settings:
         secret=True,
     )
     home: Path = _setting(
-        _path, Path(".loyalty"), "Directory of the embedded database; whoever uses the same one shares the same data."
+        _path, _HOME, "Directory of the embedded database; whoever uses the same one shares the same data."
     )
     host: str = _setting(_text, "127.0.0.1", "Address to listen on; `0.0.0.0` listens on all of them.")
     port: int = _setting(_whole(1, 65535), 8080, "TCP port to listen on.")
@@ -136,9 +137,9 @@ class Settings:
         documented_default="`LOYALTY_TOKEN_AUDIENCE`",
     )
     log_level: str = _setting(
-        _one_of("debug", "info", "warning", "error"), "info", "Least level that is logged: debug, info, warning, error."
+        _one_of("debug", "info", "warning", "error"), "info", "Least level logged: debug, info, warning, error."
     )
-    log_format: str = _setting(_one_of("json", "text"), "json", "`json` writes one object a line, `text` is for people.")
+    log_format: str = _setting(_one_of("json", "text"), "json", "`json` is one object a line, `text` is for people.")
     validate_responses: bool = _setting(
         _switch,
         False,

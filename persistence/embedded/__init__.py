@@ -1,0 +1,119 @@
+"""A PostgreSQL of the product's own: made, started and stopped without anybody's help.
+
+All processes of a machine that use the same home share one server. The first one starts it; each holds a shared lock on
+the file `users`, which the kernel drops even if the process is killed; the last one to leave stops the server. Starting
+and stopping happen under the lock on the file `lock`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from persistence.embedded import cluster as clusters
+from persistence.embedded import postmaster, programs
+from persistence.embedded.cluster import Cluster
+from persistence.embedded.errors import EmbeddedError
+
+__all__ = ["Description", "EmbeddedError", "Lease", "acquire", "describe", "program", "server"]
+
+
+class Lease:
+    """The right to use the server, until `close`.
+
+    A fork inherits the lock: the server stays until the last child is gone too. `close` in a child does nothing, so a
+    forked worker may leave through the same code as its parent.
+    """
+
+    def __init__(self, cluster: Cluster, descriptor: int) -> None:
+        self.url = cluster.url
+        self._cluster = cluster
+        self._descriptor = descriptor
+        self._owner = os.getpid()
+
+    def close(self) -> None:
+        """Leave; the last one to do so stops the server. May be called twice."""
+        if os.getpid() != self._owner or self._descriptor < 0:
+            return
+        with _locked(self._cluster):
+            # Not unlocked but closed: children that were forked share the lock and may still need it.
+            os.close(self._descriptor)
+            self._descriptor = -1
+            users = _open(self._cluster.base / "users")
+            try:
+                fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return
+            else:
+                clusters.stop(self._cluster)
+            finally:
+                os.close(users)
+
+
+def acquire(home: Path, *, options: Mapping[str, str] | None = None) -> Lease:
+    """Use the server of `home`, starting it if it is down; raises EmbeddedError.
+
+    `options` are settings of PostgreSQL; they count for the one who starts it.
+    """
+    cluster = clusters.locate(home)
+    assert cluster is not None
+    with _locked(cluster):
+        users = _open(cluster.base / "users")
+        try:
+            fcntl.flock(users, fcntl.LOCK_SH)
+            clusters.start(cluster, options or {})
+        except BaseException:
+            os.close(users)
+            raise
+    return Lease(cluster, users)
+
+
+@contextmanager
+def server(home: Path, *, options: Mapping[str, str] | None = None) -> Iterator[str]:
+    """`acquire` as a context that gives the database's URL."""
+    lease = acquire(home, options=options)
+    try:
+        yield lease.url
+    finally:
+        lease.close()
+
+
+def program(name: str) -> Path:
+    """The path of a program of PostgreSQL, such as psql or pgbench, that fits a newly made database."""
+    return programs.find().path(name)
+
+
+@dataclass(frozen=True)
+class Description:
+    """What there is at a home, for a person who looks."""
+
+    data: Path
+    major: int | None
+    is_running: bool
+
+
+def describe(home: Path) -> Description | None:
+    """Look at a home without changing anything; None where there is no database yet."""
+    cluster = clusters.locate(home, create=False)
+    if cluster is None or cluster.major() is None:
+        return None
+    return Description(cluster.data, cluster.major(), postmaster.is_alive(cluster.data))
+
+
+@contextmanager
+def _locked(cluster: Cluster) -> Iterator[None]:
+    descriptor = _open(cluster.base / "lock")
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _open(path: Path) -> int:
+    # flock needs no right to write, so that any user who may read can take part.
+    return os.open(path, os.O_RDONLY | os.O_CREAT, 0o644)

@@ -1,0 +1,59 @@
+"""The account that PostgreSQL runs as: PostgreSQL refuses root, so root hands the work to another user."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from persistence.embedded.errors import EmbeddedError
+
+_UNPRIVILEGED = ("postgres", "nobody")
+
+
+@dataclass(frozen=True)
+class Account:
+    """A user that root becomes for the programs of PostgreSQL."""
+
+    name: str
+    uid: int
+    gid: int
+
+    def process_options(self) -> dict[str, Any]:
+        """What `subprocess` needs to start a process as this user, without root's groups."""
+        return {"user": self.uid, "group": self.gid, "extra_groups": []}
+
+    def can(self, test: str, path: Path) -> bool:
+        """Ask the kernel, as this user: `test` is an option of the command test(1), such as -x."""
+        return subprocess.run(["test", test, path], cwd="/", **self.process_options()).returncode == 0
+
+
+def for_cluster(data: Path) -> Account | None:
+    """The account for the cluster in `data`: None is the caller itself; a cluster keeps the owner it has."""
+    if os.geteuid() != 0:
+        if data.exists() and data.stat().st_uid != os.geteuid():
+            raise EmbeddedError(f"{data} belongs to another user; use a LOYALTY_HOME of your own")
+        return None
+    if data.exists() and data.stat().st_uid != 0:
+        return _of_uid(data.stat().st_uid)
+    for name in _UNPRIVILEGED:
+        try:
+            return _of(pwd.getpwnam(name))
+        except KeyError:
+            continue
+    raise EmbeddedError(f"PostgreSQL does not run as root, and this machine has no user {' or '.join(_UNPRIVILEGED)}")
+
+
+def _of_uid(uid: int) -> Account:
+    try:
+        return _of(pwd.getpwuid(uid))
+    except KeyError:
+        # A container may run on files of a user that it has no name for.
+        return Account(f"uid {uid}", uid, uid)
+
+
+def _of(entry: pwd.struct_passwd) -> Account:
+    return Account(entry.pw_name, entry.pw_uid, entry.pw_gid)

