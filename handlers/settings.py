@@ -98,7 +98,7 @@ class Settings:
         documented_default="embedded",
         secret=True,
     )
-    home: Path = _setting(
+    home: Path = _setting(  # noqa: RUF009  (a field with the immutable default `_HOME`, not a shared value)
         _path, _HOME, "Directory of the embedded database; whoever uses the same one shares the same data."
     )
     host: str = _setting(_text, "127.0.0.1", "Address to listen on; `0.0.0.0` listens on all of them.")

@@ -1,0 +1,1 @@
+"""Use cases shared by operations, campaign effects, the command line and the worker."""

@@ -1,0 +1,43 @@
+"""What can be wrong with an expression, and what can go wrong while it runs."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing wrong with an expression; `start` and `end` are code points of its text."""
+
+    message: str
+    start: int = 0
+    end: int = 0
+    code: str = "syntax"
+
+
+class ExpressionError(Exception):
+    """An expression that cannot be used, with every fault found."""
+
+    def __init__(self, faults: Iterable[Fault]) -> None:
+        self.faults = tuple(faults)
+        super().__init__("; ".join(fault.message for fault in self.faults))
+
+
+class EvaluationError(Exception):
+    """An evaluation that has no value.
+
+    `code` is one of: null, missing, index, type, overflow, division-by-zero, invalid, too-large, function, cost.
+    """
+
+    def __init__(self, code: str, message: str, start: int = 0, end: int = 0) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.start = start
+        self.end = end
+
+
+class CostExceeded(EvaluationError):
+    """The budget ran out; never absorbed by `&&`, `||`, `all` or `exists`."""
+
+    def __init__(self, start: int = 0, end: int = 0) -> None:
+        super().__init__("cost", "the expression costs more than its budget allows", start, end)

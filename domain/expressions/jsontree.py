@@ -1,0 +1,290 @@
+"""Trees as JSON, for rule builders that work on the tree rather than on the text.
+
+Every node is an object with a `kind`:
+
+    constant    type (int, decimal, string, bool, null), value (decimals and integers beyond 2^53 are strings)
+    identifier  name
+    select      target, field
+    list        items
+    map         entries: [{key, value}]
+    call        function, args, and target for a method; operators go by their sign
+    macro       function, target, variable, body, and condition for a `map` of three arguments
+
+Where the author chose a spelling (`'single'`, `0xFF`) a constant carries it as `text`, and pairs of parentheses beyond
+the needed ones are counted in `parens`, so that text -> tree -> text gives the text back up to white space, comments
+and trailing commas. An annotated tree adds `type` and `at` ([start, end]); both are ignored when a tree is read.
+"""
+
+from collections.abc import Callable, Mapping
+from decimal import Decimal, InvalidOperation
+from typing import Any, NoReturn
+
+from domain.expressions.errors import ExpressionError, Fault
+from domain.expressions.limits import MAX_DEPTH, MAX_NODES, MAX_TEXT
+from domain.expressions.literals import spell
+from domain.expressions.parse import parse
+from domain.expressions.render import to_text
+from domain.expressions.tree import (
+    MACROS,
+    OPERATORS,
+    Call,
+    Constant,
+    Identifier,
+    ListLiteral,
+    Macro,
+    MapLiteral,
+    Node,
+    Select,
+    level,
+    slots,
+)
+
+_EXACT_IN_DOUBLES = 2**53
+
+
+def to_json(node: Node, type_of: Callable[[Node], str] | None = None) -> dict[str, Any]:
+    """The tree as JSON, each node with its type and place if `type_of` is given."""
+    return _Writer(type_of).write(node, 0)
+
+
+class _Writer:
+    def __init__(self, type_of: Callable[[Node], str] | None) -> None:
+        self.type_of = type_of
+
+    def write(self, node: Node, needed: int) -> dict[str, Any]:
+        """The node; `needed` is how many of its parentheses the place where it stands asks for."""
+        result = self.members(node)
+        if node.parens > needed:
+            result["parens"] = node.parens - needed
+        if self.type_of:
+            result["type"] = self.type_of(node)
+            result["at"] = [node.start, node.end]
+        return result
+
+    def members(self, node: Node) -> dict[str, Any]:
+        below = [self.write(part, int(level(part) < least)) for part, least in slots(node)]
+        match node:
+            case Constant():
+                return _constant(node)
+            case Identifier(name=name):
+                return {"kind": "identifier", "name": name}
+            case Select(field=field):
+                return {"kind": "select", "target": below[0], "field": field}
+            case ListLiteral():
+                return {"kind": "list", "items": below}
+            case MapLiteral():
+                pairs = zip(below[::2], below[1::2], strict=True)
+                return {"kind": "map", "entries": [{"key": key, "value": value} for key, value in pairs]}
+            case Macro(function=name, variable=variable):
+                result = {"kind": "macro", "function": name, "target": below[0], "variable": variable}
+                return result | ({"condition": below[1]} if len(below) == 3 else {}) | {"body": below[-1]}
+            case Call(function=name, target=None):
+                return {"kind": "call", "function": name, "args": below}
+            case Call(function=name):
+                return {"kind": "call", "function": name, "target": below[0], "args": below[1:]}
+        raise TypeError(f"not a node: {node!r}")
+
+
+def _constant(node: Constant) -> dict[str, Any]:
+    value = node.value
+    if isinstance(value, Decimal):
+        value = spell(value)
+    elif isinstance(value, int) and abs(value) >= _EXACT_IN_DOUBLES:
+        value = str(value)
+    result = {"kind": "constant", "type": node.type, "value": value}
+    return result if node.text == spell(node.value) else result | {"text": node.text}
+
+
+def from_tree(value: object) -> Node:
+    """The node of a JSON tree; raises `ExpressionError` unless the tree prints as a text that parses to the same tree.
+
+    What is not made of nodes as the parser makes them is refused, so a tree can say nothing that a text cannot.
+    """
+    node = _Reader().read(value, "", 1)
+    try:
+        text = to_text(node)
+        if len(text) > MAX_TEXT:
+            _refuse(f"the expression of the tree has more than {MAX_TEXT} characters", "limit")
+        parsed = parse(text)
+    except RecursionError:
+        _refuse(f"the tree is nested more than {MAX_DEPTH} deep", "limit")
+    if parsed != node:
+        _refuse(f"the tree is not the one of its text {text[:200]!r}", "tree")
+    return parsed
+
+
+def _refuse(message: str, code: str = "tree") -> NoReturn:
+    raise ExpressionError([Fault(message, code=code)])
+
+
+class _Reader:
+    """Reads trees of strangers: checks each member's JSON type, the depth and the number of nodes on the way."""
+
+    def __init__(self) -> None:
+        self.nodes = 0
+
+    def read(self, value: object, path: str, depth: int) -> Node:
+        self.nodes += 1
+        if depth > MAX_DEPTH or self.nodes > MAX_NODES:
+            _refuse(f"the tree is nested more than {MAX_DEPTH} deep or has more than {MAX_NODES} nodes", "limit")
+        if not isinstance(value, Mapping):
+            _refuse(f"{path or '/'}: a node is an object")
+        members = {key: member for key, member in value.items() if key not in ("at", "parens")}
+        kind = members.pop("kind", None)
+        reader = _KINDS.get(kind) if isinstance(kind, str) else None
+        if reader is None:
+            _refuse(f"{path}/kind: one of {', '.join(_KINDS)}")
+        if kind != "constant":
+            members.pop("type", None)
+        node = reader(self, members, path, depth)
+        if members:
+            _refuse(f"{path}/{str(next(iter(members)))[:40]}: not a member of {kind}")
+        return _with_parens(node, self.count(value.get("parens", 0), f"{path}/parens"))
+
+    def count(self, value: object, path: str) -> int:
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_TEXT:
+            _refuse(f"{path}: a count")
+        return value
+
+    def text(self, members: dict[Any, Any], name: str, path: str) -> str:
+        value = members.pop(name, None)
+        if not isinstance(value, str) or len(value) > MAX_TEXT:
+            _refuse(f"{path}/{name}: a text of at most {MAX_TEXT} characters")
+        return value
+
+    def items(self, members: dict[Any, Any], name: str, path: str) -> list[object]:
+        value = members.pop(name, None)
+        if not isinstance(value, list):
+            _refuse(f"{path}/{name}: a list")
+        return value
+
+    def nodes_of(self, members: dict[Any, Any], name: str, path: str, depth: int) -> tuple[Node, ...]:
+        listed = self.items(members, name, path)
+        return tuple(self.read(item, f"{path}/{name}/{i}", depth + 1) for i, item in enumerate(listed))
+
+    def one(self, members: dict[Any, Any], name: str, path: str, depth: int) -> Node:
+        return self.read(members.pop(name, None), f"{path}/{name}", depth + 1)
+
+    def constant(self, members: dict[Any, Any], path: str, depth: int) -> Node:
+        kind, value = self.text(members, "type", path), members.pop("value", None)
+        value = _VALUES.get(kind, _no_constant)(value, path)
+        text = self.text(members, "text", path) if "text" in members else spell(value)
+        return Constant(type=kind, value=value, text=text)
+
+    def identifier(self, members: dict[Any, Any], path: str, depth: int) -> Node:
+        return Identifier(name=self.text(members, "name", path))
+
+    def select(self, members: dict[Any, Any], path: str, depth: int) -> Node:
+        return Select(target=self.one(members, "target", path, depth), field=self.text(members, "field", path))
+
+    def list_literal(self, members: dict[Any, Any], path: str, depth: int) -> Node:
+        return ListLiteral(items=self.nodes_of(members, "items", path, depth))
+
+    def map_literal(self, members: dict[Any, Any], path: str, depth: int) -> Node:
+        entries = []
+        for i, entry in enumerate(self.items(members, "entries", path)):
+            if not isinstance(entry, Mapping) or set(entry) != {"key", "value"}:
+                _refuse(f"{path}/entries/{i}: an object with key and value")
+            place = f"{path}/entries/{i}"
+            entries.append(
+                (self.read(entry["key"], f"{place}/key", depth + 1), self.read(entry["value"], f"{place}/value", depth + 1))
+            )
+        return MapLiteral(entries=tuple(entries))
+
+    def call(self, members: dict[Any, Any], path: str, depth: int) -> Node:
+        name = self.text(members, "function", path)
+        target = self.one(members, "target", path, depth) if "target" in members else None
+        args = self.nodes_of(members, "args", path, depth)
+        if target is None and name in OPERATORS and not _takes(name, len(args)):
+            _refuse(f"{path}/args: the wrong number for {name}")
+        return Call(function=name, args=args, target=target)
+
+    def macro(self, members: dict[Any, Any], path: str, depth: int) -> Node:
+        name = self.text(members, "function", path)
+        if name not in MACROS:
+            _refuse(f"{path}/function: one of {', '.join(sorted(MACROS))}")
+        return Macro(
+            function=name,
+            target=self.one(members, "target", path, depth),
+            variable=self.text(members, "variable", path),
+            condition=self.one(members, "condition", path, depth) if "condition" in members else None,
+            body=self.one(members, "body", path, depth),
+        )
+
+
+_KINDS: dict[str, Callable[..., Node]] = {
+    "constant": _Reader.constant,
+    "identifier": _Reader.identifier,
+    "select": _Reader.select,
+    "list": _Reader.list_literal,
+    "map": _Reader.map_literal,
+    "call": _Reader.call,
+    "macro": _Reader.macro,
+}
+
+
+def _takes(operator: str, count: int) -> bool:
+    if operator in ("&&", "||"):
+        return count >= 2
+    return count in {"-": (1, 2), "!": (1,), "?:": (3,)}.get(operator, (2,))
+
+
+def _with_parens(node: Node, extra: int) -> Node:
+    """The node with the parentheses counted in the tree, its parts with those that their places need besides."""
+    object.__setattr__(node, "parens", extra)
+    for part, least in slots(node):
+        if level(part) < least:
+            object.__setattr__(part, "parens", part.parens + 1)
+    return node
+
+
+def _no_constant(value: object, path: str) -> NoReturn:
+    _refuse(f"{path}/type: one of {', '.join(_VALUES)}")
+
+
+def _int(value: object, path: str) -> int:
+    if isinstance(value, str) and len(value) <= 20 and value.lstrip("-").isascii() and value.lstrip("-").isdigit():
+        try:
+            return int(value)
+        except ValueError:
+            pass
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > 2**63:
+        _refuse(f"{path}/value: an integer of 64 bits")
+    return value
+
+
+def _decimal(value: object, path: str) -> Decimal:
+    if isinstance(value, str) and len(value) <= 100:
+        try:
+            value = Decimal(value)
+        except InvalidOperation:
+            value = None
+    if not isinstance(value, Decimal) or not value.is_finite():
+        _refuse(f"{path}/value: a decimal, as a text")
+    return value
+
+
+def _string(value: object, path: str) -> str:
+    if not isinstance(value, str) or len(value) > MAX_TEXT:
+        _refuse(f"{path}/value: a text of at most {MAX_TEXT} characters")
+    return value
+
+
+def _bool(value: object, path: str) -> bool:
+    if not isinstance(value, bool):
+        _refuse(f"{path}/value: true or false")
+    return value
+
+
+def _null(value: object, path: str) -> None:
+    if value is not None:
+        _refuse(f"{path}/value: null")
+
+
+_VALUES: dict[str, Callable[[object, str], object]] = {
+    "int": _int,
+    "decimal": _decimal,
+    "string": _string,
+    "bool": _bool,
+    "null": _null,
+}

@@ -1,0 +1,157 @@
+"""Exact numbers: 64-bit integers that overflow aloud, and decimals of 34 digits.
+
+Nothing here looks at the decimal context of the thread: every operation goes through `DECIMALS`.
+"""
+
+import decimal
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import Any
+
+from domain.expressions.errors import EvaluationError
+from domain.expressions.limits import MAX_INT, MIN_INT, PRECISION
+
+DECIMALS = decimal.Context(
+    prec=PRECISION,
+    rounding=decimal.ROUND_HALF_EVEN,
+    Emin=-6143,
+    Emax=6144,
+    traps=[decimal.InvalidOperation, decimal.DivisionByZero, decimal.Overflow],
+)
+_MAX_PLAIN_EXPONENT = 40
+
+
+def int64(value: int) -> int:
+    """The integer itself, if it fits 64 bits."""
+    if MIN_INT <= value <= MAX_INT:
+        return value
+    raise EvaluationError("overflow", "the integer does not fit 64 bits")
+
+
+def add_int(left: int, right: int) -> int:
+    """Sum of two integers."""
+    return int64(left + right)
+
+
+def subtract_int(left: int, right: int) -> int:
+    """Difference of two integers."""
+    return int64(left - right)
+
+
+def multiply_int(left: int, right: int) -> int:
+    """Product of two integers."""
+    return int64(left * right)
+
+
+def divide_int(left: int, right: int) -> int:
+    """Quotient cut off towards zero, as CEL divides integers."""
+    if right == 0:
+        raise EvaluationError("division-by-zero", "division by zero")
+    quotient = abs(left) // abs(right)
+    return int64(quotient if (left < 0) == (right < 0) else -quotient)
+
+
+def modulo_int(left: int, right: int) -> int:
+    """Remainder with the sign of the dividend."""
+    if right == 0:
+        raise EvaluationError("division-by-zero", "division by zero")
+    remainder = abs(left) % abs(right)
+    return -remainder if left < 0 else remainder
+
+
+def negate_int(value: int) -> int:
+    """The integer with its sign turned."""
+    return int64(-value)
+
+
+def divide(left: Decimal | int, right: Decimal | int) -> Decimal:
+    """Quotient to 34 digits."""
+    if right == 0:
+        raise EvaluationError("division-by-zero", "division by zero")
+    return DECIMALS.divide(left, right)
+
+
+def modulo(left: Decimal | int, right: Decimal | int) -> Decimal:
+    """Remainder with the sign of the dividend."""
+    if right == 0:
+        raise EvaluationError("division-by-zero", "division by zero")
+    return DECIMALS.remainder(left, right)
+
+
+def exact(value: Decimal | int | str) -> Decimal:
+    """The value as a decimal; refuses what is not a finite number."""
+    result = DECIMALS.create_decimal(value.strip() if isinstance(value, str) else value)
+    if not result.is_finite():
+        raise EvaluationError("invalid", "not a finite number")
+    return result
+
+
+def _number(value: Any) -> Decimal:
+    if value is None or isinstance(value, bool):
+        raise EvaluationError("type", "not a number")
+    return exact(value)
+
+
+def round_half_up(value: Decimal | int, digits: int = 0) -> Decimal:
+    """The value with so many fraction digits; a half goes away from zero. Negative digits round to tens."""
+    if not -PRECISION <= digits <= PRECISION:
+        raise EvaluationError("invalid", f"round() takes -{PRECISION} to {PRECISION} digits")
+    step = Decimal((0, (1,), -digits))
+    rounded = _number(value).quantize(step, decimal.ROUND_HALF_UP, DECIMALS)
+    return rounded if digits >= 0 else rounded.quantize(Decimal(1), context=DECIMALS)
+
+
+def floor(value: Decimal) -> Decimal:
+    """The greatest whole number not above the value."""
+    return _number(value).to_integral_value(decimal.ROUND_FLOOR, DECIMALS)
+
+
+def ceil(value: Decimal) -> Decimal:
+    """The least whole number not below the value."""
+    return _number(value).to_integral_value(decimal.ROUND_CEILING, DECIMALS)
+
+
+def sum_ints(values: Iterable[int]) -> int:
+    """Sum of integers; nothing sums to 0."""
+    return int64(sum(values))
+
+
+def sum_decimals(values: Iterable[Decimal | int]) -> Decimal:
+    """Sum to 34 digits; nothing sums to 0."""
+    total = Decimal(0)
+    add = DECIMALS.add
+    for value in values:
+        total = add(total, value)
+    return total
+
+
+def to_int(value: Decimal | int) -> int:
+    """The number without its fraction, if it fits 64 bits."""
+    if not MIN_INT - 1 < value < MAX_INT + 1:
+        raise EvaluationError("overflow", "the number does not fit 64 bits")
+    return int(value)
+
+
+def int_from_text(text: str) -> int:
+    """The integer a text spells in decimal digits."""
+    digits = text[1:] if text[:1] in ("-", "+") else text
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > 40:
+        raise EvaluationError("invalid", "the text is not an integer")
+    return int64(int(text))
+
+
+def decimal_from_text(text: str) -> Decimal:
+    """The decimal a text spells."""
+    if len(text) > 100 or not text.isascii() or "_" in text:
+        raise EvaluationError("invalid", "the text is not a number")
+    try:
+        return exact(text)
+    except decimal.InvalidOperation:
+        raise EvaluationError("invalid", "the text is not a number") from None
+
+
+def decimal_to_text(value: Decimal) -> str:
+    """The decimal in plain digits, trailing zeros kept; very large or small ones with an exponent."""
+    if abs(value.adjusted()) > _MAX_PLAIN_EXPONENT or not value.is_finite():
+        return DECIMALS.to_sci_string(value)
+    return format(value, "f")

@@ -1,0 +1,222 @@
+"""From text to tree."""
+
+import re
+from dataclasses import replace
+from functools import cache
+from typing import Any, NoReturn
+
+from lark import Lark, Token, Transformer
+from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken
+
+from domain.expressions.errors import ExpressionError, Fault
+from domain.expressions.limits import MAX_DEPTH, MAX_TEXT
+from domain.expressions.literals import read_decimal, read_int, read_string
+from domain.expressions.tree import (
+    MACROS,
+    Call,
+    Constant,
+    Identifier,
+    ListLiteral,
+    Macro,
+    MapLiteral,
+    Node,
+    Select,
+    parts,
+)
+
+RESERVED = frozenset(
+    "as break const continue else for function if import in let loop namespace package return var void while".split()
+)
+_FORBIDDEN = re.compile("[\0\ud800-\udfff]")
+_WORDS = {"true": ("bool", True), "false": ("bool", False), "null": ("null", None)}
+
+
+def parse(text: str) -> Node:
+    """The tree of an expression; raises `ExpressionError` with the place of the fault."""
+    if not isinstance(text, str):
+        raise ExpressionError([Fault("an expression is a text")])
+    if len(text) > MAX_TEXT:
+        raise ExpressionError([Fault(f"an expression has at most {MAX_TEXT} characters", MAX_TEXT, len(text), "limit")])
+    if bad := _FORBIDDEN.search(text):
+        raise ExpressionError([Fault("the text holds a character that is not allowed", bad.start(), bad.end())])
+    try:
+        node: Node = _parser().parse(text)  # type: ignore[assignment]
+    except UnexpectedInput as error:
+        raise ExpressionError([_syntax_fault(error, text)]) from None
+    if "9223372036854775808" in text or "8" + "0" * 15 in text:
+        _refuse_magnitude(node)
+    return node
+
+
+def _syntax_fault(error: UnexpectedInput, text: str) -> Fault:
+    size = len(text)
+    if isinstance(error, UnexpectedEOF) or (isinstance(error, UnexpectedToken) and error.token.type == "$END"):
+        return Fault("unexpected end of expression", size, size)
+    start = error.pos_in_stream or 0
+    if isinstance(error, UnexpectedToken):
+        token = error.token
+        return Fault(f"unexpected {str(token)[:40]!r}", start, start + len(token))
+    assert isinstance(error, UnexpectedCharacters)
+    if text[start] in "\"'`":
+        return Fault("the text in quotes does not end", start, size)
+    return Fault(f"unexpected character {text[start]!r}", start, start + 1)
+
+
+def _refuse(message: str, start: int, end: int, code: str = "syntax") -> NoReturn:
+    raise ExpressionError([Fault(message, start, end, code)])
+
+
+def _start(part: Any) -> int:
+    return part.start_pos if isinstance(part, Token) else part.start
+
+
+def _end(part: Any) -> int:
+    return part.end_pos if isinstance(part, Token) else part.end
+
+
+def _node(kind: type[Node], children: list[Any], **members: Any) -> Node:
+    node = kind(start=_start(children[0]), end=_end(children[-1]), **members)
+    depth = 1 + max((part.depth for part in parts(node)), default=0)
+    if depth > MAX_DEPTH:
+        _refuse(f"the expression is nested more than {MAX_DEPTH} deep", node.start, node.end, "limit")
+    object.__setattr__(node, "depth", depth)
+    return node
+
+
+def _constant(token: Token, kind: str, value: object) -> Node:
+    return Constant(start=token.start_pos, end=token.end_pos, type=kind, value=value, text=str(token))  # type: ignore[arg-type]
+
+
+class _Builder(Transformer[Token, Node]):
+    """Makes a node of each rule as soon as the rule is read, so that nothing recurses however deep the text nests."""
+
+    def conditional(self, children: list[Any]) -> Node:
+        return _node(Call, children, function="?:", args=tuple(children[0:5:2]))
+
+    def chain(self, children: list[Any]) -> Node:
+        return _node(Call, children, function=str(children[1]), args=tuple(children[::2]))
+
+    def binary(self, children: list[Any]) -> Node:
+        return _node(Call, children, function=str(children[1]), args=(children[0], children[2]))
+
+    def unary(self, children: list[Any]) -> Node:
+        sign, operand = children
+        if sign == "-" and isinstance(operand, Constant) and not operand.parens and operand.text[0] in ".0123456789":
+            text, start = "-" + operand.text, sign.start_pos
+            value = read_int(text, start) if operand.type == "int" else read_decimal(text, start)
+            return replace(operand, text=text, value=value, start=start)
+        return _node(Call, children, function=str(sign), args=(operand,))
+
+    def select(self, children: list[Any]) -> Node:
+        return _node(Select, children, target=children[0], field=str(children[2]).strip("`"))
+
+    def index(self, children: list[Any]) -> Node:
+        return _node(Call, children, function="[]", args=(children[0], children[2]))
+
+    def method(self, children: list[Any]) -> Node:
+        target, _, name, *rest = children
+        args = _arguments(rest)
+        if name in MACROS:
+            return _macro(children, target, name, args)
+        return _node(Call, children, function=str(name), args=args, target=target)
+
+    def function(self, children: list[Any]) -> Node:
+        name, *rest = children
+        args = _arguments(rest)
+        if name in RESERVED:
+            _refuse(f"'{name}' is a reserved word", name.start_pos, name.end_pos)
+        if name == "has" and (len(args) != 1 or not isinstance(args[0], Select)):
+            _refuse("has() takes one field, as in has(order.total)", name.start_pos, _end(rest[-1]))
+        return _node(Call, children, function=str(name), args=args)
+
+    def identifier(self, children: list[Any]) -> Node:
+        name = children[0]
+        if name in RESERVED:
+            _refuse(f"'{name}' is a reserved word", name.start_pos, name.end_pos)
+        return _node(Identifier, children, name=str(name))
+
+    def parenthesized(self, children: list[Any]) -> Node:
+        inner: Node = children[1]
+        return replace(inner, parens=inner.parens + 1, start=children[0].start_pos, end=children[2].end_pos)
+
+    def list_literal(self, children: list[Any]) -> Node:
+        return _node(ListLiteral, children, items=_arguments(children[1:]))
+
+    def map_literal(self, children: list[Any]) -> Node:
+        entries = children[1] if isinstance(children[1], list) else []
+        return _node(MapLiteral, children, entries=tuple(entries))
+
+    def arguments(self, children: list[Any]) -> Any:
+        return children[::2]
+
+    items = arguments
+    entries = arguments
+
+    def entry(self, children: list[Any]) -> Any:
+        return children[0], children[2]
+
+    def integer(self, children: list[Any]) -> Node:
+        token = children[0]
+        value = 2**63 if _is_least_magnitude(token) else read_int(token, token.start_pos)
+        return _constant(token, "int", value)
+
+    def decimal(self, children: list[Any]) -> Node:
+        return _constant(children[0], "decimal", read_decimal(children[0], children[0].start_pos))
+
+    def string(self, children: list[Any]) -> Node:
+        return _constant(children[0], "string", read_string(children[0], children[0].start_pos))
+
+    def word(self, children: list[Any]) -> Node:
+        return _constant(children[0], *_WORDS[str(children[0])])
+
+    def unsupported(self, children: list[Any]) -> Node:
+        token = children[0]
+        what = "bytes" if token.type == "BYTES" else "unsigned integers"
+        _refuse(f"{what} are not part of this language", token.start_pos, token.end_pos, "unsupported")
+
+
+def _is_least_magnitude(token: str) -> bool:
+    """Whether the digits are 2^63, an integer only with a minus before it."""
+    digits = token.lower().removeprefix("0x").lstrip("0")
+    return digits == ("8" + "0" * 15 if token[:2] in ("0x", "0X") else "9223372036854775808")
+
+
+def _refuse_magnitude(node: Node) -> None:
+    if isinstance(node, Constant) and node.type == "int" and node.value == 2**63:
+        read_int(node.text, node.start)
+    for part in parts(node):
+        _refuse_magnitude(part)
+
+
+def _arguments(rest: list[Any]) -> tuple[Node, ...]:
+    return tuple(next((part for part in rest if isinstance(part, list)), ()))
+
+
+def _macro(children: list[Any], target: Node, name: Token, args: tuple[Node, ...]) -> Node:
+    if len(args) not in ((2, 3) if name == "map" else (2,)):
+        _refuse(f"{name}() takes a variable and an expression", name.start_pos, children[-1].end_pos)
+    variable = args[0]
+    if not isinstance(variable, Identifier) or variable.parens:
+        _refuse(f"the first argument of {name}() names a variable", variable.start, variable.end)
+    condition = args[1] if len(args) == 3 else None
+    return _node(
+        Macro,
+        children,
+        function=str(name),
+        target=target,
+        variable=variable.name,
+        body=args[-1],
+        condition=condition,
+    )
+
+
+@cache
+def _parser() -> Lark:
+    return Lark.open(
+        "grammar.lark",
+        rel_to=__file__,
+        parser="lalr",
+        transformer=_Builder(),
+        keep_all_tokens=True,
+        maybe_placeholders=False,
+    )

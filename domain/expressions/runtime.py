@@ -1,0 +1,258 @@
+"""Values while they are computed: their types, their equality, and the budget they are computed on.
+
+Values are None, bool, int, Decimal, str, aware datetime, timedelta, list, dict and `TypeValue`; never float.
+"""
+
+from collections.abc import Sized
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from domain.expressions.errors import CostExceeded, EvaluationError
+from domain.expressions.limits import DEFAULT_COST, MAX_ITEMS, MAX_STRING
+from domain.expressions.types import (
+    BOOL,
+    DECIMAL,
+    DURATION,
+    DYN,
+    INT,
+    NULL,
+    STRING,
+    TIMESTAMP,
+    TYPE,
+    ListOf,
+    MapOf,
+    ObjectOf,
+    Type,
+)
+
+
+class Budget:
+    """Cost units left for one evaluation, or for all evaluations of an event that share it. Not for several threads."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, units: int = DEFAULT_COST) -> None:
+        self.left = units
+
+    def charge(self, units: int) -> None:
+        """Takes units away; raises `CostExceeded` when they are not there."""
+        self.left -= units
+        if self.left < 0:
+            raise CostExceeded
+
+
+class TypeValue:
+    """What `type(x)` answers; one instance for each type."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+TYPE_VALUES = {
+    name: TypeValue(name)
+    for name in ("int", "decimal", "string", "bool", "timestamp", "duration", "list", "map", "null_type", "type")
+}
+TYPE_NAMES = {name: TYPE_VALUES[name] for name in TYPE_VALUES if name not in ("timestamp", "duration")}
+TYPE_NAMES["double"] = TYPE_VALUES["decimal"]
+
+_NAMES: dict[type, str] = {
+    type(None): "null",
+    bool: "bool",
+    int: "int",
+    Decimal: "decimal",
+    str: "string",
+    datetime: "timestamp",
+    timedelta: "duration",
+    list: "list",
+    dict: "map",
+    TypeValue: "type",
+}
+_CLASSES: dict[Type, tuple[type, ...]] = {
+    INT: (int,),
+    DECIMAL: (Decimal, int),
+    STRING: (str,),
+    BOOL: (bool,),
+    TIMESTAMP: (datetime,),
+    DURATION: (timedelta,),
+    NULL: (type(None),),
+    TYPE: (TypeValue,),
+    DYN: tuple(_NAMES),
+}
+
+
+def name_of(value: object) -> str:
+    """The name of the value's type, for messages."""
+    return _NAMES.get(type(value), "an unsupported value")
+
+
+def type_of(value: object) -> TypeValue:
+    """What `type()` answers for the value."""
+    if type(value) not in _NAMES:
+        raise EvaluationError("type", "a value of an unsupported type")
+    return TYPE_VALUES.get(_NAMES[type(value)], TYPE_VALUES["null_type"])
+
+
+def accepts(parameter: Type, value: object) -> bool:
+    """Whether the value may be passed for a parameter; the parts of lists and maps are not looked at."""
+    if isinstance(parameter, ListOf):
+        return type(value) is list
+    if isinstance(parameter, MapOf | ObjectOf):
+        return type(value) is dict
+    return type(value) in _CLASSES[parameter]
+
+
+def as_bool(value: object) -> bool:
+    """The value, if it is a bool: what conditions are made of."""
+    if value is True or value is False:
+        return value
+    if value is None:
+        raise EvaluationError("null", "null where true or false is needed")
+    raise EvaluationError("type", f"{name_of(value)} where true or false is needed")
+
+
+def loop(budget: Budget, values: list[Any] | dict[Any, Any], weight: int) -> list[Any] | dict[Any, Any]:
+    """The values, once a loop over them with so many nodes inside is paid for."""
+    if type(values) is not list and type(values) is not dict:
+        raise EvaluationError("null" if values is None else "type", f"cannot loop over {name_of(values)}")
+    budget.charge(len(values) * weight)
+    return values
+
+
+def sized(budget: Budget, value: Sized) -> Any:
+    """The value, once looking at all of it is paid for."""
+    budget.charge(len(value) >> 4 if type(value) is str else len(value))
+    return value
+
+
+def same(budget: Budget, left: Any, right: Any) -> bool:
+    """Equality as CEL has it: numbers by value, other types apart, lists and maps by their parts."""
+    kind = type(left)
+    if kind is int or kind is Decimal:
+        return (type(right) is int or type(right) is Decimal) and bool(left == right)
+    if kind is not type(right):
+        return _known(left) and _known(right) and False
+    if kind is list:
+        sized(budget, left)
+        return len(left) == len(right) and all(same(budget, a, b) for a, b in zip(left, right, strict=True))
+    if kind is dict:
+        sized(budget, left)
+        return len(left) == len(right) and all(
+            holds_key(right, key) and same(budget, value, right[key]) for key, value in left.items()
+        )
+    return _known(left) and bool(left == right)
+
+
+def _known(value: object) -> bool:
+    if type(value) in _NAMES:
+        return True
+    raise EvaluationError("type", "a value of an unsupported type")
+
+
+def different(budget: Budget, left: Any, right: Any) -> bool:
+    """The opposite of `same`."""
+    return not same(budget, left, right)
+
+
+def holds_key(values: dict[Any, Any], key: Any) -> bool:
+    """Whether the map has the key; `true` and `1` are different keys here, though not in Python."""
+    if type(key) is bool or (key in (0, 1) and type(key) in (int, Decimal)):
+        return any(key == known and (type(key) is bool) == (type(known) is bool) for known in values)
+    return type(key) in (str, int, Decimal) and key in values
+
+
+def contains(budget: Budget, needle: Any, values: Any) -> bool:
+    """`needle in values`, for a list or the keys of a map."""
+    if type(values) is list:
+        sized(budget, values)
+        return any(same(budget, needle, value) for value in values)
+    if type(values) is dict:
+        return _known(needle) and holds_key(values, needle)
+    raise EvaluationError("null" if values is None else "type", f"'in' needs a list or map, not {name_of(values)}")
+
+
+def item_at(values: Any, index: Any) -> Any:
+    """`values[index]`, for a list or map."""
+    if type(values) is list:
+        if type(index) not in (int, Decimal) or index != int(index):
+            raise EvaluationError("type", f"{name_of(index)} is not an index of a list")
+        if not 0 <= index < len(values):
+            raise EvaluationError("index", f"the list has no element {index}, it has {len(values)}")
+        return values[int(index)]
+    if type(values) is dict:
+        if holds_key(values, index):
+            return values[index]
+        raise EvaluationError("missing", f"no key {shown(index)}")
+    raise EvaluationError("null" if values is None else "type", f"{name_of(values)} has no elements")
+
+
+def field_of(values: Any, field: str) -> Any:
+    """`values.field`, for an object or map."""
+    if type(values) is dict:
+        try:
+            return values[field]
+        except KeyError:
+            raise EvaluationError("missing", f"no field {shown(field)}") from None
+    raise EvaluationError("null" if values is None else "type", f"{name_of(values)} has no field {shown(field)}")
+
+
+def has_field(values: Any, field: str) -> bool:
+    """`has(values.field)`: the field is there and is not null."""
+    if type(values) is dict:
+        return values.get(field) is not None
+    raise EvaluationError("null" if values is None else "type", f"{name_of(values)} has no field {shown(field)}")
+
+
+def make_map(*pairs: Any) -> dict[Any, Any]:
+    """The map of keys and values in turn; a key is a string, int or bool and comes once."""
+    result: dict[Any, Any] = {}
+    for key, value in zip(pairs[::2], pairs[1::2], strict=True):
+        if type(key) not in (str, int, bool):
+            raise EvaluationError("type", f"{name_of(key)} is not a key of a map")
+        if key in result:
+            raise EvaluationError("invalid", f"the key {shown(key)} comes twice")
+        result[key] = value
+    return result
+
+
+def only_one(answers: Any) -> bool:
+    """Whether exactly one of the answers is true; all of them are looked at."""
+    return sum(map(as_bool, answers)) == 1
+
+
+def shown(value: object) -> str:
+    """A key in a message, cut to a readable length."""
+    text = f'"{value}"' if isinstance(value, str) else str(value)
+    return text if len(text) <= 60 else text[:59] + "…"
+
+
+def limited_text(text: str) -> str:
+    """The text, if it is not too long to be made."""
+    if len(text) > MAX_STRING:
+        raise EvaluationError("too-large", f"a text of more than {MAX_STRING} characters")
+    return text
+
+
+def limited_list(values: list[Any]) -> list[Any]:
+    """The list, if it is not too long to be made."""
+    if len(values) > MAX_ITEMS:
+        raise EvaluationError("too-large", f"a list of more than {MAX_ITEMS} elements")
+    return values
+
+
+def result_of(value: Any, left: list[int] | None = None) -> Any:
+    """A value as it leaves the evaluation: lists and maps copied, and of at most `MAX_ITEMS` parts all in all."""
+    if type(value) is not list and type(value) is not dict:
+        return value
+    left = [MAX_ITEMS] if left is None else left
+    left[0] -= len(value)
+    if left[0] < 0:
+        raise EvaluationError("too-large", f"a result of more than {MAX_ITEMS} parts")
+    if type(value) is list:
+        return [result_of(part, left) for part in value]
+    return {key: result_of(part, left) for key, part in value.items()}

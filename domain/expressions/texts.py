@@ -1,0 +1,110 @@
+"""Functions on strings."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import re2
+
+from domain.expressions.errors import EvaluationError
+from domain.expressions.limits import MAX_ITEMS
+from domain.expressions.runtime import limited_list, limited_text
+
+_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+_UPPER = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
+_MAX_PATTERN = 1_000
+
+_OPTIONS = re2.Options()
+_OPTIONS.log_errors = False
+_OPTIONS.max_mem = 1 << 21
+
+
+@lru_cache(maxsize=512)
+def pattern(text: str) -> Callable[[str], Any]:
+    """The search of a regular expression in RE2 syntax, which takes time linear in the text."""
+    if len(text) > _MAX_PATTERN:
+        raise EvaluationError("invalid", f"a pattern has at most {_MAX_PATTERN} characters")
+    try:
+        return re2.compile(text, _OPTIONS).search
+    except (re2.error, UnicodeError):
+        raise EvaluationError("invalid", "not a regular expression in RE2 syntax") from None
+
+
+def matches(text: str, regular_expression: str) -> bool:
+    """Whether the pattern is found anywhere in the text."""
+    return pattern(regular_expression)(text) is not None
+
+
+def concatenate(left: str, right: str) -> str:
+    """Both texts in one."""
+    return limited_text(left + right)
+
+
+def lower_ascii(text: str) -> str:
+    """The text with A to Z in lower case."""
+    return text.translate(_LOWER)
+
+
+def upper_ascii(text: str) -> str:
+    """The text with a to z in upper case."""
+    return text.translate(_UPPER)
+
+
+def char_at(text: str, index: int) -> str:
+    """The character at the index; nothing at the very end."""
+    _within(index, text)
+    return text[index : index + 1]
+
+
+def substring(text: str, start: int, end: int | None = None) -> str:
+    """The text from one index up to another."""
+    stop = len(text) if end is None else end
+    _within(start, text)
+    _within(stop, text)
+    if stop < start:
+        raise EvaluationError("index", f"the end {stop} is before the start {start}")
+    return text[start:stop]
+
+
+def index_of(text: str, part: str, start: int = 0) -> int:
+    """Where the part first is at or after the index, else -1."""
+    if start:
+        _within(start, text)
+    return text.find(part, start)
+
+
+def last_index_of(text: str, part: str, start: int | None = None) -> int:
+    """Where the part last is at or before the index, else -1."""
+    if start is None:
+        return text.rfind(part)
+    _within(start, text)
+    return text.rfind(part, 0, start + len(part))
+
+
+def replace(text: str, old: str, new: str, count: int = -1) -> str:
+    """The text with a part replaced, everywhere or so many times."""
+    found = text.count(old) if count < 0 else min(count, text.count(old))
+    if found * (len(new) - len(old)) + len(text) > MAX_ITEMS * 10:
+        limited_text(new * (found + 1))
+    return limited_text(text.replace(old, new, count))
+
+
+def split(text: str, separator: str, limit: int = -1) -> list[str]:
+    """The parts between separators, at most so many; an empty separator splits into characters."""
+    if limit == 0:
+        return []
+    if not separator:
+        characters = list(text) if limit < 0 else [*text[: limit - 1], *([text[limit - 1 :]] if text[limit - 1 :] else [])]
+        return limited_list(characters)
+    return limited_list(text.split(separator, limit - 1 if limit > 0 else -1))
+
+
+def join(parts: list[str], separator: str = "") -> str:
+    """The texts in one, with a separator between."""
+    limited_text(separator * max(len(parts) - 1, 0)) if len(separator) > 1 else None
+    return limited_text(separator.join(parts))
+
+
+def _within(index: int, text: str) -> None:
+    if not 0 <= index <= len(text):
+        raise EvaluationError("index", f"the text has no place {index}, it has {len(text)} characters")

@@ -1,0 +1,209 @@
+"""Timestamps and durations, to the microsecond."""
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from decimal import Decimal
+from functools import lru_cache
+from zoneinfo import ZoneInfo
+
+from domain.expressions.errors import EvaluationError
+from domain.expressions.numbers import int64
+
+_TIMESTAMP = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:([Zz])|([+-])(\d\d):(\d\d))", re.ASCII
+)
+_DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(h|ms|m|s|us|µs|μs|ns)", re.ASCII)
+_OFFSET = re.compile(r"([+-]?)(\d\d):(\d\d)", re.ASCII)
+_ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+\-]*(/[A-Za-z0-9_+\-]+)*", re.ASCII)
+_MICROSECONDS = {
+    "h": Decimal(3_600_000_000),
+    "m": Decimal(60_000_000),
+    "s": Decimal(1_000_000),
+    "ms": Decimal(1_000),
+    "us": Decimal(1),
+    "µs": Decimal(1),
+    "μs": Decimal(1),
+    "ns": Decimal("0.001"),
+}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_LONGEST = timedelta(seconds=9_223_372_036)
+"""About 292 years, the reach of CEL's durations."""
+
+
+def _invalid(message: str) -> EvaluationError:
+    return EvaluationError("invalid", message)
+
+
+def timestamp_from_text(text: str) -> datetime:
+    """The time an RFC 3339 text names, in UTC; digits beyond the microsecond are cut off."""
+    match = _TIMESTAMP.fullmatch(text)
+    if not match:
+        raise _invalid('a timestamp is written like "2024-05-31T18:30:00Z"')
+    fraction, offset = match[7] or "", timedelta(0)
+    if match[9]:
+        offset = _offset(match[9], match[10], match[11])
+    try:
+        local = datetime(*(int(match[i]) for i in range(1, 7)), int(fraction.ljust(6, "0")[:6]), UTC)  # type: ignore[arg-type,misc]
+        return local - offset
+    except (ValueError, OverflowError):
+        raise _invalid("there is no such time in the years 1 to 9999") from None
+
+
+def timestamp_from_seconds(seconds: int) -> datetime:
+    """The time so many seconds after 1970 began, UTC."""
+    try:
+        return _EPOCH + timedelta(seconds=seconds)
+    except OverflowError:
+        raise EvaluationError("overflow", "there is no such time in the years 1 to 9999") from None
+
+
+def seconds_from_timestamp(value: datetime) -> int:
+    """Whole seconds since 1970 began, UTC."""
+    return (value - _EPOCH) // timedelta(seconds=1)
+
+
+def timestamp_to_text(value: datetime) -> str:
+    """The time as RFC 3339 in UTC, with a fraction only where there is one."""
+    local = aware(value).astimezone(UTC)
+    text = local.replace(tzinfo=None, microsecond=0).isoformat()
+    return text + _fraction(local.microsecond) + "Z"
+
+
+def _fraction(microseconds: int) -> str:
+    return f".{microseconds:06d}".rstrip("0") if microseconds else ""
+
+
+def aware(value: datetime) -> datetime:
+    """The time, if it has a time zone."""
+    if value.tzinfo is None:
+        raise EvaluationError("type", "a time without a time zone")
+    return value
+
+
+def duration_from_text(text: str) -> timedelta:
+    """The duration a text like `1h30m`, `90s` or `1.5s` names; whole microseconds only."""
+    body = text[1:] if text[:1] in ("-", "+") else text
+    if body == "0":
+        return timedelta(0)
+    parts = _DURATION.findall(body)
+    if not parts or len(text) > 100 or "".join(number + unit for number, unit in parts) != body:
+        raise _invalid('a duration is written like "36h", "1h30m" or "90s"')
+    total = Decimal(0)
+    for number, unit in parts:
+        total += Decimal(number) * _MICROSECONDS[unit]
+    if total != int(total):
+        raise _invalid("a duration has no parts smaller than a microsecond")
+    if total > _LONGEST // _MICROSECOND:
+        raise EvaluationError("overflow", "a duration is at most about 292 years")
+    return timedelta(microseconds=-int(total) if text.startswith("-") else int(total))
+
+
+def duration_to_text(value: timedelta) -> str:
+    """The duration in seconds, like `90s` or `-1.5s`."""
+    microseconds = value // _MICROSECOND
+    seconds, rest = divmod(abs(microseconds), 1_000_000)
+    return f"{'-' if microseconds < 0 else ''}{seconds}{_fraction(rest)}s"
+
+
+def _in_reach(value: timedelta) -> timedelta:
+    if -_LONGEST <= value <= _LONGEST:
+        return value
+    raise EvaluationError("overflow", "a duration is at most about 292 years")
+
+
+def move(value: datetime, by: timedelta) -> datetime:
+    """The time so much later."""
+    try:
+        return aware(value) + by
+    except OverflowError:
+        raise EvaluationError("overflow", "there is no such time in the years 1 to 9999") from None
+
+
+def move_back(value: datetime, by: timedelta) -> datetime:
+    """The time so much earlier."""
+    return move(value, -by)
+
+
+def between(later: datetime, earlier: datetime) -> timedelta:
+    """The time that passes from one to the other."""
+    return _in_reach(later - earlier)
+
+
+def add_durations(left: timedelta, right: timedelta) -> timedelta:
+    """Both, one after the other."""
+    return _in_reach(left + right)
+
+
+def subtract_durations(left: timedelta, right: timedelta) -> timedelta:
+    """The first less the second."""
+    return _in_reach(left - right)
+
+
+def negate_duration(value: timedelta) -> timedelta:
+    """The duration with its sign turned."""
+    return -value
+
+
+@lru_cache(maxsize=1024)
+def zone(name: str) -> tzinfo:
+    """The time zone of a name like `Europe/Madrid` or an offset like `-03:00`."""
+    if match := _OFFSET.fullmatch(name):
+        return timezone(_offset(*match.groups()))
+    if len(name) <= 64 and _ZONE.fullmatch(name):
+        try:
+            return ZoneInfo(name)
+        except (KeyError, ValueError, OSError):
+            pass
+    raise _invalid("no such time zone")
+
+
+def _offset(sign: str, hours: str, minutes: str) -> timedelta:
+    if int(hours) > 23 or int(minutes) > 59:
+        raise _invalid("no such offset from UTC")
+    offset = timedelta(hours=int(hours), minutes=int(minutes))
+    return -offset if sign == "-" else offset
+
+
+def _accessor(read: Callable[[datetime], int]) -> Callable[..., int]:
+    def access(value: datetime, name: str = "UTC") -> int:
+        try:
+            return read(aware(value).astimezone(zone(name)))
+        except OverflowError:
+            raise EvaluationError("overflow", "there is no such time in the years 1 to 9999") from None
+
+    return access
+
+
+ACCESSORS: dict[str, Callable[..., int]] = {
+    "getFullYear": _accessor(lambda t: t.year),
+    "getMonth": _accessor(lambda t: t.month - 1),
+    "getDate": _accessor(lambda t: t.day),
+    "getDayOfMonth": _accessor(lambda t: t.day - 1),
+    "getDayOfWeek": _accessor(lambda t: t.isoweekday() % 7),
+    "getDayOfYear": _accessor(lambda t: t.timetuple().tm_yday - 1),
+    "getHours": _accessor(lambda t: t.hour),
+    "getMinutes": _accessor(lambda t: t.minute),
+    "getSeconds": _accessor(lambda t: t.second),
+    "getMilliseconds": _accessor(lambda t: t.microsecond // 1000),
+}
+"""Parts of a time, in UTC or the zone named; months, days of month, of week (Sunday is 0) and of year count from 0."""
+
+
+def _whole(value: timedelta, unit: timedelta) -> int:
+    return int64(abs(value) // unit * (-1 if value < timedelta(0) else 1))
+
+
+def _milliseconds(value: timedelta) -> int:
+    whole = _whole(value, timedelta(milliseconds=1))
+    return whole % 1000 if whole >= 0 else -(-whole % 1000)
+
+
+DURATION_ACCESSORS: dict[str, Callable[[timedelta], int]] = {
+    "getHours": lambda d: _whole(d, timedelta(hours=1)),
+    "getMinutes": lambda d: _whole(d, timedelta(minutes=1)),
+    "getSeconds": lambda d: _whole(d, timedelta(seconds=1)),
+    "getMilliseconds": _milliseconds,
+}
+"""The whole hours, minutes or seconds a duration has; the milliseconds within its last second."""

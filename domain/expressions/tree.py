@@ -1,0 +1,166 @@
+"""The nodes of an expression.
+
+A node knows where it stands in the text (`start`, `end`, in code points, parentheses included) and how many pairs of
+parentheses are written around it, so that printing it gives back what was read. Positions play no part in equality.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+CONDITIONAL, OR, AND, RELATION, SUM, PRODUCT, UNARY, MEMBER, BARE = range(9)
+"""How tightly a node binds; `BARE` is what never needs parentheses."""
+
+BINARY = {
+    "==": RELATION,
+    "!=": RELATION,
+    "<": RELATION,
+    "<=": RELATION,
+    ">": RELATION,
+    ">=": RELATION,
+    "in": RELATION,
+    "+": SUM,
+    "-": SUM,
+    "*": PRODUCT,
+    "/": PRODUCT,
+    "%": PRODUCT,
+}
+CHAINS = {"||": OR, "&&": AND}
+OPERATORS = frozenset({*BINARY, *CHAINS, "!", "?:", "[]"})
+MACROS = frozenset({"all", "exists", "exists_one", "filter", "map"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """What every node has; `depth` is the height of the tree under it."""
+
+    start: int = field(default=0, compare=False)
+    end: int = field(default=0, compare=False)
+    parens: int = 0
+    depth: int = field(default=1, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constant(Node):
+    """A literal: `type` is int, decimal, string, bool or null, and `text` its spelling."""
+
+    type: str
+    value: object
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identifier(Node):
+    """A variable, or the name of a type."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Select(Node):
+    """A field of an object, or a string key of a map: `target.field`."""
+
+    target: Node
+    field: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListLiteral(Node):
+    """`[a, b]`."""
+
+    items: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapLiteral(Node):
+    """`{key: value}`."""
+
+    entries: tuple[tuple[Node, Node], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call(Node):
+    """An operator, a function (`target` is None) or a method.
+
+    Operators go by their sign: `&&` and `||` take two or more arguments, `-` one or two, `?:` three, `[]` two.
+    """
+
+    function: str
+    args: tuple[Node, ...]
+    target: Node | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Macro(Node):
+    """`target.function(variable, body)`; `map` may have a condition: `target.map(variable, condition, body)`."""
+
+    function: str
+    target: Node
+    variable: str
+    body: Node
+    condition: Node | None = None
+
+
+def is_operator(node: Node) -> bool:
+    """Whether the node is written with a sign rather than as a call."""
+    return isinstance(node, Call) and node.target is None and node.function in OPERATORS
+
+
+def level(node: Node) -> int:
+    """How tightly the node binds."""
+    if isinstance(node, Constant):
+        return UNARY if node.text.startswith("-") else BARE
+    if not isinstance(node, Call) or node.target is not None or node.function not in OPERATORS:
+        return MEMBER
+    if node.function == "!" or (node.function == "-" and len(node.args) == 1):
+        return UNARY
+    if node.function == "?:":
+        return CONDITIONAL
+    return CHAINS.get(node.function) or BINARY.get(node.function, MEMBER)
+
+
+def slots(node: Node) -> Iterator[tuple[Node, int]]:
+    """The direct parts of the node in the order of the text, each with the least level that needs no parentheses."""
+    match node:
+        case Select(target=target):
+            yield target, MEMBER
+        case ListLiteral(items=items):
+            yield from ((item, CONDITIONAL) for item in items)
+        case MapLiteral(entries=entries):
+            for key, value in entries:
+                yield key, CONDITIONAL
+                yield value, CONDITIONAL
+        case Macro():
+            yield node.target, MEMBER
+            if node.condition is not None:
+                yield node.condition, CONDITIONAL
+            yield node.body, CONDITIONAL
+        case Call(target=None, function=name, args=args) if name in OPERATORS:
+            yield from zip(args, _operand_levels(name, args), strict=True)
+        case Call():
+            if node.target is not None:
+                yield node.target, MEMBER
+            yield from ((argument, CONDITIONAL) for argument in node.args)
+
+
+def _operand_levels(name: str, args: tuple[Node, ...]) -> tuple[int, ...]:
+    if name in CHAINS:
+        return (CHAINS[name] + 1,) * len(args)
+    if name == "?:":
+        return OR, OR, CONDITIONAL
+    if name == "[]":
+        return MEMBER, CONDITIONAL
+    if len(args) == 1:
+        # `-5` is a literal: the negation of a literal 5 is written `-(5)`.
+        literal = name == "-" and isinstance(args[0], Constant) and args[0].type in ("int", "decimal")
+        return (UNARY,) if not literal or level(args[0]) == UNARY else (BARE + 1,)
+    return BINARY[name], BINARY[name] + 1
+
+
+def parts(node: Node) -> Iterator[Node]:
+    """The direct parts of the node in the order of the text."""
+    return (part for part, _ in slots(node))
+
+
+def weight(node: Node) -> int:
+    """How many nodes the tree has: what one evaluation costs, loops apart."""
+    return 1 + sum(map(weight, parts(node)))

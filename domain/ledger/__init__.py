@@ -1,0 +1,1 @@
+"""The rules of the double-entry ledger, as pure functions over values."""

@@ -1,0 +1,30 @@
+"""Organizations: the tenants, each with a default ledger and loyalty program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Organization:
+    """A tenant; `configuration_version` rises with every change to what evaluation of events depends on."""
+
+    organization_id: int
+    organization_key: str
+    name: str
+    description: str | None
+    picture_url: str | None
+    default_loyalty_program_id: int | None
+    default_ledger_id: int | None
+    subscription_level: str
+    payment_processor_customer_id: str | None
+    subscription_expiration_date: datetime | None
+    default_locale: str
+    locales: tuple[str, ...]
+    custom_attributes: Mapping[str, Any]
+    configuration_version: int
+    created_at: datetime
+    updated_at: datetime

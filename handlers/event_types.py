@@ -1,0 +1,57 @@
+"""Event types: the list to choose from and the organization's own (integration 4.6, administration "Events")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from domain.event_types import BUILT_IN_EVENT_TYPES, ApiCodeFixed, CustomEventType, built_in
+from domain.problems import NameTaken
+from handlers.call import ADMINISTRATION, INTEGRATION, Call
+from handlers.operations import operation
+from handlers.wire.base import listed, results, wrapped
+from handlers.wire.event_types import EVENT_TYPE, EVENT_TYPE_CHANGES, NEW_EVENT_TYPE
+from persistence import event_types
+from persistence.paging import Page, Paged
+
+
+@operation("listEventTypes", answer=results(EVENT_TYPE))
+def list_event_types(call: Call) -> list[Any]:
+    """The types to choose from: the built-in ones, then the organization's active ones."""
+    organization_id = call.organization.organization_id
+    offered = [{**built_in(code), "organization_id": organization_id} for code in BUILT_IN_EVENT_TYPES]
+    return [*offered, *event_types.active(call.db, organization_id)]
+
+
+@operation("listCustomEventTypes", answer=listed(EVENT_TYPE))
+def list_custom_event_types(call: Call, query: Mapping[str, Any]) -> Paged[CustomEventType]:
+    """A page of the organization's own event types."""
+    return event_types.find_page(call.db, call.organization.organization_id, Page.of(query))
+
+
+@operation("createCustomEventType", body=NEW_EVENT_TYPE, answer=wrapped("eventType", EVENT_TYPE))
+def create_custom_event_type(call: Call, body: dict[str, Any]) -> CustomEventType:
+    """Add an event type; an apiCode that exists, built-in or not, is refused."""
+    if body["api_code"] in BUILT_IN_EVENT_TYPES:
+        raise NameTaken(f"{body['api_code']} is a built-in event type.")
+    return event_types.add_event_type(
+        call.db, call.organization.organization_id, created_at=call.now, updated_at=call.now, **body
+    )
+
+
+@operation("getCustomEventType", answer=wrapped("eventType", EVENT_TYPE))
+def get_custom_event_type(call: Call, event_type: CustomEventType) -> CustomEventType:
+    """One of the organization's own event types."""
+    return event_type
+
+
+@operation(
+    "updateCustomEventType",
+    body={INTEGRATION: EVENT_TYPE_CHANGES, ADMINISTRATION: NEW_EVENT_TYPE},
+    answer=wrapped("eventType", EVENT_TYPE),
+)
+def update_custom_event_type(call: Call, event_type: CustomEventType, body: dict[str, Any]) -> CustomEventType:
+    """Change an event type; one that is made inactive is no longer tracked."""
+    if body.pop("api_code", event_type.api_code) != event_type.api_code:
+        raise ApiCodeFixed(f"This event type is called {event_type.api_code} for good.")
+    return event_types.change_event_type(call.db, event_type, updated_at=call.now, **body)

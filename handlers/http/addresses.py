@@ -1,0 +1,64 @@
+"""How a record is addressed in a path: one table that turns an address into the record, or into a 404.
+
+An address is always looked up inside the caller's organization, so that the existence of another tenant's records is
+never revealed. Addresses are resolved in the order of the path, and a nested record must belong to the one before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from domain.problems import NotFound
+from handlers.call import Call
+from persistence import campaigns, event_types, events, ledger, members, programs
+
+Resolve = Callable[[Call, Any, Mapping[str, Any]], Any]
+
+
+def _in_organization(find: Callable[..., Any]) -> Resolve:
+    return lambda call, value, found: find(call.db, call.organization.organization_id, value)
+
+
+def _inside(find: Callable[..., Any], parent: str, parent_id: str) -> Resolve:
+    """Find a record that must belong to `parent`, which the path named before."""
+
+    def resolve(call: Call, value: Any, found: Mapping[str, Any]) -> Any:
+        record = find(call.db, call.organization.organization_id, value)
+        if record is None or parent not in found:
+            return record
+        return record if getattr(record, parent_id) == getattr(found[parent], parent_id) else None
+
+    return resolve
+
+
+# path parameter -> (argument of the handler, how it is found)
+ADDRESSES: Mapping[str, tuple[str, Resolve]] = {
+    "loyaltyMemberId": ("member", _in_organization(members.find_by_loyalty_member_id)),
+    "memberId": ("member", _in_organization(members.find)),
+    "loyaltyProgramId": ("program", _in_organization(programs.find)),
+    "loyaltyTierId": ("tier", _inside(programs.find_tier, "program", "loyalty_program_id")),
+    "ledgerId": ("ledger", _in_organization(ledger.find_ledger)),
+    "ledgerAccountId": ("account", _inside(ledger.find_account, "ledger", "ledger_id")),
+    "walletId": ("wallet", _inside(ledger.find_wallet, "ledger", "ledger_id")),
+    "campaignId": ("campaign", _in_organization(campaigns.find)),
+    "actionId": ("action", _inside(campaigns.find_action, "campaign", "campaign_id")),
+    "apiCode": ("event_type", _in_organization(event_types.find)),
+    "loyaltyEventKey": ("event", _in_organization(events.find_by_key)),
+    # The catalogue of effects is the product's own: the handler looks the id up in it.
+    "effectId": ("effect_id", lambda call, value, found: value),
+}
+
+
+def resolve_addresses(call: Call, path: Mapping[str, Any]) -> dict[str, Any]:
+    """The handler's arguments for a path's parameters; raises NotFound naming the one that leads nowhere."""
+    found: dict[str, Any] = {}
+    for name, value in path.items():
+        if name == "organizationId":
+            continue
+        argument, resolve = ADDRESSES[name]
+        record = resolve(call, value, found)
+        if record is None:
+            raise NotFound(f"There is no such {name}.")
+        found[argument] = record
+    return found

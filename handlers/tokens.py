@@ -1,0 +1,174 @@
+"""Bearer tokens: JWTs signed by the server's own key, and those of one external issuer (semantics of RFC 7519)."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import jwt
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from sqlalchemy import Connection, Engine
+
+from domain.problems import Unauthorized
+from handlers.call import Caller
+from handlers.settings import Settings
+from persistence import organizations, transactions
+from persistence.organizations import SigningKey
+
+ALGORITHM = "ES256"
+ACCESS_TOKEN_SECONDS = 3600
+MEMBER_TOKEN_SECONDS = 900
+_CACHED_TOKENS = 10_000
+_CLOCK_LEEWAY_SECONDS = 5
+
+
+def issue(db: Connection, settings: Settings, claims: Mapping[str, Any], lifetime: int, now: datetime) -> str:
+    """Sign a token with `claims` that expires `lifetime` seconds after `now`."""
+    key = _signing_key(db, now)
+    return jwt.encode(
+        {
+            "iss": settings.token_issuer,
+            "aud": settings.token_audience,
+            "iat": int(now.timestamp()),
+            "exp": int((now + timedelta(seconds=lifetime)).timestamp()),
+            "jti": secrets.token_hex(8),
+            **claims,
+        },
+        key.private_key,
+        algorithm=key.algorithm,
+        headers={"kid": key.key_id},
+    )
+
+
+def issue_operator_token(
+    db: Connection,
+    settings: Settings,
+    *,
+    organization_id: int,
+    roles: frozenset[str],
+    is_admin: bool,
+    lifetime: int,
+    now: datetime,
+) -> str:
+    """A token made on the command line: of no user, valid until it expires."""
+    claims = {"sub": "operator", "organizationId": organization_id, "roles": sorted(roles), "isAdmin": is_admin}
+    return issue(db, settings, claims, lifetime, now)
+
+
+def _signing_key(db: Connection, now: datetime) -> SigningKey:
+    keys = organizations.signing_keys_newest_first(db)
+    if not keys:
+        organizations.wait_for_signing_key_turn(db)
+        keys = organizations.signing_keys_newest_first(db)
+    if not keys:
+        key = ec.generate_private_key(ec.SECP256R1())
+        pem = key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        keys = [SigningKey(secrets.token_hex(8), ALGORITHM, pem.decode(), now)]
+        organizations.add_signing_key(db, keys[0])
+    return keys[0]
+
+
+class Authenticator:
+    """Turns a bearer token into a caller; verified tokens are remembered until they expire."""
+
+    def __init__(self, settings: Settings, engine: Engine) -> None:
+        self._settings = settings
+        self._engine = engine
+        self._keys: dict[str, jwt.PyJWK] = {}
+        self._verified: dict[str, tuple[float, Caller]] = {}
+        self._lock = threading.Lock()
+        self._external = (
+            jwt.PyJWKClient(settings.external_jwks_url, cache_keys=True) if settings.external_jwks_url else None
+        )
+
+    def __call__(self, token: str) -> Caller:
+        """The caller of a valid token; raises Unauthorized."""
+        known = self._verified.get(token)
+        if known is not None and known[0] > time.time():
+            return known[1]
+        claims = self._claims(token)
+        caller = _caller(claims)
+        with self._lock:
+            if len(self._verified) >= _CACHED_TOKENS:
+                self._verified.clear()
+            self._verified[token] = (float(claims["exp"]), caller)
+        return caller
+
+    def jwks(self) -> dict[str, Any]:
+        """The JWK set (RFC 7517) that verifies the server's own tokens."""
+        self._load_keys()
+        return {"keys": [_public(key_id, key) for key_id, key in self._keys.items()]}
+
+    def _claims(self, token: str) -> dict[str, Any]:
+        settings = self._settings
+        try:
+            header = jwt.get_unverified_header(token)
+            issuer = jwt.decode(token, options={"verify_signature": False}).get("iss")
+            if self._external is not None and issuer == settings.external_issuer:
+                key: Any = self._external.get_signing_key_from_jwt(token)
+                audience, algorithms = settings.external_audience, ["RS256", "ES256", "PS256", "EdDSA"]
+            else:
+                issuer, key = settings.token_issuer, self._own_key(header.get("kid"))
+                audience, algorithms = settings.token_audience, [ALGORITHM]
+            return jwt.decode(
+                token,
+                key,
+                algorithms=algorithms,
+                audience=audience,
+                issuer=issuer,
+                leeway=_CLOCK_LEEWAY_SECONDS,
+                options={"require": ["exp", "sub"], "verify_aud": audience is not None},
+            )
+        except (jwt.PyJWTError, ValueError, RecursionError) as error:
+            raise Unauthorized("The access token is not valid or has expired.") from error
+
+    def _own_key(self, key_id: Any) -> jwt.PyJWK:
+        if not isinstance(key_id, str) or key_id not in self._keys:
+            self._load_keys()
+        try:
+            return self._keys[key_id]
+        except (KeyError, TypeError):
+            raise jwt.InvalidKeyError("unknown key") from None
+
+    def _load_keys(self) -> None:
+        def load(db: Connection) -> None:
+            _signing_key(db, datetime.now(UTC))
+            for stored in organizations.signing_keys_newest_first(db):
+                private = serialization.load_pem_private_key(stored.private_key.encode(), None)
+                numbers = jwt.algorithms.ECAlgorithm.to_jwk(private.public_key(), as_dict=True)  # type: ignore[arg-type]
+                self._keys[stored.key_id] = jwt.PyJWK({**numbers, "alg": stored.algorithm})
+
+        transactions.run(self._engine, load)
+
+
+def _public(key_id: str, key: jwt.PyJWK) -> dict[str, Any]:
+    return {**jwt.algorithms.ECAlgorithm.to_jwk(key.key, as_dict=True), "kid": key_id, "use": "sig", "alg": ALGORITHM}
+
+
+def _caller(claims: Mapping[str, Any]) -> Caller:
+    roles = claims.get("roles") or []
+    organization_id, user_id = claims.get("organizationId"), claims.get("userId")
+    member = claims.get("loyaltyMemberId")
+    if (
+        not isinstance(roles, list)
+        or not isinstance(organization_id, int | None)
+        or not isinstance(user_id, int | None)
+        or not isinstance(member, str | None)
+    ):
+        raise Unauthorized("The access token has claims of the wrong type.")
+    return Caller(
+        subject=str(claims["sub"]),
+        organization_id=organization_id,
+        roles=frozenset(str(role) for role in roles),
+        is_admin=claims.get("isAdmin") is True,
+        is_system_admin=claims.get("isSystemAdmin") is True,
+        user_id=user_id,
+        loyalty_member_id=member,
+    )

@@ -1,0 +1,201 @@
+"""The shapes that the subjects' modules declare with marshmallow, compiled once to plain functions.
+
+The document has already checked what a shape may hold, so loading only renames and converts; marshmallow's own
+machinery costs ten times more for the same result and is left to the declaration.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+from marshmallow import Schema, fields
+
+from domain.problems import FieldFault, InvalidRequest
+from persistence.paging import Paged
+
+_OFFSET_WITHOUT_COLON = re.compile(r"([+-]\d{2})(\d{2})$")
+
+
+def instant_of(text: str) -> datetime:
+    """The moment of an RFC 3339 text, in UTC; a text without an offset is UTC (integration 1, convention 5)."""
+    found = datetime.fromisoformat(_OFFSET_WITHOUT_COLON.sub(r"\1:\2", text.upper().replace(" ", "T")))
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+
+
+def instant_text(moment: datetime) -> str:
+    """RFC 3339 in UTC with `Z`, microseconds only where there are any."""
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def exact_number(value: Decimal | int) -> Decimal | int:
+    """The shortest exact JSON number of a decimal: 100 for 100.000, 0.5 for 0.50."""
+    if isinstance(value, int):
+        return value
+    whole = value.to_integral_value()
+    return int(whole) if whole == value else value.normalize()
+
+
+class Instant(fields.Field):
+    """A date-time: aware UTC inside, RFC 3339 with `Z` on the wire."""
+
+    def _serialize(self, value: Any, attr: Any, obj: Any, **kwargs: Any) -> Any:
+        return None if value is None else instant_text(value)
+
+    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
+        return instant_of(value)
+
+
+class Exact(fields.Field):
+    """A number that is never a binary float."""
+
+    def _serialize(self, value: Any, attr: Any, obj: Any, **kwargs: Any) -> Any:
+        return None if value is None else exact_number(value)
+
+    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
+        return value if isinstance(value, Decimal) else Decimal(value)
+
+
+class Calendar(fields.Field):
+    """A calendar day, ISO 8601."""
+
+    def _serialize(self, value: Any, attr: Any, obj: Any, **kwargs: Any) -> Any:
+        return None if value is None else value.isoformat()
+
+    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
+        return date.fromisoformat(value)
+
+
+class Plain(fields.Field):
+    """A value that is the same inside and on the wire: text, a boolean, an integer, a JSON object or list of them."""
+
+
+class Part(fields.Field):
+    """A nested shape."""
+
+    def __init__(self, shape: Shape, many: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.shape, self.many = shape, many
+
+    def _serialize(self, value: Any, attr: Any, obj: Any, **kwargs: Any) -> Any:
+        if value is None:
+            return None
+        return [self.shape.dump(v) for v in value] if self.many else self.shape.dump(value)
+
+    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
+        return [self.shape.load(v) for v in value] if self.many else self.shape.load(value)
+
+
+def camel(name: str) -> str:
+    """The wire name of an inside name: `ledger_account_id` is `ledgerAccountId`."""
+    head, *rest = name.split("_")
+    return head + "".join(word.capitalize() for word in rest)
+
+
+class WireSchema(Schema):
+    """A marshmallow schema whose fields go by camelCase names on the wire."""
+
+    def on_bind_field(self, field_name: str, field_obj: fields.Field) -> None:
+        """Name the field on the wire after its inside name unless it says otherwise."""
+        field_obj.data_key = field_obj.data_key or camel(field_name)
+
+
+class Shape:
+    """A schema compiled to two functions: `load` a checked JSON object, `dump` a record or mapping.
+
+    Absent members take their field's `load_default` (else None) when `complete`, for creates and PUTs, and stay
+    absent otherwise, for PATCHes; a null takes the default either way.
+    A field with `metadata={"omit_none": True}` is left out of an answer when it is None.
+    """
+
+    def __init__(self, schema: type[Schema], complete: bool = False) -> None:
+        bound = schema()
+        self._loads: dict[str, tuple[str, Callable[[Any], Any] | None]] = {}
+        self._dumps: list[tuple[str, str, Callable[[Any], Any] | None, bool]] = []
+        self._defaults: dict[str, Any] = {}
+        self._complete = complete
+        for name, field in bound.fields.items():
+            inside = field.attribute or name
+            wire = field.data_key or name
+            if not field.dump_only:
+                self._loads[wire] = (inside, _loader(field))
+                default = field.load_default
+                self._defaults[inside] = None if default is _MISSING else default
+            if not field.load_only:
+                self._dumps.append((inside, wire, _dumper(field), bool(field.metadata.get("omit_none"))))
+
+    def load(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """The inside form of a JSON object that the document accepted; faults of format raise InvalidRequest."""
+        loaded = {inside: self._default(inside) for inside in self._defaults} if self._complete else {}
+        faults = []
+        for wire, value in (body or {}).items():
+            inside, convert = self._loads[wire]
+            try:
+                if value is None:
+                    loaded[inside] = self._default(inside)
+                else:
+                    loaded[inside] = value if convert is None else convert(value)
+            except ValueError as error:
+                faults.append(FieldFault(f"{wire}: {error}", pointer=f"/{wire}"))
+        if faults:
+            raise InvalidRequest(faults)
+        return loaded
+
+    def _default(self, inside: str) -> Any:
+        default = self._defaults[inside]
+        return default() if callable(default) else default
+
+    def dump(self, record: Any) -> dict[str, Any]:
+        """The JSON object of a record or mapping."""
+        read = record.__getitem__ if isinstance(record, Mapping) else lambda name: getattr(record, name)
+        answer = {}
+        for inside, wire, convert, omit_none in self._dumps:
+            value = read(inside)
+            if value is None:
+                if not omit_none:
+                    answer[wire] = None
+            else:
+                answer[wire] = value if convert is None else convert(value)
+        return answer
+
+    def __call__(self, record: Any) -> dict[str, Any]:
+        """As `dump`, so that a shape can stand where a function answers."""
+        return self.dump(record)
+
+
+_MISSING = fields.Field().load_default
+
+
+def _loader(field: fields.Field) -> Callable[[Any], Any] | None:
+    if isinstance(field, Plain):
+        return None
+    return lambda value: field._deserialize(value, None, None)
+
+
+def _dumper(field: fields.Field) -> Callable[[Any], Any] | None:
+    if isinstance(field, Plain):
+        return None
+    return lambda value: field._serialize(value, None, None)
+
+
+def wrapped(name: str, shape: Callable[[Any], Any]) -> Callable[[Any], dict[str, Any]]:
+    """The answer of a single record: `{name: record}`."""
+    return lambda record: {name: shape(record)}
+
+
+def listed(shape: Callable[[Any], Any]) -> Callable[[Paged], dict[str, Any]]:
+    """The answer of a paged list (integration 1, convention 3)."""
+    return lambda found: {
+        "totalCount": found.total_count,
+        "page": found.page,
+        "limit": found.limit,
+        "results": [shape(r) for r in found.results],
+    }
+
+
+def results(shape: Callable[[Any], Any], name: str = "results") -> Callable[[Sequence[Any]], dict[str, Any]]:
+    """The answer of a list that is not paged: `{results: [...]}`."""
+    return lambda found: {name: [shape(r) for r in found]}

@@ -1,0 +1,122 @@
+"""Rows become records at this border, and records rows: a column is named exactly as its dataclass field."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any, TypeVar
+
+import msgspec
+from sqlalchemy import Connection, Table, insert, update
+from sqlalchemy.engine import Row
+from sqlalchemy.exc import IntegrityError
+
+from domain.problems import Refusal
+from persistence.transactions import constraint_of
+
+Kind = TypeVar("Kind")
+
+_encode = msgspec.json.Encoder(decimal_format="number").encode
+
+
+@cache
+def fields_of(kind: type) -> tuple[str, ...]:
+    """The field names of a record's dataclass, in order."""
+    return tuple(f.name for f in dataclasses.fields(kind))
+
+
+@cache
+def columns_of(table: Table, kind: type) -> tuple:
+    """The columns of `table` that fill `kind`, in the order of its fields."""
+    return tuple(table.c[name] for name in fields_of(kind))
+
+
+def record(kind: type[Kind], row: Row | None) -> Kind | None:
+    """The record of a row selected by `columns_of`; None stays None."""
+    return None if row is None else kind(*row)
+
+
+def records(kind: type[Kind], rows: Iterable[Row]) -> list[Kind]:
+    """The records of rows selected by `columns_of`."""
+    return [kind(*row) for row in rows]
+
+
+def add(
+    db: Connection, table: Table, kind: type[Kind], values: Mapping[str, Any], refusals: Mapping[str, Refusal] = {}
+) -> Kind:
+    """Insert one row and answer its record; a named constraint that refuses raises the refusal given for it."""
+    return _answered(db, insert(table).values(**values).returning(*columns_of(table, kind)), kind, refusals)
+
+
+def change(
+    db: Connection,
+    table: Table,
+    kind: type[Kind],
+    address: Mapping[str, Any],
+    values: Mapping[str, Any],
+    refusals: Mapping[str, Refusal] = {},
+) -> Kind:
+    """Update the one row at `address` and answer its record; constraints refuse as in `add`."""
+    statement = update(table).where(*(table.c[name] == value for name, value in address.items())).values(**values)
+    return _answered(db, statement.returning(*columns_of(table, kind)), kind, refusals)
+
+
+def _answered(db: Connection, statement: Any, kind: type[Kind], refusals: Mapping[str, Refusal]) -> Kind:
+    try:
+        return kind(*db.execute(statement).one())
+    except IntegrityError as error:
+        refusal = refusals.get(constraint_of(error) or "")
+        if refusal is None:
+            raise
+        raise refusal from error
+
+
+@cache
+def _bulk_insert(table: Table, names: tuple[str, ...]) -> str:
+    listed = ", ".join(names)
+    typed = ", ".join(f"{name} {table.c[name].type.compile(_dialect())}" for name in names)
+    return f"INSERT INTO {table.name} ({listed}) SELECT {listed} FROM jsonb_to_recordset(%s::jsonb) AS x({typed})"
+
+
+@cache
+def _dialect() -> Any:
+    from sqlalchemy.dialects import postgresql
+
+    return postgresql.dialect()
+
+
+def add_all(db: Connection, table: Table, names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert any number of rows with one statement; values travel as one JSON text, decimals exact."""
+    if rows:
+        db.exec_driver_sql(_bulk_insert(table, tuple(names)), (as_json(rows),))
+
+
+def as_json(value: Any) -> str:
+    """JSON text of plain values, with exact decimals, UTC instants and UUIDs, for a `jsonb` parameter."""
+    return _encode(value).decode()
+
+
+def reserve_ids(db: Connection, **counts: int) -> dict[str, list[int]]:
+    """Take ids for rows still to be written, all kinds in one statement: `reserve_ids(db, events=3, ...)`.
+
+    Ids come from each table's own sequence, so two processes can never compute the same one.
+    """
+    wanted = {table: count for table, count in counts.items() if count}
+    if not wanted:
+        return {table: [] for table in counts}
+    parts = ", ".join(
+        f"ARRAY(SELECT nextval('{_SEQUENCES[table]}') FROM generate_series(1, {int(count)}))"
+        for table, count in wanted.items()
+    )
+    found = db.exec_driver_sql(f"SELECT {parts}").one()
+    return {table: [] for table in counts} | dict(zip(wanted, found, strict=True))
+
+
+_SEQUENCES = {
+    "events": "events_loyalty_event_id_seq",
+    "purchase_orders": "purchase_orders_order_id_seq",
+    "order_items": "order_items_order_item_id_seq",
+    "ledger_transactions": "ledger_transactions_ledger_transaction_id_seq",
+    "ledger_lots": "ledger_lots_ledger_lot_id_seq",
+}

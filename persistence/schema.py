@@ -1,0 +1,72 @@
+"""The schema of the database: brought up to date by the migrations, and asked how far it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from alembic.script.revision import RevisionError
+from sqlalchemy import Connection, Engine, text
+
+from persistence.tables import metadata
+
+_DIRECTORY = Path(__file__).parent / "migrations"
+# Any constant will do that nothing else in the database locks.
+_MIGRATION_LOCK = 0x6C6F79616C7479
+
+
+class SchemaError(RuntimeError):
+    """The database has a schema that this version of the product does not know."""
+
+
+def migrate(engine: Engine) -> list[str]:
+    """Apply the migrations that are pending, all or none, and answer their names; several at once take turns."""
+    with engine.begin() as connection:
+        # A migration may well take longer than a call is allowed to.
+        connection.execute(text("SET LOCAL statement_timeout = 0"))
+        connection.execute(text("SET LOCAL lock_timeout = 0"))
+        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
+        to_do = _pending(connection)
+        if to_do:
+            command.upgrade(config(connection), "head")
+        return to_do
+
+
+def pending(engine: Engine) -> list[str]:
+    """The names of the migrations that the database has yet to see, oldest first."""
+    with engine.connect() as connection:
+        return _pending(connection)
+
+
+def differences(engine: Engine) -> list[object]:
+    """What the database has otherwise than the tables in code say, as Alembic's operations; empty if nothing."""
+    with engine.connect() as connection:
+        return differences_on(connection)
+
+
+def differences_on(connection: Connection) -> list[object]:
+    """`differences` as the transaction of one connection sees them."""
+    options = {"compare_type": True, "compare_server_default": True}
+    return list(compare_metadata(MigrationContext.configure(connection, opts=options), metadata))
+
+
+def _pending(connection: Connection) -> list[str]:
+    scripts = ScriptDirectory(str(_DIRECTORY))
+    done = MigrationContext.configure(connection).get_current_heads()
+    try:
+        return [each.revision for each in scripts.iterate_revisions("heads", done or "base")][::-1]
+    except RevisionError:
+        raise SchemaError(f"the database is at revision {', '.join(done)}, of a newer version of the product") from None
+
+
+def config(connection: Connection) -> Config:
+    """Alembic's configuration for work on one open connection, without a file of its own."""
+    config = Config()
+    config.set_main_option("script_location", str(_DIRECTORY).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    return config

@@ -1,0 +1,91 @@
+"""The metadata of the schema and the columns that many tables share.
+
+A column is named exactly as the dataclass field it fills. Every primary key and unique constraint of a tenant's table
+starts with `organization_id`, so that the schema can be distributed by organization unchanged.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    Column,
+    DateTime,
+    ForeignKeyConstraint,
+    Identity,
+    MetaData,
+    Numeric,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    Uuid,
+    text,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+
+def tenant_table(name: str, id_column: str, *items: Any) -> Table:
+    """A table of an organization's records with the primary key (organization_id, <id_column>), the id generated."""
+    return Table(
+        name,
+        metadata,
+        Column("organization_id", BigInteger, nullable=False),
+        Column(id_column, BigInteger, Identity(always=False), nullable=False),
+        *items,
+        PrimaryKeyConstraint("organization_id", id_column),
+    )
+
+
+def belongs_to_organization() -> ForeignKeyConstraint:
+    """The foreign key of a record that hangs on nothing nearer than the organization itself."""
+    return ForeignKeyConstraint(["organization_id"], ["organizations.organization_id"])
+
+
+def refers_to(table: str, *columns: str, target: tuple[str, ...] | None = None) -> ForeignKeyConstraint:
+    """A foreign key inside the organization; `target` names the referred columns where they are called otherwise."""
+    return ForeignKeyConstraint(
+        ["organization_id", *columns],
+        [f"{table}.organization_id", *(f"{table}.{c}" for c in (target or columns))],
+    )
+
+
+def key(name: str) -> Column:
+    """A generated key, a lower-case UUID string on the wire."""
+    return Column(name, Uuid(as_uuid=False), nullable=False)
+
+
+def instant(name: str, nullable: bool = True) -> Column:
+    """A moment, kept in UTC."""
+    return Column(name, DateTime(timezone=True), nullable=nullable)
+
+
+def created_and_updated() -> tuple[Column, Column]:
+    """The two columns of every record that an API answers."""
+    return instant("created_at", nullable=False), instant("updated_at", nullable=False)
+
+
+def exact(name: str, nullable: bool = True, default: str | None = None) -> Column:
+    """An exact decimal: points, money, counters."""
+    return Column(name, Numeric, nullable=nullable, server_default=text(default) if default is not None else None)
+
+
+def texts(name: str) -> Column:
+    """A list of strings that is empty when unset."""
+    return Column(name, ARRAY(Text), nullable=False, server_default=text("'{}'"))
+
+
+def document(name: str, nullable: bool = False) -> Column:
+    """A JSON object that is empty when unset."""
+    return Column(name, JSONB(none_as_null=True), nullable=nullable, server_default=None if nullable else text("'{}'"))

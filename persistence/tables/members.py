@@ -1,0 +1,95 @@
+"""Members, the tiers they hold, and the audit log of what was done to records."""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Computed,
+    Index,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    UniqueConstraint,
+    Uuid,
+    text,
+)
+from sqlalchemy.dialects.postgresql import TSVECTOR
+
+from persistence.tables.base import (
+    belongs_to_organization,
+    created_and_updated,
+    document,
+    instant,
+    metadata,
+    refers_to,
+    tenant_table,
+)
+
+members = tenant_table(
+    "members",
+    "member_id",
+    Column("loyalty_member_id", Text, nullable=False),
+    Column("public_loyalty_member_id", Text),
+    Column("active", Boolean, nullable=False, server_default=text("true")),
+    Column("member_type", Text),
+    Column("channel_acquisition", Text),
+    Column("referral_code", Text),
+    document("profile"),
+    document("custom_attributes"),
+    document("notifications"),
+    document("on_chain"),
+    Column("wallet_id", BigInteger, nullable=False),
+    Column("wallet_key", Uuid(as_uuid=False), nullable=False),
+    *created_and_updated(),
+    # What is searched and filtered of the profile is computed from it, so the two can never differ.
+    Column("email", Text, Computed("lower(profile ->> 'email')", persisted=True)),
+    Column("gov_id", Text, Computed("profile -> 'govId' ->> 'id'", persisted=True)),
+    Column(
+        "search_text",
+        TSVECTOR,
+        Computed(
+            "to_tsvector('simple', coalesce(profile ->> 'name', '') || ' ' || coalesce(profile ->> 'lastName', '')"
+            " || ' ' || coalesce(profile ->> 'email', '') || ' ' || coalesce(profile ->> 'nickname', '')"
+            " || ' ' || loyalty_member_id)",
+            persisted=True,
+        ),
+    ),
+    UniqueConstraint("organization_id", "loyalty_member_id"),
+    Index("ix_members_email", "organization_id", "email", postgresql_where=text("email IS NOT NULL")),
+    Index("ix_members_gov_id", "organization_id", "gov_id", postgresql_where=text("gov_id IS NOT NULL")),
+    Index("ix_members_wallet_id", "organization_id", "wallet_id"),
+    Index("ix_members_created_at", "organization_id", "created_at"),
+    Index("ix_members_search_text", "search_text", postgresql_using="gin"),
+    belongs_to_organization(),
+    refers_to("wallets", "wallet_id"),
+)
+
+member_tiers = Table(
+    "member_tiers",
+    metadata,
+    Column("organization_id", BigInteger, nullable=False),
+    Column("member_id", BigInteger, nullable=False),
+    Column("loyalty_program_id", BigInteger, nullable=False),
+    Column("loyalty_tier_id", BigInteger, nullable=False),
+    instant("expires_at"),
+    instant("created_at", nullable=False),
+    PrimaryKeyConstraint("organization_id", "member_id", "loyalty_program_id"),
+    Index("ix_member_tiers_tier", "organization_id", "loyalty_tier_id"),
+    refers_to("members", "member_id"),
+    refers_to("loyalty_programs", "loyalty_program_id"),
+    refers_to("loyalty_tiers", "loyalty_tier_id"),
+)
+
+audit_log = tenant_table(
+    "audit_log",
+    "audit_log_id",
+    instant("created_at", nullable=False),
+    Column("caller", Text, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("subject_type", Text, nullable=False),
+    Column("subject_id", Text, nullable=False),
+    Column("reason", Text),
+    document("changes"),
+    Index("ix_audit_log_subject", "organization_id", "subject_type", "subject_id"),
+    belongs_to_organization(),
+)

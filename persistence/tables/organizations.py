@@ -1,0 +1,88 @@
+"""Organizations (the tenants), their users and the keys that sign tokens."""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    ForeignKeyConstraint,
+    Identity,
+    Index,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+from persistence.tables.base import (
+    created_and_updated,
+    document,
+    instant,
+    key,
+    metadata,
+    texts,
+)
+
+organizations = Table(
+    "organizations",
+    metadata,
+    Column("organization_id", BigInteger, Identity(always=False), primary_key=True),
+    key("organization_key"),
+    Column("name", Text, nullable=False),
+    Column("description", Text),
+    Column("picture_url", Text),
+    Column("default_loyalty_program_id", BigInteger),
+    Column("default_ledger_id", BigInteger),
+    Column("subscription_level", Text, nullable=False, server_default="not-initialized"),
+    Column("payment_processor_customer_id", Text),
+    instant("subscription_expiration_date"),
+    Column("default_locale", Text, nullable=False, server_default="en"),
+    texts("locales"),
+    document("custom_attributes"),
+    Column("configuration_version", BigInteger, nullable=False, server_default=text("1")),
+    *created_and_updated(),
+)
+
+# A person or program may belong to several organizations, so users stand outside of them.
+users = Table(
+    "users",
+    metadata,
+    Column("user_id", BigInteger, Identity(always=False), primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("nickname", Text),
+    Column("profile_picture_url", Text),
+    Column("user_name", Text),
+    Column("email", Text),
+    Column("auth_client_id", Text, nullable=False),
+    Column("password_hash", Text, nullable=False),
+    Column("active", Boolean, nullable=False, server_default=text("true")),
+    Column("is_system_admin", Boolean, nullable=False, server_default=text("false")),
+    Column("is_api_user", Boolean, nullable=False, server_default=text("false")),
+    Column("pending_provisioning", Boolean, nullable=False, server_default=text("false")),
+    *created_and_updated(),
+    UniqueConstraint("auth_client_id"),
+)
+
+organization_users = Table(
+    "organization_users",
+    metadata,
+    Column("organization_id", BigInteger, nullable=False),
+    Column("user_id", BigInteger, nullable=False),
+    Column("is_admin", Boolean, nullable=False, server_default=text("false")),
+    texts("roles"),
+    Column("active", Boolean, nullable=False, server_default=text("true")),
+    *created_and_updated(),
+    PrimaryKeyConstraint("organization_id", "user_id"),
+    ForeignKeyConstraint(["organization_id"], ["organizations.organization_id"]),
+    ForeignKeyConstraint(["user_id"], ["users.user_id"]),
+    Index(None, "user_id"),
+)
+
+signing_keys = Table(
+    "signing_keys",
+    metadata,
+    Column("key_id", Text, primary_key=True),
+    Column("algorithm", Text, nullable=False),
+    Column("private_key", Text, nullable=False),
+    instant("created_at", nullable=False),
+)

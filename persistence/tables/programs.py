@@ -1,0 +1,48 @@
+"""Loyalty programs and their tiers."""
+
+from sqlalchemy import BigInteger, Boolean, Column, Integer, Text, UniqueConstraint
+
+from persistence.tables.base import (
+    belongs_to_organization,
+    created_and_updated,
+    document,
+    exact,
+    key,
+    refers_to,
+    tenant_table,
+)
+
+loyalty_programs = tenant_table(
+    "loyalty_programs",
+    "loyalty_program_id",
+    key("loyalty_program_key"),
+    Column("name", Text, nullable=False),
+    Column("description", Text),
+    Column("active", Boolean, nullable=False),
+    Column("ledger_id", BigInteger, nullable=False),
+    Column("tier_points_ledger_account_id", BigInteger),
+    Column("main_ledger_account_id", BigInteger),
+    Column("main_portal_id", BigInteger),
+    Column("default_tier_id", BigInteger),
+    *created_and_updated(),
+    UniqueConstraint("organization_id", "loyalty_program_key"),
+    belongs_to_organization(),
+    refers_to("ledgers", "ledger_id"),
+)
+
+loyalty_tiers = tenant_table(
+    "loyalty_tiers",
+    "loyalty_tier_id",
+    key("loyalty_tier_key"),
+    Column("loyalty_program_id", BigInteger, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("active", Boolean, nullable=False),
+    exact("min_required_points", nullable=False),
+    Column("tier_order", Integer, nullable=False),
+    document("custom_attributes"),
+    Column("picture_url", Text),
+    Column("is_default", Boolean, nullable=False),
+    *created_and_updated(),
+    UniqueConstraint("organization_id", "loyalty_tier_key"),
+    refers_to("loyalty_programs", "loyalty_program_id"),
+)

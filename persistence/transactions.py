@@ -1,0 +1,57 @@
+"""The one place that commits and tries again, for HTTP calls, the worker and the command line alike."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError, IntegrityError
+
+Result = TypeVar("Result")
+
+DEADLOCK_DETECTED = "40P01"
+SERIALIZATION_FAILURE = "40001"
+UNIQUE_VIOLATION = "23505"
+ATTEMPTS = 8
+
+# A key that two calls claim at once: the loser starts over, then finds the winner's record and answers from it.
+CLAIMED_KEYS = frozenset(
+    {
+        "uq_events_organization_id_system_unique_key",
+        "uq_ledger_transactions_organization_id_system_unique_key",
+        "uq_purchase_orders_organization_id_external_id",
+    }
+)
+
+
+def run(engine: Engine, work: Callable[[Connection], Result]) -> Result:
+    """Do `work` in one database transaction and commit; what loses a race for locks or keys is started over.
+
+    Work has no effect outside the database, so it may run again. Raises whatever work raises, after a rollback.
+    """
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            with engine.begin() as db:
+                return work(db)
+        except DBAPIError as error:
+            if attempt == ATTEMPTS or not may_start_over(error):
+                raise
+        time.sleep(random.uniform(0.0, 0.005 * 2**attempt))
+    raise AssertionError("the loop above returns or raises")
+
+
+def may_start_over(error: DBAPIError) -> bool:
+    """True for a deadlock, a serialization failure, or a key that another call claimed in the same moment."""
+    code = getattr(error.orig, "pgcode", None)
+    if code in (DEADLOCK_DETECTED, SERIALIZATION_FAILURE):
+        return True
+    return isinstance(error, IntegrityError) and code == UNIQUE_VIOLATION and constraint_of(error) in CLAIMED_KEYS
+
+
+def constraint_of(error: DBAPIError) -> str | None:
+    """The name of the database constraint that refused, if one did."""
+    diagnostics = getattr(error.orig, "diag", None)
+    return getattr(diagnostics, "constraint_name", None)
