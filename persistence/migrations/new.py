@@ -1,0 +1,37 @@
+"""For contributors: write the migration that leads from the existing ones to the tables in code.
+
+`make revision MESSAGE="Add the shelf of a book"` runs it on an empty database of its own. Read what it wrote before you
+commit it: renamed columns and data to be moved are beyond what can be found out.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from alembic import command
+from alembic.script import ScriptDirectory
+
+from persistence import embedded, schema
+from persistence.engine import create_engine
+
+
+def write(message: str, home: Path) -> None:
+    """Write one migration file; `home` is where the empty database may live."""
+    with embedded.server(home, options={"fsync": "off"}) as url:
+        engine = create_engine(url, threads=1)
+        schema.migrate(engine)
+        with engine.connect() as connection:
+            config = schema.config(connection)
+            number = len(list(ScriptDirectory.from_config(config).walk_revisions())) + 1
+            command.revision(config, message=message, autogenerate=True, rev_id=f"{number:04d}")
+        engine.dispose()
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2 or not sys.argv[1].strip():
+        sys.exit('usage: python -m persistence.migrations.new "What the migration does"')
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
+        Path(directory).chmod(0o755)  # for the user that PostgreSQL runs as where root works
+        write(sys.argv[1], Path(directory) / "home")

@@ -1,0 +1,86 @@
+"""What every test may ask for: one PostgreSQL for the whole run, its schema made by the migrations.
+
+Tests do not clean up after each other: each makes an organization of its own and sees nothing else.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection, Engine
+
+from handlers.settings import Settings
+from persistence import embedded, schema
+from persistence.engine import create_engine
+
+_PREFIX = f"loyalty-tests-{os.getuid()}-"
+# Nothing here needs to survive a power cut.
+FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+
+
+@pytest.fixture(scope="session")
+def temporary_directory() -> Iterator[Path]:
+    """A directory for the run, reachable by the user that PostgreSQL runs as where root runs the tests."""
+    _remove_those_of_killed_runs()
+    directory = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    directory.chmod(0o711)
+    held = os.open(directory, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    yield directory
+    shutil.rmtree(directory, ignore_errors=True)
+    os.close(held)
+
+
+@pytest.fixture(scope="session")
+def database_url(temporary_directory: Path) -> Iterator[str]:
+    """The URL of a database that was empty when the run began, with the schema of the migrations."""
+    with embedded.server(temporary_directory / "home", options=FAST) as url:
+        engine = create_engine(url, threads=1)
+        schema.migrate(engine)
+        engine.dispose()
+        yield url
+
+
+@pytest.fixture(scope="session")
+def settings(database_url: str, temporary_directory: Path) -> Settings:
+    """Settings as a server would have them, with every answer checked against the documents."""
+    return Settings(database_url=database_url, home=temporary_directory / "home", validate_responses=True)
+
+
+@pytest.fixture(scope="session")
+def engine(settings: Settings) -> Iterator[Engine]:
+    """The engine of the run; what is committed through it stays for the rest of the run."""
+    engine = create_engine(settings.database_url, threads=settings.threads, application_name="loyalty-tests")
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def db(engine: Engine) -> Iterator[Connection]:
+    """A connection whose changes are undone when the test ends."""
+    with engine.connect() as connection, connection.begin() as transaction:
+        yield connection
+        transaction.rollback()
+
+
+def _remove_those_of_killed_runs() -> None:
+    """End the servers and remove the directories of test runs that were killed before they could do it."""
+    for directory in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        held = os.open(directory, os.O_RDONLY)
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            continue
+        else:
+            if embedded.describe(directory / "home"):
+                with embedded.server(directory / "home"):
+                    pass
+            shutil.rmtree(directory, ignore_errors=True)
+        finally:
+            os.close(held)
