@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from persistence.engine import autocommit, create_engine, from_json, to_json
+
+
+def test_numbers_in_jsonb_keep_every_digit(db):
+    text_of_numbers = '{"large": 18446744073709.123456, "trailing": 1.10, "whole": 7}'
+    value = db.execute(text("SELECT CAST(:value AS jsonb)"), {"value": text_of_numbers}).scalar_one()
+    assert value == {"large": Decimal("18446744073709.123456"), "trailing": Decimal("1.10"), "whole": 7}
+    assert str(value["trailing"]) == "1.10"
+    assert isinstance(value["whole"], int)
+
+
+def test_json_is_written_with_exact_decimals():
+    assert to_json({"amount": Decimal("0.10")}) == '{"amount":0.10}'
+    assert from_json(to_json({"amount": Decimal("18446744073709.123456")})) == {
+        "amount": Decimal("18446744073709.123456")
+    }
+
+
+def test_connections_carry_the_time_zone_and_the_limits(database_url):
+    engine = create_engine(database_url, threads=1, statement_timeout_ms=1234, lock_timeout_ms=567)
+    names = ("TimeZone", "statement_timeout", "lock_timeout", "application_name", "transaction_isolation")
+    with engine.connect() as db:
+        found = [db.execute(text(f"SHOW {name}")).scalar_one() for name in names]
+    engine.dispose()
+    assert found == ["UTC", "1234ms", "567ms", "loyalty", "read committed"]
+
+
+def test_there_are_as_many_connections_as_threads(database_url):
+    engine = create_engine(database_url, threads=1)
+    engine.pool._timeout = 0.1
+    with engine.connect(), pytest.raises(PoolTimeout), engine.connect():
+        pass
+    engine.dispose()
+
+
+def test_autocommit_keeps_what_it_wrote_without_a_commit(engine):
+    with autocommit(engine).connect() as db:
+        db.execute(text("CREATE TABLE kept_by_autocommit (x int)"))
+    with engine.begin() as db:
+        assert db.execute(text("SELECT to_regclass('kept_by_autocommit')")).scalar_one() is not None
+        db.execute(text("DROP TABLE kept_by_autocommit"))
+
+
+@pytest.mark.parametrize("scheme", ["postgres", "postgresql", "postgresql+psycopg2"])
+def test_every_spelling_of_a_postgresql_url_uses_the_same_driver(scheme):
+    engine = create_engine(f"{scheme}://somebody:secret@127.0.0.1:5432/loyalty", threads=1)
+    assert engine.url.drivername == "postgresql+psycopg2"
+    assert engine.url.password == "secret"

