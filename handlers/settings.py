@@ -178,6 +178,7 @@ class Settings:
                 raise SettingError(f"{variable(each)} {error}") from None
             except ValueError:
                 raise SettingError(f"{variable(each)} cannot be read") from None
+        values.setdefault("external_audience", values.get("token_audience", cls.token_audience))
         settings = cls(**values)
         if bool(settings.external_issuer) != bool(settings.external_jwks_url):
             raise SettingError("LOYALTY_EXTERNAL_ISSUER and LOYALTY_EXTERNAL_JWKS_URL are set together or not at all")

@@ -1,0 +1,29 @@
+"""The command `loyalty`."""
+
+from __future__ import annotations
+
+import click
+
+from handlers.commands import context, database, documents, organizations, serve
+
+
+@click.group(cls=context.Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="loyalty-server", prog_name="loyalty")
+def main() -> None:
+    """Run loyalty programs: events in, points out, every point kept once.
+
+    Settings are environment variables, LOYALTY_DATABASE_URL and others; see docs/configuration.md.
+    """
+    context.leave_tidily_on_sigterm()
+
+
+for command in (
+    serve.serve,
+    database.migrate,
+    organizations.organizations,
+    organizations.token,
+    documents.openapi,
+    database.verify,
+    database.doctor,
+):
+    main.add_command(command)

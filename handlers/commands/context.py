@@ -1,0 +1,95 @@
+"""What the commands share: the settings, the database, and failures that are told in one line."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import click
+from sqlalchemy import Engine
+from sqlalchemy.exc import OperationalError
+
+from handlers.settings import SettingError, Settings
+from persistence import embedded, schema
+from persistence.engine import create_engine
+
+
+class SettingFailure(click.ClickException):
+    """A setting that cannot be used; exit code 2, as for a wrong option."""
+
+    exit_code = 2
+
+
+class Group(click.Group):
+    """A group of commands whose expected failures are one line on the standard error, never a traceback."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; turn what can go wrong outside the program into an exit code."""
+        try:
+            return super().invoke(ctx)
+        except SettingError as error:
+            raise SettingFailure(str(error)) from None
+        except (embedded.EmbeddedError, schema.SchemaError) as error:
+            raise click.ClickException(str(error)) from None
+        except OperationalError as error:
+            raise click.ClickException(f"the database cannot be used: {_first_line(error)}") from None
+
+
+def load_settings(**options: str | int | None) -> Settings:
+    """The settings of the environment, with command-line options (by field name) before it."""
+    given = {f"LOYALTY_{name.upper()}": str(value) for name, value in options.items() if value is not None}
+    return Settings.from_environment({**os.environ, **given})
+
+
+@contextmanager
+def with_database(settings: Settings) -> Iterator[Settings]:
+    """Settings whose `database_url` can be connected to: the configured one, or the embedded server, held meanwhile."""
+    if settings.database_url:
+        yield settings
+        return
+    with embedded.server(settings.home) as url:
+        yield replace(settings, database_url=url)
+
+
+@contextmanager
+def migrated_engine(settings: Settings, *, statement_timeout_ms: int | None = None) -> Iterator[Engine]:
+    """An engine for a command; a database that lacks migrations is refused, with the remedy."""
+    with with_database(settings) as settings, command_engine(settings, statement_timeout_ms) as engine:
+        missing = schema.pending(engine)
+        if missing:
+            raise click.ClickException(f"the database lacks {len(missing)} migration(s): run `loyalty migrate` first")
+        yield engine
+
+
+@contextmanager
+def command_engine(settings: Settings, statement_timeout_ms: int | None = None) -> Iterator[Engine]:
+    """An engine of one connection, closed at the end."""
+    engine = create_engine(
+        settings.database_url,
+        threads=1,
+        statement_timeout_ms=settings.statement_timeout_ms if statement_timeout_ms is None else statement_timeout_ms,
+        lock_timeout_ms=settings.lock_timeout_ms,
+        application_name="loyalty-command",
+    )
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
+def leave_tidily_on_sigterm() -> None:
+    """Let SIGTERM unwind the program, so that it leaves the embedded server as it does after Ctrl-C."""
+
+    def leave(number: int, frame: object) -> None:
+        sys.exit(128 + number)
+
+    signal.signal(signal.SIGTERM, leave)
+
+
+def _first_line(error: OperationalError) -> str:
+    return str(error.orig).strip().splitlines()[0] if str(error.orig).strip() else type(error.orig).__name__

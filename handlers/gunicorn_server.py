@@ -1,0 +1,82 @@
+"""The HTTP server in production: gunicorn with its own ASGI worker, configured by the settings alone."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from typing import Any
+
+from gunicorn.app.base import BaseApplication
+from sqlalchemy import Engine
+
+from handlers.settings import Settings
+from persistence.engine import create_engine
+
+# The native worker waits for idle connections when it stops, as long as they may stay idle.
+_KEEP_ALIVE_SECONDS = 5
+_GRACEFUL_SECONDS = 15
+_LONGEST_REQUEST_LINE = 8190
+
+
+class _Server(BaseApplication):
+    """gunicorn's application, with the API loaded once in the parent and shared with the workers it forks."""
+
+    def __init__(self, settings: Settings, when_ready: Callable[[], None]) -> None:
+        self._settings = settings
+        self._when_ready = when_ready
+        self._engine: Engine | None = None
+        super().__init__(prog="loyalty serve")
+
+    def load_config(self) -> None:
+        """Hand the settings over, by gunicorn's names."""
+        for name, value in self._options().items():
+            self.cfg.set(name, value)
+
+    def load(self) -> Callable[..., Any]:
+        """The ASGI application; its engine connects in the workers, when the first call comes."""
+        from handlers.http.app import create_app
+
+        settings = self._settings
+        self._engine = create_engine(
+            settings.database_url,
+            threads=settings.threads,
+            statement_timeout_ms=settings.statement_timeout_ms,
+            lock_timeout_ms=settings.lock_timeout_ms,
+            application_name="loyalty-serve",
+        )
+        return create_app(settings, self._engine)
+
+    def _options(self) -> dict[str, Any]:
+        settings = self._settings
+        host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        return {
+            "bind": f"{host}:{settings.port}",
+            "workers": settings.workers,
+            "worker_class": "asgi",
+            "preload_app": True,
+            "keepalive": _KEEP_ALIVE_SECONDS,
+            "graceful_timeout": _GRACEFUL_SECONDS,
+            "limit_request_line": _LONGEST_REQUEST_LINE,
+            "control_socket_disable": True,
+            "accesslog": None,  # the API logs one line a request itself
+            "loglevel": settings.log_level,
+            "proc_name": "loyalty",
+            "when_ready": self._on_ready,
+            "post_fork": self._after_fork,
+        }
+
+    def _on_ready(self, arbiter: Any) -> None:
+        # What is loaded by now never becomes garbage; untouched by the collector, its memory stays shared by the forks.
+        gc.collect()
+        gc.freeze()
+        self._when_ready()
+
+    def _after_fork(self, arbiter: Any, worker: Any) -> None:
+        if self._engine is not None:
+            # A connection that the parent opened while loading must not be used by several processes.
+            self._engine.dispose(close=False)
+
+
+def run(settings: Settings, *, when_ready: Callable[[], None]) -> None:
+    """Serve until a signal ends it, by SystemExit; `when_ready` is called once the socket takes connections."""
+    _Server(settings, when_ready).run()
