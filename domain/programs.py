@@ -8,7 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from domain.problems import Conflict
+from domain.problems import NotFound
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +18,8 @@ class LoyaltyProgram:
     organization_id: int
     loyalty_program_id: int
     loyalty_program_key: str
-    name: str
-    description: str | None
+    name: str | None
+    description: str
     active: bool
     ledger_id: int
     tier_points_ledger_account_id: int | None
@@ -49,8 +49,22 @@ class LoyaltyTier:
     updated_at: datetime
 
 
-class TierNotInProgram(Conflict):
-    """A default tier must be one of the program's own."""
+class UnknownLoyaltyProgram(NotFound):
+    """A request names a loyalty program that the organization does not have."""
 
-    slug = "tier-not-in-program"
-    title = "The tier belongs to another loyalty program"
+    slug = "unknown-loyalty-program"
+    title = "The loyalty program does not exist"
+
+
+class UnknownTier(NotFound):
+    """A request names a tier that the loyalty program does not have."""
+
+    slug = "unknown-tier"
+    title = "The tier does not exist"
+
+
+class UnknownPortal(NotFound):
+    """A request names a portal that the organization does not have."""
+
+    slug = "unknown-portal"
+    title = "The portal does not exist"

@@ -44,21 +44,37 @@ members = tenant_table(
     # What is searched and filtered of the profile is computed from it, so the two can never differ.
     Column("email", Text, Computed("lower(profile ->> 'email')", persisted=True)),
     Column("gov_id", Text, Computed("profile -> 'govId' ->> 'id'", persisted=True)),
+    # Punctuation becomes blanks first: the parser would otherwise keep an email address as one word.
     Column(
         "search_text",
         TSVECTOR,
         Computed(
-            "to_tsvector('simple', coalesce(profile ->> 'name', '') || ' ' || coalesce(profile ->> 'lastName', '')"
-            " || ' ' || coalesce(profile ->> 'email', '') || ' ' || coalesce(profile ->> 'nickname', '')"
-            " || ' ' || loyalty_member_id)",
+            "to_tsvector('simple', regexp_replace(coalesce(profile ->> 'name', '')"
+            " || ' ' || coalesce(profile ->> 'lastName', '') || ' ' || coalesce(profile ->> 'nickname', '')"
+            " || ' ' || coalesce(profile ->> 'email', '') || ' ' || loyalty_member_id, '[!-/:-@\\[-`{-~]+', ' ', 'g'))",
             persisted=True,
         ),
     ),
     UniqueConstraint("organization_id", "loyalty_member_id"),
+    UniqueConstraint("organization_id", "public_loyalty_member_id"),
     Index("ix_members_email", "organization_id", "email", postgresql_where=text("email IS NOT NULL")),
     Index("ix_members_gov_id", "organization_id", "gov_id", postgresql_where=text("gov_id IS NOT NULL")),
     Index("ix_members_wallet_id", "organization_id", "wallet_id"),
     Index("ix_members_created_at", "organization_id", "created_at"),
+    Index(
+        "ix_members_member_type",
+        "organization_id",
+        "member_type",
+        "member_id",
+        postgresql_where=text("member_type IS NOT NULL"),
+    ),
+    Index(
+        "ix_members_channel_acquisition",
+        "organization_id",
+        "channel_acquisition",
+        "member_id",
+        postgresql_where=text("channel_acquisition IS NOT NULL"),
+    ),
     Index("ix_members_search_text", "search_text", postgresql_using="gin"),
     belongs_to_organization(),
     refers_to("wallets", "wallet_id"),
@@ -74,7 +90,7 @@ member_tiers = Table(
     instant("expires_at"),
     instant("created_at", nullable=False),
     PrimaryKeyConstraint("organization_id", "member_id", "loyalty_program_id"),
-    Index("ix_member_tiers_tier", "organization_id", "loyalty_tier_id"),
+    Index("ix_member_tiers_tier", "organization_id", "loyalty_program_id", "loyalty_tier_id"),
     refers_to("members", "member_id"),
     refers_to("loyalty_programs", "loyalty_program_id"),
     refers_to("loyalty_tiers", "loyalty_tier_id"),

@@ -1,6 +1,6 @@
 """Loyalty programs and their tiers."""
 
-from sqlalchemy import BigInteger, Boolean, Column, Integer, Text, UniqueConstraint
+from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, Text, UniqueConstraint
 
 from persistence.tables.base import (
     belongs_to_organization,
@@ -16,8 +16,8 @@ loyalty_programs = tenant_table(
     "loyalty_programs",
     "loyalty_program_id",
     key("loyalty_program_key"),
-    Column("name", Text, nullable=False),
-    Column("description", Text),
+    Column("name", Text),
+    Column("description", Text, nullable=False),
     Column("active", Boolean, nullable=False),
     Column("ledger_id", BigInteger, nullable=False),
     Column("tier_points_ledger_account_id", BigInteger),
@@ -44,5 +44,6 @@ loyalty_tiers = tenant_table(
     Column("is_default", Boolean, nullable=False),
     *created_and_updated(),
     UniqueConstraint("organization_id", "loyalty_tier_key"),
+    Index(None, "organization_id", "loyalty_program_id"),
     refers_to("loyalty_programs", "loyalty_program_id"),
 )

@@ -200,8 +200,8 @@ def upgrade() -> None:
         sa.Column("organization_id", sa.BigInteger(), nullable=False),
         sa.Column("loyalty_program_id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
         sa.Column("loyalty_program_key", sa.Uuid(as_uuid=False), nullable=False),
-        sa.Column("name", sa.Text(), nullable=False),
-        sa.Column("description", sa.Text(), nullable=True),
+        sa.Column("name", sa.Text(), nullable=True),
+        sa.Column("description", sa.Text(), nullable=False),
         sa.Column("active", sa.Boolean(), nullable=False),
         sa.Column("ledger_id", sa.BigInteger(), nullable=False),
         sa.Column("tier_points_ledger_account_id", sa.BigInteger(), nullable=True),
@@ -425,6 +425,12 @@ def upgrade() -> None:
             "organization_id", "loyalty_tier_key", name=op.f("uq_loyalty_tiers_organization_id_loyalty_tier_key")
         ),
     )
+    op.create_index(
+        op.f("ix_loyalty_tiers_organization_id_loyalty_program_id"),
+        "loyalty_tiers",
+        ["organization_id", "loyalty_program_id"],
+        unique=False,
+    )
     op.create_table(
         "members",
         sa.Column("organization_id", sa.BigInteger(), nullable=False),
@@ -469,7 +475,7 @@ def upgrade() -> None:
             "search_text",
             postgresql.TSVECTOR(),
             sa.Computed(
-                "to_tsvector('simple', coalesce(profile ->> 'name', '') || ' ' || coalesce(profile ->> 'lastName', '') || ' ' || coalesce(profile ->> 'email', '') || ' ' || coalesce(profile ->> 'nickname', '') || ' ' || loyalty_member_id)",
+                "to_tsvector('simple', regexp_replace(coalesce(profile ->> 'name', '') || ' ' || coalesce(profile ->> 'lastName', '') || ' ' || coalesce(profile ->> 'nickname', '') || ' ' || coalesce(profile ->> 'email', '') || ' ' || loyalty_member_id, '[!-/:-@\\[-`{-~]+', ' ', 'g'))",
                 persisted=True,
             ),
             nullable=True,
@@ -486,6 +492,18 @@ def upgrade() -> None:
         sa.UniqueConstraint(
             "organization_id", "loyalty_member_id", name=op.f("uq_members_organization_id_loyalty_member_id")
         ),
+        sa.UniqueConstraint(
+            "organization_id",
+            "public_loyalty_member_id",
+            name=op.f("uq_members_organization_id_public_loyalty_member_id"),
+        ),
+    )
+    op.create_index(
+        "ix_members_channel_acquisition",
+        "members",
+        ["organization_id", "channel_acquisition", "member_id"],
+        unique=False,
+        postgresql_where=sa.text("channel_acquisition IS NOT NULL"),
     )
     op.create_index("ix_members_created_at", "members", ["organization_id", "created_at"], unique=False)
     op.create_index(
@@ -501,6 +519,13 @@ def upgrade() -> None:
         ["organization_id", "gov_id"],
         unique=False,
         postgresql_where=sa.text("gov_id IS NOT NULL"),
+    )
+    op.create_index(
+        "ix_members_member_type",
+        "members",
+        ["organization_id", "member_type", "member_id"],
+        unique=False,
+        postgresql_where=sa.text("member_type IS NOT NULL"),
     )
     op.create_index("ix_members_search_text", "members", ["search_text"], unique=False, postgresql_using="gin")
     op.create_index("ix_members_wallet_id", "members", ["organization_id", "wallet_id"], unique=False)
@@ -694,7 +719,12 @@ def upgrade() -> None:
         ),
         sa.PrimaryKeyConstraint("organization_id", "member_id", "loyalty_program_id", name=op.f("pk_member_tiers")),
     )
-    op.create_index("ix_member_tiers_tier", "member_tiers", ["organization_id", "loyalty_tier_id"], unique=False)
+    op.create_index(
+        "ix_member_tiers_tier",
+        "member_tiers",
+        ["organization_id", "loyalty_program_id", "loyalty_tier_id"],
+        unique=False,
+    )
     op.create_table(
         "purchase_orders",
         sa.Column("organization_id", sa.BigInteger(), nullable=False),
