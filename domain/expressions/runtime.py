@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from domain.expressions.errors import CostExceeded, EvaluationError
-from domain.expressions.limits import DEFAULT_COST, MAX_ITEMS, MAX_STRING
+from domain.expressions.limits import DEFAULT_COST, MAX_ITEMS
 from domain.expressions.types import (
     BOOL,
     DECIMAL,
@@ -93,8 +93,7 @@ def name_of(value: object) -> str:
 
 def type_of(value: object) -> TypeValue:
     """What `type()` answers for the value."""
-    if type(value) not in _NAMES:
-        raise EvaluationError("type", "a value of an unsupported type")
+    _check_known(value)
     return TYPE_VALUES.get(_NAMES[type(value)], TYPE_VALUES["null_type"])
 
 
@@ -136,7 +135,9 @@ def same(budget: Budget, left: Any, right: Any) -> bool:
     if kind is int or kind is Decimal:
         return (type(right) is int or type(right) is Decimal) and bool(left == right)
     if kind is not type(right):
-        return _known(left) and _known(right) and False
+        _check_known(left)
+        _check_known(right)
+        return False
     if kind is list:
         sized(budget, left)
         return len(left) == len(right) and all(same(budget, a, b) for a, b in zip(left, right, strict=True))
@@ -145,13 +146,13 @@ def same(budget: Budget, left: Any, right: Any) -> bool:
         return len(left) == len(right) and all(
             holds_key(right, key) and same(budget, value, right[key]) for key, value in left.items()
         )
-    return _known(left) and bool(left == right)
+    _check_known(left)
+    return bool(left == right)
 
 
-def _known(value: object) -> bool:
-    if type(value) in _NAMES:
-        return True
-    raise EvaluationError("type", "a value of an unsupported type")
+def _check_known(value: object) -> None:
+    if type(value) not in _NAMES:
+        raise EvaluationError("type", "a value of an unsupported type")
 
 
 def different(budget: Budget, left: Any, right: Any) -> bool:
@@ -172,7 +173,8 @@ def contains(budget: Budget, needle: Any, values: Any) -> bool:
         sized(budget, values)
         return any(same(budget, needle, value) for value in values)
     if type(values) is dict:
-        return _known(needle) and holds_key(values, needle)
+        _check_known(needle)
+        return holds_key(values, needle)
     raise EvaluationError("null" if values is None else "type", f"'in' needs a list or map, not {name_of(values)}")
 
 
@@ -229,13 +231,6 @@ def shown(value: object) -> str:
     """A key in a message, cut to a readable length."""
     text = f'"{value}"' if isinstance(value, str) else str(value)
     return text if len(text) <= 60 else text[:59] + "…"
-
-
-def limited_text(text: str) -> str:
-    """The text, if it is not too long to be made."""
-    if len(text) > MAX_STRING:
-        raise EvaluationError("too-large", f"a text of more than {MAX_STRING} characters")
-    return text
 
 
 def limited_list(values: list[Any]) -> list[Any]:

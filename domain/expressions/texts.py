@@ -7,8 +7,8 @@ from typing import Any
 import re2
 
 from domain.expressions.errors import EvaluationError
-from domain.expressions.limits import MAX_ITEMS
-from domain.expressions.runtime import limited_list, limited_text
+from domain.expressions.limits import MAX_STRING
+from domain.expressions.runtime import limited_list
 
 _LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 _UPPER = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
@@ -37,7 +37,8 @@ def matches(text: str, regular_expression: str) -> bool:
 
 def concatenate(left: str, right: str) -> str:
     """Both texts in one."""
-    return limited_text(left + right)
+    _refuse_longer(len(left) + len(right))
+    return left + right
 
 
 def lower_ascii(text: str) -> str:
@@ -56,27 +57,38 @@ def char_at(text: str, index: int) -> str:
     return text[index : index + 1]
 
 
-def substring(text: str, start: int, end: int | None = None) -> str:
+def substring(text: str, start: int, end: int) -> str:
     """The text from one index up to another."""
-    stop = len(text) if end is None else end
     _within(start, text)
-    _within(stop, text)
-    if stop < start:
-        raise EvaluationError("index", f"the end {stop} is before the start {start}")
-    return text[start:stop]
+    _within(end, text)
+    if end < start:
+        raise EvaluationError("index", f"the end {end} is before the start {start}")
+    return text[start:end]
 
 
-def index_of(text: str, part: str, start: int = 0) -> int:
+def substring_from(text: str, start: int) -> str:
+    """The text from an index to its end."""
+    return substring(text, start, len(text))
+
+
+def index_of(text: str, part: str) -> int:
+    """Where the part first is, else -1."""
+    return text.find(part)
+
+
+def index_from(text: str, part: str, start: int) -> int:
     """Where the part first is at or after the index, else -1."""
-    if start:
-        _within(start, text)
+    _within(start, text)
     return text.find(part, start)
 
 
-def last_index_of(text: str, part: str, start: int | None = None) -> int:
+def last_index_of(text: str, part: str) -> int:
+    """Where the part last is, else -1."""
+    return text.rfind(part)
+
+
+def last_index_from(text: str, part: str, start: int) -> int:
     """Where the part last is at or before the index, else -1."""
-    if start is None:
-        return text.rfind(part)
     _within(start, text)
     return text.rfind(part, 0, start + len(part))
 
@@ -84,9 +96,8 @@ def last_index_of(text: str, part: str, start: int | None = None) -> int:
 def replace(text: str, old: str, new: str, count: int = -1) -> str:
     """The text with a part replaced, everywhere or so many times."""
     found = text.count(old) if count < 0 else min(count, text.count(old))
-    if found * (len(new) - len(old)) + len(text) > MAX_ITEMS * 10:
-        limited_text(new * (found + 1))
-    return limited_text(text.replace(old, new, count))
+    _refuse_longer(len(text) + found * (len(new) - len(old)))
+    return text.replace(old, new, count)
 
 
 def split(text: str, separator: str, limit: int = -1) -> list[str]:
@@ -101,8 +112,13 @@ def split(text: str, separator: str, limit: int = -1) -> list[str]:
 
 def join(parts: list[str], separator: str = "") -> str:
     """The texts in one, with a separator between."""
-    limited_text(separator * max(len(parts) - 1, 0)) if len(separator) > 1 else None
-    return limited_text(separator.join(parts))
+    _refuse_longer(sum(map(len, parts)) + len(separator) * (len(parts) - 1))
+    return separator.join(parts)
+
+
+def _refuse_longer(size: int) -> None:
+    if size > MAX_STRING:
+        raise EvaluationError("too-large", f"a text of more than {MAX_STRING} characters")
 
 
 def _within(index: int, text: str) -> None:

@@ -1,0 +1,300 @@
+"""Static types: every fault of an expression at once, each with its place."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any
+
+from domain.expressions.environment import Environment
+from domain.expressions.errors import EvaluationError, Fault
+from domain.expressions.functions import FUNCTIONS, METHODS, OPERATORS, Overload
+from domain.expressions.runtime import TYPE_NAMES
+from domain.expressions.tree import (
+    CHAINS,
+    Call,
+    Constant,
+    Identifier,
+    ListLiteral,
+    Macro,
+    MapLiteral,
+    Node,
+    Select,
+    is_operator,
+    parts,
+)
+from domain.expressions.types import (
+    BOOL,
+    DECIMAL,
+    DYN,
+    INT,
+    NULL,
+    STRING,
+    TYPE,
+    ListOf,
+    MapOf,
+    ObjectOf,
+    Scalar,
+    Type,
+    comparable,
+    fits,
+    join,
+)
+
+_CONSTANTS: dict[str, Type] = {"int": INT, "decimal": DECIMAL, "string": STRING, "bool": BOOL, "null": NULL}
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A checked expression: its type, what is wrong with it, what looks wrong, and what was found out on the way."""
+
+    node: Node
+    type: Type
+    faults: tuple[Fault, ...]
+    warnings: tuple[Fault, ...]
+    types: Mapping[int, Type] = field(repr=False)
+    overloads: Mapping[int, Overload] = field(repr=False)
+
+    def type_of(self, node: Node) -> Type:
+        """The type of a part of the expression."""
+        return self.types[id(node)]
+
+    def overload(self, node: Node) -> Overload | None:
+        """What a call calls, or None if that depends on the values."""
+        return self.overloads.get(id(node))
+
+
+def check(node: Node, environment: Environment, expected: Type | None = None) -> Checked:
+    """Types the expression; with `expected`, its type must fit that (an int fits a decimal, dyn is checked later)."""
+    checker = _Checker(environment)
+    found = checker.type(node, dict(environment.variables))
+    if expected is not None and not fits(found, expected):
+        checker.fault(node, f"the expression must be {_article(expected)}, this is {_article(found)}")
+    return Checked(
+        node, found, tuple(checker.faults), tuple(checker.warnings), checker.types, checker.overloads
+    )
+
+
+def _article(kind: Type) -> str:
+    if kind == BOOL:
+        return "true or false"
+    if kind == NULL:
+        return "null"
+    name = str(kind)
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The ending of a message about an unknown name."""
+    close = get_close_matches(name, known, n=1, cutoff=0.6)
+    return f"; did you mean '{close[0]}'?" if close else ""
+
+
+class _Checker:
+    def __init__(self, environment: Environment) -> None:
+        self.environment = environment
+        self.faults: list[Fault] = []
+        self.warnings: list[Fault] = []
+        self.types: dict[int, Type] = {}
+        self.overloads: dict[int, Overload] = {}
+
+    def fault(self, node: Node, message: str, code: str = "type") -> Type:
+        self.faults.append(Fault(message, node.start, node.end, code))
+        return DYN
+
+    def warn(self, node: Node, message: str, code: str) -> None:
+        self.warnings.append(Fault(message, node.start, node.end, code))
+
+    def type(self, node: Node, scope: Mapping[str, Type]) -> Type:
+        match node:
+            case Constant():
+                found = _CONSTANTS[node.type]
+            case Identifier():
+                found = self.identifier(node, scope)
+            case Select():
+                found = self.select(node, scope)
+            case ListLiteral():
+                found = ListOf(self.common(node.items, scope, "list elements"))
+            case MapLiteral():
+                found = self.map(node, scope)
+            case Macro():
+                found = self.macro(node, scope)
+            case Call():
+                found = self.call(node, scope)
+            case _:
+                raise TypeError(f"not a node: {node!r}")
+        self.types[id(node)] = found
+        return found
+
+    def identifier(self, node: Identifier, scope: Mapping[str, Type]) -> Type:
+        if node.name in scope:
+            return scope[node.name]
+        if node.name in TYPE_NAMES:
+            return TYPE
+        return self.fault(node, f"unknown variable '{node.name}'{did_you_mean(node.name, scope)}", "unknown-variable")
+
+    def select(self, node: Select, scope: Mapping[str, Type]) -> Type:
+        target = self.type(node.target, scope)
+        if isinstance(target, ObjectOf):
+            if node.field in target.fields:
+                return target.fields[node.field].type
+            hint = did_you_mean(node.field, target.fields) or f"; known: {', '.join(sorted(target.fields))}"
+            return self.fault(node, f"{target} has no field '{node.field}'{hint}", "unknown-field")
+        if isinstance(target, MapOf) and target.key in (STRING, DYN):
+            return target.value
+        return DYN if target == DYN else self.fault(node, f"{_article(target)} has no fields")
+
+    def common(self, nodes: Iterable[Node], scope: Mapping[str, Type], what: str) -> Type:
+        """The type that all of the nodes have, or dyn with a warning."""
+        found: Type | None = None
+        for node in nodes:
+            given = self.type(node, scope)
+            joined = given if found is None else join(found, given)
+            if joined is None:
+                self.warn(node, f"{what} of different types: {found} and {given}", "mixed-types")
+            found = DYN if joined is None else joined
+        return DYN if found is None else found
+
+    def map(self, node: MapLiteral, scope: Mapping[str, Type]) -> Type:
+        key = self.common([key for key, _ in node.entries], scope, "map keys")
+        for part, _ in node.entries:
+            if self.types[id(part)] not in (STRING, INT, BOOL, DYN):
+                self.fault(part, f"a map key is a string, int or bool, not {_article(self.types[id(part)])}")
+        return MapOf(self.common([value for _, value in node.entries], scope, "map values"), key)
+
+    def macro(self, node: Macro, scope: Mapping[str, Type]) -> Type:
+        target = self.type(node.target, scope)
+        element: Type = DYN
+        if isinstance(target, ListOf | MapOf):
+            element = target.element if isinstance(target, ListOf) else target.key
+        elif target != DYN:
+            self.fault(node.target, f"{node.function}() needs a list or map, this is {_article(target)}")
+        if node.variable in scope:
+            self.warn(node, f"'{node.variable}' hides another variable of this name", "shadowed-variable")
+        inner = {**scope, node.variable: element}
+        if node.condition is not None:
+            self.condition(node.condition, inner)
+        if node.function == "map":
+            return ListOf(self.type(node.body, inner))
+        self.condition(node.body, inner)
+        return ListOf(element) if node.function == "filter" else BOOL
+
+    def condition(self, node: Node, scope: Mapping[str, Type]) -> None:
+        found = self.type(node, scope)
+        if found not in (BOOL, DYN):
+            self.fault(node, f"a condition must be true or false, this is {_article(found)}")
+
+    def call(self, node: Call, scope: Mapping[str, Type]) -> Type:
+        name, args = node.function, node.args
+        if node.target is not None:
+            return self.resolve(node, METHODS.get(name), scope)
+        if name in CHAINS or name == "!":
+            for argument in args:
+                self.condition(argument, scope)
+            return BOOL
+        special = {"?:": self.conditional, "[]": self.index, "in": self.membership}.get(name)
+        if special:
+            return special(node, scope)
+        if name in ("==", "!="):
+            left, right = (self.type(argument, scope) for argument in args)
+            if not comparable(left, right):
+                self.fault(node, f"{_article(left)} never equals {_article(right)}")
+            return BOOL
+        if name == "has":
+            self.type(args[0], scope)
+            return BOOL
+        if name in self.environment.functions:
+            return self.host(node, scope)
+        return self.resolve(node, OPERATORS.get(name) or FUNCTIONS.get(name), scope)
+
+    def conditional(self, node: Call, scope: Mapping[str, Type]) -> Type:
+        condition, yes, no = node.args
+        self.condition(condition, scope)
+        left, right = self.type(yes, scope), self.type(no, scope)
+        joined = join(left, right)
+        if joined is None:
+            return self.fault(node, f"the outcomes are of different types: {left} and {right}")
+        return joined
+
+    def index(self, node: Call, scope: Mapping[str, Type]) -> Type:
+        target, index = (self.type(argument, scope) for argument in node.args)
+        if isinstance(target, ListOf):
+            if index not in (INT, DYN):
+                self.fault(node.args[1], f"the index of a list is an int, not {_article(index)}")
+            return target.element
+        if isinstance(target, MapOf):
+            if not comparable(index, target.key):
+                self.fault(node.args[1], f"the keys are of type {target.key}, not {index}")
+            return target.value
+        return DYN if target == DYN else self.fault(node, f"{_article(target)} has no elements")
+
+    def membership(self, node: Call, scope: Mapping[str, Type]) -> Type:
+        needle, values = (self.type(argument, scope) for argument in node.args)
+        if isinstance(values, ListOf | MapOf):
+            element = values.element if isinstance(values, ListOf) else values.key
+            if not comparable(needle, element):
+                self.fault(node, f"{_article(needle)} is never in a {values}")
+        elif values != DYN:
+            self.fault(node, f"'in' needs a list or map, this is {_article(values)}")
+        return BOOL
+
+    def host(self, node: Call, scope: Mapping[str, Type]) -> Type:
+        function = self.environment.functions[node.function]
+        given = [self.type(argument, scope) for argument in node.args]
+        wanted = function.parameters
+        if len(given) != len(wanted) or not all(map(fits, given, wanted)):
+            self.misuse(node, tuple(given), [wanted])
+        return function.result
+
+    def resolve(self, node: Call, overloads: tuple[Overload, ...] | None, scope: Mapping[str, Type]) -> Type:
+        """Finds what the call calls; if a dyn leaves several answers open, the values decide when it runs."""
+        given = tuple(self.type(part, scope) for part in parts(node))
+        if overloads is None:
+            return self.unknown_function(node)
+        candidates = [overload for overload in overloads if overload.takes(given)]
+        if not candidates:
+            return self.misuse(node, given, [overload.parameters for overload in overloads])
+        self.advise(node, candidates[0], given)
+        if DYN not in given or candidates[0].parameters == (DYN,):
+            self.overloads[id(node)] = candidates[0]
+            return candidates[0].result_for(given)
+        results = [candidate.result_for(given) for candidate in candidates]
+        return results[0] if all(result == results[0] for result in results) else DYN
+
+    def advise(self, node: Call, overload: Overload, given: tuple[Type, ...]) -> None:
+        for position, part in enumerate(parts(node)):
+            validate = overload.validators.get(position)
+            if validate and isinstance(part, Constant):
+                self.validate(part, validate)
+        if node.function == "/" and given == (INT, INT):
+            self.warn(node, "dividing integers drops the fraction; make one a decimal, as in 2.0", "integer-division")
+
+    def validate(self, part: Constant, validate: Any) -> None:
+        try:
+            validate(part.value)
+        except EvaluationError as error:
+            self.fault(part, error.message, "argument")
+        except ArithmeticError:
+            self.fault(part, "the number is too large", "argument")
+
+    def unknown_function(self, node: Call) -> Type:
+        name, method = node.function, node.target is not None
+        known, others = (METHODS, FUNCTIONS) if method else ({**FUNCTIONS, **self.environment.functions}, METHODS)
+        kind = "method" if method else "function"
+        if name in others:
+            hint = f"; write {name}(...)" if method else f"; write it after a dot: x.{name}(...)"
+        else:
+            hint = did_you_mean(name, known)
+        return self.fault(node, f"unknown {kind} '{name}'{hint}", "unknown-function")
+
+    def misuse(self, node: Call, given: tuple[Type, ...], takes: Iterable[tuple[Type, ...]]) -> Type:
+        shown = ", ".join(map(str, given))
+        if is_operator(node):
+            return self.fault(node, f"'{node.function}' cannot be used on ({shown})")
+        wanted = " or ".join(sorted({"(" + ", ".join(map(str, kinds)) + ")" for kinds in takes}))
+        of = " (the value before the dot comes first)" if node.target is not None else ""
+        return self.fault(node, f"{node.function}() takes {wanted}{of}, not ({shown})")
+
+
+def is_plain(kind: Type) -> bool:
+    """Whether values of the type have no parts and a type known for certain."""
+    return isinstance(kind, Scalar) and kind not in (DYN, NULL, TYPE)

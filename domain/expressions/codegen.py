@@ -1,0 +1,265 @@
+"""From a checked tree to a Python function.
+
+The function is made of constants, subscripts with constant keys, comparisons, comprehensions and calls of the functions
+this module names; it has no attribute access and no built-ins, so nothing an author writes can reach further. It is
+right whenever it answers. When it raises, the interpreter decides what that means.
+"""
+
+import ast
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from domain.expressions.check import Checked, is_plain
+from domain.expressions.environment import Environment, Functions
+from domain.expressions.functions import FUNCTIONS, METHODS, OPERATORS, Overload, apply
+from domain.expressions.runtime import (
+    TYPE_NAMES,
+    Budget,
+    as_bool,
+    contains,
+    different,
+    has_field,
+    item_at,
+    loop,
+    make_map,
+    only_one,
+    same,
+    sized,
+)
+from domain.expressions.tree import (
+    CHAINS,
+    Call,
+    Constant,
+    Identifier,
+    ListLiteral,
+    Macro,
+    MapLiteral,
+    Node,
+    Select,
+    parts,
+    weight,
+)
+from domain.expressions.types import BOOL, STRING, ListOf, MapOf
+
+Compiled = Callable[[Mapping[str, Any], Budget, Functions], Any]
+
+_COMPARISONS: dict[str, ast.cmpop] = {
+    "==": ast.Eq(),
+    "!=": ast.NotEq(),
+    "<": ast.Lt(),
+    "<=": ast.LtE(),
+    ">": ast.Gt(),
+    ">=": ast.GtE(),
+}
+_FOLDED = frozenset({"timestamp", "duration", "decimal", "double"})
+_BOOL_SIGNS = frozenset({"==", "!=", "<", "<=", ">", ">=", "in", "&&", "||", "!"})
+_BOOL_MACROS = frozenset({"all", "exists", "exists_one"})
+
+
+def generate(checked: Checked, environment: Environment) -> Compiled:
+    """The function of a checked expression: context, budget, host functions -> value."""
+    generator = _Generator(checked, environment)
+    body = generator.expression(checked.node, frozenset())
+    function = ast.Expression(_lambda(("context", "budget", "functions"), body))
+    code = compile(ast.fix_missing_locations(function), "<expression>", "eval")
+    return eval(code, {"__builtins__": {}, **generator.constants})
+
+
+def _lambda(names: tuple[str, ...], body: ast.expr) -> ast.Lambda:
+    arguments = ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, [])
+    return ast.Lambda(arguments, body)
+
+
+def _name(name: str) -> ast.Name:
+    return ast.Name(name, ast.Load())
+
+
+def _subscript(value: ast.expr, key: object) -> ast.expr:
+    return ast.Subscript(value, ast.Constant(key), ast.Load())
+
+
+def _local(variable: str) -> str:
+    return f"v_{variable}"
+
+
+class _Generator:
+    def __init__(self, checked: Checked, environment: Environment) -> None:
+        self.checked = checked
+        self.environment = environment
+        self.constants: dict[str, Any] = {}
+        self.names: dict[int, str] = {}
+
+    def constant(self, value: Any) -> ast.expr:
+        """A name bound to a value that the code needs."""
+        name = self.names.setdefault(id(value), f"k{len(self.constants)}")
+        self.constants[name] = value
+        return _name(name)
+
+    def call_of(self, function: Callable[..., Any], *arguments: ast.expr) -> ast.expr:
+        return ast.Call(self.constant(function), list(arguments), [])
+
+    def with_budget(self, function: Callable[..., Any], *arguments: ast.expr) -> ast.expr:
+        return self.call_of(function, _name("budget"), *arguments)
+
+    def expression(self, node: Node, scope: frozenset[str]) -> ast.expr:
+        match node:
+            case Constant(type="decimal", value=value):
+                return self.constant(value)
+            case Constant(value=value):
+                return ast.Constant(value)
+            case Identifier(name=name):
+                return self.variable(name, scope)
+            case Select(target=target, field=field):
+                return _subscript(self.expression(target, scope), field)
+            case ListLiteral(items=items):
+                return ast.List([self.expression(item, scope) for item in items], ast.Load())
+            case MapLiteral():
+                return self.call_of(make_map, *(self.expression(part, scope) for part in parts(node)))
+            case Macro():
+                return self.macro(node, scope)
+            case Call():
+                return self.call(node, scope)
+        raise TypeError(f"not a node: {node!r}")
+
+    def variable(self, name: str, scope: frozenset[str]) -> ast.expr:
+        if name in scope:
+            return _name(_local(name))
+        if name in self.environment.variables:
+            return _subscript(_name("context"), name)
+        return self.constant(TYPE_NAMES[name])
+
+    def condition(self, node: Node, scope: frozenset[str]) -> ast.expr:
+        """The expression, made to raise unless it is true or false: null must not pass for false."""
+        code = self.expression(node, scope)
+        return code if self.is_surely_bool(node) else self.call_of(as_bool, code)
+
+    def is_surely_bool(self, node: Node) -> bool:
+        if isinstance(node, Macro):
+            return node.function in _BOOL_MACROS
+        if isinstance(node, Constant):
+            return node.type == "bool"
+        if not isinstance(node, Call):
+            return False
+        overload = self.checked.overload(node)
+        if overload is not None:
+            return overload.result == BOOL
+        return node.target is None and (node.function in _BOOL_SIGNS or node.function == "has")
+
+    def macro(self, node: Macro, scope: frozenset[str]) -> ast.expr:
+        inner = scope | {node.variable}
+        inside = weight(node.body) + (0 if node.condition is None else weight(node.condition))
+        values = self.with_budget(loop, self.expression(node.target, scope), ast.Constant(inside))
+        element = ast.Name(_local(node.variable), ast.Store())
+        conditions = [] if node.condition is None else [self.condition(node.condition, inner)]
+        if node.function == "map":
+            body = self.expression(node.body, inner)
+            return ast.ListComp(body, [ast.comprehension(element, values, conditions, 0)])
+        body = self.condition(node.body, inner)
+        if node.function == "filter":
+            return ast.ListComp(_name(_local(node.variable)), [ast.comprehension(element, values, [body], 0)])
+        answers = ast.GeneratorExp(body, [ast.comprehension(element, values, [], 0)])
+        function = {"all": all, "exists": any, "exists_one": only_one}[node.function]
+        return self.call_of(function, answers)
+
+    def call(self, node: Call, scope: frozenset[str]) -> ast.expr:
+        name, args = node.function, node.args
+        if node.target is None:
+            if name in CHAINS:
+                operator = ast.Or() if name == "||" else ast.And()
+                return ast.BoolOp(operator, [self.condition(argument, scope) for argument in args])
+            if name == "!":
+                return ast.UnaryOp(ast.Not(), self.condition(args[0], scope))
+            if name == "?:":
+                condition, yes, no = args
+                return ast.IfExp(self.condition(condition, scope), self.expression(yes, scope), self.expression(no, scope))
+            if name == "has":
+                target, field = args[0].target, args[0].field  # type: ignore[attr-defined]
+                return self.call_of(has_field, self.expression(target, scope), ast.Constant(field))
+            if name in ("==", "!="):
+                return self.equality(node, scope)
+            if name == "in":
+                return self.membership(node, scope)
+            if name == "[]":
+                return self.index(node, scope)
+            if name in self.environment.functions:
+                call = self.environment.functions[name].call
+                return self.call_of(call, _name("functions"), *(self.expression(argument, scope) for argument in args))
+        return self.overloaded(node, scope)
+
+    def equality(self, node: Call, scope: frozenset[str]) -> ast.expr:
+        left, right = node.args
+        codes = self.expression(left, scope), self.expression(right, scope)
+        for side, other in ((left, codes[1]), (right, codes[0])):
+            if isinstance(side, Constant) and side.value is None:
+                return ast.Compare(other, [ast.Is() if node.function == "==" else ast.IsNot()], [ast.Constant(None)])
+        if self.is_plain(left) and self.is_plain(right):
+            return ast.Compare(codes[0], [_COMPARISONS[node.function]], [codes[1]])
+        return self.with_budget(same if node.function == "==" else different, *codes)
+
+    def is_plain(self, node: Node) -> bool:
+        return is_plain(self.checked.type_of(node))
+
+    def membership(self, node: Call, scope: frozenset[str]) -> ast.expr:
+        needle, values = node.args
+        code = self.expression(needle, scope)
+        kind = self.checked.type_of(values)
+        if self.is_plain(needle):
+            listed = self.constant_items(values)
+            if listed is not None:
+                return ast.Compare(code, [ast.In()], [self.constant(listed)])
+            if isinstance(kind, ListOf) and is_plain(kind.element):
+                sized_values = self.with_budget(sized, self.expression(values, scope))
+                return ast.Compare(code, [ast.In()], [sized_values])
+            if isinstance(kind, MapOf) and kind.key == STRING and self.checked.type_of(needle) == STRING:
+                return ast.Compare(code, [ast.In()], [self.expression(values, scope)])
+        return self.with_budget(contains, code, self.expression(values, scope))
+
+    def constant_items(self, node: Node) -> frozenset[Any] | tuple[Any, ...] | None:
+        """The values of a list literal of constants of one plain type; strings as a set, which is faster to search."""
+        kind = self.checked.type_of(node)
+        if not isinstance(node, ListLiteral) or not isinstance(kind, ListOf) or not is_plain(kind.element):
+            return None
+        if not all(isinstance(item, Constant) for item in node.items):
+            return None
+        values = tuple(item.value for item in node.items)  # type: ignore[attr-defined]
+        return frozenset(values) if kind.element == STRING else values
+
+    def index(self, node: Call, scope: frozenset[str]) -> ast.expr:
+        target, index = node.args
+        code = self.expression(target, scope)
+        kind = self.checked.type_of(target)
+        if isinstance(kind, ListOf) and isinstance(index, Constant) and type(index.value) is int and index.value >= 0:
+            return _subscript(code, index.value)
+        position = self.expression(index, scope)
+        if isinstance(kind, MapOf) and kind.key == STRING and self.checked.type_of(index) == STRING:
+            return ast.Subscript(code, position, ast.Load())
+        return self.call_of(item_at, code, position)
+
+    def overloaded(self, node: Call, scope: frozenset[str]) -> ast.expr:
+        overload = self.checked.overload(node)
+        arguments = [self.expression(part, scope) for part in parts(node)]
+        if overload is None:
+            known = METHODS if node.target is not None else OPERATORS if node.function in OPERATORS else FUNCTIONS
+            return self.with_budget(_dispatch(node.function, known[node.function]), *arguments)
+        if node.function in _COMPARISONS:
+            return ast.Compare(arguments[0], [_COMPARISONS[node.function]], [arguments[1]])
+        if node.function in _FOLDED and isinstance(node.args[0], Constant):
+            return self.folded(overload, node.args[0], arguments)
+        if overload.linear:
+            arguments[0] = self.with_budget(sized, arguments[0])
+        return self.call_of(overload.call, *arguments)
+
+    def folded(self, overload: Overload, argument: Constant, codes: list[ast.expr]) -> ast.expr:
+        """The value of a conversion of a constant, found once."""
+        try:
+            return self.constant(overload.call(argument.value))
+        except Exception:
+            # Its failure belongs to the run: an `||` may absorb it.
+            return self.call_of(overload.call, *codes)
+
+
+def _dispatch(name: str, overloads: tuple[Overload, ...]) -> Callable[..., Any]:
+    def call(budget: Budget, *values: Any) -> Any:
+        return apply(budget, name, overloads, values)
+
+    return call

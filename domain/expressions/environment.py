@@ -1,0 +1,60 @@
+"""What an expression may refer to: variables, and functions of the host."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from domain.expressions.errors import EvaluationError
+from domain.expressions.runtime import accepts, name_of
+from domain.expressions.types import Type
+
+Functions = Mapping[str, Callable[..., Any]]
+"""The Python callables of the host functions, by name; pure, since an evaluation may ask twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostFunction:
+    """A function that the caller supplies when an expression runs.
+
+    `label` renders a call for people, with `{0}`, `{1}`... for the arguments; without one the name is shown.
+    """
+
+    name: str
+    parameters: tuple[Type, ...]
+    result: Type
+    label: str = ""
+
+    def call(self, functions: Functions, *values: Any) -> Any:
+        """What the callable of this name answers, if arguments and answer are of the declared types."""
+        if not all(map(accepts, self.parameters, values)):
+            given = ", ".join(map(name_of, values))
+            raise EvaluationError("null" if None in values else "type", f"{self.name}() cannot be used on ({given})")
+        try:
+            answer = functions[self.name](*values)
+        except EvaluationError:
+            raise
+        except Exception as error:
+            raise EvaluationError("function", f"{self.name}() failed: {type(error).__name__}") from error
+        if not accepts(self.result, answer):
+            raise EvaluationError("function", f"{self.name}() answered {name_of(answer)}, not {self.result}")
+        return answer
+
+
+@dataclass(frozen=True)
+class Environment:
+    """The variables with their types, their names for people, and the host functions."""
+
+    variables: Mapping[str, Type]
+    labels: Mapping[str, str] = field(default_factory=dict)
+    functions: Mapping[str, HostFunction] = field(default_factory=dict)
+
+    def __init__(
+        self,
+        variables: Mapping[str, Type],
+        labels: Mapping[str, str] | None = None,
+        functions: Iterable[HostFunction] = (),
+    ) -> None:
+        object.__setattr__(self, "variables", MappingProxyType(dict(variables)))
+        object.__setattr__(self, "labels", MappingProxyType(dict(labels or {})))
+        object.__setattr__(self, "functions", MappingProxyType({function.name: function for function in functions}))

@@ -1,0 +1,291 @@
+"""Operators, functions and methods: the types they take, and what computes them."""
+
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from domain.expressions import numbers, texts, times
+from domain.expressions.errors import EvaluationError
+from domain.expressions.runtime import Budget, accepts, limited_list, name_of, sized, type_of
+from domain.expressions.types import (
+    ANY_LIST,
+    ANY_MAP,
+    BOOL,
+    DECIMAL,
+    DURATION,
+    DYN,
+    INT,
+    STRING,
+    TIMESTAMP,
+    TYPE,
+    ListOf,
+    Type,
+    fits,
+    join,
+)
+
+Result = Type | Callable[[tuple[Type, ...]], Type]
+
+
+@dataclass(frozen=True, slots=True)
+class Overload:
+    """One way to call: parameter types (the receiver of a method first), result, implementation.
+
+    `variadic` repeats the last parameter; `linear` charges for the size of the first argument; `validators` check
+    constant arguments, by position, before anything runs.
+    """
+
+    parameters: tuple[Type, ...]
+    result: Result
+    call: Callable[..., Any]
+    variadic: bool = False
+    linear: bool = False
+    validators: Mapping[int, Callable[[Any], object]] = field(default_factory=dict)
+
+    def _pairs(self, arguments: tuple[Any, ...]) -> Iterator[tuple[Any, Type]] | None:
+        extra = len(arguments) - len(self.parameters)
+        if extra < 0 or (extra and not self.variadic):
+            return None
+        return zip(arguments, self.parameters + self.parameters[-1:] * extra, strict=True)
+
+    def takes(self, types: tuple[Type, ...]) -> bool:
+        """Whether arguments of the types may be passed."""
+        pairs = self._pairs(types)
+        return pairs is not None and all(fits(given, parameter) for given, parameter in pairs)
+
+    def takes_values(self, values: tuple[Any, ...]) -> bool:
+        """Whether the values themselves may be passed."""
+        pairs = self._pairs(values)
+        return pairs is not None and all(accepts(parameter, value) for value, parameter in pairs)
+
+    def result_for(self, types: tuple[Type, ...]) -> Type:
+        """The type of the answer for arguments of the types."""
+        return self.result(types) if callable(self.result) else self.result
+
+
+def apply(budget: Budget, name: str, overloads: tuple[Overload, ...], values: tuple[Any, ...]) -> Any:
+    """Calls the first overload that takes the values."""
+    for overload in overloads:
+        if overload.takes_values(values):
+            if overload.linear:
+                sized(budget, values[0])
+            return overload.call(*values)
+    given = ", ".join(map(name_of, values))
+    raise EvaluationError("null" if None in values else "type", f"{name} cannot be used on ({given})")
+
+
+def _element(types: tuple[Type, ...]) -> Type:
+    return types[0].element if isinstance(types[0], ListOf) else DYN
+
+
+def _number(types: tuple[Type, ...]) -> Type:
+    if all(t == INT for t in types):
+        return INT
+    return DYN if DYN in types else DECIMAL
+
+
+def _joined(types: tuple[Type, ...]) -> Type:
+    return join(types[0], types[1]) or ANY_LIST
+
+
+def _concatenate(left: list[Any], right: list[Any]) -> list[Any]:
+    return limited_list(left + right)
+
+
+def _sum(values: list[Any]) -> Any:
+    if all(type(value) is int for value in values):
+        return numbers.sum_ints(values)
+    if not all(accepts(DECIMAL, value) for value in values):
+        raise EvaluationError("null" if None in values else "type", "sum() needs a list of numbers")
+    return numbers.sum_decimals(values)
+
+
+def _extreme(choose: Callable[..., Any], name: str) -> Callable[..., Any]:
+    def pick(values: list[Any]) -> Any:
+        if not values:
+            raise EvaluationError("invalid", f"{name}() of an empty list")
+        if not any(all(accepts(kind, value) for value in values) for kind in (DECIMAL, STRING, TIMESTAMP, DURATION)):
+            raise EvaluationError("null" if None in values else "type", f"{name}() needs values that can be compared")
+        return choose(values)
+
+    return pick
+
+
+def _to_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(_given(value))
+
+
+_TRUTH = {"1": True, "t": True, "true": True, "TRUE": True, "True": True}
+_TRUTH |= {"0": False, "f": False, "false": False, "FALSE": False, "False": False}
+
+
+def _bool_from_text(text: str) -> bool:
+    try:
+        return _TRUTH[text]
+    except KeyError:
+        raise EvaluationError("invalid", 'the text is not "true" or "false"') from None
+
+
+def _given(value: Any) -> Any:
+    if value is None:
+        raise EvaluationError("null", "null cannot be converted")
+    return value
+
+
+def _order(call: Callable[..., bool]) -> tuple[Overload, ...]:
+    return tuple(Overload((kind, kind), BOOL, call) for kind in (DECIMAL, STRING, BOOL, TIMESTAMP, DURATION))
+
+
+def _arithmetic(on_ints: Callable[..., int], on_decimals: Callable[..., Any]) -> tuple[Overload, ...]:
+    return (
+        Overload((INT, INT), INT, on_ints),
+        Overload((DECIMAL, DECIMAL), DECIMAL, on_decimals),
+    )
+
+
+OPERATORS: dict[str, tuple[Overload, ...]] = {
+    "+": (
+        *_arithmetic(numbers.add_int, numbers.DECIMALS.add),
+        Overload((STRING, STRING), STRING, texts.concatenate),
+        Overload((ANY_LIST, ANY_LIST), _joined, _concatenate, linear=True),
+        Overload((TIMESTAMP, DURATION), TIMESTAMP, times.move),
+        Overload((DURATION, TIMESTAMP), TIMESTAMP, lambda by, value: times.move(value, by)),
+        Overload((DURATION, DURATION), DURATION, times.add_durations),
+    ),
+    "-": (
+        *_arithmetic(numbers.subtract_int, numbers.DECIMALS.subtract),
+        Overload((TIMESTAMP, TIMESTAMP), DURATION, times.between),
+        Overload((TIMESTAMP, DURATION), TIMESTAMP, times.move_back),
+        Overload((DURATION, DURATION), DURATION, times.subtract_durations),
+        Overload((INT,), INT, numbers.negate_int),
+        Overload((DECIMAL,), DECIMAL, numbers.DECIMALS.minus),
+        Overload((DURATION,), DURATION, times.negate_duration),
+    ),
+    "*": _arithmetic(numbers.multiply_int, numbers.DECIMALS.multiply),
+    "/": _arithmetic(numbers.divide_int, numbers.divide),
+    "%": _arithmetic(numbers.modulo_int, numbers.modulo),
+    "<": _order(operator.lt),
+    "<=": _order(operator.le),
+    ">": _order(operator.gt),
+    ">=": _order(operator.ge),
+}
+
+_SIZES = tuple(Overload((kind,), INT, len) for kind in (STRING, ANY_LIST, ANY_MAP))
+
+FUNCTIONS: dict[str, tuple[Overload, ...]] = {
+    "size": _SIZES,
+    "int": (
+        Overload((INT,), INT, _given),
+        Overload((DECIMAL,), INT, numbers.to_int),
+        Overload((STRING,), INT, numbers.int_from_text, validators={0: numbers.int_from_text}),
+        Overload((TIMESTAMP,), INT, times.seconds_from_timestamp),
+    ),
+    "decimal": (
+        Overload((DECIMAL,), DECIMAL, numbers.exact),
+        Overload((STRING,), DECIMAL, numbers.decimal_from_text, validators={0: numbers.decimal_from_text}),
+    ),
+    "string": (
+        Overload((STRING,), STRING, _given),
+        Overload((INT,), STRING, _to_text),
+        Overload((BOOL,), STRING, _to_text),
+        Overload((DECIMAL,), STRING, numbers.decimal_to_text),
+        Overload((TIMESTAMP,), STRING, times.timestamp_to_text),
+        Overload((DURATION,), STRING, times.duration_to_text),
+    ),
+    "bool": (
+        Overload((BOOL,), BOOL, _given),
+        Overload((STRING,), BOOL, _bool_from_text, validators={0: _bool_from_text}),
+    ),
+    "timestamp": (
+        Overload((TIMESTAMP,), TIMESTAMP, _given),
+        Overload((STRING,), TIMESTAMP, times.timestamp_from_text, validators={0: times.timestamp_from_text}),
+        Overload((INT,), TIMESTAMP, times.timestamp_from_seconds),
+    ),
+    "duration": (
+        Overload((DURATION,), DURATION, _given),
+        Overload((STRING,), DURATION, times.duration_from_text, validators={0: times.duration_from_text}),
+    ),
+    "dyn": (Overload((DYN,), DYN, lambda value: value),),
+    "type": (Overload((DYN,), TYPE, type_of),),
+    "min": (
+        Overload((DECIMAL, DECIMAL), _number, min, variadic=True),
+        Overload((TIMESTAMP, TIMESTAMP), TIMESTAMP, min, variadic=True),
+        Overload((DURATION, DURATION), DURATION, min, variadic=True),
+    ),
+    "max": (
+        Overload((DECIMAL, DECIMAL), _number, max, variadic=True),
+        Overload((TIMESTAMP, TIMESTAMP), TIMESTAMP, max, variadic=True),
+        Overload((DURATION, DURATION), DURATION, max, variadic=True),
+    ),
+    "abs": (
+        Overload((INT,), INT, lambda value: numbers.int64(abs(value))),
+        Overload((DECIMAL,), DECIMAL, numbers.DECIMALS.abs),
+    ),
+    "round": (
+        Overload((DECIMAL,), DECIMAL, numbers.round_half_up),
+        Overload((DECIMAL, INT), DECIMAL, numbers.round_half_up, validators={1: lambda n: numbers.round_half_up(0, n)}),
+    ),
+    "floor": (Overload((DECIMAL,), DECIMAL, numbers.floor),),
+    "ceil": (Overload((DECIMAL,), DECIMAL, numbers.ceil),),
+}
+FUNCTIONS["double"] = FUNCTIONS["decimal"]
+
+METHODS: dict[str, tuple[Overload, ...]] = {
+    "size": _SIZES,
+    "contains": (Overload((STRING, STRING), BOOL, str.__contains__, linear=True),),
+    "startsWith": (Overload((STRING, STRING), BOOL, str.startswith),),
+    "endsWith": (Overload((STRING, STRING), BOOL, str.endswith),),
+    "matches": (Overload((STRING, STRING), BOOL, texts.matches, linear=True, validators={1: texts.pattern}),),
+    "lowerAscii": (Overload((STRING,), STRING, texts.lower_ascii, linear=True),),
+    "upperAscii": (Overload((STRING,), STRING, texts.upper_ascii, linear=True),),
+    "trim": (Overload((STRING,), STRING, str.strip, linear=True),),
+    "charAt": (Overload((STRING, INT), STRING, texts.char_at),),
+    "substring": (
+        Overload((STRING, INT), STRING, texts.substring_from, linear=True),
+        Overload((STRING, INT, INT), STRING, texts.substring, linear=True),
+    ),
+    "indexOf": (
+        Overload((STRING, STRING), INT, texts.index_of, linear=True),
+        Overload((STRING, STRING, INT), INT, texts.index_from, linear=True),
+    ),
+    "lastIndexOf": (
+        Overload((STRING, STRING), INT, texts.last_index_of, linear=True),
+        Overload((STRING, STRING, INT), INT, texts.last_index_from, linear=True),
+    ),
+    "replace": (
+        Overload((STRING, STRING, STRING), STRING, texts.replace, linear=True),
+        Overload((STRING, STRING, STRING, INT), STRING, texts.replace, linear=True),
+    ),
+    "split": (
+        Overload((STRING, STRING), ListOf(STRING), texts.split, linear=True),
+        Overload((STRING, STRING, INT), ListOf(STRING), texts.split, linear=True),
+    ),
+    "join": (
+        Overload((ListOf(STRING),), STRING, texts.join, linear=True),
+        Overload((ListOf(STRING), STRING), STRING, texts.join, linear=True),
+    ),
+    "sum": (
+        Overload((ListOf(DECIMAL),), lambda types: _number((_element(types),)), _sum, linear=True),
+    ),
+    "min": tuple(
+        Overload((ListOf(kind),), _element, _extreme(min, "min"), linear=True)
+        for kind in (DECIMAL, STRING, TIMESTAMP, DURATION)
+    ),
+    "max": tuple(
+        Overload((ListOf(kind),), _element, _extreme(max, "max"), linear=True)
+        for kind in (DECIMAL, STRING, TIMESTAMP, DURATION)
+    ),
+}
+for _name, _access in times.ACCESSORS.items():
+    METHODS[_name] = (
+        Overload((TIMESTAMP,), INT, _access),
+        Overload((TIMESTAMP, STRING), INT, _access, validators={1: times.zone}),
+        *(
+            (Overload((DURATION,), INT, times.DURATION_ACCESSORS[_name]),)
+            if _name in times.DURATION_ACCESSORS
+            else ()
+        ),
+    )

@@ -1,0 +1,218 @@
+"""The exact meaning of an expression: a walk over its tree.
+
+Slower than generated code, but it knows where it is, and has CEL's rule for errors: `&&`, `||`, `all` and `exists` drop
+an error when another operand decides the result. It runs when generated code failed, and to explain.
+"""
+
+from collections.abc import Mapping
+from decimal import DecimalException
+from typing import Any, NoReturn
+
+from domain.expressions.check import Checked
+from domain.expressions.environment import Environment, Functions
+from domain.expressions.errors import CostExceeded, EvaluationError
+from domain.expressions.functions import FUNCTIONS, METHODS, OPERATORS, apply
+from domain.expressions.runtime import (
+    TYPE_NAMES,
+    Budget,
+    as_bool,
+    contains,
+    field_of,
+    has_field,
+    item_at,
+    loop,
+    make_map,
+    same,
+)
+from domain.expressions.tree import (
+    CHAINS,
+    Call,
+    Constant,
+    Identifier,
+    ListLiteral,
+    Macro,
+    MapLiteral,
+    Node,
+    Select,
+    parts,
+    weight,
+)
+
+Scope = Mapping[str, Any]
+
+
+class Interpreter:
+    """One evaluation; `context` has the variables, `functions` the host functions."""
+
+    exhaustive = False
+    """Whether `&&` and `||` look at all operands though one has decided."""
+
+    def __init__(
+        self,
+        checked: Checked,
+        environment: Environment,
+        context: Mapping[str, Any],
+        budget: Budget,
+        functions: Functions,
+    ) -> None:
+        self.checked = checked
+        self.environment = environment
+        self.context = context
+        self.budget = budget
+        self.functions = functions
+
+    def value(self, node: Node, scope: Scope) -> Any:
+        """The value of a part; raises `EvaluationError` with the place of the innermost part that failed."""
+        try:
+            return self.bare_value(node, scope)
+        except EvaluationError as error:
+            if not error.end:
+                error.start, error.end = node.start, node.end
+            raise
+        except Exception as error:
+            _translate(error, node)
+
+    def bare_value(self, node: Node, scope: Scope) -> Any:
+        """As `value`, less the places of errors."""
+        match node:
+            case Constant():
+                return node.value
+            case Identifier():
+                return self.variable(node.name, scope)
+            case Select():
+                return field_of(self.value(node.target, scope), node.field)
+            case ListLiteral():
+                return [self.value(item, scope) for item in node.items]
+            case MapLiteral():
+                return make_map(*(self.value(part, scope) for part in parts(node)))
+            case Macro():
+                return self.macro(node, scope)
+            case Call():
+                return self.call(node, scope)
+        raise TypeError(f"not a node: {node!r}")
+
+    def variable(self, name: str, scope: Scope) -> Any:
+        if name in scope:
+            return scope[name]
+        if name in self.environment.variables:
+            if name not in self.context:
+                raise EvaluationError("missing", f"the variable '{name}' has no value here")
+            return self.context[name]
+        return TYPE_NAMES[name]
+
+    def condition(self, node: Node, scope: Scope) -> bool:
+        value = self.value(node, scope)
+        try:
+            return as_bool(value)
+        except EvaluationError as error:
+            error.start, error.end = node.start, node.end
+            raise
+
+    def call(self, node: Call, scope: Scope) -> Any:
+        name, args = node.function, node.args
+        if node.target is None:
+            if name in CHAINS:
+                return self.decide(name == "||", [(argument, scope) for argument in args])
+            if name == "!":
+                return not self.condition(args[0], scope)
+            if name == "?:":
+                return self.value(args[1 if self.condition(args[0], scope) else 2], scope)
+            if name == "has":
+                return self.has(args[0], scope)
+        values = tuple(self.value(part, scope) for part in parts(node))
+        if node.target is None:
+            simple = _SIMPLE.get(name)
+            if simple:
+                return simple(self.budget, *values)
+            if name in self.environment.functions:
+                return self.environment.functions[name].call(self.functions, *values)
+        overload = self.checked.overload(node)
+        known = METHODS if node.target is not None else OPERATORS if name in OPERATORS else FUNCTIONS
+        return apply(self.budget, _shown(node), (overload,) if overload else known[name], values)
+
+    def has(self, node: Node, scope: Scope) -> bool:
+        assert isinstance(node, Select)
+        return has_field(self.value(node.target, scope), node.field)
+
+    def decide(self, stop: bool, operands: list[tuple[Node, Scope]]) -> bool:
+        """Whether one of the operands is `stop`; an error counts only if none is."""
+        failure: EvaluationError | None = None
+        decided = False
+        for node, scope in operands:
+            try:
+                if self.condition(node, scope) is stop:
+                    decided = True
+                    if not self.exhaustive:
+                        break
+            except CostExceeded:
+                raise
+            except EvaluationError as error:
+                failure = failure or error
+        if failure and not decided:
+            raise failure
+        return stop if decided else not stop
+
+    def macro(self, node: Macro, scope: Scope) -> Any:
+        inside = weight(node.body) + (0 if node.condition is None else weight(node.condition))
+        values = list(loop(self.budget, self.value(node.target, scope), inside))
+        scopes = [{**scope, node.variable: value} for value in values]
+        if node.function in ("all", "exists"):
+            return self.quantify(node, scopes)
+        if node.function == "map":
+            chosen = (s for s in scopes if node.condition is None or self.condition(node.condition, s))
+            return [self.element(node.body, s, node.variable) for s in chosen]
+        answers = [self.element_condition(node, s) for s in scopes]
+        if node.function == "exists_one":
+            return sum(answers) == 1
+        return [value for value, answer in zip(values, answers, strict=True) if answer]
+
+    def quantify(self, node: Macro, scopes: list[dict[str, Any]]) -> bool:
+        stop = node.function == "exists"
+        failure: EvaluationError | None = None
+        for scope in scopes:
+            try:
+                if self.element_condition(node, scope) is stop:
+                    return stop
+            except CostExceeded:
+                raise
+            except EvaluationError as error:
+                failure = failure or error
+        if failure:
+            raise failure
+        return not stop
+
+    def element_condition(self, node: Macro, scope: Scope) -> bool:
+        value = self.element(node.body, scope, node.variable)
+        try:
+            return as_bool(value)
+        except EvaluationError as error:
+            error.start, error.end = node.body.start, node.body.end
+            raise
+
+    def element(self, body: Node, scope: Scope, variable: str) -> Any:
+        """The value of a macro's body for one element."""
+        return self.value(body, scope)
+
+
+def _different(budget: Budget, left: Any, right: Any) -> bool:
+    return not same(budget, left, right)
+
+
+def _item(budget: Budget, values: Any, index: Any) -> Any:
+    return item_at(values, index)
+
+
+_SIMPLE = {"==": same, "!=": _different, "in": contains, "[]": _item}
+
+
+def _shown(node: Call) -> str:
+    return f"'{node.function}'" if node.function in OPERATORS else f"{node.function}()"
+
+
+def _translate(error: Exception, node: Node) -> NoReturn:
+    """Any other exception as what it means to the author of the expression."""
+    if isinstance(error, DecimalException | OverflowError):
+        raise EvaluationError("overflow", "the number is too large or not exact enough", node.start, node.end) from error
+    if isinstance(error, RecursionError | MemoryError):
+        raise EvaluationError("too-large", "a value is too large or nested too deep", node.start, node.end) from error
+    raise EvaluationError("type", "a value of an unexpected type", node.start, node.end) from error

@@ -1,0 +1,86 @@
+"""Expressions that run."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from domain.expressions.check import Checked, check
+from domain.expressions.codegen import generate
+from domain.expressions.environment import Environment, Functions
+from domain.expressions.errors import CostExceeded, EvaluationError, ExpressionError
+from domain.expressions.interpret import Interpreter
+from domain.expressions.runtime import Budget, accepts, name_of, result_of
+from domain.expressions.tree import Node, weight
+from domain.expressions.types import DYN, Type
+
+NO_FUNCTIONS: Functions = {}
+
+
+class Program:
+    """A compiled expression; immutable, for any number of threads at once."""
+
+    __slots__ = ("_environment", "_expected", "_run", "_weight", "checked")
+
+    def __init__(self, checked: Checked, environment: Environment, expected: Type | None) -> None:
+        self.checked = checked
+        self._environment = environment
+        self._expected = expected
+        self._run = generate(checked, environment)
+        self._weight = weight(checked.node)
+
+    @property
+    def type(self) -> Type:
+        """The static type of the value."""
+        return self.checked.type
+
+    def run(
+        self, context: Mapping[str, Any], budget: Budget | None = None, functions: Functions = NO_FUNCTIONS
+    ) -> Any:
+        """The value for the variables in `context`; raises `EvaluationError`, and nothing else.
+
+        Charges `budget`, which several programs may share; without one there is a new budget for each run.
+        """
+        budget = Budget() if budget is None else budget
+        before = budget.left
+        try:
+            budget.charge(self._weight)
+            value = self._run(context, budget, functions)
+        except CostExceeded:
+            node = self.checked.node
+            raise CostExceeded(node.start, node.end) from None
+        except Exception:
+            budget.left = before
+            value = self.run_strictly(context, budget, functions)
+        if value is True or value is False:
+            if self._expected is None or accepts(self._expected, value):
+                return value
+        return self._finished(value)
+
+    def run_strictly(self, context: Mapping[str, Any], budget: Budget, functions: Functions = NO_FUNCTIONS) -> Any:
+        """As `run`, by the interpreter: slower, with the place of an error, and absorbing errors as CEL does."""
+        budget.charge(self._weight)
+        return Interpreter(self.checked, self._environment, context, budget, functions).value(self.checked.node, {})
+
+    def _finished(self, value: Any) -> Any:
+        node, expected = self.checked.node, self._expected
+        if expected is not None and expected != DYN and not accepts(expected, value):
+            code = "null" if value is None else "type"
+            raise EvaluationError(code, f"the value is {name_of(value)}, not {expected}", node.start, node.end)
+        if type(value) is not list and type(value) is not dict:
+            return value
+        try:
+            return result_of(value)
+        except EvaluationError as error:
+            raise EvaluationError(error.code, error.message, node.start, node.end) from None
+        except RecursionError:
+            raise EvaluationError("too-large", "a value nested too deep", node.start, node.end) from None
+
+
+def compile_expression(node: Node, environment: Environment, expected: Type | None = None) -> Program:
+    """A program for the tree; raises `ExpressionError` with every fault if `check` finds any.
+
+    With `expected` a value of another type (a null, or what a dyn turned out to be) is an `EvaluationError`.
+    """
+    checked = check(node, environment, expected)
+    if checked.faults:
+        raise ExpressionError(checked.faults)
+    return Program(checked, environment, expected)
