@@ -1,0 +1,106 @@
+"""Loyalty programs (administration, "Organization, tiers, programs" 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from domain.ledger.refusals import UnknownLedger, UnknownLedgerAccount
+from domain.programs import LoyaltyProgram, UnknownPortal, UnknownTier
+from handlers.call import Call
+from handlers.operations import operation
+from handlers.wire.base import results, wrapped
+from handlers.wire.programs import PROGRAM, PROGRAM_BODY
+from persistence import ledger, organizations, programs
+from persistence.paging import Page
+
+
+@operation("listLoyaltyPrograms", answer=results(PROGRAM, "loyaltyPrograms"))
+def list_loyalty_programs(call: Call, query: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The organization's programs; `default=false` leaves the default one out."""
+    default_id = call.organization.default_loyalty_program_id
+    found = programs.find_page(
+        call.db,
+        call.organization.organization_id,
+        Page.of(query),
+        key=query.get("loyaltyProgramKey"),
+        without=None if query["default"] else default_id,
+    )
+    return [_answered(program, default_id) for program in found.results]
+
+
+@operation("createLoyaltyProgram", body=PROGRAM_BODY, answer=wrapped("loyaltyProgram", PROGRAM))
+def create_loyalty_program(call: Call, body: dict[str, Any]) -> dict[str, Any]:
+    """Create a program; it has no tiers yet, so none can be its default."""
+    _refuse_unknown(call, body)
+    if body.pop("default_tier_id") is not None:
+        raise UnknownTier("A new loyalty program has no tiers yet.")
+    set_as_default = body.pop("set_as_default")
+    organization_id = call.organization.organization_id
+    organizations.raise_configuration_version(call.db, organization_id)
+    program = programs.add_program(
+        call.db,
+        organization_id,
+        loyalty_program_key=call.new_key(),
+        created_at=call.now,
+        updated_at=call.now,
+        **body,
+    )
+    return _answered(program, _default_after(call, program, set_as_default))
+
+
+@operation("getLoyaltyProgram", answer=wrapped("loyaltyProgram", PROGRAM))
+def get_loyalty_program(call: Call, program: LoyaltyProgram) -> dict[str, Any]:
+    """One program."""
+    return _answered(program, call.organization.default_loyalty_program_id)
+
+
+@operation("updateLoyaltyProgram", body=PROGRAM_BODY, answer=wrapped("loyaltyProgram", PROGRAM))
+def update_loyalty_program(call: Call, program: LoyaltyProgram, body: dict[str, Any]) -> dict[str, Any]:
+    """Replace a program; being the organization's default is only ever taken over, never given up."""
+    _refuse_unknown(call, body)
+    tier_id = body.pop("default_tier_id")
+    set_as_default = body.pop("set_as_default")
+    _refuse_foreign_tier(call, program, tier_id)
+    organizations.raise_configuration_version(call.db, program.organization_id)
+    programs.set_default_tier(call.db, program.organization_id, program.loyalty_program_id, tier_id)
+    program = programs.change_program(call.db, program, updated_at=call.now, **body)
+    return _answered(program, _default_after(call, program, set_as_default))
+
+
+def _refuse_unknown(call: Call, body: Mapping[str, Any]) -> None:
+    """The ledger must exist, the accounts must belong to it, and there are no portals that a program could name."""
+    organization_id, ledger_id = call.organization.organization_id, body["ledger_id"]
+    if ledger.find_ledger(call.db, organization_id, ledger_id) is None:
+        raise UnknownLedger(f"The organization has no ledger {ledger_id}.")
+    for account_id in (body["tier_points_ledger_account_id"], body["main_ledger_account_id"]):
+        if account_id is None:
+            continue
+        account = ledger.find_account(call.db, organization_id, account_id)
+        if account is None or account.ledger_id != ledger_id:
+            raise UnknownLedgerAccount(f"The ledger {ledger_id} has no account {account_id}.")
+    if body["main_portal_id"] is not None:
+        raise UnknownPortal(f"The organization has no portal {body['main_portal_id']}.")
+
+
+def _refuse_foreign_tier(call: Call, program: LoyaltyProgram, loyalty_tier_id: int | None) -> None:
+    if loyalty_tier_id is None:
+        return
+    tier = programs.find_tier(call.db, program.organization_id, loyalty_tier_id)
+    if tier is None or tier.loyalty_program_id != program.loyalty_program_id:
+        raise UnknownTier(f"The loyalty program has no tier {loyalty_tier_id}.")
+
+
+def _default_after(call: Call, program: LoyaltyProgram, set_as_default: bool) -> int | None:
+    """Make the program the organization's default if asked; answers the id of the default program then."""
+    if not set_as_default:
+        return call.organization.default_loyalty_program_id
+    changed = organizations.change_organization(
+        call.db, program.organization_id, default_loyalty_program_id=program.loyalty_program_id
+    )
+    return changed.default_loyalty_program_id
+
+
+def _answered(program: LoyaltyProgram, default_id: int | None) -> dict[str, Any]:
+    return {**asdict(program), "set_as_default": program.loyalty_program_id == default_id}

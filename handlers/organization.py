@@ -1,0 +1,33 @@
+"""The organization itself (administration, "Organization, tiers, programs" 1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from domain.organizations import Organization
+from domain.programs import UnknownLoyaltyProgram
+from handlers.call import Call
+from handlers.operations import operation
+from handlers.wire.base import wrapped
+from handlers.wire.organization import ORGANIZATION, ORGANIZATION_REPLACEMENT
+from persistence import organizations, programs
+
+
+@operation("getOrganization", answer=wrapped("organization", ORGANIZATION))
+def get_organization(call: Call) -> Organization:
+    """The organization of the call."""
+    return call.organization
+
+
+@operation("updateOrganization", body=ORGANIZATION_REPLACEMENT, answer=wrapped("organization", ORGANIZATION))
+def update_organization(call: Call, body: dict[str, Any]) -> Organization:
+    """Replace the organization's properties; the name and the default program stay where the body names none."""
+    for name in ("name", "default_loyalty_program_id"):
+        if body[name] is None:
+            del body[name]
+    organization_id = call.organization.organization_id
+    program_id = body.get("default_loyalty_program_id")
+    if program_id is not None and programs.find(call.db, organization_id, program_id) is None:
+        raise UnknownLoyaltyProgram(f"The organization has no loyalty program {program_id}.")
+    organizations.raise_configuration_version(call.db, organization_id)
+    return organizations.change_organization(call.db, organization_id, updated_at=call.now, **body)

@@ -1,0 +1,59 @@
+"""The tiers of a loyalty program (administration, "Organization, tiers, programs" 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+from domain.programs import LoyaltyProgram, LoyaltyTier
+from handlers.call import Call
+from handlers.operations import operation
+from handlers.wire.base import listed, wrapped
+from handlers.wire.programs import TIER, TIER_BODY
+from persistence import organizations, programs
+from persistence.paging import Page, Paged
+
+
+@operation("listTiers", answer=listed(TIER))
+def list_tiers(call: Call, program: LoyaltyProgram, query: Mapping[str, Any]) -> Paged[dict[str, Any]]:
+    """A page of the program's tiers."""
+    found = programs.find_tier_page(
+        call.db, program, Page.of(query), key=query.get("loyaltyTierKey"), only_active=query["onlyActive"]
+    )
+    return Paged(found.total_count, found.page, found.limit, [_answered(program, tier) for tier in found.results])
+
+
+@operation("createTier", body=TIER_BODY, answer=wrapped("tier", TIER))
+def create_tier(call: Call, program: LoyaltyProgram, body: dict[str, Any]) -> dict[str, Any]:
+    """Add a tier to the program, as its default one if the body says so."""
+    is_default = body.pop("is_default")
+    organizations.raise_configuration_version(call.db, program.organization_id)
+    tier = programs.add_tier(
+        call.db, program, loyalty_tier_key=call.new_key(), created_at=call.now, updated_at=call.now, **body
+    )
+    return _answered(program, _made_default(call, tier) if is_default else tier)
+
+
+@operation("getTier", answer=wrapped("tier", TIER))
+def get_tier(call: Call, program: LoyaltyProgram, tier: LoyaltyTier) -> dict[str, Any]:
+    """One tier of the program."""
+    return _answered(program, tier)
+
+
+@operation("updateTier", body=TIER_BODY, answer=wrapped("tier", TIER))
+def update_tier(call: Call, program: LoyaltyProgram, tier: LoyaltyTier, body: dict[str, Any]) -> dict[str, Any]:
+    """Replace a tier; being the default one is only ever taken over, never given up."""
+    is_default = body.pop("is_default")
+    organizations.raise_configuration_version(call.db, program.organization_id)
+    tier = programs.change_tier(call.db, tier, updated_at=call.now, **body)
+    return _answered(program, _made_default(call, tier) if is_default else tier)
+
+
+def _made_default(call: Call, tier: LoyaltyTier) -> LoyaltyTier:
+    programs.set_default_tier(call.db, tier.organization_id, tier.loyalty_program_id, tier.loyalty_tier_id)
+    return replace(tier, is_default=True)
+
+
+def _answered(program: LoyaltyProgram, tier: LoyaltyTier) -> dict[str, Any]:
+    return {**asdict(tier), "loyalty_program_key": program.loyalty_program_key}
