@@ -29,7 +29,10 @@ def migrate() -> None:
 @click.command()
 @click.option("--organization", type=click.IntRange(1), help="Check this organization only.")
 def verify(organization: int | None) -> None:
-    """Check every invariant of the ledger on the stored data; exit code 1 if one is broken."""
+    """Check the ledger's invariants on the stored data.
+
+    Prints the names of what is broken; exit code 1 then.
+    """
     from handlers.flows.verify_ledger import verify as find_broken
 
     with migrated_engine(load_settings(), statement_timeout_ms=0) as engine:
@@ -52,7 +55,10 @@ class Finding:
 
 @click.command()
 def doctor() -> None:
-    """Tell what is configured, reachable and migrated; exit code 1 if something is wrong."""
+    """Tell what is configured and works.
+
+    Looks at the settings, the database and its schema; exit code 1 if something is wrong.
+    """
     findings = list(_examine(load_settings()))
     for each in findings:
         click.echo(f"{'ok ' if each.is_well else 'BAD'}  {each.subject}: {each.detail}")

@@ -12,7 +12,7 @@ import yaml
 @click.argument("surface", type=click.Choice(["integration", "administration"]))
 @click.option("--format", "form", type=click.Choice(["json", "yaml"]), default="json", show_default=True)
 def openapi(surface: str, form: str) -> None:
-    """Print the OpenAPI document of one interface as a single file."""
+    """Print one interface's OpenAPI document."""
     from openapi import bundle
 
     document = bundle(surface)

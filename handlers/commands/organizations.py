@@ -7,6 +7,7 @@ import json
 from datetime import UTC, datetime
 
 import click
+from sqlalchemy import Connection
 
 from handlers.commands.context import load_settings, migrated_engine
 from persistence import transactions
@@ -69,7 +70,7 @@ def token(organization: int, roles: tuple[str, ...], admin: bool, expires: int) 
         )
     with migrated_engine(settings) as engine:
 
-        def issue(db):
+        def issue(db: Connection) -> str:
             if find(db, organization) is None:
                 raise click.ClickException(f"there is no organization {organization}")
             return issue_operator_token(
@@ -86,16 +87,13 @@ def token(organization: int, roles: tuple[str, ...], admin: bool, expires: int) 
 
 
 def known_roles() -> frozenset[str]:
-    """The roles that some operation of the documents asks for, with what `x:write` implies."""
+    """The roles that the documents declare as scopes; those without a colon say who calls and are no roles."""
     import openapi
 
-    roles = set()
-    for surface in openapi.SURFACES:
-        for path_item in openapi.bundle(surface)["paths"].values():
-            for operation in path_item.values():
-                needs = operation.get("security", ()) if isinstance(operation, dict) else ()
-                roles.update(role for need in needs for scopes in need.values() for role in scopes if ":" in role)
-    return frozenset(roles)
+    schemes = (openapi.bundle(surface)["components"]["securitySchemes"]["token"] for surface in openapi.SURFACES)
+    return frozenset(
+        scope for scheme in schemes for scope in scheme["flows"]["clientCredentials"]["scopes"] if ":" in scope
+    )
 
 
 def _camel(name: str) -> str:

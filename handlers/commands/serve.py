@@ -22,7 +22,10 @@ _FIRST_ORGANIZATION_LOCK = 0x6C6F79616C7478
 @click.option("--port", type=int, help="TCP port to listen on (LOYALTY_PORT).")
 @click.option("--workers", type=int, help="Worker processes (LOYALTY_WORKERS).")
 def serve(host: str | None, port: int | None, workers: int | None) -> None:
-    """Run the server until Ctrl-C; migrates the database first and makes an organization where there is none."""
+    """Run the server until Ctrl-C.
+
+    Migrates the database first, and makes an organization where there is none.
+    """
     from handlers import gunicorn_server
 
     settings = load_settings(host=host, port=port, workers=workers)

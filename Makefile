@@ -1,0 +1,43 @@
+# Two commands need nothing beforehand but Python 3.11 or later: `make serve` and `make test`.
+# tox makes the environments (in .tox) and runs what is in tox.ini; ARGS is handed on:
+#
+#     make serve ARGS="--port 9000"
+#     make test ARGS="tests/domain -k ledger"
+
+# The first Python that is new enough; PYTHON=... chooses another.
+PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
+TOX = .venv/bin/tox
+STAMP = .venv/.tox-is-installed
+ARGS =
+
+.PHONY: serve test demo bench fuzz stress lint types revision constraints clean
+
+# The server is not run by tox, which would not give it the time to end in order.
+serve: $(STAMP)
+	@$(TOX) run -q -e serve --notest
+	@exec .tox/serve/bin/loyalty serve $(ARGS)
+
+test: $(STAMP)
+	@$(TOX) run -q -e py -- $(ARGS)
+
+demo bench fuzz stress lint types: $(STAMP)
+	@$(TOX) run -q -e $@ -- $(ARGS)
+
+# make revision MESSAGE="Add the shelf of a book": the migration to the tables in code.
+revision: $(STAMP)
+	@$(TOX) run -q -e revision -- "$(MESSAGE)"
+
+# The exact versions of all packages, for builds that can be repeated.
+constraints: $(STAMP)
+	@$(TOX) run -q -e constraints
+
+clean:
+	rm -rf .tox .venv build dist *.egg-info
+
+$(STAMP): Makefile
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed; name it with PYTHON=..." >&2; exit 1; }
+	@echo "Preparing .venv (only now) ..."
+	@$(PYTHON) -m venv .venv
+	@.venv/bin/python -m pip install -q --disable-pip-version-check "tox>=4.30,<5"
+	@touch $@
