@@ -1,0 +1,116 @@
+"""The HTTP application: both documents served by connexion, with parts of its stack replaced (see docs/http.md)."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from connexion import ConnexionMiddleware
+from connexion.middleware.exceptions import ExceptionMiddleware
+from connexion.middleware.lifespan import LifespanMiddleware
+from connexion.middleware.security import SecurityMiddleware
+from sqlalchemy import Engine, text
+from sqlalchemy.exc import SQLAlchemyError
+from starlette.types import ASGIApp
+
+from handlers.http import metrics, problems
+from handlers.http.contract import ResponseContract
+from handlers.http.envelope import Envelope
+from handlers.http.operations import Dispatch, Operations
+from handlers.http.pages import Site, pages
+from handlers.http.resolver import SurfaceResolver
+from handlers.http.routing import Routing
+from handlers.http.schemas import Schemas
+from handlers.http.security import Authenticate, security_map
+from handlers.http.threads import Threads
+from handlers.http.wsgi import OneHopWsgi
+
+BASE_PATH = "/v2"
+# Health checks and pages have threads of their own: they answer while every other thread waits for the database.
+_PAGE_THREADS = 2
+
+
+def create_app(settings: Any, engine: Engine) -> ASGIApp:
+    """The application as it runs in production; raises if documents, handlers and addresses do not fit together."""
+    import openapi
+    from handlers.http.dispatch import Dispatcher
+    from handlers.http.logging import configure
+    from handlers.tokens import Authenticator
+
+    configure(settings.log_level, settings.log_format)
+    metrics.watch_pool(engine)
+    authenticator = Authenticator(settings, engine)
+    return build_app(
+        {surface: openapi.bundle(surface) for surface in openapi.SURFACES},
+        Dispatcher(settings, engine),
+        authenticator,
+        settings,
+        Site(ready=_readiness(engine), jwks=authenticator.jwks, base_url=settings.base_url),
+    )
+
+
+def build_app(
+    documents: Mapping[str, dict[str, Any]],
+    dispatch: Dispatch,
+    authenticate: Authenticate,
+    settings: Any,
+    site: Site | None = None,
+) -> ASGIApp:
+    """An application of any documents (surface -> OpenAPI 3.0.3), dispatcher and authenticator.
+
+    Of the settings it reads `threads`, `max_body_bytes` and `validate_responses`.
+    """
+    workers, page_threads = Threads(settings.threads, "operation"), Threads(_PAGE_THREADS, "page")
+
+    @asynccontextmanager
+    async def lifespan(_: Any) -> AsyncIterator[None]:
+        yield
+        workers.close()
+        page_threads.close()
+
+    flask_pages = OneHopWsgi(pages(documents, BASE_PATH, site or Site()).wsgi_app, page_threads)
+    connexion = ConnexionMiddleware(
+        Operations(flask_pages, dispatch, workers, settings.max_body_bytes),
+        import_name=__name__,
+        lifespan=lifespan,
+        middlewares=[ExceptionMiddleware, Routing, SecurityMiddleware, LifespanMiddleware],
+        security_map=dict(security_map(authenticate, workers)),
+    )
+    schemas = {surface: Schemas(surface, document) for surface, document in documents.items()}
+    for surface, document in documents.items():
+        connexion.add_api(
+            copy.deepcopy(document),
+            base_path=BASE_PATH,
+            name=surface,
+            resolver=SurfaceResolver(surface, dispatch),
+            schemas=schemas[surface],
+        )
+    problems.install(connexion)
+    # connexion would build the stack at the first request: every fault of a document is to be found now, and with
+    # preloading in the master process, whose memory the workers then share.
+    connexion.app, connexion.middleware_stack = connexion._build_middleware_stack()
+    app: ASGIApp = connexion
+    if settings.validate_responses:
+        app = ResponseContract(app, documents, schemas)
+    return Envelope(app)
+
+
+def _readiness(engine: Engine) -> Callable[[], Mapping[str, bool]]:
+    """Checks of `/health/ready`: the database answers, and its schema is this version's."""
+    from persistence import schema
+
+    migrated = False
+
+    def ready() -> Mapping[str, bool]:
+        nonlocal migrated
+        try:
+            with engine.connect() as connection:
+                connection.execute(text("SELECT 1"))
+            migrated = migrated or not schema.pending(engine)
+        except SQLAlchemyError:
+            return {"database": False, "migrations": migrated}
+        return {"database": True, "migrations": migrated}
+
+    return ready

@@ -1,0 +1,119 @@
+"""Every answer compared with the documents: on in tests, off in production (`LOYALTY_VALIDATE_RESPONSES`)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from handlers.http import json_text
+from handlers.http.exchange import exchange_of
+from handlers.http.json_text import encode
+from handlers.http.problems import MEDIA_TYPE
+from handlers.http.routing import METHODS
+from handlers.http.schemas import Schemas, Validator
+
+_log = logging.getLogger("loyalty.contract")
+# What any server may answer at any time, whatever the operation.
+_UNDECLARED = {500, 503}
+_PROBLEM_MEMBERS = {"type": str, "title": str, "status": int, "detail": str, "instance": str}
+
+Responses = Mapping[str, Mapping[str, Validator | None]]
+
+
+class ResponseContract:
+    """Wraps an application; an answer that its document does not allow becomes a 500 that says why."""
+
+    def __init__(
+        self, app: ASGIApp, documents: Mapping[str, Mapping[str, Any]], schemas: Mapping[str, Schemas]
+    ) -> None:
+        self._app = app
+        self._responses: dict[str, Responses] = {}
+        for surface, document in documents.items():
+            for item in document["paths"].values():
+                for operation in (item[method] for method in METHODS if method in item):
+                    name = f"{surface}:{operation['operationId']}"
+                    self._responses[name] = _compile(operation["responses"], schemas[surface])
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, holding its answer back until it has been compared."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        messages: list[Message] = []
+
+        async def hold(message: Message) -> None:
+            messages.append(message)
+
+        await self._app(scope, receive, hold)
+        if not messages:
+            return
+        body = b"".join(message.get("body", b"") for message in messages[1:])
+        operation_id = exchange_of(scope).operation_id
+        violations = self._violations(operation_id, scope["method"], messages[0], body)
+        if violations:
+            _log.error("AssertionError: %s answered against its document: %s", operation_id, violations)
+            problem = {
+                "type": "/problems/contract-violation",
+                "title": "The answer is not what the document says",
+                "status": 500,
+                "detail": f"{operation_id} answered {messages[0]['status']}: {violations}"[:4000],
+                "instance": exchange_of(scope).request_id,
+            }
+            messages = [
+                {"type": "http.response.start", "status": 500, "headers": [(b"content-type", MEDIA_TYPE.encode())]},
+                {"type": "http.response.body", "body": encode(problem)},
+            ]
+        for message in messages:
+            await send(message)
+
+    def _violations(self, operation_id: str | None, method: str, start: Message, body: bytes) -> list[str]:
+        status = start["status"]
+        media_type = dict(start["headers"]).get(b"content-type", b"").decode().split(";")[0].strip()
+        if status >= 400:
+            found = _problem_violations(status, media_type, body)
+            if found or operation_id is None:
+                return found
+        elif operation_id is None:
+            return []
+        responses = self._responses[operation_id]
+        declared = responses.get(str(status), responses.get("default"))
+        if declared is None:
+            return [] if status in _UNDECLARED else [f"the status {status} is not documented"]
+        if method == "HEAD":
+            return []
+        if not declared:
+            return [f"{status} has a body, none is documented"] if body else []
+        if media_type not in declared:
+            return [f"the media type {media_type or '(none)'} is not documented for {status}"]
+        validator = declared[media_type]
+        if validator is None:
+            return []
+        value = json_text.decode(body)
+        return [f"{json_text.pointer_to(place) or '/'}: {detail}" for place, detail in validator.faults(value)]
+
+
+def _compile(responses: Mapping[str, Any], schemas: Schemas) -> Responses:
+    compiled: dict[str, Mapping[str, Validator | None]] = {}
+    for status, declared in responses.items():
+        content = schemas.resolved(declared).get("content", {})
+        compiled[str(status)] = {
+            media_type.lower(): schemas.validator(each["schema"]) if "schema" in each else None
+            for media_type, each in content.items()
+        }
+    return compiled
+
+
+def _problem_violations(status: int, media_type: str, body: bytes) -> list[str]:
+    if media_type != MEDIA_TYPE:
+        # A page that a machine polls may have a form of its own.
+        return [] if media_type == "application/json" and status == 503 else [f"{status} is no problem: {media_type}"]
+    if not body:
+        return []
+    problem = json_text.decode(body)
+    wrong = [name for name, kind in _PROBLEM_MEMBERS.items() if not isinstance(problem.get(name), kind)]
+    if not wrong and problem["status"] != status:
+        wrong.append("status")
+    return [f"the problem's member {name} is missing or wrong" for name in wrong]

@@ -1,0 +1,91 @@
+"""The `Deprecation` header (RFC 9745): which deprecated parameters and members a request used, looked up by a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, date, datetime
+from typing import Any
+
+from handlers.http.schemas import DocumentError, Schemas
+
+_MAX_NESTING = 8
+
+
+class DeprecationPlan:
+    """When the parts that a request may use were deprecated, as Unix times."""
+
+    def __init__(
+        self,
+        operation: Mapping[str, Any],
+        declared: Iterable[Mapping[str, Any]],
+        bodies: Iterable[Mapping[str, Any]],
+        schemas: Schemas,
+        where: str,
+    ) -> None:
+        self._schemas = schemas
+        self._where = where
+        self._always = self._time(operation, "the operation")
+        self._query = {
+            each["name"]: moment
+            for each in declared
+            if each["in"] == "query" and (moment := self._time(each, each["name"])) is not None
+        }
+        members: dict[str, int] = {}
+        self._items: dict[str | None, dict[str, int]] = {}
+        for body in bodies:
+            resolved = schemas.resolved(body)
+            if resolved.get("type") == "array":
+                self._add_items(None, resolved)
+                continue
+            for name, child in self._properties(body):
+                moment = self._time(child, name)
+                if moment is not None:
+                    members[name] = moment
+                self._add_items(name, schemas.resolved(child))
+        self._members = members
+        self.empty = self._always is None and not (self._query or self._members or self._items)
+
+    def earliest(self, sent: Iterable[str], body: Any) -> int | None:
+        """The earliest time at which something that the request sent was deprecated; None if nothing was.
+
+        `sent` are the names of the query parameters that the client wrote, without defaults.
+        """
+        found = [] if self._always is None else [self._always]
+        found.extend(self._query[name] for name in sent if name in self._query)
+        if isinstance(body, dict):
+            found.extend(moment for name, moment in self._members.items() if name in body)
+        for holder, members in self._items.items():
+            items = body if holder is None else body.get(holder) if isinstance(body, dict) else None
+            if isinstance(items, list):
+                found.extend(
+                    moment
+                    for name, moment in members.items()
+                    if any(isinstance(item, dict) and name in item for item in items)
+                )
+        return min(found, default=None)
+
+    def _add_items(self, holder: str | None, array: Mapping[str, Any]) -> None:
+        if array.get("type") != "array":
+            return
+        for name, child in self._properties(array.get("items", {})):
+            moment = self._time(child, name)
+            if moment is not None:
+                self._items.setdefault(holder, {})[name] = moment
+
+    def _properties(self, schema: Mapping[str, Any], depth: int = 0) -> Iterable[tuple[str, Mapping[str, Any]]]:
+        schema = self._schemas.resolved(schema)
+        yield from schema.get("properties", {}).items()
+        if depth < _MAX_NESTING:
+            for key in ("allOf", "anyOf", "oneOf"):
+                for part in schema.get(key, ()):
+                    yield from self._properties(part, depth + 1)
+
+    def _time(self, part: Mapping[str, Any], name: str) -> int | None:
+        own = part if part.get("deprecated") else self._schemas.resolved(part) if "$ref" in part else part
+        if not own.get("deprecated"):
+            return None
+        try:
+            day = date.fromisoformat(own["x-deprecated-at"])
+        except (KeyError, TypeError, ValueError):
+            raise DocumentError(f"{self._where}: {name} is deprecated without an x-deprecated-at date") from None
+        return int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp())

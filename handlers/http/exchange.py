@@ -1,0 +1,64 @@
+"""One exchange of request and answer: what the middlewares learn of it, for headers, log and metrics."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from handlers.call import Caller
+
+_KEY = "loyalty.exchange"
+_SANE_REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+
+request_id_of_thread: ContextVar[str] = ContextVar("request_id", default="-")
+"""The request that the running thread works for, so that every log line made on the way names it."""
+
+
+class Exchange:
+    """Filled in on the way through the stack; one per request."""
+
+    __slots__ = (
+        "caller",
+        "deprecated_at",
+        "headers",
+        "operation_id",
+        "path_values",
+        "request_id",
+        "route",
+        "started",
+        "status",
+    )
+
+    def __init__(self, headers: dict[str, str], request_id: str, started: float) -> None:
+        self.headers = headers
+        self.request_id = request_id
+        self.started = started
+        self.operation_id: str | None = None
+        self.route: str | None = None
+        self.path_values: tuple[tuple[str, bytes], ...] = ()
+        self.caller: Caller | None = None
+        self.deprecated_at: int | None = None
+        self.status = 0
+
+
+def open_exchange(scope: Any, started: float) -> Exchange:
+    """Begin the exchange of an ASGI scope; a client's sane `X-Request-Id` is taken over, else one is made."""
+    headers: dict[str, str] = {}
+    request_id = None
+    for name, value in scope["headers"]:
+        key = name.decode("latin-1").lower()
+        # Repeated fields join with a comma (RFC 9110, 5.3): a second Content-Type or Authorization becomes invalid.
+        headers[key] = f"{headers[key]}, {value.decode('latin-1')}" if key in headers else value.decode("latin-1")
+        if key == "x-request-id" and _SANE_REQUEST_ID.fullmatch(value):
+            request_id = value.decode("latin-1")
+    exchange = Exchange(headers, request_id or str(uuid.uuid4()), started)
+    scope[_KEY] = exchange
+    return exchange
+
+
+def exchange_of(scope: Any) -> Exchange:
+    """The exchange that `open_exchange` began."""
+    return scope[_KEY]

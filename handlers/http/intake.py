@@ -1,0 +1,93 @@
+"""The request body: how much of it is read, and which media types are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.types import Receive
+
+from domain.problems import FieldFault
+from handlers.http import json_text
+from handlers.http.exchange import Exchange
+from handlers.http.parameters import FormPlan
+from handlers.http.problems import HttpProblem
+from handlers.http.schemas import DocumentError, Schemas, Validator, body_faults
+
+FORM = "application/x-www-form-urlencoded"
+_UTF8 = {"utf-8", "utf8"}
+
+
+class ClientGone(Exception):
+    """The client closed the connection before its request was complete."""
+
+
+async def read_body(receive: Receive, exchange: Exchange, most: int) -> bytes:
+    """The whole body; refuses with 413 as soon as it is known to be larger than `most` bytes."""
+    declared = exchange.headers.get("content-length", "")
+    if declared.isascii() and declared.isdigit() and (len(declared) > 18 or int(declared) > most):
+        raise _too_large(most)
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        part = message.get("body", b"")
+        size += len(part)
+        if size > most:
+            raise _too_large(most)
+        if part:
+            parts.append(part)
+        if not message.get("more_body", False):
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _too_large(most: int) -> HttpProblem:
+    return HttpProblem(413, f"The body is larger than {most} bytes.")
+
+
+class BodyPlan:
+    """The request body of one operation: its media types, each with a compiled schema."""
+
+    def __init__(self, request_body: Mapping[str, Any], schemas: Schemas, where: str) -> None:
+        self.required = bool(request_body.get("required"))
+        self._validators: dict[str, Validator] = {}
+        self._forms: dict[str, FormPlan] = {}
+        for media_type, content in request_body["content"].items():
+            key = media_type.lower()
+            if key == FORM:
+                self._forms[key] = FormPlan(content["schema"], schemas)
+            elif key != "application/json" and not key.endswith("+json"):
+                raise DocumentError(f"{where}: a body of {media_type} is not served")
+            self._validators[key] = schemas.validator(content["schema"])
+        self._accepted = ", ".join(self._validators)
+
+    def refuse_other_types(self, exchange: Exchange) -> str:
+        """The media type of the body, one that is served; raises a 415 otherwise, before the body is read."""
+        coding = exchange.headers.get("content-encoding", "identity").strip().lower()
+        if coding not in ("", "identity"):
+            raise HttpProblem(415, "The body must not be compressed.", headers={"Accept-Encoding": "identity"})
+        media_type, *parameters = exchange.headers.get("content-type", "").split(";")
+        media_type = media_type.strip().lower()
+        if media_type not in self._validators:
+            shown = media_type[:100] if media_type else "missing"
+            raise HttpProblem(
+                415,
+                f"The Content-Type is {shown!r}; the body must be {self._accepted}.",
+                headers={"Accept": self._accepted},
+            )
+        for parameter in parameters:
+            name, _, value = parameter.partition("=")
+            if name.strip().lower() == "charset" and value.strip().strip('"').lower() not in _UTF8:
+                raise HttpProblem(415, "The charset of the body must be UTF-8.", headers={"Accept": self._accepted})
+        return media_type
+
+    def read(self, raw: bytes, media_type: str, faults: list[FieldFault]) -> Any:
+        """The parsed and validated body; what is wrong is added to `faults`."""
+        form = self._forms.get(media_type)
+        body = json_text.decode(raw) if form is None else form.read(raw, faults)
+        validator = self._validators[media_type]
+        if not validator.accepts(body):
+            faults.extend(body_faults(validator, body))
+        return body

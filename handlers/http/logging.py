@@ -1,0 +1,77 @@
+"""Logs: one structured line a request, on standard error; no query strings, tokens, bodies or other personal data."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any
+
+from pythonjsonlogger.msgspec import MsgspecFormatter
+
+from handlers.http.exchange import Exchange, request_id_of_thread
+
+_TAMED = ("connexion", "connexion.middleware", "connexion.operations", "connexion.security", "a2wsgi", "httpx")
+_requests = logging.getLogger("loyalty.requests")
+
+
+class _WithRequestId(logging.Filter):
+    """Gives a line the id of the request that its thread works for, unless it has one."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not hasattr(record, "requestId"):
+            record.requestId = request_id_of_thread.get()
+        return True
+
+
+class _TextFormatter(logging.Formatter):
+    """For people: the message and the request's members behind it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = super().format(record)
+        if record.name == _requests.name:
+            members = vars(record)
+            line += " ".join(("", *(str(members[key]) for key in ("method", "route", "status", "durationMs"))))
+        return line
+
+
+def configure(log_level: str, log_format: str) -> None:
+    """Set up all logging of the process; `log_format` is `json` (one object a line) or `text`."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(_WithRequestId())
+    if log_format == "json":
+        handler.setFormatter(
+            MsgspecFormatter(
+                ["levelname", "name", "message", "requestId"],
+                timestamp="time",
+                rename_fields={"levelname": "level", "name": "logger"},
+            )
+        )
+    else:
+        handler.setFormatter(_TextFormatter("%(asctime)s %(levelname)s %(name)s [%(requestId)s] %(message)s"))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(log_level.upper())
+    for name in _TAMED:
+        logging.getLogger(name).setLevel(logging.ERROR)
+    for name in ("gunicorn.error", "gunicorn.access"):
+        # gunicorn gives its loggers handlers of their own; its lines go out with the others and in their form.
+        logger = logging.getLogger(name)
+        logger.handlers[:] = []
+        logger.propagate = True
+
+
+def log_request(exchange: Exchange, method: str, seconds: float) -> None:
+    """Write the line of an answered request: the route's template, never the path itself."""
+    if not _requests.isEnabledFor(logging.INFO):
+        return
+    members: dict[str, Any] = {
+        "requestId": exchange.request_id,
+        "method": method[:20],
+        "route": exchange.route,
+        "operation": exchange.operation_id,
+        "status": exchange.status,
+        "durationMs": round(seconds * 1000, 2),
+    }
+    if exchange.caller is not None and exchange.caller.organization_id is not None:
+        members["organizationId"] = exchange.caller.organization_id
+    _requests.info("request", extra=members)

@@ -1,0 +1,65 @@
+"""What is measured, for Prometheus: requests, their durations, database connections in use.
+
+Several worker processes: set `PROMETHEUS_MULTIPROC_DIR` to an empty directory before this module is imported, and call
+`forget_worker(pid)` in the master when a worker ends. Any worker then answers for all of them.
+"""
+
+from __future__ import annotations
+
+import os
+
+from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import generate_latest as _generate
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+from sqlalchemy import Engine, event
+
+DIRECTORY_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+MEDIA_TYPE = CONTENT_TYPE_LATEST
+
+_METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
+_BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+_requests = Counter("loyalty_http_requests", "Requests answered.", ("operation", "method", "status"))
+_durations = Histogram(
+    "loyalty_http_request_seconds", "Time to answer a request.", ("operation", "method"), buckets=_BUCKETS
+)
+_connections = Gauge(
+    "loyalty_database_connections_in_use", "Database connections at work.", multiprocess_mode="livesum"
+)
+
+_counters: dict[tuple[str, str, int], Counter] = {}
+_histograms: dict[tuple[str, str], Histogram] = {}
+
+
+def observe(operation: str, method: str, status: int, seconds: float) -> None:
+    """Count one answered request; `operation` is one of a bounded set of names."""
+    method = method if method in _METHODS else "OTHER"
+    counter = _counters.get((operation, method, status))
+    if counter is None:
+        counter = _counters[operation, method, status] = _requests.labels(operation, method, str(status))
+    histogram = _histograms.get((operation, method))
+    if histogram is None:
+        histogram = _histograms[operation, method] = _durations.labels(operation, method)
+    counter.inc()
+    histogram.observe(seconds)
+
+
+def watch_pool(engine: Engine) -> None:
+    """Count the connections of an engine that are checked out."""
+    event.listen(engine, "checkout", lambda *_: _connections.inc())
+    event.listen(engine, "checkin", lambda *_: _connections.dec())
+
+
+def exposition() -> bytes:
+    """All measurements in Prometheus' text format, of all worker processes where there are several."""
+    if DIRECTORY_VARIABLE not in os.environ:
+        return _generate(REGISTRY)
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry)
+    return _generate(registry)
+
+
+def forget_worker(pid: int) -> None:
+    """Drop the gauges of a worker process that has ended; its counts stay."""
+    if DIRECTORY_VARIABLE in os.environ:
+        mark_process_dead(pid)

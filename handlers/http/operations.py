@@ -1,0 +1,173 @@
+"""Invocation: a validated request goes to the dispatcher in a thread, the answer goes back; all decided at start.
+
+Operations are invoked straight from connexion's stack and not through Flask's WSGI application: the crossing costs more
+than the rest of the HTTP layer together (figures in `docs/performance.md`), and nothing of Flask would be used on the
+way. Flask serves the plain pages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from typing import Any
+
+from connexion.middleware.abstract import ROUTING_CONTEXT, SpecMiddleware
+from connexion.spec import Specification
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from domain.problems import FieldFault, InvalidRequest
+from handlers.call import Answer, Request
+from handlers.http.deprecation import DeprecationPlan
+from handlers.http.exchange import Exchange, exchange_of, request_id_of_thread
+from handlers.http.intake import BodyPlan, ClientGone, read_body
+from handlers.http.json_text import encode
+from handlers.http.parameters import ParameterPlan
+from handlers.http.routing import METHODS
+from handlers.http.schemas import MAX_FAULTS, DocumentError, Schemas
+
+Dispatch = Callable[[Request], Answer]
+
+_CLIENT_CLOSED_REQUEST = 499
+_JSON = (b"content-type", b"application/json")
+# Answers hold personal data and tokens: nothing between here and the client may keep them.
+_ALWAYS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
+_HANDED_ON = ("authorization", "accept-language", "idempotency-key", "user-agent", "if-match", "if-none-match")
+
+
+class OperationPlan:
+    """One operation of one document, compiled: how its requests are read, validated and handed on."""
+
+    def __init__(
+        self, surface: str, path: str, item: Mapping[str, Any], operation: Mapping[str, Any], schemas: Schemas
+    ) -> None:
+        self.surface = surface
+        self.operation_id: str = operation["operationId"]
+        where = f"{surface} {self.operation_id}"
+        declared = _parameters(item, operation, schemas)
+        self._parameters = ParameterPlan(declared, schemas, where)
+        named = {part[1:-1] for part in path.split("/") if part.startswith("{")}
+        if named != self._parameters.path_names:
+            raise DocumentError(f"{where}: the path and its parameters differ: {named ^ self._parameters.path_names}")
+        request_body = schemas.resolved(operation["requestBody"]) if "requestBody" in operation else None
+        self.body = BodyPlan(request_body, schemas, where) if request_body else None
+        bodies = [content["schema"] for content in request_body["content"].values()] if request_body else []
+        self._deprecation = DeprecationPlan(operation, declared, bodies, schemas, where)
+        headers = [each["name"].lower() for each in declared if each["in"] == "header"]
+        self._handed_on = (*_HANDED_ON, *headers)
+
+    def request(self, exchange: Exchange, query: bytes, raw: bytes, media_type: str | None) -> Request:
+        """The typed request; raises InvalidRequest with every fault of parameters and body together."""
+        faults: list[FieldFault] = []
+        path = self._parameters.read_path(exchange.path_values, faults)
+        arguments, sent = self._parameters.read_query(query, faults)
+        self._parameters.check_headers(exchange.headers, faults)
+        body = self._read_body(raw, media_type, faults)
+        if faults:
+            raise _invalid(faults)
+        if not self._deprecation.empty:
+            exchange.deprecated_at = self._deprecation.earliest(sent, body)
+        return Request(
+            surface=self.surface,
+            operation_id=self.operation_id,
+            path=path,
+            query=arguments,
+            body=body,
+            caller=exchange.caller,
+            request_id=exchange.request_id,
+            headers={name: exchange.headers[name] for name in self._handed_on if name in exchange.headers},
+        )
+
+    def _read_body(self, raw: bytes, media_type: str | None, faults: list[FieldFault]) -> Any:
+        if self.body is None:
+            return None
+        if media_type is None:
+            if self.body.required:
+                faults.append(FieldFault("A request body is required.", pointer=""))
+            return None
+        try:
+            return self.body.read(raw, media_type, faults)
+        except InvalidRequest as refusal:
+            faults.extend(refusal.faults)
+            return None
+
+
+class Operations(SpecMiddleware):
+    """The innermost application: reads bodies on the event loop and does everything else in one of the threads."""
+
+    def __init__(self, pages: ASGIApp, dispatch: Dispatch, pool: Callable[[], Executor], max_body_bytes: int) -> None:
+        self._pages = pages
+        self._dispatch = dispatch
+        self._pool = pool
+        self._max_body_bytes = max_body_bytes
+        self._plans: dict[str, OperationPlan] = {}
+
+    def add_api(self, specification: Specification, *, name: str, schemas: Schemas, **_: Any) -> None:
+        """Compile the operations of a document; raises DocumentError for what cannot be served."""
+        for path, item in specification.raw["paths"].items():
+            for method in METHODS:
+                if method in item:
+                    plan = OperationPlan(name, path, item, item[method], schemas)
+                    self._plans[f"{name}:{plan.operation_id}"] = plan
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request that routing and security let through."""
+        if scope["type"] != "http":
+            await self._pages(scope, receive, send)
+            return
+        operation_id = scope["extensions"][ROUTING_CONTEXT]["operation_id"]
+        if operation_id is None:
+            await self._pages(scope, receive, send)
+            return
+        plan, exchange = self._plans[operation_id], exchange_of(scope)
+        raw, media_type = b"", None
+        if plan.body is not None:
+            if "content-type" in exchange.headers or "content-encoding" in exchange.headers:
+                media_type = plan.body.refuse_other_types(exchange)
+            try:
+                raw = await read_body(receive, exchange, self._max_body_bytes)
+            except ClientGone:
+                exchange.status = _CLIENT_CLOSED_REQUEST
+                return
+            if not raw:
+                media_type = None
+            elif media_type is None:
+                media_type = plan.body.refuse_other_types(exchange)
+        loop = asyncio.get_running_loop()
+        status, headers, body = await loop.run_in_executor(
+            self._pool(), self._work, plan, exchange, scope["query_string"], raw, media_type
+        )
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    def _work(
+        self, plan: OperationPlan, exchange: Exchange, query: bytes, raw: bytes, media_type: str | None
+    ) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+        request_id_of_thread.set(exchange.request_id)
+        answer = self._dispatch(plan.request(exchange, query, raw, media_type))
+        headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers]
+        given = {name for name, _ in headers}
+        headers.extend(pair for pair in _ALWAYS if pair[0] not in given)
+        if answer.status == 204 or answer.body is None:
+            return answer.status, headers, b""
+        body = encode(answer.body)
+        if b"content-type" not in given:
+            headers.append(_JSON)
+        headers.append((b"content-length", str(len(body)).encode()))
+        return answer.status, headers, body
+
+
+def _parameters(item: Mapping[str, Any], operation: Mapping[str, Any], schemas: Schemas) -> list[Mapping[str, Any]]:
+    """The operation's parameters with those of its path; the operation's own win."""
+    by_key = {}
+    for each in (*item.get("parameters", ()), *operation.get("parameters", ())):
+        declared = schemas.resolved(each)
+        by_key[declared["in"], declared["name"]] = declared
+    return list(by_key.values())
+
+
+def _invalid(faults: list[FieldFault]) -> InvalidRequest:
+    faults = list(dict.fromkeys(faults))[:MAX_FAULTS]
+    shown = [f"{each.parameter or each.pointer or 'request'}: {each.detail}" for each in faults[:3]]
+    more = f" And {len(faults) - 3} more." if len(faults) > 3 else ""
+    return InvalidRequest(faults, " ".join(shown) + more)

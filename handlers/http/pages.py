@@ -1,0 +1,186 @@
+"""The plain pages beside the operations, by Flask: health, metrics, the documents, their docs, the key set."""
+
+from __future__ import annotations
+
+import hashlib
+import html
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import flask
+from swagger_ui_bundle import swagger_ui_path
+from werkzeug.exceptions import HTTPException, MethodNotAllowed
+
+from handlers.http import metrics
+from handlers.http.exchange import Exchange
+from handlers.http.json_text import encode
+from handlers.http.problems import MEDIA_TYPE, RETRY_AFTER_SECONDS, problem_body
+from handlers.http.wsgi import EXCHANGE
+
+_ASSETS = {
+    "swagger-ui.css": "text/css; charset=utf-8",
+    "swagger-ui-bundle.js": "text/javascript; charset=utf-8",
+    "favicon-32x32.png": "image/png",
+}
+_DAY = 86_400
+_DOCS_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<link rel="stylesheet" href="docs/swagger-ui.css"><link rel="icon" href="docs/favicon-32x32.png">
+<link rel="stylesheet" href="docs/page.css">
+</head>
+<body>
+<nav>{links}</nav>
+<main id="swagger-ui"></main>
+<script src="docs/swagger-ui-bundle.js"></script><script src="docs/page.js"></script>
+</body>
+</html>
+"""
+_PAGE_CSS = """body { margin: 0 } nav { padding: 12px 24px; font-family: sans-serif; background: #1b1b1b }
+nav a, nav b { margin-right: 24px; color: #fff }
+"""
+_PAGE_JS = """window.ui = SwaggerUIBundle({
+  url: "openapi.json", dom_id: "#swagger-ui", deepLinking: true, validatorUrl: null, docExpansion: "none",
+  filter: true, persistAuthorization: true, presets: [SwaggerUIBundle.presets.apis]
+});
+"""
+# Swagger UI writes style attributes and embeds its icons as data.
+_DOCS_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+
+def _nothing_to_check() -> Mapping[str, bool]:
+    return {}
+
+
+def _no_keys() -> Mapping[str, Any]:
+    return {"keys": []}
+
+
+@dataclass(frozen=True)
+class Site:
+    """What the pages tell beyond the documents: readiness by check, the JWK set, the public base URL if configured."""
+
+    ready: Callable[[], Mapping[str, bool]] = _nothing_to_check
+    jwks: Callable[[], Mapping[str, Any]] = _no_keys
+    base_url: str = ""
+
+
+def pages(documents: Mapping[str, Mapping[str, Any]], base_path: str, site: Site) -> flask.Flask:
+    """The Flask application; everything it serves is public."""
+    app = flask.Flask(__name__, static_folder=None)
+    # What a page raises is answered where everything else is, outside of Flask.
+    app.config["PROPAGATE_EXCEPTIONS"] = True
+    app.register_error_handler(HTTPException, _as_problem)
+    app.after_request(_seal)
+    app.add_url_rule("/", "index", lambda: _json(_index(documents, base_path)))
+    app.add_url_rule("/health/live", "live", lambda: _json({"status": "live"}))
+    app.add_url_rule("/health/ready", "ready", lambda: _ready(site))
+    app.add_url_rule("/metrics", "metrics", _metrics)
+    app.add_url_rule("/.well-known/jwks.json", "jwks", lambda: _key_set(site))
+    for surface, document in documents.items():
+        _add_document(app, f"{base_path}/{surface}", surface, document, list(documents), site.base_url)
+    return app
+
+
+def _index(documents: Mapping[str, Mapping[str, Any]], base_path: str) -> dict[str, Any]:
+    return {
+        "documents": {
+            surface: {"openapi": f"{base_path}/{surface}/openapi.json", "docs": f"{base_path}/{surface}/docs"}
+            for surface in documents
+        },
+        "health": {"live": "/health/live", "ready": "/health/ready"},
+        "metrics": "/metrics",
+        "keys": "/.well-known/jwks.json",
+    }
+
+
+def _json(body: Any, status: int = 200) -> flask.Response:
+    response = flask.Response(encode(body), status, mimetype="application/json")
+    response.headers["Cache-Control"] = "no-store"
+    return response
+
+
+def _ready(site: Site) -> flask.Response:
+    checks = dict(site.ready())
+    if all(checks.values()):
+        return _json({"status": "ready", "checks": checks})
+    response = _json({"status": "unavailable", "checks": checks}, 503)
+    response.headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
+    return response
+
+
+def _metrics() -> flask.Response:
+    return flask.Response(metrics.exposition(), content_type=metrics.MEDIA_TYPE)
+
+
+def _key_set(site: Site) -> flask.Response:
+    response = _json(site.jwks())
+    response.headers["Cache-Control"] = "public, max-age=300"
+    return response
+
+
+def _add_document(
+    app: flask.Flask, prefix: str, surface: str, document: Mapping[str, Any], surfaces: list[str], base_url: str
+) -> None:
+    served = {**document, "servers": [{"url": base_url}]} if base_url else document
+    text = encode(served)
+    title = f"{served['info']['title']} {served['info']['version']}"
+    links = " ".join(
+        f"<b>{each}</b>" if each == surface else f'<a href="../{each}/docs">{each}</a>' for each in surfaces
+    )
+    page = _DOCS_PAGE.format(title=html.escape(title), links=links)
+    made = {"page.css": (_PAGE_CSS, "text/css; charset=utf-8"), "page.js": (_PAGE_JS, "text/javascript; charset=utf-8")}
+
+    def docs() -> flask.Response:
+        response = flask.Response(page, mimetype="text/html")
+        response.headers["Content-Security-Policy"] = _DOCS_POLICY
+        return response
+
+    def asset(name: str) -> flask.Response:
+        if name in made:
+            return _cached(made[name][0].encode(), made[name][1])
+        if name not in _ASSETS:
+            flask.abort(404)
+        return _cached((swagger_ui_path / name).read_bytes(), _ASSETS[name])
+
+    app.add_url_rule(f"{prefix}/openapi.json", f"{surface}_document", lambda: _cached(text, "application/json", 0))
+    app.add_url_rule(f"{prefix}/docs", f"{surface}_docs", docs)
+    app.add_url_rule(f"{prefix}/docs/<name>", f"{surface}_asset", asset)
+
+
+def _cached(body: bytes, media_type: str, max_age: int = _DAY) -> flask.Response:
+    """An answer with an entity tag, which becomes a 304 for a client that has it."""
+    response = flask.Response(body, content_type=media_type)
+    response.set_etag(hashlib.sha256(body).hexdigest()[:32])
+    response.headers["Cache-Control"] = f"public, max-age={max_age}" if max_age else "public, no-cache"
+    response.make_conditional(flask.request)
+    return response
+
+
+def _seal(response: flask.Response) -> flask.Response:
+    exchange: Exchange = flask.request.environ[EXCHANGE]
+    if flask.request.url_rule is not None:
+        exchange.route = flask.request.url_rule.rule
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    return response
+
+
+def _as_problem(error: HTTPException) -> flask.Response:
+    exchange: Exchange = flask.request.environ[EXCHANGE]
+    status = error.code or 500
+    if status == 404:
+        detail = "There is nothing under this path."
+    elif status == 405:
+        detail = f"{flask.request.method[:20]} is not allowed here."
+    else:
+        detail = "The request cannot be served."
+    response = flask.Response(problem_body(status, detail, exchange.request_id), status, content_type=MEDIA_TYPE)
+    if isinstance(error, MethodNotAllowed) and error.valid_methods:
+        response.headers["Allow"] = ", ".join(sorted(error.valid_methods))
+    return response

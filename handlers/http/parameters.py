@@ -1,0 +1,249 @@
+"""Path, query and header parameters, and form bodies: text to typed values, strictly, by a plan made once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+from domain.problems import FieldFault
+from handlers.http.json_text import UnreadableNumber, exact_number
+from handlers.http.schemas import MAX_FAULTS, DocumentError, Schemas
+
+_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_BAD_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
+_MAX_INTEGER_DIGITS = 20
+_MAX_PAIRS = 500
+
+
+class UnreadableText(ValueError):
+    """A text of a URL or form that has no value of its documented type."""
+
+
+def decode_text(raw: bytes) -> str:
+    """Undo percent-encoding; raises UnreadableText for bad escapes, invalid UTF-8 and U+0000."""
+    if b"%" in raw:
+        if _BAD_ESCAPE.search(raw):
+            raise UnreadableText("A percent sign is not followed by two hexadecimal digits; a plain one is %25.")
+        raw = unquote_to_bytes(raw)
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        raise UnreadableText("The text is not valid UTF-8.") from None
+    if "\x00" in text:
+        raise UnreadableText("The character U+0000 is not allowed.")
+    return text
+
+
+def _integer(text: str) -> int:
+    if not _INTEGER.fullmatch(text):
+        raise UnreadableText("The value is not of type integer.")
+    if len(text) > _MAX_INTEGER_DIGITS:
+        raise UnreadableText("The integer is out of range.")
+    return int(text)
+
+
+def _number(text: str) -> Decimal | int:
+    if not _NUMBER.fullmatch(text):
+        raise UnreadableText("The value is not of type number.")
+    try:
+        return exact_number(text)
+    except UnreadableNumber as error:
+        raise UnreadableText(str(error)) from None
+
+
+def _boolean(text: str) -> bool:
+    if text == "true":
+        return True
+    if text == "false":
+        return False
+    raise UnreadableText("The value is not of type boolean: true or false.")
+
+
+def _string(text: str) -> str:
+    return text
+
+
+_READERS: Mapping[str, Callable[[str], Any]] = {
+    "integer": _integer,
+    "number": _number,
+    "boolean": _boolean,
+    "string": _string,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """How one parameter is read; `separated` tells an array of one comma-separated value."""
+
+    name: str
+    read: Callable[[str], Any]
+    is_array: bool
+    separated: bool
+    required: bool
+
+    def value(self, texts: list[str]) -> Any:
+        """The typed value of the texts that came under the name; raises UnreadableText."""
+        if not self.is_array:
+            if len(texts) > 1:
+                raise UnreadableText("The parameter is given more than once.")
+            return self.read(texts[0])
+        if self.separated:
+            # Clients write `a,b`, encode the comma, or repeat the key: all mean the same list.
+            joined = ",".join(texts)
+            texts = joined.split(",") if joined else []
+        return [self.read(text) for text in texts]
+
+
+class ParameterPlan:
+    """The parameters of one operation, compiled: what the path, query string and headers must hold."""
+
+    def __init__(self, declared: Iterable[Mapping[str, Any]], schemas: Schemas, where: str) -> None:
+        self._by_place: dict[str, dict[str, Parameter]] = {"path": {}, "query": {}, "header": {}}
+        self._required: dict[str, list[str]] = {"path": [], "query": [], "header": []}
+        self._defaults: dict[str, Any] = {}
+        checks: dict[str, dict[str, Any]] = {"path": {}, "query": {}, "header": {}}
+        for each in declared:
+            place, name = each["in"], each["name"]
+            if place not in checks:
+                raise DocumentError(f"{where}: the parameter {name} is in {place}, which is not served")
+            if "schema" not in each:
+                raise DocumentError(f"{where}: the parameter {name} has no schema")
+            schema = schemas.resolved(each["schema"])
+            key = name.lower() if place == "header" else name
+            self._by_place[place][key] = _parameter(each, schema, schemas, where)
+            checks[place][key] = schemas.translate(each["schema"])
+            if each.get("required"):
+                self._required[place].append(key)
+            if place == "query" and "default" in schema:
+                self._defaults[name] = schema["default"]
+        self._validators = {
+            place: schemas.compile({"type": "object", "properties": properties}) if properties else None
+            for place, properties in checks.items()
+        }
+
+    @property
+    def path_names(self) -> frozenset[str]:
+        """The names of the path parameters."""
+        return frozenset(self._by_place["path"])
+
+    def read_path(self, raw: Iterable[tuple[str, bytes]], faults: list[FieldFault]) -> dict[str, Any]:
+        """The typed path parameters; what is wrong is added to `faults`."""
+        texts: dict[str, list[str]] = {}
+        for name, segment in raw:
+            try:
+                texts[name] = [decode_text(segment)]
+            except UnreadableText as error:
+                faults.append(FieldFault(str(error), parameter=name))
+        return self._typed("path", texts, faults)
+
+    def read_query(self, raw: bytes, faults: list[FieldFault]) -> tuple[dict[str, Any], Iterable[str]]:
+        """The typed query parameters with their defaults, and the names of those that the client sent."""
+        known = self._by_place["query"]
+        texts: dict[str, list[str]] = {}
+        if raw:
+            for name, text in pairs_of(raw, faults):
+                if name in known:
+                    texts.setdefault(name, []).append(text)
+                else:
+                    faults.append(FieldFault("This query parameter is not known here.", parameter=name[:100]))
+        values = self._typed("query", texts, faults)
+        for name, default in self._defaults.items():
+            if name not in texts:
+                values[name] = default
+        return values, texts.keys()
+
+    def check_headers(self, headers: Mapping[str, str], faults: list[FieldFault]) -> None:
+        """Validate the documented header parameters; they reach the handler as text."""
+        known = self._by_place["header"]
+        if known:
+            self._typed("header", {name: [headers[name]] for name in known if name in headers}, faults)
+
+    def _typed(self, place: str, texts: dict[str, list[str]], faults: list[FieldFault]) -> dict[str, Any]:
+        known = self._by_place[place]
+        values: dict[str, Any] = {}
+        for name, given in texts.items():
+            try:
+                values[name] = known[name].value(given)
+            except UnreadableText as error:
+                faults.append(FieldFault(str(error), parameter=name))
+        for name in self._required[place]:
+            if name not in texts and not any(fault.parameter == name for fault in faults):
+                faults.append(FieldFault("This parameter is required.", parameter=name))
+        validator = self._validators[place]
+        if validator is not None and values and not validator.accepts(values):
+            faults.extend(
+                FieldFault(detail, parameter=str(where[0]) if where else None)
+                for where, detail in validator.faults(values)
+            )
+        return values
+
+
+def pairs_of(raw: bytes, faults: list[FieldFault]) -> Iterable[tuple[str, str]]:
+    """The decoded pairs of a query string or form; what cannot be decoded is added to `faults`."""
+    for count, piece in enumerate(raw.replace(b"+", b" ").split(b"&")):
+        if count >= _MAX_PAIRS or len(faults) >= MAX_FAULTS:
+            faults.append(FieldFault(f"More than {_MAX_PAIRS} parameters, or too many faults."))
+            return
+        if not piece:
+            continue
+        name, _, text = piece.partition(b"=")
+        try:
+            decoded = decode_text(name)
+        except UnreadableText as error:
+            faults.append(FieldFault(f"The name of a parameter: {error}"))
+            continue
+        try:
+            yield decoded, decode_text(text)
+        except UnreadableText as error:
+            faults.append(FieldFault(str(error), parameter=decoded[:100]))
+
+
+class FormPlan:
+    """How a form body (`application/x-www-form-urlencoded`) becomes the object that its schema describes."""
+
+    def __init__(self, schema: Mapping[str, Any], schemas: Schemas) -> None:
+        properties = schemas.resolved(schema).get("properties", {})
+        types = {name: schemas.resolved(child).get("type", "string") for name, child in properties.items()}
+        self._readers = {name: _READERS.get(kind, _string) for name, kind in types.items()}
+
+    def read(self, raw: bytes, faults: list[FieldFault]) -> dict[str, Any]:
+        """The members of the form, typed; what is wrong is added to `faults`."""
+        body: dict[str, Any] = {}
+        unlocated: list[FieldFault] = []
+        for name, text in pairs_of(raw, unlocated):
+            if name in body:
+                faults.append(FieldFault("The member is given more than once.", pointer=f"/{name[:100]}"))
+                continue
+            try:
+                body[name] = self._readers.get(name, _string)(text)
+            except UnreadableText as error:
+                faults.append(FieldFault(str(error), pointer=f"/{name[:100]}"))
+        faults.extend(FieldFault(f.detail, pointer=f"/{f.parameter}" if f.parameter else "") for f in unlocated)
+        return body
+
+
+def _parameter(declared: Mapping[str, Any], schema: Mapping[str, Any], schemas: Schemas, where: str) -> Parameter:
+    name, kind = declared["name"], schema.get("type", "")
+    is_array = kind == "array"
+    if is_array:
+        kind = schemas.resolved(schema.get("items", {})).get("type", "")
+    if kind not in _READERS:
+        raise DocumentError(
+            f"{where}: the parameter {name} needs a schema with a type that a URL can hold, not {kind!r}"
+        )
+    if is_array and declared["in"] != "query":
+        raise DocumentError(f"{where}: the parameter {name} is an array outside the query")
+    if declared.get("style", "form" if declared["in"] == "query" else "simple") not in ("form", "simple"):
+        raise DocumentError(f"{where}: the style {declared['style']} of the parameter {name} is not served")
+    return Parameter(
+        name=name,
+        read=_READERS[kind],
+        is_array=is_array,
+        separated=is_array and declared.get("explode") is False,
+        required=bool(declared.get("required")),
+    )

@@ -1,0 +1,153 @@
+"""Problem answers (RFC 9457): whatever is raised on the way becomes one, in this place."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from connexion import ConnexionMiddleware
+from connexion.exceptions import OAuthProblem, ProblemException
+from connexion.lifecycle import ConnexionRequest, ConnexionResponse
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from starlette.exceptions import HTTPException
+
+from domain.problems import STATUS_OF_KIND, InvalidRequest, NotFound, Refusal, Unauthorized
+from handlers.http.exchange import Exchange, exchange_of
+from handlers.http.json_text import encode
+
+MEDIA_TYPE = "application/problem+json"
+RETRY_AFTER_SECONDS = 2
+REALM = "loyalty"
+
+# status -> (slug, title) of the problems that no refusal of the domain stands for
+_BY_STATUS: Mapping[int, tuple[str, str]] = {
+    400: (InvalidRequest.slug, InvalidRequest.title),
+    404: (NotFound.slug, "There is nothing under this path"),
+    405: ("method-not-allowed", "The path does not have this method"),
+    413: ("payload-too-large", "The request body is too large"),
+    415: ("unsupported-media-type", "The media type of the request body is not supported"),
+    500: ("internal-error", "The server failed"),
+    503: ("unavailable", "The server is not available now"),
+}
+
+_log = logging.getLogger("loyalty.errors")
+
+
+class HttpProblem(Exception):
+    """A refusal of the protocol, not of the domain: a path, a method, a media type, a size."""
+
+    def __init__(self, status: int, detail: str, *, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.headers = dict(headers or {})
+
+
+class CredentialsProblem(Exception):
+    """A refusal of connexion's security plumbing, which ranks alternatives by `status`: 403 over 401."""
+
+    def __init__(self, refusal: Refusal, challenge: str) -> None:
+        super().__init__(refusal.detail)
+        self.refusal = refusal
+        self.status = STATUS_OF_KIND[refusal.kind]
+        self.challenge = challenge
+
+
+def install(middleware: ConnexionMiddleware) -> None:
+    """Make the handlers below the ones of a connexion stack; the class nearest to the exception's decides."""
+    for kind, handler in (
+        (Refusal, _on_refusal),
+        (CredentialsProblem, _on_credentials),
+        (OAuthProblem, _on_missing_credentials),
+        (HttpProblem, _on_http_problem),
+        (ProblemException, _on_http_exception),
+        (HTTPException, _on_http_exception),
+        (OperationalError, _on_database_away),
+        (InterfaceError, _on_database_away),
+        (PoolTimeout, _on_database_away),
+        (DBAPIError, _on_database_error),
+        (Exception, _on_failure),
+    ):
+        middleware.add_error_handler(kind, handler)
+
+
+def problem_body(status: int, detail: str, request_id: str) -> bytes:
+    """The text of a problem that belongs to a status alone."""
+    slug, title = _BY_STATUS.get(status) or ("http-error", "The request cannot be served")
+    return encode(
+        {"type": f"/problems/{slug}", "title": title, "status": status, "detail": detail, "instance": request_id}
+    )
+
+
+def _answer(status: int, body: bytes, headers: Mapping[str, str]) -> ConnexionResponse:
+    return ConnexionResponse(status_code=status, content_type=MEDIA_TYPE, body=body, headers=dict(headers))
+
+
+def _refusal(request: ConnexionRequest, refusal: Refusal, headers: Mapping[str, str]) -> ConnexionResponse:
+    problem = {**refusal.as_problem(), "instance": exchange_of(request.scope).request_id}
+    return _answer(problem["status"], encode(problem), headers)
+
+
+async def _on_refusal(request: ConnexionRequest, refusal: Refusal) -> ConnexionResponse:
+    headers: dict[str, str] = {}
+    if refusal.kind == "unauthorized":
+        headers["WWW-Authenticate"] = _challenge_of(exchange_of(request.scope))
+    elif refusal.kind == "unavailable":
+        headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
+    return _refusal(request, refusal, headers)
+
+
+def _challenge_of(exchange: Exchange) -> str:
+    # RFC 6749, 5.2: the challenge has the scheme that the client used.
+    if exchange.headers.get("authorization", "").lower().startswith("basic"):
+        return f'Basic realm="{REALM}"'
+    return f'Bearer realm="{REALM}", error="invalid_token"'
+
+
+async def _on_credentials(request: ConnexionRequest, problem: CredentialsProblem) -> ConnexionResponse:
+    return _refusal(request, problem.refusal, {"WWW-Authenticate": problem.challenge})
+
+
+async def _on_missing_credentials(request: ConnexionRequest, _: OAuthProblem) -> ConnexionResponse:
+    # RFC 6750, 3.1: without credentials the challenge carries no error code.
+    refusal = Unauthorized("The request has no credentials of a kind that this operation takes.")
+    return _refusal(request, refusal, {"WWW-Authenticate": f'Bearer realm="{REALM}"'})
+
+
+async def _on_http_problem(request: ConnexionRequest, problem: HttpProblem) -> ConnexionResponse:
+    body = problem_body(problem.status, problem.detail, exchange_of(request.scope).request_id)
+    return _answer(problem.status, body, problem.headers)
+
+
+async def _on_http_exception(request: ConnexionRequest, error: HTTPException) -> ConnexionResponse:
+    if error.status_code >= 500:
+        return await _on_failure(request, error)
+    body = problem_body(error.status_code, "The request cannot be served.", exchange_of(request.scope).request_id)
+    return _answer(error.status_code, body, error.headers or {})
+
+
+async def _on_database_away(request: ConnexionRequest, error: Exception) -> ConnexionResponse:
+    exchange = exchange_of(request.scope)
+    cause = type(getattr(error, "orig", None) or error).__name__
+    _log.warning("the database did not answer: %s", cause, extra=_named(exchange))
+    body = problem_body(503, "The database did not answer in time. Try again.", exchange.request_id)
+    return _answer(503, body, {"Retry-After": str(RETRY_AFTER_SECONDS)})
+
+
+async def _on_database_error(request: ConnexionRequest, error: DBAPIError) -> ConnexionResponse:
+    if error.connection_invalidated:
+        return await _on_database_away(request, error)
+    return await _on_failure(request, error)
+
+
+async def _on_failure(request: ConnexionRequest, error: Exception) -> ConnexionResponse:
+    exchange = exchange_of(request.scope)
+    _log.error("a request failed", exc_info=error, extra=_named(exchange))
+    body = problem_body(500, "Something went wrong. The request id leads to the log entry.", exchange.request_id)
+    return _answer(500, body, {})
+
+
+def _named(exchange: Exchange) -> dict[str, Any]:
+    return {"requestId": exchange.request_id, "operation": exchange.operation_id}

@@ -1,0 +1,25 @@
+"""connexion's resolver: an operation is known by its surface and operationId, and all go to one dispatcher."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from connexion.exceptions import ResolverError
+from connexion.operations import AbstractOperation
+from connexion.resolver import Resolution, Resolver
+
+
+class SurfaceResolver(Resolver):
+    """Names the operations of one document `surface:operationId`: both documents may have the same operationId."""
+
+    def __init__(self, surface: str, dispatch: Callable[..., Any]) -> None:
+        super().__init__()
+        self._surface = surface
+        self._dispatch = dispatch
+
+    def resolve(self, operation: AbstractOperation) -> Resolution:
+        """The dispatcher, whatever the operation; raises ResolverError for one without an operationId."""
+        if not operation.operation_id:
+            raise ResolverError(f"{operation.method} {operation.path} has no operationId")
+        return Resolution(self._dispatch, f"{self._surface}:{operation.operation_id}")

@@ -1,0 +1,258 @@
+"""The schemas of a document, compiled once for `jsonschema-rs`: OpenAPI 3.0.3 becomes JSON Schema Draft 2020-12."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, date, datetime
+from typing import Any
+
+import jsonschema_rs
+
+from domain.problems import FieldFault
+from handlers.http.json_text import pointer_to
+
+MAX_FAULTS = 50
+
+_INT_BOUNDS = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
+_MASK = "The value"
+_CARRIED = (
+    *("type", "enum", "format", "pattern", "maxLength", "minLength", "maximum", "minimum", "multipleOf"),
+    *("maxItems", "minItems", "uniqueItems", "maxProperties", "minProperties", "required"),
+)
+_ANNOTATIONS = {"title", "description", "deprecated", "example", "externalDocs", "readOnly", "writeOnly", "default"}
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_DATE_TIME = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:?[0-9]{2})?"
+)
+
+
+class DocumentError(RuntimeError):
+    """A document asks for what the HTTP layer does not serve; found when the server starts."""
+
+
+def is_date(text: str) -> bool:
+    """True for a calendar date as RFC 3339 writes it, from the year 1."""
+    if not _DATE.fullmatch(text):
+        return False
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def is_date_time(text: str) -> bool:
+    """True for an RFC 3339 time; the offset may also be `+0000` or missing (UTC), as some clients write it."""
+    if not _DATE_TIME.fullmatch(text):
+        return False
+    try:
+        moment = datetime.fromisoformat(text)
+        # A moment at the edge of the calendar may have no UTC form.
+        if moment.tzinfo is not None:
+            moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return False
+    return True
+
+
+class Schemas:
+    """The component schemas of one document, and the validators of the schemas that refer to them."""
+
+    def __init__(self, name: str, document: Mapping[str, Any]) -> None:
+        self._document = document
+        self._base = f"urn:loyalty:{name}"
+        components = document.get("components", {}).get("schemas", {})
+        translated = {key: self.translate(schema) for key, schema in components.items()}
+        self._registry = jsonschema_rs.Registry(
+            [(self._base, {"components": {"schemas": translated}})], draft=jsonschema_rs.Draft202012
+        )
+
+    def validator(self, schema: Mapping[str, Any]) -> Validator:
+        """Compile a schema as the document writes it."""
+        return self.compile(self.translate(schema))
+
+    def compile(self, translated: Mapping[str, Any]) -> Validator:
+        """Compile a schema that is translated already; raises DocumentError for a pattern that is no linear one."""
+        try:
+            compiled = jsonschema_rs.Draft202012Validator(
+                dict(translated),
+                registry=self._registry,
+                formats={"date": is_date, "date-time": is_date_time},
+                validate_formats=True,
+                mask=_MASK,
+                # Linear time whatever the client sends; look-around and back references are refused at start.
+                pattern_options=jsonschema_rs.RegexOptions(),
+            )
+        except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
+            raise DocumentError(f"a schema cannot be compiled: {error}") from error
+        return Validator(compiled)
+
+    def resolved(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The schema itself, or what its `$ref` leads to."""
+        for _ in range(20):
+            if "$ref" not in schema:
+                return schema
+            schema = self.follow(schema["$ref"])
+        raise DocumentError(f"a reference leads in a circle: {schema['$ref']}")
+
+    def follow(self, reference: str) -> Any:
+        """What a local reference such as `#/components/parameters/limit` points to."""
+        node: Any = self._document
+        try:
+            for part in reference.removeprefix("#/").split("/"):
+                node = node[part.replace("~1", "/").replace("~0", "~")]
+        except (KeyError, TypeError):
+            raise DocumentError(f"{reference} leads nowhere") from None
+        return node
+
+    def translate(self, schema: Mapping[str, Any]) -> dict[str, Any]:
+        """The Draft 2020-12 form of an OpenAPI 3.0.3 schema, its references made absolute."""
+        if "$ref" in schema:
+            beside = {key for key in schema if key != "$ref" and not key.startswith("x-")} - _ANNOTATIONS
+            if beside:
+                raise DocumentError(f"{schema['$ref']} has {sorted(beside)} beside it, which OpenAPI 3.0 ignores")
+            return {"$ref": self._base + schema["$ref"]}
+        result = {key: schema[key] for key in _CARRIED if key in schema}
+        _bound(schema, result)
+        if "properties" in schema:
+            result["properties"] = {name: self.translate(child) for name, child in schema["properties"].items()}
+        for key in ("items", "not"):
+            if key in schema:
+                result[key] = self.translate(schema[key])
+        for key in ("allOf", "anyOf", "oneOf"):
+            if key in schema:
+                result[key] = [self.translate(child) for child in schema[key]]
+        additional = schema.get("additionalProperties", True)
+        if isinstance(additional, Mapping):
+            result["additionalProperties"] = self.translate(additional)
+        elif not additional and result.get("properties"):
+            result["additionalProperties"] = False
+        elif not additional:
+            result["maxProperties"] = 0
+        if "discriminator" in schema:
+            self._choose_by_discriminator(schema, result)
+        return _nullable(result) if schema.get("nullable") else result
+
+    def _choose_by_discriminator(self, schema: Mapping[str, Any], result: dict[str, Any]) -> None:
+        """Put `if`/`then` in the place of `oneOf`, so that faults are those of the form that the client meant."""
+        name = schema["discriminator"]["propertyName"]
+        branches: dict[str, Any] = {}
+        for branch in schema.get("oneOf", ()):
+            values = self._values_of(branch, name)
+            if not values or branches.keys() & set(values):
+                return
+            branches |= dict.fromkeys(values, self.translate(branch))
+        if not branches:
+            return
+        del result["oneOf"]
+        result["type"] = "object"
+        result["required"] = sorted({*result.get("required", ()), name})
+        choice = {name: {"enum": list(branches)}}
+        result["properties"] = {**result.get("properties", {}), **choice}
+        result["allOf"] = result.get("allOf", []) + [
+            {"if": {"properties": {name: {"const": value}}, "required": [name]}, "then": branch}
+            for value, branch in branches.items()
+        ]
+
+    def _values_of(self, schema: Mapping[str, Any], name: str) -> list[str]:
+        schema = self.resolved(schema)
+        found = schema.get("properties", {}).get(name)
+        if found is not None:
+            return list(self.resolved(found).get("enum", ()))
+        for part in schema.get("allOf", ()):
+            if values := self._values_of(part, name):
+                return values
+        return []
+
+
+def _bound(schema: Mapping[str, Any], result: dict[str, Any]) -> None:
+    for inclusive, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
+        if schema.get(exclusive) is True and inclusive in result:
+            result[exclusive] = result.pop(inclusive)
+    if schema.get("type") == "integer":
+        least, most = _INT_BOUNDS.get(schema.get("format", ""), _INT_BOUNDS["int64"])
+        if "exclusiveMinimum" not in result:
+            result["minimum"] = max(least, result.get("minimum", least))
+        if "exclusiveMaximum" not in result:
+            result["maximum"] = min(most, result.get("maximum", most))
+        result.pop("format", None)
+
+
+def _nullable(result: dict[str, Any]) -> dict[str, Any]:
+    if "type" not in result or {"allOf", "anyOf", "oneOf", "not"} & result.keys():
+        return {"anyOf": [{"type": "null"}, result]}
+    result["type"] = [result["type"], "null"]
+    if "enum" in result and None not in result["enum"]:
+        result["enum"] = [*result["enum"], None]
+    return result
+
+
+class Validator:
+    """A compiled schema that tells every fault of a value in words."""
+
+    def __init__(self, compiled: Any) -> None:
+        self.accepts: Callable[[Any], bool] = compiled.is_valid
+        self._errors = compiled.iter_errors
+
+    def faults(self, value: Any) -> list[tuple[tuple[str | int, ...], str]]:
+        """Every fault of the value as (place, what is wrong), at most 50."""
+        found: list[tuple[tuple[str | int, ...], str]] = []
+        for error in self._errors(value):
+            found.extend(_explain(error))
+            if len(found) >= MAX_FAULTS:
+                break
+        return list(dict.fromkeys(found))[:MAX_FAULTS]
+
+
+def body_faults(validator: Validator, body: Any) -> list[FieldFault]:
+    """The faults of a request body, each with its JSON pointer."""
+    return [FieldFault(detail, pointer=pointer_to(place)) for place, detail in validator.faults(body)]
+
+
+def _explain(error: Any) -> Iterable[tuple[tuple[str | int, ...], str]]:
+    place = tuple(error.instance_path)
+    kind = error.kind
+    match kind.name:
+        case "required":
+            yield (*place, kind.property), "This member is required."
+        case "additionalProperties":
+            for name in kind.unexpected[:MAX_FAULTS]:
+                yield (*place, name[:100]), "This member is not known here."
+        case "maxProperties" if kind.limit == 0:
+            yield place, "No members are allowed here."
+        case "enum":
+            shown = ", ".join(str(each) for each in kind.options[:20])
+            yield place, f"The value is not one of: {shown}{', ...' if len(kind.options) > 20 else ''}."[:400]
+        case "type":
+            wanted = [each for each in kind.types if each != "null"]
+            yield place, f"The value is not of type {' or '.join(wanted)}."
+        case "oneOf" | "anyOf":
+            yield from _closest(place, kind.context)
+        case "falseSchema":
+            yield place, "Nothing is allowed here."
+        case "format":
+            yield place, f"The value is not a valid {kind.format}."
+        case _:
+            message = error.message[:300]
+            yield place, message if message.endswith(".") else message + "."
+
+
+def _closest(place: tuple[str | int, ...], branches: list[list[Any]]) -> Iterable[tuple[tuple[str | int, ...], str]]:
+    """The faults of the alternative that the value comes closest to: one that does not fail as a whole."""
+
+    def fails_as_a_whole(errors: list[Any]) -> bool:
+        return any(e.kind.name == "type" and tuple(e.instance_path) == place for e in errors)
+
+    near = [errors for errors in branches if errors and not fails_as_a_whole(errors)]
+    if near:
+        for error in min(near, key=len):
+            yield from _explain(error)
+        return
+    kinds = dict.fromkeys(
+        each for errors in branches for e in errors if e.kind.name == "type" for each in e.kind.types if each != "null"
+    )
+    if kinds:
+        yield place, f"The value is not of type {' or '.join(kinds)}."
+    else:
+        yield place, "The value has none of the allowed forms, or more than one."

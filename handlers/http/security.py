@@ -1,0 +1,75 @@
+"""Bearer tokens and scopes: the one place that enforces what the documents' `security` asks for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from typing import Any
+
+from connexion.lifecycle import ConnexionRequest
+from connexion.security import NO_VALUE, SECURITY_HANDLERS
+
+from domain.problems import Forbidden, Unauthorized
+from handlers.call import Caller
+from handlers.http.exchange import exchange_of
+from handlers.http.problems import REALM, CredentialsProblem
+
+MEMBER_SCOPE = "member"
+
+Authenticate = Callable[[str], Caller]
+
+
+def security_map(authenticate: Authenticate, pool: Callable[[], Executor]) -> Mapping[str, Any]:
+    """The handlers of security schemes by type, for connexion; another type of scheme is one more entry here."""
+    return {**SECURITY_HANDLERS, "oauth2": lambda: TokenHandler(authenticate, pool)}
+
+
+class TokenHandler:
+    """Checks `Authorization: Bearer` for operations secured by an `oauth2` scheme."""
+
+    def __init__(self, authenticate: Authenticate, pool: Callable[[], Executor]) -> None:
+        self._authenticate = authenticate
+        self._pool = pool
+        # An authenticator that knows a token from before answers at once, without a hop to another thread.
+        self._remembered: Callable[[str], Caller | None] = getattr(authenticate, "remembered", lambda token: None)
+
+    def get_fn(self, _scheme: Mapping[str, Any], scopes: list[str]) -> Callable[[ConnexionRequest], Any]:
+        """The check of one operation's requirement; connexion calls it for every request."""
+        required = tuple(scopes)
+
+        async def check(request: ConnexionRequest) -> Any:
+            exchange = exchange_of(request.scope)
+            kind, _, token = exchange.headers.get("authorization", "").partition(" ")
+            if kind.lower() != "bearer":
+                return NO_VALUE
+            if exchange.caller is None:
+                exchange.caller = await self._caller(token.strip())
+            _require(exchange.caller, required)
+            return {"sub": exchange.caller.subject}
+
+        return check
+
+    async def _caller(self, token: str) -> Caller:
+        caller = self._remembered(token)
+        if caller is not None:
+            return caller
+        try:
+            if not token or not token.isascii() or any(c in token for c in " ,"):
+                raise Unauthorized("The access token is malformed.")
+            return await asyncio.get_running_loop().run_in_executor(self._pool(), self._authenticate, token)
+        except Unauthorized as refusal:
+            challenge = f'Bearer realm="{REALM}", error="invalid_token"'
+            raise CredentialsProblem(refusal, challenge) from None
+
+
+def _require(caller: Caller, required: tuple[str, ...]) -> None:
+    missing = [scope for scope in required if not caller.holds(scope)]
+    # A member's token reaches only what is meant for members, not whatever asks for no role at all.
+    if not missing and caller.loyalty_member_id is not None and MEMBER_SCOPE not in required:
+        missing = ["a token that is not a member's"]
+        challenge = f'Bearer realm="{REALM}", error="insufficient_scope"'
+    else:
+        challenge = f'Bearer realm="{REALM}", error="insufficient_scope", scope="{" ".join(required)}"'
+    if missing:
+        raise CredentialsProblem(Forbidden(f"The access token lacks: {', '.join(missing)}."), challenge)
