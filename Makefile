@@ -13,20 +13,23 @@ ARGS =
 
 .PHONY: serve test demo bench fuzz stress lint types revision constraints clean
 
+# First the environment, which may fail with much to say, then the work, which speaks for itself.
+run = $(TOX) run -q -e $(1) --notest && $(TOX) run -qq -e $(1) --skip-pkg-install $(if $(2),-- $(2))
+
 # The server is not run by tox, which would not give it the time to end in order.
 serve: $(STAMP)
 	@$(TOX) run -q -e serve --notest
 	@exec .tox/serve/bin/loyalty serve $(ARGS)
 
 test: $(STAMP)
-	@$(TOX) run -q -e py -- $(ARGS)
+	@$(call run,py,$(ARGS))
 
 demo bench fuzz stress lint types: $(STAMP)
-	@$(TOX) run -q -e $@ -- $(ARGS)
+	@$(call run,$@,$(ARGS))
 
 # make revision MESSAGE="Add the shelf of a book": the migration to the tables in code.
 revision: $(STAMP)
-	@$(TOX) run -q -e revision -- "$(MESSAGE)"
+	@$(call run,revision,"$(MESSAGE)")
 
 # The exact versions of all packages, for builds that can be repeated.
 constraints: $(STAMP)
@@ -35,9 +38,9 @@ constraints: $(STAMP)
 clean:
 	rm -rf .tox .venv build dist *.egg-info
 
-$(STAMP): Makefile
+$(STAMP): Makefile constraints.txt
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed; name it with PYTHON=..." >&2; exit 1; }
 	@echo "Preparing .venv (only now) ..."
 	@$(PYTHON) -m venv .venv
-	@.venv/bin/python -m pip install -q --disable-pip-version-check "tox>=4.30,<5"
+	@.venv/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt tox
 	@touch $@
