@@ -9,10 +9,16 @@ from typing import Any
 
 from domain.problems import Conflict
 
+# What stands in a profile as an object with members of its own, which an update changes one by one.
+_PARTS_OF_PROFILE = ("govId", "address")
+
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member; `wallet_id` holds the member's balances in the organization's default ledger."""
+    """A member; `wallet_id` holds the member's balances in the organization's default ledger.
+
+    `profile` and `notifications` hold only what is known, by the names of the API; what is not known is absent.
+    """
 
     organization_id: int
     member_id: int
@@ -45,7 +51,41 @@ class MemberTier:
 
 
 class MemberExists(Conflict):
-    """The `loyaltyMemberId` belongs to a member already."""
+    """The `loyaltyMemberId` or `publicLoyaltyMemberId` belongs to a member already."""
 
     slug = "member-exists"
-    title = "A member with this loyaltyMemberId exists"
+    title = "The id belongs to another member"
+
+
+class MemberInactive(Conflict):
+    """What is asked for is done for active members only."""
+
+    slug = "member-inactive"
+    title = "The member is not active"
+
+
+def merged(known: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """What is known after an update: the members present in `changes` replace those known, None forgets one."""
+    return {name: value for name, value in {**known, **changes}.items() if value is not None}
+
+
+def merged_profile(known: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The profile after an update: as `merged`, also inside `govId` and `address`; lists are replaced as a whole."""
+    parts = {
+        name: merged(known.get(name, {}), changes[name]) or None
+        for name in _PARTS_OF_PROFILE
+        if changes.get(name) is not None
+    }
+    return merged(known, {**changes, **parts})
+
+
+def differences(before: Mapping[str, Any], after: Mapping[str, Any], prefix: str = "") -> dict[str, dict[str, Any]]:
+    """What an update changed, as `{"profile.city": {"from": ..., "to": ...}}`, for the log and the event."""
+    found: dict[str, dict[str, Any]] = {}
+    for name in sorted({*before, *after}):
+        old, new = before.get(name), after.get(name)
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            found |= differences(old, new, f"{prefix}{name}.")
+        elif old != new:
+            found[f"{prefix}{name}"] = {"from": old, "to": new}
+    return found

@@ -1,0 +1,192 @@
+"""Members (integration 4.5, administration "Members")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from domain.members import Member, MemberInactive, MemberTier, differences, merged, merged_profile
+from domain.programs import LoyaltyProgram, LoyaltyTier
+from handlers import tokens
+from handlers.call import ADMINISTRATION, INTEGRATION, Call
+from handlers.flows.view_members import view_members
+from handlers.operations import operation
+from handlers.wire.base import instant_of, listed, results, wrapped
+from handlers.wire.members import (
+    EXISTING_MEMBER,
+    MEMBER,
+    MEMBER_CHANGES,
+    MEMBER_PROPERTIES,
+    MEMBER_TIER,
+    NEW_MEMBER,
+    member_batch,
+    member_page,
+    search_row,
+)
+from persistence import audit_log, members, programs
+from persistence.members import MemberFilter
+from persistence.paging import Page, Paged
+
+_ONE = {INTEGRATION: wrapped("loyaltyMember", MEMBER), ADMINISTRATION: wrapped("loyalMember", MEMBER)}
+
+
+@operation("listMembers", answer={INTEGRATION: member_page, ADMINISTRATION: listed(MEMBER)})
+def list_members(call: Call, query: Mapping[str, Any]) -> Paged[dict[str, Any]]:
+    """A page of the members that match all filters."""
+    wanted = MemberFilter(
+        email=query.get("email"),
+        loyalty_member_id=query.get("loyaltyMemberId"),
+        gov_id=query.get("govId"),
+        wallet_id=query.get("walletId"),
+        created_from=_moment(query, "fromCreatedAt"),
+        created_to=_moment(query, "toCreatedAt"),
+    )
+    found = members.find_page(call.db, call.organization.organization_id, Page.of(query), wanted)
+    return Paged(found.total_count, found.page, found.limit, view_members(call, found.results))
+
+
+@operation("createMember", body=NEW_MEMBER, answer=_ONE)
+def create_member(call: Call, body: dict[str, Any]) -> dict[str, Any]:
+    """Enrol a member with a wallet and the default tier of the default program."""
+    organization = call.organization
+    body["profile"] = merged_profile({}, body["profile"])
+    body["notifications"] = merged({}, body["notifications"])
+    member, _ = members.add_member(
+        call.db,
+        organization.organization_id,
+        ledger_id=organization.default_ledger_id,
+        loyalty_program_id=organization.default_loyalty_program_id,
+        wallet_key=call.new_key(),
+        now=call.now,
+        **body,
+    )
+    return _viewed(call, member)
+
+
+@operation("checkMembersExist", answer=results(EXISTING_MEMBER, "loyaltyMembers"))
+def check_members_exist(call: Call, body: Mapping[str, Any]) -> list[Member]:
+    """Those of the ids that are members, in the order asked."""
+    asked = list(dict.fromkeys(body["loyaltyMemberIds"]))
+    found = members.find_all_by_loyalty_member_id(call.db, call.organization.organization_id, asked)
+    by_id = {member.loyalty_member_id: member for member in found}
+    return [by_id[each] for each in asked if each in by_id]
+
+
+@operation("batchGetMembers", answer=member_batch)
+def batch_get_members(call: Call, body: Mapping[str, Any]) -> dict[str, Any]:
+    """The members with these ids, and the ids that nobody has, both in the order asked."""
+    asked = list(dict.fromkeys(body["memberIds"]))
+    found = members.find_all(call.db, call.organization.organization_id, asked)
+    by_id = {member.member_id: member for member in found}
+    return {
+        "members": view_members(call, [by_id[each] for each in asked if each in by_id]),
+        "not_found": [each for each in asked if each not in by_id],
+    }
+
+
+@operation("getMember", answer=_ONE)
+def get_member(call: Call, member: Member, query: Mapping[str, Any]) -> dict[str, Any]:
+    """One member; only the integration interface can leave the balances out."""
+    return _viewed(call, member, with_balances=query.get("includeBalance", True))
+
+
+@operation("getMemberByLoyaltyMemberId", answer=_ONE)
+def get_member_by_loyalty_member_id(call: Call, member: Member, query: Mapping[str, Any]) -> dict[str, Any]:
+    """One member, addressed by the organization's own id."""
+    return _viewed(call, member, with_balances=query["includeBalance"])
+
+
+@operation("updateMember", body=MEMBER_CHANGES, answer=_ONE)
+def update_member(call: Call, member: Member, body: dict[str, Any]) -> dict[str, Any]:
+    """Change the properties present, leave a trace in the audit log and tell the campaigns unless asked not to."""
+    reason = body.pop("update_reason", None)
+    body.pop("emit_event", True)
+    before = members.lock(call.db, member)
+    if "profile" in body:
+        body["profile"] = merged_profile(before.profile, body["profile"])
+    if "notifications" in body:
+        body["notifications"] = merged(before.notifications, body["notifications"])
+    after = members.change_member(call.db, before, updated_at=call.now, **body)
+    changes = differences(MEMBER_PROPERTIES.dump(before), MEMBER_PROPERTIES.dump(after))
+    audit_log.add_entry(
+        call.db,
+        after.organization_id,
+        at=call.now,
+        caller=call.caller.subject if call.caller else "",
+        action="updateMember",
+        subject_type="member",
+        subject_id=str(after.member_id),
+        reason=reason,
+        changes=changes,
+    )
+    return _viewed(call, after)
+
+
+@operation("searchMembers", answer=listed(search_row))
+def search_members(call: Call, query: Mapping[str, Any]) -> Paged[tuple[Member, MemberTier | None]]:
+    """A page of the members found, each with the tier in the program searched for, else in the default program."""
+    organization_id, page = call.organization.organization_id, Page.of(query)
+    program_id, tier = query.get("loyaltyProgramId"), None
+    if "loyaltyTierId" in query or "loyaltyTierKey" in query:
+        tier = _tier_searched(call, query)
+        if tier is None or program_id not in (None, tier.loyalty_program_id):
+            return Paged(0, page.page, page.limit, [])
+        program_id = tier.loyalty_program_id
+    wanted = MemberFilter(
+        words=query.get("query"),
+        member_type=query.get("memberType"),
+        channel_acquisition=query.get("channelAcquisition"),
+        created_from=_moment(query, "sinceFrom"),
+        created_to=_moment(query, "sinceTo"),
+        loyalty_program_id=program_id,
+        loyalty_tier_id=None if tier is None else tier.loyalty_tier_id,
+    )
+    found = members.find_page(call.db, organization_id, page, wanted)
+    tiers = members.tiers_of(call.db, organization_id, [member.member_id for member in found.results])
+    shown = call.organization.default_loyalty_program_id if program_id is None else program_id
+    rows = [
+        (member, next((held for held in tiers[member.member_id] if held.loyalty_program_id == shown), None))
+        for member in found.results
+    ]
+    return Paged(found.total_count, found.page, found.limit, rows)
+
+
+def _tier_searched(call: Call, query: Mapping[str, Any]) -> LoyaltyTier | None:
+    """The tier that both the id and the key mean, as far as they are given."""
+    organization_id, found = call.organization.organization_id, []
+    if "loyaltyTierId" in query:
+        found.append(programs.find_tier(call.db, organization_id, query["loyaltyTierId"]))
+    if "loyaltyTierKey" in query:
+        found.append(programs.find_tier_by_key(call.db, organization_id, query["loyaltyTierKey"]))
+    return found[0] if all(each == found[0] for each in found) else None
+
+
+@operation("listMemberTiers", answer=listed(MEMBER_TIER))
+def list_member_tiers(
+    call: Call, member: Member, program: LoyaltyProgram, query: Mapping[str, Any]
+) -> Paged[MemberTier]:
+    """A page of the tiers that the member holds in the program."""
+    return members.find_tier_page(call.db, member, program.loyalty_program_id, Page.of(query))
+
+
+@operation("createMemberAccessToken")
+def create_member_access_token(call: Call, member: Member) -> dict[str, Any]:
+    """A token that reaches this member's content and nothing else."""
+    if not member.active:
+        raise MemberInactive("An inactive member gets no access token.")
+    claims = {
+        "sub": f"member:{member.member_id}",
+        "organizationId": member.organization_id,
+        "loyaltyMemberId": member.loyalty_member_id,
+    }
+    lifetime = tokens.MEMBER_TOKEN_SECONDS
+    token = tokens.issue(call.db, call.settings, claims, lifetime, call.now)
+    return {"accessToken": token, "tokenType": "Bearer", "expiresIn": lifetime}
+
+
+def _viewed(call: Call, member: Member, *, with_balances: bool = True) -> dict[str, Any]:
+    return view_members(call, [member], with_balances=with_balances)[0]
+
+
+def _moment(query: Mapping[str, Any], name: str) -> Any:
+    return instant_of(query[name]) if name in query else None
