@@ -69,9 +69,7 @@ def test_without_a_policy_or_a_transaction_nothing_ends():
 
 
 def test_expired_lots_are_no_part_of_a_balance():
-    shown = unexpired(
-        Decimal("10.5"), Decimal(2), Decimal("3.25"), period=None, last_transaction_date=NOON, now=NOON
-    )
+    shown = unexpired(Decimal("10.5"), Decimal(2), Decimal("3.25"), period=None, last_transaction_date=NOON, now=NOON)
     assert shown == Decimal("7.25")
 
 

@@ -1,0 +1,74 @@
+"""What a ledger account may be set to, and what is fixed once value has moved on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from domain.ledger.records import LedgerAccount
+from domain.problems import Conflict, FieldFault, InvalidRequest
+
+
+class LedgerAccountInUse(Conflict):
+    """What gives stored amounts their meaning stays as it is once the account has transactions."""
+
+    slug = "ledger-account-in-use"
+    title = "The ledger account has transactions"
+
+
+def complete_settings(settings: Mapping[str, Any], current: LedgerAccount | None = None) -> dict[str, Any]:
+    """The settings of an account with what they imply filled in; raises InvalidRequest with every fault.
+
+    `current` is the account that they replace: its tracking and its place as the default stay unless named.
+    """
+    faults = [*_tracking_faults(settings), *_overdraft_faults(settings), *_fraction_faults(settings)]
+    if faults:
+        raise InvalidRequest(faults)
+    tracked = settings["point_tracking_enabled"]
+    if tracked is None:
+        tracked = _expires(settings) or (current is not None and current.point_tracking_enabled)
+    return {
+        **settings,
+        "point_tracking_enabled": tracked,
+        "is_default_account": settings["is_default_account"] or (current is not None and current.is_default_account),
+    }
+
+
+def refuse_changes_in_use(current: LedgerAccount, settings: Mapping[str, Any]) -> None:
+    """Refuse what an account with transactions may no longer change."""
+    fixed = {"decimals": "decimals", "is_revolving": "isRevolving"}
+    changed = [wire for name, wire in fixed.items() if settings[name] != getattr(current, name)]
+    # The lots say when value expires: without them nobody could tell any more.
+    if current.point_tracking_enabled and not settings["point_tracking_enabled"]:
+        changed.append("pointTrackingEnabled")
+    if changed:
+        raise LedgerAccountInUse(f"The ledger account has transactions: {', '.join(changed)} cannot change any more.")
+
+
+def _expires(settings: Mapping[str, Any]) -> bool:
+    return settings["expires_in_months"] is not None or bool(settings["expiration_policies"])
+
+
+def _tracking_faults(settings: Mapping[str, Any]) -> list[FieldFault]:
+    if settings["point_tracking_enabled"] is False and _expires(settings):
+        detail = "pointTrackingEnabled cannot be false on an account whose value expires"
+        return [FieldFault(detail, pointer="/pointTrackingEnabled")]
+    return []
+
+
+def _overdraft_faults(settings: Mapping[str, Any]) -> list[FieldFault]:
+    limit = settings["overdraft_limit"]
+    if limit is not None and limit > 0 and not settings["is_revolving"]:
+        return [FieldFault("overdraftLimit may be more than 0 on a revolving account only", pointer="/overdraftLimit")]
+    return []
+
+
+def _fraction_faults(settings: Mapping[str, Any]) -> list[FieldFault]:
+    faults = []
+    for name, wire in (("max_supply", "maxSupply"), ("overdraft_limit", "overdraftLimit")):
+        amount: Decimal | None = settings.get(name)
+        if amount is not None and amount != round(amount, settings["decimals"]):
+            detail = f"{wire} has at most {settings['decimals']} fraction digits in this account"
+            faults.append(FieldFault(detail, pointer=f"/{wire}"))
+    return faults

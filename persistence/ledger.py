@@ -1,0 +1,375 @@
+"""Ledgers, their accounts and wallets; what a wallet holds is shown without what has expired."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from sqlalchemy import Connection, Row, Select, and_, bindparam, case, func, insert, literal, or_, select, update
+
+from domain.ledger.accounts import LedgerAccountInUse
+from domain.ledger.expiry import unexpired
+from domain.ledger.records import MINT, SETTLED, Ledger, LedgerAccount, Wallet
+from domain.ledger.views import WalletView
+from domain.problems import NameTaken
+from persistence import organizations
+from persistence.paging import Page, Paged, paged
+from persistence.rows import add, change, columns_of, record
+from persistence.tables.ledger import (
+    ledger_account_supplies,
+    ledger_accounts,
+    ledger_balances,
+    ledger_lots,
+    ledger_transactions,
+    ledgers,
+    wallets,
+)
+
+LEDGER_ORDER_COLUMNS = {
+    "ledgerId": ledgers.c.ledger_id,
+    "name": ledgers.c.name,
+    "createdAt": ledgers.c.created_at,
+    "updatedAt": ledgers.c.updated_at,
+}
+ACCOUNT_ORDER_COLUMNS = {
+    "ledgerAccountId": ledger_accounts.c.ledger_account_id,
+    "name": ledger_accounts.c.name,
+    "alias": ledger_accounts.c.alias,
+    "active": ledger_accounts.c.active,
+    "createdAt": ledger_accounts.c.created_at,
+    "updatedAt": ledger_accounts.c.updated_at,
+}
+
+_ZERO = Decimal(0)
+
+
+def find_ledger(db: Connection, organization_id: int, ledger_id: int) -> Ledger | None:
+    """The ledger with this id."""
+    statement = select(*columns_of(ledgers, Ledger)).where(
+        ledgers.c.organization_id == organization_id, ledgers.c.ledger_id == ledger_id
+    )
+    return record(Ledger, db.execute(statement).one_or_none())
+
+
+def find_ledgers(db: Connection, organization_id: int, page: Page) -> Paged[Ledger]:
+    """A page of the organization's ledgers."""
+    conditions = [ledgers.c.organization_id == organization_id]
+    return paged(db, Ledger, ledgers, conditions, page, ledgers.c.ledger_id, LEDGER_ORDER_COLUMNS)
+
+
+def add_ledger(db: Connection, organization_id: int, **values: Any) -> Ledger:
+    """Insert a ledger."""
+    return add(db, ledgers, Ledger, {"organization_id": organization_id, **values})
+
+
+def find_account(db: Connection, organization_id: int, ledger_account_id: int) -> LedgerAccount | None:
+    """The ledger account with this id."""
+    return record(LedgerAccount, db.execute(_account(organization_id, ledger_account_id)).one_or_none())
+
+
+def find_default_account(db: Connection, organization_id: int, ledger_id: int) -> LedgerAccount | None:
+    """The default account of a ledger, if it has one."""
+    statement = select(*columns_of(ledger_accounts, LedgerAccount)).where(
+        ledger_accounts.c.organization_id == organization_id,
+        ledger_accounts.c.ledger_id == ledger_id,
+        ledger_accounts.c.is_default_account,
+    )
+    return record(LedgerAccount, db.execute(statement).one_or_none())
+
+
+def lock_account(db: Connection, ledger: Ledger, account: LedgerAccount) -> LedgerAccount:
+    """The account as it is now, locked so that nothing is posted to it until the transaction ends."""
+    _lock_ledger(db, ledger)
+    statement = _account(account.organization_id, account.ledger_account_id).with_for_update()
+    return LedgerAccount(*db.execute(statement).one())
+
+
+def _account(organization_id: int, ledger_account_id: int) -> Select:
+    return select(*columns_of(ledger_accounts, LedgerAccount)).where(
+        ledger_accounts.c.organization_id == organization_id,
+        ledger_accounts.c.ledger_account_id == ledger_account_id,
+    )
+
+
+def find_accounts(
+    db: Connection, ledger: Ledger, page: Page, filters: Mapping[str, Any] | None = None
+) -> Paged[LedgerAccount]:
+    """A page of a ledger's accounts; `filters` are columns and the values that they must have."""
+    conditions = [
+        ledger_accounts.c.organization_id == ledger.organization_id,
+        ledger_accounts.c.ledger_id == ledger.ledger_id,
+        *(ledger_accounts.c[name] == value for name, value in (filters or {}).items()),
+    ]
+    return paged(
+        db,
+        LedgerAccount,
+        ledger_accounts,
+        conditions,
+        page,
+        ledger_accounts.c.ledger_account_id,
+        ACCOUNT_ORDER_COLUMNS,
+    )
+
+
+def issued(db: Connection, organization_id: int, ledger_account_ids: Collection[int]) -> dict[int, Decimal]:
+    """What each account has issued: minted less, on a revolving account, burned; accounts without movements miss."""
+    supplies, accounts = ledger_account_supplies, ledger_accounts
+    amount = func.sum(supplies.c.minted - case((accounts.c.is_revolving, supplies.c.burned), else_=literal(_ZERO)))
+    statement = (
+        select(supplies.c.ledger_account_id, amount)
+        .join_from(
+            supplies,
+            accounts,
+            and_(
+                accounts.c.organization_id == supplies.c.organization_id,
+                accounts.c.ledger_account_id == supplies.c.ledger_account_id,
+            ),
+        )
+        .where(supplies.c.organization_id == organization_id, supplies.c.ledger_account_id.in_(ledger_account_ids))
+        .group_by(supplies.c.ledger_account_id)
+    )
+    return {row[0]: row[1] for row in db.execute(statement)}
+
+
+def add_account(db: Connection, ledger: Ledger, **values: Any) -> LedgerAccount:
+    """Insert an account; the first of a ledger is its default, a later one that shall be takes the place of it.
+
+    Raises NameTaken for an alias that another account of the ledger has.
+    """
+    _lock_ledger(db, ledger)
+    owned = {"organization_id": ledger.organization_id, "ledger_id": ledger.ledger_id}
+    if values["is_default_account"]:
+        _make_room_for_default(db, ledger)
+    elif not _has_accounts(db, ledger):
+        values["is_default_account"] = True
+    account = add(db, ledger_accounts, LedgerAccount, {**owned, **values}, _alias_taken(values))
+    organizations.raise_configuration_version(db, ledger.organization_id)
+    return account
+
+
+def change_account(db: Connection, ledger: Ledger, account: LedgerAccount, **values: Any) -> LedgerAccount:
+    """Change an account that `lock_account` has locked; otherwise as `add_account`."""
+    if values["is_default_account"] and not account.is_default_account:
+        _make_room_for_default(db, ledger)
+    address = {"organization_id": account.organization_id, "ledger_account_id": account.ledger_account_id}
+    changed = change(db, ledger_accounts, LedgerAccount, address, values, _alias_taken(values))
+    organizations.raise_configuration_version(db, account.organization_id)
+    return changed
+
+
+def _lock_ledger(db: Connection, ledger: Ledger) -> None:
+    """Let one transaction at a time choose the ledger's default account; taken before any of its accounts."""
+    statement = select(ledgers.c.ledger_id).where(
+        ledgers.c.organization_id == ledger.organization_id, ledgers.c.ledger_id == ledger.ledger_id
+    )
+    db.execute(statement.with_for_update(key_share=True))
+
+
+def _has_accounts(db: Connection, ledger: Ledger) -> bool:
+    accounts = ledger_accounts.c
+    of_ledger = (accounts.organization_id == ledger.organization_id, accounts.ledger_id == ledger.ledger_id)
+    return bool(db.execute(select(select(literal(1)).where(*of_ledger).exists())).scalar())
+
+
+def _make_room_for_default(db: Connection, ledger: Ledger) -> None:
+    db.execute(
+        update(ledger_accounts)
+        .where(
+            ledger_accounts.c.organization_id == ledger.organization_id,
+            ledger_accounts.c.ledger_id == ledger.ledger_id,
+            ledger_accounts.c.is_default_account,
+        )
+        .values(is_default_account=False)
+    )
+
+
+def _alias_taken(values: Mapping[str, Any]) -> dict[str, NameTaken]:
+    return {"uq_ledger_accounts_alias": NameTaken(f"The ledger has an account with the alias {values['alias']}.")}
+
+
+def has_movements(db: Connection, account: LedgerAccount) -> bool:
+    """True if any amount was ever moved, or set aside, on the account."""
+    transactions = ledger_transactions.c
+    moved = (
+        select(literal(1))
+        .where(
+            transactions.organization_id == account.organization_id,
+            transactions.ledger_account_id == account.ledger_account_id,
+            transactions.amount > 0,
+        )
+        .exists()
+    )
+    return bool(db.execute(select(moved)).scalar())
+
+
+def start_tracking(db: Connection, account: LedgerAccount, key: str, now: datetime) -> None:
+    """Give every balance of a locked account a lot without expiry, so that the lots cover what wallets hold.
+
+    A zero-amount transaction named `key` records it. Raises LedgerAccountInUse while transactions are pending:
+    nobody could tell which lots they have set aside.
+    """
+    balances = ledger_balances.c
+    of_account = (
+        balances.organization_id == account.organization_id,
+        balances.ledger_account_id == account.ledger_account_id,
+    )
+    pending = or_(balances.pending_debit_balance > 0, balances.pending_credit_balance > 0)
+    if db.execute(select(select(literal(1)).where(*of_account, pending).exists())).scalar():
+        raise LedgerAccountInUse("pointTrackingEnabled cannot change while transactions of the account are pending.")
+    owned = {"organization_id": account.organization_id, "ledger_account_id": account.ledger_account_id}
+    transaction_id = db.execute(
+        insert(ledger_transactions)
+        .values(
+            **owned,
+            transaction_type=MINT,
+            status=SETTLED,
+            amount=_ZERO,
+            system_unique_key=key,
+            description="Point tracking begins",
+            created_at=now,
+            updated_at=now,
+        )
+        .returning(ledger_transactions.c.ledger_transaction_id)
+    ).scalar_one()
+    held = select(
+        balances.organization_id,
+        balances.wallet_id,
+        balances.ledger_account_id,
+        literal(transaction_id),
+        balances.current_balance,
+        balances.current_balance,
+        literal(now, ledger_lots.c.created_at.type),
+    ).where(*of_account, balances.current_balance > 0)
+    names = (
+        "organization_id",
+        "wallet_id",
+        "ledger_account_id",
+        "ledger_transaction_id",
+        "amount",
+        "remaining",
+        "created_at",
+    )
+    db.execute(insert(ledger_lots).from_select(names, held.order_by(balances.wallet_id)))
+
+
+def find_wallet(db: Connection, organization_id: int, wallet_id: int) -> Wallet | None:
+    """The wallet with this id."""
+    statement = select(*columns_of(wallets, Wallet)).where(
+        wallets.c.organization_id == organization_id, wallets.c.wallet_id == wallet_id
+    )
+    return record(Wallet, db.execute(statement).one_or_none())
+
+
+def wallet_view(db: Connection, wallet: Wallet, account: LedgerAccount, now: datetime) -> WalletView:
+    """What the wallet holds of one account of its ledger at `now`."""
+    conditions = (ledger_accounts.c.ledger_account_id == account.ledger_account_id,)
+    return _views(db, wallet.organization_id, [wallet.wallet_id], now, conditions)[0]
+
+
+def wallet_views(db: Connection, wallet: Wallet, now: datetime) -> list[WalletView]:
+    """What the wallet holds at `now` of every account of its ledger, the default account first."""
+    return _views(db, wallet.organization_id, [wallet.wallet_id], now, ())
+
+
+def balances_of_wallets(
+    db: Connection, organization_id: int, wallet_ids: Collection[int], now: datetime
+) -> dict[int, list[WalletView]]:
+    """What each wallet holds at `now`, by wallet id, the default account first; one query for all of them.
+
+    Every active account, and inactive ones of which the wallet ever had something.
+    """
+    found: dict[int, list[WalletView]] = {wallet_id: [] for wallet_id in wallet_ids}
+    relevant = or_(ledger_accounts.c.active, ledger_balances.c.wallet_id.is_not(None))
+    for view in _views(db, organization_id, list(found), now, (relevant,)):
+        found[view.wallet_id].append(view)
+    return found
+
+
+# Evaluated per balance: the index of spendable lots leads straight to what has expired of each.
+_EXPIRED_LOTS = (
+    select(func.coalesce(func.sum(ledger_lots.c.remaining), literal(_ZERO)))
+    .where(
+        ledger_lots.c.organization_id == ledger_balances.c.organization_id,
+        ledger_lots.c.wallet_id == ledger_balances.c.wallet_id,
+        ledger_lots.c.ledger_account_id == ledger_balances.c.ledger_account_id,
+        ledger_lots.c.remaining > 0,
+        ledger_lots.c.expires_at <= bindparam("now"),
+    )
+    .correlate(ledger_balances)
+    .scalar_subquery()
+)
+
+_VIEWS = (
+    select(
+        ledgers.c.ledger_id,
+        ledgers.c.ledger_key,
+        ledger_accounts.c.ledger_account_id,
+        ledger_accounts.c.ledger_account_key,
+        ledger_accounts.c.name.label("ledger_account_name"),
+        ledger_accounts.c.is_default_account,
+        wallets.c.wallet_id,
+        *(
+            func.coalesce(ledger_balances.c[name], literal(_ZERO)).label(name)
+            for name in (
+                "current_balance",
+                "pending_credit_balance",
+                "pending_debit_balance",
+                "current_overdraft_balance",
+                "total_overdraft_credit_balance",
+                "total_fiat_value",
+            )
+        ),
+        ledger_balances.c.last_transaction_date,
+        ledger_balances.c.created_at,
+        ledger_balances.c.updated_at,
+        case((ledger_accounts.c.point_tracking_enabled, _EXPIRED_LOTS), else_=literal(_ZERO)).label("expired_lots"),
+        ledger_accounts.c.expiration_policies,
+    )
+    .select_from(wallets)
+    .join(
+        ledgers,
+        and_(ledgers.c.organization_id == wallets.c.organization_id, ledgers.c.ledger_id == wallets.c.ledger_id),
+    )
+    .join(
+        ledger_accounts,
+        and_(
+            ledger_accounts.c.organization_id == wallets.c.organization_id,
+            ledger_accounts.c.ledger_id == wallets.c.ledger_id,
+        ),
+    )
+    .outerjoin(
+        ledger_balances,
+        and_(
+            ledger_balances.c.organization_id == wallets.c.organization_id,
+            ledger_balances.c.wallet_id == wallets.c.wallet_id,
+            ledger_balances.c.ledger_account_id == ledger_accounts.c.ledger_account_id,
+        ),
+    )
+    .order_by(wallets.c.wallet_id, ledger_accounts.c.is_default_account.desc(), ledger_accounts.c.ledger_account_id)
+)
+
+
+def _views(
+    db: Connection, organization_id: int, wallet_ids: list[int], now: datetime, conditions: tuple[Any, ...]
+) -> list[WalletView]:
+    statement = _VIEWS.where(
+        wallets.c.organization_id == organization_id, wallets.c.wallet_id.in_(wallet_ids), *conditions
+    )
+    return [_view(row, now) for row in db.execute(statement, {"now": now})]
+
+
+def _view(row: Row, now: datetime) -> WalletView:
+    values = row._asdict()
+    expired_lots, policies = values.pop("expired_lots"), values.pop("expiration_policies")
+    periods = [policy["period"] for policy in policies if policy["expirationType"] == "lastTransaction"]
+    values["current_balance"] = unexpired(
+        row.current_balance,
+        row.pending_debit_balance,
+        expired_lots,
+        period=periods[0] if periods else None,
+        last_transaction_date=row.last_transaction_date,
+        now=now,
+    )
+    return WalletView(**values)

@@ -1,0 +1,159 @@
+"""Lists of ledger transactions: one row for each wallet and part that a transaction affects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Select, and_, case, cast, func, literal, or_, select
+
+from domain.ledger.views import TransactionRow
+from persistence.paging import Page, Paged
+from persistence.tables.ledger import ledger_accounts, ledger_entries, ledger_transactions
+
+_t, _e, _a = ledger_transactions, ledger_entries.alias("e"), ledger_accounts
+_other = ledger_entries.alias("other")
+
+_ORDER_COLUMNS = {
+    "ledgerTransactionId": _t.c.ledger_transaction_id,
+    "externalEventDate": _t.c.external_event_date,
+    "amount": _t.c.amount,
+    "createdAt": _t.c.created_at,
+    "updatedAt": _t.c.updated_at,
+}
+
+_SAME_TRANSACTION = and_(
+    _other.c.organization_id == _e.c.organization_id,
+    _other.c.ledger_transaction_id == _e.c.ledger_transaction_id,
+)
+
+# A pending transaction has entries of zero; once others say what it moved, those say nothing any more.
+_SHOWN = or_(
+    _e.c.amount.is_(None),
+    _e.c.amount != 0,
+    ~select(literal(1)).where(_SAME_TRANSACTION, _other.c.amount != 0).correlate(_e).exists(),
+)
+
+_DETAIL_INDEX = (
+    select(func.count())
+    .where(
+        _SAME_TRANSACTION,
+        _other.c.wallet_id.is_not(None),
+        _other.c.entry_index < _e.c.entry_index,
+        or_(_other.c.amount != 0, _e.c.amount == 0),
+    )
+    .correlate(_e)
+    .scalar_subquery()
+)
+
+_COMPUTED: Mapping[str, Any] = {
+    "ledger_transaction_detail_index": _DETAIL_INDEX,
+    "ledger_account_key": _a.c.ledger_account_key,
+    # Zero entries stand for all that a pending transaction sets aside.
+    "amount": case((func.coalesce(_e.c.amount, 0) == 0, _t.c.amount), else_=func.abs(_e.c.amount)),
+    "wallet_id": _e.c.wallet_id,
+    "updated_balance": _e.c.updated_balance,
+    "tags": func.coalesce(_t.c.tags, cast([], _t.c.tags.type)),
+    "is_overdraft": func.coalesce(_e.c.is_overdraft, literal(False)),
+}
+_COLUMNS = [_COMPUTED.get(f.name, _t.c.get(f.name)).label(f.name) for f in fields(TransactionRow)]
+
+_ENTRY_OF_TRANSACTION = and_(
+    _e.c.organization_id == _t.c.organization_id,
+    _e.c.ledger_transaction_id == _t.c.ledger_transaction_id,
+    _e.c.wallet_id.is_not(None),
+)
+_ACCOUNT_OF_TRANSACTION = and_(
+    _a.c.organization_id == _t.c.organization_id, _a.c.ledger_account_id == _t.c.ledger_account_id
+)
+
+
+def rows_of_account(
+    db: Connection, organization_id: int, ledger_account_id: int, filters: Mapping[str, Any], page: Page
+) -> Paged[TransactionRow]:
+    """A page of the rows of an account's transactions; `filters` as in `_conditions`, and `wallet_id`.
+
+    A transaction that affects no wallet has one row without any.
+    """
+    of_account = _t.c.ledger_account_id == ledger_account_id
+    if "wallet_id" in filters:
+        # From the wallet's side: the index of its entries then leads to no more than its own transactions.
+        conditions = [of_account, _e.c.ledger_account_id == ledger_account_id]
+        return _rows_of_wallet(db, organization_id, filters["wallet_id"], conditions, filters, page)
+    joined = _t.join(_a, _ACCOUNT_OF_TRANSACTION).outerjoin(_e, _ENTRY_OF_TRANSACTION)
+    conditions = [_t.c.organization_id == organization_id, of_account, *_conditions(filters)]
+    return _page(db, joined, conditions, page)
+
+
+def rows_of_wallet(
+    db: Connection, organization_id: int, wallet_id: int, filters: Mapping[str, Any], page: Page
+) -> Paged[TransactionRow]:
+    """A page of a wallet's rows on all accounts; `filters` as in `_conditions`, and `ledger_account_key`."""
+    conditions = []
+    if "ledger_account_key" in filters:
+        of_key = (
+            select(_a.c.ledger_account_id)
+            .where(_a.c.organization_id == organization_id, _a.c.ledger_account_key == filters["ledger_account_key"])
+            .correlate(None)
+            .scalar_subquery()
+        )
+        conditions.append(_e.c.ledger_account_id == of_key)
+    return _rows_of_wallet(db, organization_id, wallet_id, conditions, filters, page)
+
+
+def _rows_of_wallet(
+    db: Connection,
+    organization_id: int,
+    wallet_id: int,
+    conditions: list[Any],
+    filters: Mapping[str, Any],
+    page: Page,
+) -> Paged[TransactionRow]:
+    of_wallet = (_e.c.organization_id == organization_id, _e.c.wallet_id == wallet_id)
+    joined = _e.join(_t, _ENTRY_OF_TRANSACTION).join(_a, _ACCOUNT_OF_TRANSACTION)
+    return _page(db, joined, [*of_wallet, *conditions, *_conditions(filters)], page)
+
+
+def _conditions(filters: Mapping[str, Any]) -> list[Any]:
+    """What rows must meet: from_date (inclusive), to_date (exclusive), from_id and to_id (both inclusive),
+    system_unique_key, tags (all of them).
+    """
+    conditions: list[Any] = [_SHOWN]
+    from_date: datetime | None = filters.get("from_date")
+    to_date: datetime | None = filters.get("to_date")
+    if from_date is not None:
+        conditions.append(_t.c.external_event_date >= from_date)
+    if to_date is not None:
+        conditions.append(_t.c.external_event_date < to_date)
+    if "from_id" in filters:
+        conditions.append(_t.c.ledger_transaction_id >= filters["from_id"])
+    if "to_id" in filters:
+        conditions.append(_t.c.ledger_transaction_id <= filters["to_id"])
+    if "system_unique_key" in filters:
+        conditions.append(_t.c.system_unique_key == filters["system_unique_key"])
+    if "tags" in filters:
+        conditions.append(_t.c.tags.contains(filters["tags"]))
+    return conditions
+
+
+def _page(db: Connection, joined: Any, conditions: list[Any], page: Page) -> Paged[TransactionRow]:
+    statement: Select = select(*_COLUMNS).select_from(joined).where(*conditions).order_by(*_ordering(page.order))
+    rows = db.execute(statement.limit(page.limit).offset(page.page * page.limit)).all()
+    if len(rows) < page.limit and (rows or page.page == 0):
+        total = page.page * page.limit + len(rows)
+    else:
+        total = db.execute(select(func.count()).select_from(joined).where(*conditions)).scalar_one()
+    return Paged(total, page.page, page.limit, [TransactionRow(*row) for row in rows])
+
+
+def _ordering(order: str | None) -> list[Any]:
+    """Transactions by the column named, else newest first; the rows of one transaction always in their own order."""
+    name, _, direction = (order or "ledgerTransactionId,desc").partition(",")
+    column, newest = _ORDER_COLUMNS[name], _t.c.ledger_transaction_id
+    if direction == "desc":
+        ordering = [newest.desc()] if column is newest else [column.desc().nulls_last(), newest.desc()]
+    else:
+        ordering = [newest.asc()] if column is newest else [column.asc().nulls_last(), newest.asc()]
+    return [*ordering, _e.c.entry_index.asc()]
