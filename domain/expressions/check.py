@@ -69,9 +69,7 @@ def check(node: Node, environment: Environment, expected: Type | None = None) ->
     found = checker.type(node, dict(environment.variables))
     if expected is not None and not fits(found, expected):
         checker.fault(node, f"the expression must be {_article(expected)}, this is {_article(found)}")
-    return Checked(
-        node, found, tuple(checker.faults), tuple(checker.warnings), checker.types, checker.overloads
-    )
+    return Checked(node, found, tuple(checker.faults), tuple(checker.warnings), checker.types, checker.overloads)
 
 
 def _article(kind: Type) -> str:

@@ -74,7 +74,7 @@ def _name(name: str) -> ast.Name:
     return ast.Name(name, ast.Load())
 
 
-def _subscript(value: ast.expr, key: object) -> ast.expr:
+def _subscript(value: ast.expr, key: str | int) -> ast.expr:
     return ast.Subscript(value, ast.Constant(key), ast.Load())
 
 
@@ -106,7 +106,7 @@ class _Generator:
             case Constant(type="decimal", value=value):
                 return self.constant(value)
             case Constant(value=value):
-                return ast.Constant(value)
+                return ast.Constant(value)  # type: ignore[arg-type]
             case Identifier(name=name):
                 return self.variable(name, scope)
             case Select(target=target, field=field):
@@ -171,7 +171,8 @@ class _Generator:
                 return ast.UnaryOp(ast.Not(), self.condition(args[0], scope))
             if name == "?:":
                 condition, yes, no = args
-                return ast.IfExp(self.condition(condition, scope), self.expression(yes, scope), self.expression(no, scope))
+                outcomes = self.expression(yes, scope), self.expression(no, scope)
+                return ast.IfExp(self.condition(condition, scope), *outcomes)
             if name == "has":
                 target, field = args[0].target, args[0].field  # type: ignore[attr-defined]
                 return self.call_of(has_field, self.expression(target, scope), ast.Constant(field))

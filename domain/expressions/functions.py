@@ -267,9 +267,7 @@ METHODS: dict[str, tuple[Overload, ...]] = {
         Overload((ListOf(STRING),), STRING, texts.join, linear=True),
         Overload((ListOf(STRING), STRING), STRING, texts.join, linear=True),
     ),
-    "sum": (
-        Overload((ListOf(DECIMAL),), lambda types: _number((_element(types),)), _sum, linear=True),
-    ),
+    "sum": (Overload((ListOf(DECIMAL),), lambda types: _number((_element(types),)), _sum, linear=True),),
     "min": tuple(
         Overload((ListOf(kind),), _element, _extreme(min, "min"), linear=True)
         for kind in (DECIMAL, STRING, TIMESTAMP, DURATION)
@@ -283,9 +281,5 @@ for _name, _access in times.ACCESSORS.items():
     METHODS[_name] = (
         Overload((TIMESTAMP,), INT, _access),
         Overload((TIMESTAMP, STRING), INT, _access, validators={1: times.zone}),
-        *(
-            (Overload((DURATION,), INT, times.DURATION_ACCESSORS[_name]),)
-            if _name in times.DURATION_ACCESSORS
-            else ()
-        ),
+        *((Overload((DURATION,), INT, times.DURATION_ACCESSORS[_name]),) if _name in times.DURATION_ACCESSORS else ()),
     )

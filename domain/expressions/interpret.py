@@ -78,7 +78,7 @@ class Interpreter:
             case Constant():
                 return node.value
             case Identifier():
-                return self.variable(node.name, scope)
+                return self._variable(node.name, scope)
             case Select():
                 return field_of(self.value(node.target, scope), node.field)
             case ListLiteral():
@@ -86,12 +86,12 @@ class Interpreter:
             case MapLiteral():
                 return make_map(*(self.value(part, scope) for part in parts(node)))
             case Macro():
-                return self.macro(node, scope)
+                return self._macro(node, scope)
             case Call():
-                return self.call(node, scope)
+                return self._call(node, scope)
         raise TypeError(f"not a node: {node!r}")
 
-    def variable(self, name: str, scope: Scope) -> Any:
+    def _variable(self, name: str, scope: Scope) -> Any:
         if name in scope:
             return scope[name]
         if name in self.environment.variables:
@@ -100,25 +100,28 @@ class Interpreter:
             return self.context[name]
         return TYPE_NAMES[name]
 
-    def condition(self, node: Node, scope: Scope) -> bool:
-        value = self.value(node, scope)
+    def _condition(self, node: Node, scope: Scope) -> bool:
+        return self.bool_of(self.value(node, scope), node)
+
+    def bool_of(self, value: Any, node: Node) -> bool:
+        """The value of the node, which must be true or false."""
         try:
             return as_bool(value)
         except EvaluationError as error:
             error.start, error.end = node.start, node.end
             raise
 
-    def call(self, node: Call, scope: Scope) -> Any:
+    def _call(self, node: Call, scope: Scope) -> Any:
         name, args = node.function, node.args
         if node.target is None:
             if name in CHAINS:
                 return self.decide(name == "||", [(argument, scope) for argument in args])
             if name == "!":
-                return not self.condition(args[0], scope)
+                return not self._condition(args[0], scope)
             if name == "?:":
-                return self.value(args[1 if self.condition(args[0], scope) else 2], scope)
+                return self.value(args[1 if self._condition(args[0], scope) else 2], scope)
             if name == "has":
-                return self.has(args[0], scope)
+                return self._has(args[0], scope)
         values = tuple(self.value(part, scope) for part in parts(node))
         if node.target is None:
             simple = _SIMPLE.get(name)
@@ -130,7 +133,7 @@ class Interpreter:
         known = METHODS if node.target is not None else OPERATORS if name in OPERATORS else FUNCTIONS
         return apply(self.budget, _shown(node), (overload,) if overload else known[name], values)
 
-    def has(self, node: Node, scope: Scope) -> bool:
+    def _has(self, node: Node, scope: Scope) -> bool:
         assert isinstance(node, Select)
         return has_field(self.value(node.target, scope), node.field)
 
@@ -140,7 +143,7 @@ class Interpreter:
         decided = False
         for node, scope in operands:
             try:
-                if self.condition(node, scope) is stop:
+                if self._condition(node, scope) is stop:
                     decided = True
                     if not self.exhaustive:
                         break
@@ -152,26 +155,27 @@ class Interpreter:
             raise failure
         return stop if decided else not stop
 
-    def macro(self, node: Macro, scope: Scope) -> Any:
+    def _macro(self, node: Macro, scope: Scope) -> Any:
         inside = weight(node.body) + (0 if node.condition is None else weight(node.condition))
         values = list(loop(self.budget, self.value(node.target, scope), inside))
         scopes = [{**scope, node.variable: value} for value in values]
         if node.function in ("all", "exists"):
-            return self.quantify(node, scopes)
+            return self._quantify(node, scopes)
         if node.function == "map":
-            chosen = (s for s in scopes if node.condition is None or self.condition(node.condition, s))
+            condition = node.condition
+            chosen = (s for s in scopes if condition is None or self._element_condition(condition, s, node.variable))
             return [self.element(node.body, s, node.variable) for s in chosen]
-        answers = [self.element_condition(node, s) for s in scopes]
+        answers = [self._element_condition(node.body, s, node.variable) for s in scopes]
         if node.function == "exists_one":
             return sum(answers) == 1
         return [value for value, answer in zip(values, answers, strict=True) if answer]
 
-    def quantify(self, node: Macro, scopes: list[dict[str, Any]]) -> bool:
+    def _quantify(self, node: Macro, scopes: list[dict[str, Any]]) -> bool:
         stop = node.function == "exists"
         failure: EvaluationError | None = None
         for scope in scopes:
             try:
-                if self.element_condition(node, scope) is stop:
+                if self._element_condition(node.body, scope, node.variable) is stop:
                     return stop
             except CostExceeded:
                 raise
@@ -181,17 +185,12 @@ class Interpreter:
             raise failure
         return not stop
 
-    def element_condition(self, node: Macro, scope: Scope) -> bool:
-        value = self.element(node.body, scope, node.variable)
-        try:
-            return as_bool(value)
-        except EvaluationError as error:
-            error.start, error.end = node.body.start, node.body.end
-            raise
+    def _element_condition(self, part: Node, scope: Scope, variable: str) -> bool:
+        return self.bool_of(self.element(part, scope, variable), part)
 
-    def element(self, body: Node, scope: Scope, variable: str) -> Any:
-        """The value of a macro's body for one element."""
-        return self.value(body, scope)
+    def element(self, part: Node, scope: Scope, variable: str) -> Any:
+        """The value of a part of a macro for one element, which the scope has as `variable`."""
+        return self.value(part, scope)
 
 
 def _different(budget: Budget, left: Any, right: Any) -> bool:
@@ -212,7 +211,7 @@ def _shown(node: Call) -> str:
 def _translate(error: Exception, node: Node) -> NoReturn:
     """Any other exception as what it means to the author of the expression."""
     if isinstance(error, DecimalException | OverflowError):
-        raise EvaluationError("overflow", "the number is too large or not exact enough", node.start, node.end) from error
+        raise EvaluationError("overflow", "the number is too large or too long", node.start, node.end) from error
     if isinstance(error, RecursionError | MemoryError):
         raise EvaluationError("too-large", "a value is too large or nested too deep", node.start, node.end) from error
     raise EvaluationError("type", "a value of an unexpected type", node.start, node.end) from error

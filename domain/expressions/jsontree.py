@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any, NoReturn
 
+from domain.expressions.check import Checked
 from domain.expressions.errors import ExpressionError, Fault
 from domain.expressions.limits import MAX_DEPTH, MAX_NODES, MAX_TEXT
 from domain.expressions.literals import spell
@@ -42,22 +43,23 @@ from domain.expressions.tree import (
 _EXACT_IN_DOUBLES = 2**53
 
 
-def to_json(node: Node, type_of: Callable[[Node], str] | None = None) -> dict[str, Any]:
-    """The tree as JSON, each node with its type and place if `type_of` is given."""
-    return _Writer(type_of).write(node, 0)
+def to_tree(node: Node, annotate: Checked | bool = False) -> dict[str, Any]:
+    """The tree as JSON; `annotate` adds each node's place, and its type if it is what `check` answered for the node."""
+    return _Writer(annotate).write(node, 0)
 
 
 class _Writer:
-    def __init__(self, type_of: Callable[[Node], str] | None) -> None:
-        self.type_of = type_of
+    def __init__(self, annotate: Checked | bool) -> None:
+        self.annotate = annotate
 
     def write(self, node: Node, needed: int) -> dict[str, Any]:
         """The node; `needed` is how many of its parentheses the place where it stands asks for."""
         result = self.members(node)
         if node.parens > needed:
             result["parens"] = node.parens - needed
-        if self.type_of:
-            result["type"] = self.type_of(node)
+        if isinstance(self.annotate, Checked):
+            result["type"] = str(self.annotate.type_of(node))
+        if self.annotate:
             result["at"] = [node.start, node.end]
         return result
 
@@ -186,9 +188,8 @@ class _Reader:
             if not isinstance(entry, Mapping) or set(entry) != {"key", "value"}:
                 _refuse(f"{path}/entries/{i}: an object with key and value")
             place = f"{path}/entries/{i}"
-            entries.append(
-                (self.read(entry["key"], f"{place}/key", depth + 1), self.read(entry["value"], f"{place}/value", depth + 1))
-            )
+            key = self.read(entry["key"], f"{place}/key", depth + 1)
+            entries.append((key, self.read(entry["value"], f"{place}/value", depth + 1)))
         return MapLiteral(entries=tuple(entries))
 
     def call(self, members: dict[Any, Any], path: str, depth: int) -> Node:

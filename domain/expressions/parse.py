@@ -25,7 +25,10 @@ from domain.expressions.tree import (
 )
 
 RESERVED = frozenset(
-    "as break const continue else for function if import in let loop namespace package return var void while".split()
+    {
+        *("as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop"),
+        *("namespace", "package", "return", "var", "void", "while"),
+    }
 )
 _FORBIDDEN = re.compile("[\0\ud800-\udfff]")
 _WORDS = {"true": ("bool", True), "false": ("bool", False), "null": ("null", None)}
@@ -67,11 +70,11 @@ def _refuse(message: str, start: int, end: int, code: str = "syntax") -> NoRetur
 
 
 def _start(part: Any) -> int:
-    return part.start_pos if isinstance(part, Token) else part.start
+    return int(part.start_pos or 0) if isinstance(part, Token) else int(part.start)
 
 
 def _end(part: Any) -> int:
-    return part.end_pos if isinstance(part, Token) else part.end
+    return int(part.end_pos or 0) if isinstance(part, Token) else int(part.end)
 
 
 def _node(kind: type[Node], children: list[Any], **members: Any) -> Node:
@@ -172,7 +175,7 @@ class _Builder(Transformer[Token, Node]):
     def unsupported(self, children: list[Any]) -> Node:
         token = children[0]
         what = "bytes" if token.type == "BYTES" else "unsigned integers"
-        _refuse(f"{what} are not part of this language", token.start_pos, token.end_pos, "unsupported")
+        _refuse(f"{what} are not part of this language", _start(token), _end(token), "unsupported")
 
 
 def _is_least_magnitude(token: str) -> bool:
@@ -194,7 +197,7 @@ def _arguments(rest: list[Any]) -> tuple[Node, ...]:
 
 def _macro(children: list[Any], target: Node, name: Token, args: tuple[Node, ...]) -> Node:
     if len(args) not in ((2, 3) if name == "map" else (2,)):
-        _refuse(f"{name}() takes a variable and an expression", name.start_pos, children[-1].end_pos)
+        _refuse(f"{name}() takes a variable and an expression", _start(name), _end(children[-1]))
     variable = args[0]
     if not isinstance(variable, Identifier) or variable.parens:
         _refuse(f"the first argument of {name}() names a variable", variable.start, variable.end)
@@ -216,6 +219,7 @@ def _parser() -> Lark:
         "grammar.lark",
         rel_to=__file__,
         parser="lalr",
+        lexer="basic",
         transformer=_Builder(),
         keep_all_tokens=True,
         maybe_placeholders=False,

@@ -32,9 +32,7 @@ class Program:
         """The static type of the value."""
         return self.checked.type
 
-    def run(
-        self, context: Mapping[str, Any], budget: Budget | None = None, functions: Functions = NO_FUNCTIONS
-    ) -> Any:
+    def run(self, context: Mapping[str, Any], budget: Budget | None = None, functions: Functions = NO_FUNCTIONS) -> Any:
         """The value for the variables in `context`; raises `EvaluationError`, and nothing else.
 
         Charges `budget`, which several programs may share; without one there is a new budget for each run.
@@ -50,9 +48,8 @@ class Program:
         except Exception:
             budget.left = before
             value = self.run_strictly(context, budget, functions)
-        if value is True or value is False:
-            if self._expected is None or accepts(self._expected, value):
-                return value
+        if (value is True or value is False) and (self._expected is None or accepts(self._expected, value)):
+            return value
         return self._finished(value)
 
     def run_strictly(self, context: Mapping[str, Any], budget: Budget, functions: Functions = NO_FUNCTIONS) -> Any:

@@ -115,7 +115,7 @@ def as_bool(value: object) -> bool:
     raise EvaluationError("type", f"{name_of(value)} where true or false is needed")
 
 
-def loop(budget: Budget, values: list[Any] | dict[Any, Any], weight: int) -> list[Any] | dict[Any, Any]:
+def loop(budget: Budget, values: Any, weight: int) -> Any:
     """The values, once a loop over them with so many nodes inside is paid for."""
     if type(values) is not list and type(values) is not dict:
         raise EvaluationError("null" if values is None else "type", f"cannot loop over {name_of(values)}")
@@ -250,4 +250,4 @@ def result_of(value: Any, left: list[int] | None = None) -> Any:
         raise EvaluationError("too-large", f"a result of more than {MAX_ITEMS} parts")
     if type(value) is list:
         return [result_of(part, left) for part in value]
-    return {key: result_of(part, left) for key, part in value.items()}
+    return {key: result_of(part, left) for key, part in dict(value).items()}

@@ -105,8 +105,9 @@ def split(text: str, separator: str, limit: int = -1) -> list[str]:
     if limit == 0:
         return []
     if not separator:
-        characters = list(text) if limit < 0 else [*text[: limit - 1], *([text[limit - 1 :]] if text[limit - 1 :] else [])]
-        return limited_list(characters)
+        whole = len(text) if limit < 0 else min(limit - 1, len(text))
+        rest = text[whole:]
+        return limited_list([*text[:whole], rest] if rest else list(text))
     return limited_list(text.split(separator, limit - 1 if limit > 0 else -1))
 
 

@@ -45,8 +45,8 @@ def timestamp_from_text(text: str) -> datetime:
     if match[9]:
         offset = _offset(match[9], match[10], match[11])
     try:
-        local = datetime(*(int(match[i]) for i in range(1, 7)), int(fraction.ljust(6, "0")[:6]), UTC)  # type: ignore[arg-type,misc]
-        return local - offset
+        year, month, day, hour, minute, second = (int(match[i]) for i in range(1, 7))
+        return datetime(year, month, day, hour, minute, second, int(fraction.ljust(6, "0")[:6]), UTC) - offset
     except (ValueError, OverflowError):
         raise _invalid("there is no such time in the years 1 to 9999") from None
 

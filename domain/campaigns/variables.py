@@ -1,0 +1,178 @@
+"""What the rules and effects of campaigns may refer to, with the names people see.
+
+A context gives every variable, and every field of every object; what is absent is None.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+
+from domain.expressions import (
+    BOOL,
+    DECIMAL,
+    DYN,
+    INT,
+    STRING,
+    TIMESTAMP,
+    Environment,
+    Field,
+    HostFunction,
+    ListOf,
+    MapOf,
+    ObjectOf,
+    Type,
+)
+
+ATTRIBUTES = MapOf(DYN)
+TEXTS = ListOf(STRING)
+
+
+def _object(name: str, fields: Mapping[str, tuple[Type, str]]) -> ObjectOf:
+    return ObjectOf(name, {field: Field(kind, label) for field, (kind, label) in fields.items()})
+
+
+EVENT = _object(
+    "event",
+    {
+        "loyaltyEventKey": (STRING, "key"),
+        "eventType": (STRING, "type"),
+        "systemUniqueKey": (STRING, "unique key"),
+        "externalId": (STRING, "external id"),
+        "description": (STRING, "description"),
+        "payload": (ATTRIBUTES, "payload"),
+        "externalEventDate": (TIMESTAMP, "date"),
+        "tags": (TEXTS, "tags"),
+    },
+)
+
+ITEM = _object(
+    "order item",
+    {
+        "productCode": (STRING, "product code"),
+        "description": (STRING, "description"),
+        "customAttributes": (ATTRIBUTES, "attribute"),
+        "total": (DECIMAL, "total"),
+        "amount": (DECIMAL, "amount"),
+        "quantity": (DECIMAL, "quantity"),
+        "discountedTotal": (DECIMAL, "discounted total"),
+        "subTotal": (DECIMAL, "subtotal"),
+        "categoryCode": (STRING, "category code"),
+    },
+)
+
+ORDER = _object(
+    "order",
+    {
+        "externalId": (STRING, "external id"),
+        "description": (STRING, "description"),
+        "type": (STRING, "type"),
+        "tags": (TEXTS, "tags"),
+        "total": (DECIMAL, "total"),
+        "discountedTotal": (DECIMAL, "discounted total"),
+        "subTotal": (DECIMAL, "subtotal"),
+        "merchantId": (STRING, "merchant"),
+        "paymentMethod": (STRING, "payment method"),
+        "locationCode": (STRING, "location"),
+        "referralCode": (STRING, "referral code"),
+        "channel": (STRING, "channel"),
+        "status": (STRING, "status"),
+        "customAttributes": (ATTRIBUTES, "attribute"),
+        "items": (ListOf(ITEM), "items"),
+    },
+)
+
+PRODUCT = _object(
+    "payment product",
+    {
+        "sku": (STRING, "SKU"),
+        "subTotal": (DECIMAL, "subtotal"),
+        "total": (DECIMAL, "total"),
+        "quantity": (DECIMAL, "quantity"),
+        "description": (STRING, "description"),
+    },
+)
+
+PAYMENT = _object(
+    "payment",
+    {
+        "paymentId": (STRING, "id"),
+        "total": (DECIMAL, "total"),
+        "type": (STRING, "type"),
+        "merchantId": (STRING, "merchant"),
+        "storeId": (STRING, "store"),
+        "products": (ListOf(PRODUCT), "products"),
+    },
+)
+
+PROFILE = _object(
+    "profile",
+    {
+        "name": (STRING, "first name"),
+        "lastName": (STRING, "last name"),
+        "email": (STRING, "email"),
+        "birthdate": (STRING, "birthdate"),
+        "gender": (STRING, "gender"),
+        "country": (STRING, "country"),
+        "state": (STRING, "state"),
+        "city": (STRING, "city"),
+        "nickname": (STRING, "nickname"),
+        "phoneNumber": (STRING, "phone number"),
+        "tags": (TEXTS, "tags"),
+        "customAttributes": (ATTRIBUTES, "attribute"),
+    },
+)
+
+MEMBER = _object(
+    "member",
+    {
+        "memberId": (INT, "id"),
+        "loyaltyMemberId": (STRING, "loyalty id"),
+        "publicLoyaltyMemberId": (STRING, "public loyalty id"),
+        "memberType": (STRING, "type"),
+        "active": (BOOL, "active"),
+        "channelAcquisition": (STRING, "acquisition channel"),
+        "referralCode": (STRING, "referral code"),
+        "createdAt": (TIMESTAMP, "creation date"),
+        "customAttributes": (ATTRIBUTES, "attribute"),
+        "profile": (PROFILE, ""),
+    },
+)
+
+MISSION = _object(
+    "mission progress",
+    {
+        "timesAchieved": (INT, "times achieved"),
+        "currentCounterCount": (INT, "count"),
+    },
+)
+
+MATCHES = HostFunction("matches", (ITEM, STRING), BOOL, "{0} matches {1}")
+"""Whether an order item matches the matcher of a key."""
+
+
+@cache
+def environment() -> Environment:
+    """The variables and functions of campaign rules and effects."""
+    return Environment(
+        variables={
+            "event": EVENT,
+            "order": ORDER,
+            "payment": PAYMENT,
+            "member": MEMBER,
+            "sponsor": MEMBER,
+            "balances": MapOf(DECIMAL),
+            "badges": MapOf(DECIMAL),
+            "missions": MapOf(MISSION),
+            "audiences": TEXTS,
+            "tiers": TEXTS,
+            "now": TIMESTAMP,
+        },
+        labels={
+            "balances": "balance of",
+            "badges": "badges of",
+            "missions": "mission",
+            "audiences": "member audiences",
+            "tiers": "member tiers",
+            "now": "the current time",
+        },
+        functions=(MATCHES,),
+    )

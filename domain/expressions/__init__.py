@@ -1,0 +1,71 @@
+"""Expressions: the rules and amounts that people write, in the syntax of CEL with exact decimals.
+
+`parse` or `from_tree` make a tree, `check` types it, `compile_expression` makes a program, `explain` tells why. An
+unusable expression raises `ExpressionError` with every fault and its place, a failing evaluation `EvaluationError`.
+The language is described in docs/expressions.md.
+"""
+
+from domain.expressions.check import Checked, check
+from domain.expressions.environment import Environment, Functions, HostFunction
+from domain.expressions.errors import CostExceeded, EvaluationError, ExpressionError, Fault
+from domain.expressions.explain import Trace, explain, reason
+from domain.expressions.jsontree import from_tree, to_tree
+from domain.expressions.labels import label
+from domain.expressions.parse import parse
+from domain.expressions.program import Program, compile_expression
+from domain.expressions.render import to_text
+from domain.expressions.runtime import Budget, TypeValue
+from domain.expressions.tree import Node
+from domain.expressions.types import (
+    BOOL,
+    DECIMAL,
+    DURATION,
+    DYN,
+    INT,
+    NULL,
+    STRING,
+    TIMESTAMP,
+    Field,
+    ListOf,
+    MapOf,
+    ObjectOf,
+    Type,
+)
+
+__all__ = [
+    "BOOL",
+    "DECIMAL",
+    "DURATION",
+    "DYN",
+    "INT",
+    "NULL",
+    "STRING",
+    "TIMESTAMP",
+    "Budget",
+    "Checked",
+    "CostExceeded",
+    "Environment",
+    "EvaluationError",
+    "ExpressionError",
+    "Fault",
+    "Field",
+    "Functions",
+    "HostFunction",
+    "ListOf",
+    "MapOf",
+    "Node",
+    "ObjectOf",
+    "Program",
+    "Trace",
+    "Type",
+    "TypeValue",
+    "check",
+    "compile_expression",
+    "explain",
+    "from_tree",
+    "label",
+    "parse",
+    "reason",
+    "to_text",
+    "to_tree",
+]

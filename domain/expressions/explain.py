@@ -1,0 +1,206 @@
+"""Why an expression came out as it did."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from datetime import datetime, timedelta
+from decimal import Decimal
+from itertools import islice
+from typing import Any
+
+from domain.expressions.check import check
+from domain.expressions.environment import Environment, Functions
+from domain.expressions.errors import EvaluationError, ExpressionError
+from domain.expressions.interpret import Interpreter, Scope
+from domain.expressions.labels import label
+from domain.expressions.numbers import DECIMALS
+from domain.expressions.program import NO_FUNCTIONS
+from domain.expressions.render import to_text
+from domain.expressions.runtime import Budget, TypeValue, name_of
+from domain.expressions.times import duration_to_text, timestamp_to_text
+from domain.expressions.tree import Call, Constant, Identifier, ListLiteral, Macro, Node, Select, is_operator
+from domain.expressions.types import Type
+
+Trace = dict[str, Any]
+"""JSON: `expression`, `labelledExpression`, `at`, `value` or `error` {code, message, at}, and where there are any
+`operator` (the sign or macro), `children` (the parts that were evaluated) and `elements` (the first ten passes of a
+macro, each with its `element`)."""
+
+MAX_TRACES = 1_000
+MAX_ELEMENTS = 10
+_SHOWN_ITEMS = 10
+_SHOWN_TEXT = 200
+_SHOWN_DEPTH = 4
+
+
+def explain(
+    node: Node,
+    environment: Environment,
+    context: Mapping[str, Any],
+    functions: Functions = NO_FUNCTIONS,
+    budget: Budget | None = None,
+    expected: Type | None = None,
+) -> Trace:
+    """Evaluates the expression and tells each part's value; `&&` and `||` show all operands, decided or not.
+
+    Raises `ExpressionError` as `compile_expression` does; what fails while it runs is in the trace.
+    """
+    checked = check(node, environment, expected)
+    if checked.faults:
+        raise ExpressionError(checked.faults)
+    explainer = _Explainer(checked, environment, context, budget or Budget(), functions)
+    explainer.observe(node, {})
+    return explainer.traces[0]
+
+
+class _Explainer(Interpreter):
+    """The interpreter, writing down what it sees."""
+
+    exhaustive = True
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.traces: list[Trace] = []
+        self.passes: list[Trace] = []
+        self.silent = False
+        self.in_loops = 0
+        self.looped = 0
+        self.words: dict[int, tuple[str, str]] = {}
+
+    def observe(self, node: Node, scope: Scope) -> None:
+        """Evaluates for the trace alone."""
+        with suppress(EvaluationError):  # It is in the trace.
+            self.value(node, scope)
+
+    def value(self, node: Node, scope: Scope) -> Any:
+        if self.silent or self.goes_without_trace(node):
+            return super().value(node, scope)
+        self.looped += self.in_loops > 0
+        trace = self.trace(node, scope)
+        around, self.traces = self.traces, []
+        outer_passes, self.passes = self.passes, []
+        self.silent = _is_path(node)
+        try:
+            value = super().value(node, scope)
+            trace["value"] = shown(value)
+            return value
+        except EvaluationError as error:
+            trace["error"] = {"code": error.code, "message": error.message, "at": [error.start, error.end]}
+            raise
+        finally:
+            self.silent = False
+            trace |= {"children": self.traces} if self.traces else {}
+            trace |= {"elements": self.passes} if self.passes else {}
+            self.traces, self.passes = around, outer_passes
+            self.traces.append(trace)
+
+    def goes_without_trace(self, node: Node) -> bool:
+        """Constants speak for themselves; in loops there are only so many traces, outside them all."""
+        enough = self.in_loops > 0 and self.looped >= MAX_TRACES
+        return enough or isinstance(node, Constant) or _is_constant_list(node)
+
+    def trace(self, node: Node, scope: Scope) -> Trace:
+        words = self.words.get(id(node))
+        if words is None:
+            words = self.words[id(node)] = (to_text(node), label(node, self.environment, self.checked, tuple(scope)))
+        trace: Trace = {"expression": words[0], "labelledExpression": words[1], "at": [node.start, node.end]}
+        if isinstance(node, Macro) or (isinstance(node, Call) and is_operator(node)):
+            trace["operator"] = node.function
+        return trace
+
+    def element(self, part: Node, scope: Scope, variable: str) -> Any:
+        if self.silent:
+            return super().element(part, scope, variable)
+        around, self.traces = self.traces, []
+        self.silent = len(self.passes) >= MAX_ELEMENTS
+        self.in_loops += 1
+        try:
+            return super().element(part, scope, variable)
+        finally:
+            self.in_loops -= 1
+            self.silent = False
+            self.passes.extend(trace | {"element": shown(scope[variable])} for trace in self.traces)
+            self.traces = around
+
+
+def shown(value: Any, depth: int = 0) -> Any:
+    """A value as JSON of bounded size: decimals, times and durations as texts, long lists and texts cut with "…"."""
+    if isinstance(value, str):
+        return value if len(value) <= _SHOWN_TEXT else value[:_SHOWN_TEXT] + "…"
+    if isinstance(value, Decimal):
+        return DECIMALS.to_sci_string(value)
+    if isinstance(value, datetime):
+        return timestamp_to_text(value) if value.tzinfo else value.isoformat()
+    if isinstance(value, timedelta):
+        return duration_to_text(value)
+    if isinstance(value, list):
+        if depth >= _SHOWN_DEPTH:
+            return "…"
+        items = [shown(item, depth + 1) for item in value[:_SHOWN_ITEMS]]
+        return items if len(value) <= _SHOWN_ITEMS else [*items, "…"]
+    if isinstance(value, dict):
+        if depth >= _SHOWN_DEPTH:
+            return "…"
+        pairs = list(islice(value.items(), _SHOWN_ITEMS))
+        members = {str(key)[:_SHOWN_TEXT]: shown(item, depth + 1) for key, item in pairs}
+        return members if len(value) <= _SHOWN_ITEMS else members | {"…": "…"}
+    return value if value is None or isinstance(value, bool) else _other(value)
+
+
+def _other(value: Any) -> Any:
+    if isinstance(value, int) and value.bit_length() <= 64:
+        return value
+    return repr(value)[:_SHOWN_TEXT] if isinstance(value, TypeValue) else f"({name_of(value)})"
+
+
+def reason(trace: Trace) -> dict[str, Any] | None:
+    """Why a condition did not hold: the first operand of its `&&` that is false, else the first that failed.
+
+    Answers `code` (CONDITION_FALSE, CONDITION_ERROR or COST), `at`, `label`, and in `actual` the values that were read;
+    None if the condition holds.
+    """
+    if trace.get("value") is True:
+        return None
+    culprit = trace
+    while culprit.get("operator") == "&&":
+        operands = culprit.get("children", [])
+        false = (child for child in operands if child.get("value") is False)
+        failed = (child for child in operands if child.get("value") is not True)
+        found = next(false, None) or next(failed, None)
+        if found is None:
+            break
+        culprit = found
+    error = None if culprit.get("value") is False else culprit.get("error") or trace.get("error")
+    code = "CONDITION_FALSE" if error is None else "COST" if error["code"] == "cost" else "CONDITION_ERROR"
+    answer = {
+        "code": code,
+        "at": culprit["at"],
+        "label": culprit["labelledExpression"],
+        "actual": list(islice(_read(culprit), _SHOWN_ITEMS)),
+    }
+    return answer if error is None else answer | {"message": error["message"]}
+
+
+def _read(trace: Trace) -> Iterator[dict[str, Any]]:
+    """The values that a part read: the leaves of its trace, passes of macros left out."""
+    children = trace.get("children", [])
+    if not children and "value" in trace:
+        yield {
+            "expression": trace["expression"],
+            "label": trace["labelledExpression"],
+            "value": trace["value"],
+        }
+    for child in children:
+        yield from _read(child)
+
+
+def _is_path(node: Node) -> bool:
+    """Whether the node only reads: a variable, its fields, and elements at constant places."""
+    if isinstance(node, Identifier):
+        return True
+    if isinstance(node, Select):
+        return _is_path(node.target)
+    return is_operator(node) and node.function == "[]" and _is_path(node.args[0]) and isinstance(node.args[1], Constant)  # type: ignore[attr-defined]
+
+
+def _is_constant_list(node: Node) -> bool:
+    return isinstance(node, ListLiteral) and all(isinstance(item, Constant) for item in node.items)

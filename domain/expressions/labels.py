@@ -1,0 +1,286 @@
+"""Expressions as sentences for people: "order total is at least 50"."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from domain.expressions.check import Checked, check
+from domain.expressions.environment import Environment
+from domain.expressions.tree import (
+    CHAINS,
+    Call,
+    Constant,
+    Identifier,
+    ListLiteral,
+    Macro,
+    MapLiteral,
+    Node,
+    Select,
+    is_operator,
+    level,
+    parts,
+    slots,
+)
+from domain.expressions.types import STRING, TIMESTAMP, ListOf, ObjectOf
+
+Scope = Mapping[str, str]
+
+_SIGNS = {
+    "==": "{0} is {1}",
+    "!=": "{0} is not {1}",
+    "<": "{0} is less than {1}",
+    "<=": "{0} is at most {1}",
+    ">": "{0} is more than {1}",
+    ">=": "{0} is at least {1}",
+    "+": "{0} + {1}",
+    "-": "{0} − {1}",
+    "*": "{0} × {1}",
+    "/": "{0} ÷ {1}",
+    "%": "{0} modulo {1}",
+    "?:": "{1} if {0}, otherwise {2}",
+}
+_TIMES = {
+    "<": "{0} is before {1}",
+    "<=": "{0} is at or before {1}",
+    ">": "{0} is after {1}",
+    ">=": "{0} is at or after {1}",
+}
+_CALLS = {
+    "round": ("{0} rounded", "{0} rounded to {1} decimals"),
+    "floor": ("{0} rounded down",),
+    "ceil": ("{0} rounded up",),
+    "abs": ("absolute value of {0}",),
+    "int": ("{0} as a whole number",),
+    "decimal": ("{0} as a number",),
+    "double": ("{0} as a number",),
+    "string": ("{0} as a text",),
+    "bool": ("{0} as true or false",),
+    "timestamp": ("{0} as a time",),
+    "duration": ("{0} as a duration",),
+    "dyn": ("{0}",),
+    "type": ("type of {0}",),
+    "size": ("number of {0}",),
+}
+_METHODS = {
+    "size": ("number of {0}",),
+    "sum": ("sum of {0}",),
+    "min": ("least of {0}",),
+    "max": ("greatest of {0}",),
+    "contains": ("{0} contains {1}",),
+    "startsWith": ("{0} starts with {1}",),
+    "endsWith": ("{0} ends with {1}",),
+    "matches": ("{0} matches the pattern {1}",),
+    "lowerAscii": ("{0} in lower case",),
+    "upperAscii": ("{0} in upper case",),
+    "trim": ("{0} without spaces around",),
+    "join": ("{0} joined", "{0} joined by {1}"),
+    "split": ("{0} split at {1}", "{0} split at {1} into at most {2}"),
+    "replace": ("{0} with {1} replaced by {2}", "{0} with {1} replaced by {2} up to {3} times"),
+    "charAt": ("character {1} of {0}",),
+    "substring": ("{0} from character {1}", "{0} from character {1} to {2}"),
+    "indexOf": ("place of {1} in {0}", "place of {1} in {0} from {2}"),
+    "lastIndexOf": ("last place of {1} in {0}", "last place of {1} in {0} before {2}"),
+    "getFullYear": ("year of {0}", "year of {0} in {1}"),
+    "getMonth": ("month (January is 0) of {0}", "month (January is 0) of {0} in {1}"),
+    "getDate": ("day of the month of {0}", "day of the month of {0} in {1}"),
+    "getDayOfMonth": ("day of the month (from 0) of {0}", "day of the month (from 0) of {0} in {1}"),
+    "getDayOfWeek": ("day of the week (Sunday is 0) of {0}", "day of the week (Sunday is 0) of {0} in {1}"),
+    "getDayOfYear": ("day of the year (from 0) of {0}", "day of the year (from 0) of {0} in {1}"),
+    "getHours": ("hours of {0}", "hours of {0} in {1}"),
+    "getMinutes": ("minutes of {0}", "minutes of {0} in {1}"),
+    "getSeconds": ("seconds of {0}", "seconds of {0} in {1}"),
+    "getMilliseconds": ("milliseconds of {0}", "milliseconds of {0} in {1}"),
+}
+_NEGATED = {
+    "contains": "{0} does not contain {1}",
+    "startsWith": "{0} does not start with {1}",
+    "endsWith": "{0} does not end with {1}",
+    "matches": "{0} does not match the pattern {1}",
+}
+_QUANTIFIED = {
+    "all": "each of {0} has ({1})",
+    "exists": "at least one of {0} has ({1})",
+    "exists_one": "exactly one of {0} has ({1})",
+    "filter": "{0} with ({1})",
+}
+
+
+def label(node: Node, environment: Environment, checked: Checked | None = None, variables: tuple[str, ...] = ()) -> str:
+    """The expression as a sentence, in the words of the environment's labels.
+
+    For a part of an expression, `checked` is that of the whole, and `variables` are those of the macros around it.
+    """
+    scope = {name: "" if name == variables[-1] else name for name in variables}
+    return _Labeller(environment, checked or check(node, environment)).text(node, scope)
+
+
+class _Labeller:
+    def __init__(self, environment: Environment, checked: Checked) -> None:
+        self.environment = environment
+        self.checked = checked
+
+    def text(self, node: Node, scope: Scope) -> str:
+        match node:
+            case Constant(type="null"):
+                return "nothing"
+            case Constant(type="string", value=value):
+                return f'"{value}"'
+            case Constant(text=text):
+                return text
+            case Identifier() | Select():
+                return self.path(node, scope)
+            case ListLiteral(items=items):
+                return "[" + ", ".join(self.text(item, scope) for item in items) + "]"
+            case MapLiteral(entries=entries):
+                pairs = (f"{self.text(key, scope)}: {self.text(value, scope)}" for key, value in entries)
+                return "{" + ", ".join(pairs) + "}"
+            case Macro():
+                return self.macro(node, scope)
+            case Call():
+                return self.call(node, scope)
+        raise TypeError(f"not a node: {node!r}")
+
+    def path(self, node: Node, scope: Scope) -> str:
+        """A variable or field: its own label if the environment has one for the whole path, else word by word."""
+        named = self.environment.labels.get(_dotted(node))
+        if named is not None and _root(node) not in scope:
+            return named
+        if isinstance(node, Identifier):
+            return scope.get(node.name, node.name) or "it"
+        assert isinstance(node, Select)
+        target, kind = node.target, self.checked.type_of(node.target)
+        word = kind.fields[node.field].label if isinstance(kind, ObjectOf) and node.field in kind.fields else node.field
+        if isinstance(target, Identifier) and scope.get(target.name) == "":
+            return word
+        return f"{self.operand(target, scope)} {word}".strip()
+
+    def operand(self, node: Node, scope: Scope) -> str:
+        """A part that stands inside a phrase: in parentheses if it is a phrase of several words itself."""
+        text = self.text(node, scope)
+        return f"({text})" if is_operator(node) and node.function != "[]" else text  # type: ignore[attr-defined]
+
+    def operands(self, node: Call, scope: Scope) -> list[str]:
+        """The parts of a call, each in parentheses where the tree needs them."""
+        if not is_operator(node):
+            return [self.operand(part, scope) for part in parts(node)]
+        # "a or b and c" is clear to a parser alone: chains inside chains are always enclosed.
+        chained = node.function in CHAINS
+        return [
+            self.nested(part, level(part) < least or (chained and _is_chain(part)), scope)
+            for part, least in slots(node)
+        ]
+
+    def nested(self, node: Node, enclosed: bool, scope: Scope) -> str:
+        text = self.text(node, scope)
+        return f"({text})" if enclosed and is_operator(node) else text
+
+    def call(self, node: Call, scope: Scope) -> str:
+        name, args = node.function, node.args
+        if node.target is None:
+            if name in CHAINS:
+                return {"&&": " and ", "||": " or "}[name].join(self.operands(node, scope))
+            if name == "!":
+                return self.negation(args[0], scope)
+            if name == "has":
+                return f"{self.text(args[0], scope)} is set"
+            if name in ("==", "!="):
+                return self.equality(node, scope)
+            if name == "in":
+                return self.membership(node, scope, True)
+            if name == "[]":
+                return self.element(node, scope)
+            if name == "-" and len(args) == 1:
+                return f"−{self.operands(node, scope)[0]}"
+        return self.phrase(node, scope)
+
+    def phrase(self, node: Call, scope: Scope) -> str:
+        name, values = node.function, self.operands(node, scope)
+        if is_operator(node):
+            timed = name in _TIMES and self.checked.type_of(node.args[0]) == TIMESTAMP
+            return (_TIMES if timed else _SIGNS)[name].format(*values)
+        if node.target is None and name in ("timestamp", "duration") and isinstance(node.args[0], Constant):
+            return str(node.args[0].value)
+        if node.target is None and name in ("min", "max"):
+            return f"the {'least' if name == 'min' else 'greatest'} of {' and '.join(values)}"
+        if name == "size" and len(values) == 1 and self.checked.type_of(next(parts(node))) == STRING:
+            return f"length of {values[0]}"
+        host = self.environment.functions.get(name) if node.target is None else None
+        if host is not None:
+            return host.label.format(*values) if host.label else f"{name}({', '.join(values)})"
+        given = len(node.args)
+        templates = (_METHODS if node.target is not None else _CALLS).get(name, ())
+        for template in templates:
+            if f"{{{len(values) - 1}}}" in template and f"{{{len(values)}}}" not in template:
+                return template.format(*values)
+        shown = ", ".join(values[-given:] if given else [])
+        return f"{values[0]}.{name}({shown})" if node.target is not None else f"{name}({shown})"
+
+    def equality(self, node: Call, scope: Scope) -> str:
+        left, right = node.args
+        for side, other in ((left, right), (right, left)):
+            if isinstance(side, Constant) and side.value is None:
+                return f"{self.operand(other, scope)} is {'not set' if node.function == '==' else 'set'}"
+        return self.phrase(node, scope)
+
+    def membership(self, node: Call, scope: Scope, positive: bool) -> str:
+        needle, values = (self.operand(argument, scope) for argument in node.args)
+        listed = node.args[1]
+        if isinstance(listed, ListLiteral):
+            items = ", ".join(self.text(item, scope) for item in listed.items)
+            return f"{needle} is {'' if positive else 'not '}one of {items or 'nothing'}"
+        return f"{values} {'contains' if positive else 'does not contain'} {needle}"
+
+    def negation(self, node: Node, scope: Scope) -> str:
+        if isinstance(node, Macro) and node.function == "exists":
+            return self.quantified(node, scope, "none of {0} has ({1})")
+        if isinstance(node, Call):
+            if node.target is not None and node.function in _NEGATED and len(node.args) == 1:
+                return _NEGATED[node.function].format(*self.operands(node, scope))
+            if node.target is None and node.function == "in":
+                return self.membership(node, scope, False)
+            if node.target is None and node.function == "has":
+                return f"{self.text(node.args[0], scope)} is not set"
+        return f"not {self.operand(node, scope)}"
+
+    def element(self, node: Call, scope: Scope) -> str:
+        values, index = node.args
+        text = self.operand(values, scope)
+        if isinstance(index, Constant) and isinstance(index.value, str):
+            return f"{text} {index.value}"
+        if isinstance(index, Constant) and isinstance(self.checked.type_of(values), ListOf):
+            return f"element {index.value} of {text}, counted from 0"
+        return f"{text} [{self.text(index, scope)}]"
+
+    def macro(self, node: Macro, scope: Scope) -> str:
+        if node.function != "map":
+            return self.quantified(node, scope, _QUANTIFIED[node.function])
+        inner = self.inside(node, scope)
+        values = self.operand(node.target, scope)
+        if node.condition is not None:
+            values = f"{values} with ({self.text(node.condition, inner)})"
+        return f"{self.operand(node.body, inner)} of each of {values}"
+
+    def quantified(self, node: Macro, scope: Scope, template: str) -> str:
+        return template.format(self.operand(node.target, scope), self.text(node.body, self.inside(node, scope)))
+
+    def inside(self, node: Macro, scope: Scope) -> Scope:
+        """The innermost variable goes without saying; those around it go by name."""
+        return {**{name: name for name in scope}, node.variable: ""}
+
+
+def _is_chain(node: Node) -> bool:
+    return isinstance(node, Call) and node.target is None and node.function in CHAINS
+
+
+def _dotted(node: Node) -> str:
+    if isinstance(node, Identifier):
+        return node.name
+    if isinstance(node, Select):
+        target = _dotted(node.target)
+        return f"{target}.{node.field}" if target else ""
+    return ""
+
+
+def _root(node: Any) -> str:
+    while isinstance(node, Select):
+        node = node.target
+    return node.name if isinstance(node, Identifier) else ""

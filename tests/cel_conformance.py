@@ -1,0 +1,223 @@
+"""Runs the official CEL tests against the expressions of this project, and sorts what deviates.
+
+A test counts as passed only if the value is the one expected (and the type, where the test names one), or if an error
+is expected and the expression fails for a reason of its own: an expression refused because it uses something this
+language leaves out counts as failed even where CEL expects an error.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+from functools import cache
+from typing import Any
+
+from domain.expressions import (
+    BOOL,
+    DECIMAL,
+    DURATION,
+    DYN,
+    INT,
+    NULL,
+    STRING,
+    TIMESTAMP,
+    Environment,
+    EvaluationError,
+    ExpressionError,
+    ListOf,
+    MapOf,
+    Type,
+    TypeValue,
+    check,
+    compile_expression,
+    parse,
+)
+from tests.cel_data import Case, cases
+
+_PRIMITIVES = {"INT64": INT, "DOUBLE": DECIMAL, "STRING": STRING, "BOOL": BOOL}
+_MESSAGES = {"google.protobuf.Duration": DURATION, "google.protobuf.Timestamp": TIMESTAMP}
+_TYPE_NAMES = {"double": "decimal", "google.protobuf.Timestamp": "timestamp", "google.protobuf.Duration": "duration"}
+
+LEFT_OUT: dict[str, tuple[str, str]] = {
+    "messages": (
+        "protobuf messages, enumerations and wrappers",
+        r"[A-Z]\w*\s*\{|proto[23]|google\.protobuf|TestAll|GlobalEnum|NullValue|proto\.(has|get)Ext|\bmsg\b|enum",
+    ),
+    "optionals": ("optional values, fields and entries (`?.`, `optional.of`)", r"optional\b|\.\?|\[\?|\{\?|, ?\?"),
+    "uint": ("unsigned integers", r"\d[uU]\b|\buint\b|UINT"),
+    "bytes": ("byte strings", r"\bbytes\b|BYTES|(?<!\w)[rR]?[bB][rR]?['\"]"),
+    "macros": (
+        "macros of two variables, `existsOne`, `transformList`, `transformMap`",
+        r"(all|exists)\(\w+, ?\w+,|existsOne|transform",
+    ),
+    "libraries": (
+        "the libraries `math`, `cel.bind`, `cel.block`, `base64`, `sets`, and `format`, `quote`, `reverse` of strings",
+        r"\bmath\.|\bcel\.|base64|strings\.|\.format\(|\bsets\b|\.reverse\(|\btuple\(|\bset\(|\bsort\(|\bfn\b|fn_",
+    ),
+    "names": ("names with dots, found by way of a container", r"'name': '\w+\.|[( ]\.\w"),
+    "doubles": (
+        "what only binary floating point has: NaN, infinities, division by 0.0, no remainder, rounding to 53 bits",
+        r"NaN|Inf|/ ?-?0\.0|\de\+?-?3\d\d|9223372036854775(807|808|809)\.0|double\(\d{16,}|\.\d+ % |/ 0\.0",
+    ),
+    "nanoseconds": ("times finer than a microsecond", r"\dns'|\.\d{7,9}Z'\)\)"),
+    "U+0000": ("the character U+0000", r"\\(0{3}|[xX]00|u0000|U0{8}) "),
+}
+"""What this language leaves out or has otherwise, in words, and a pattern that finds tests which use it."""
+
+CHECKED = "checked"
+CHECKED_IN_WORDS = "tests that switch the type check off: here every expression is checked before it runs"
+EMPTY_LISTS = "empty lists"
+EMPTY_LISTS_IN_WORDS = "the type deduced for empty lists inside lists: here their elements are `dyn`"
+OTHER = "other"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one test went; `detail` is for a person who looks into a failure."""
+
+    case: Case
+    passed: bool
+    detail: str = ""
+
+    @property
+    def category(self) -> str:
+        """What the test uses that this language leaves out, else why it deviates, if there is a reason known."""
+        original = self.case.original
+        container = original.get("container", "")
+        if "protobuf" in container or "conformance" in container or "google" in container:
+            return "messages"
+        text = " ".join((self.case.text, str(original.get("typeEnv", "")), self.case.section))
+        for name, (_, pattern) in LEFT_OUT.items():
+            if re.search(pattern, text):
+                return name
+        if original.get("disableCheck") or self.case.name.endswith("null_lt_right_no_such_overload"):
+            return CHECKED
+        return EMPTY_LISTS if original.get("checkOnly") and "[]" in self.case.text else OTHER
+
+
+class _Unsupported(Exception):
+    """The test needs a type that this language leaves out."""
+
+
+def _type(given: Mapping[str, Any]) -> Type:
+    kind, value = next(iter(given.items()))
+    if kind == "primitive" and value in _PRIMITIVES:
+        return _PRIMITIVES[value]
+    if kind == "wellKnown" and value in ("DURATION", "TIMESTAMP"):
+        return DURATION if value == "DURATION" else TIMESTAMP
+    if kind == "messageType" and value in _MESSAGES:
+        return _MESSAGES[value]
+    if kind == "listType":
+        return ListOf(_type(value.get("elemType", {"dyn": {}})))
+    if kind == "mapType":
+        return MapOf(_type(value["valueType"]), _type(value["keyType"]))
+    if kind in ("dyn", "null"):
+        return DYN if kind == "dyn" else NULL
+    raise _Unsupported(str(given))
+
+
+def _value(given: Mapping[str, Any]) -> Any:
+    kind, value = next(iter(given.items()))
+    match kind:
+        case "int64Value":
+            return int(value)
+        case "doubleValue" if value not in ("NaN", "Infinity", "-Infinity"):
+            return Decimal(str(value))
+        case "stringValue" | "boolValue" | "nullValue":
+            return value
+        case "listValue":
+            return [_value(item) for item in value.get("values", [])]
+        case "mapValue":
+            return {_value(entry["key"]): _value(entry["value"]) for entry in value.get("entries", [])}
+        case "typeValue":
+            return TypeValue(_TYPE_NAMES.get(value, value))
+        case "objectValue" if value["@type"].endswith("google.protobuf.Duration"):
+            return timedelta(seconds=float(value["value"].rstrip("s")))
+    raise _Unsupported(str(given)[:80])
+
+
+def _agree(got: Any, expected: Any) -> bool:
+    if isinstance(expected, TypeValue):
+        return isinstance(got, TypeValue) and got.name == expected.name
+    if isinstance(expected, list):
+        return isinstance(got, list) and len(got) == len(expected) and all(map(_agree, got, expected))
+    if isinstance(expected, dict):
+        return isinstance(got, dict) and got.keys() == expected.keys() and all(_agree(got[k], expected[k]) for k in got)
+    if isinstance(expected, Decimal):
+        return isinstance(got, Decimal) and got == expected
+    return type(got) is type(expected) and got == expected
+
+
+def _environment(case: Case) -> Environment:
+    variables = {}
+    for entry in case.original.get("typeEnv", []):
+        if "ident" not in entry or "." in entry["name"]:
+            raise _Unsupported("a qualified name or a function of the test")
+        variables[entry["name"]] = _type(entry["ident"]["type"])
+    return Environment(variables)
+
+
+def run(case: Case) -> Outcome:
+    """Evaluates one conformance test."""
+    original = case.original
+    expects_error = "evalError" in original
+    try:
+        environment = _environment(case)
+        context = {name: _value(bound["value"]) for name, bound in original.get("bindings", {}).items()}
+        program = compile_expression(parse(case.text), environment)
+        typed = original.get("typedResult")
+        if typed and "deducedType" in typed and program.type != _type(typed["deducedType"]):
+            return Outcome(case, False, f"type {program.type}")
+        if original.get("checkOnly"):
+            return Outcome(case, True)
+        value = program.run(context)
+        expected = _value(typed["result"] if typed else original.get("value", {"boolValue": True}))
+    except _Unsupported as reason:
+        return Outcome(case, False, f"not run: {reason}")
+    except ExpressionError as error:
+        own = {"type", "argument", "literal"} | ({"unknown-variable", "unknown-function"} & {_unknown(case)})
+        codes = {fault.code for fault in error.faults}
+        return Outcome(case, expects_error and codes <= own, f"refused: {error}")
+    except EvaluationError as error:
+        return Outcome(case, expects_error, f"error: {error}")
+    if expects_error:
+        return Outcome(case, False, f"value {value!r}, an error was expected")
+    return Outcome(case, _agree(value, expected), f"value {value!r}, expected {expected!r}")
+
+
+def _unknown(case: Case) -> str:
+    """What the tests of unknown names are about."""
+    return {"x": "unknown-variable", "f_unknown(17)": "unknown-function"}.get(case.text, "")
+
+
+@cache
+def outcomes() -> tuple[Outcome, ...]:
+    """All conformance tests, run."""
+    return tuple(run(case) for case in cases("conformance"))
+
+
+def syntax_agrees(case: Case) -> bool:
+    """Whether the parser accepts exactly what the official parser accepts."""
+    try:
+        parse(case.text)
+    except ExpressionError:
+        return "ast" not in case.data
+    return "ast" in case.data
+
+
+def _cel_name(kind: Type) -> str:
+    if isinstance(kind, ListOf):
+        return f"list({_cel_name(kind.element)})"
+    if isinstance(kind, MapOf):
+        return f"map({_cel_name(kind.key)}, {_cel_name(kind.value)})"
+    return "double" if kind == DECIMAL else str(kind)
+
+
+def types_agree(case: Case) -> bool | None:
+    """Whether the checker finds the official type; None where this language has no such expression."""
+    try:
+        checked = check(parse(case.text), _environment(case))
+    except (_Unsupported, ExpressionError):
+        return None
+    return None if checked.faults else _cel_name(checked.type) == case.data["type"]
