@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import jwt
 from cryptography.hazmat.primitives import serialization
@@ -90,9 +90,9 @@ class Authenticator:
 
     def __call__(self, token: str) -> Caller:
         """The caller of a valid token; raises Unauthorized."""
-        known = self._verified.get(token)
-        if known is not None and known[0] > time.time():
-            return known[1]
+        known = self.remembered(token)
+        if known is not None:
+            return known
         claims = self._claims(token)
         caller = _caller(claims)
         with self._lock:
@@ -100,6 +100,11 @@ class Authenticator:
                 self._verified.clear()
             self._verified[token] = (float(claims["exp"]), caller)
         return caller
+
+    def remembered(self, token: str) -> Caller | None:
+        """The caller of a token that was verified before and has not expired; never looks anything up."""
+        expires, caller = self._verified.get(token, (0.0, None))
+        return caller if expires > time.time() else None
 
     def jwks(self) -> dict[str, Any]:
         """The JWK set (RFC 7517) that verifies the server's own tokens."""
@@ -113,7 +118,8 @@ class Authenticator:
             issuer = jwt.decode(token, options={"verify_signature": False}).get("iss")
             if self._external is not None and issuer == settings.external_issuer:
                 key: Any = self._external.get_signing_key_from_jwt(token)
-                audience, algorithms = settings.external_audience, ["RS256", "ES256", "PS256", "EdDSA"]
+                audience = settings.external_audience or settings.token_audience
+                algorithms = ["RS256", "ES256", "PS256", "EdDSA"]
             else:
                 issuer, key = settings.token_issuer, self._own_key(header.get("kid"))
                 audience, algorithms = settings.token_audience, [ALGORITHM]
@@ -124,7 +130,7 @@ class Authenticator:
                 audience=audience,
                 issuer=issuer,
                 leeway=_CLOCK_LEEWAY_SECONDS,
-                options={"require": ["exp", "sub"], "verify_aud": audience is not None},
+                options={"require": ["exp", "sub"]},
             )
         except (jwt.PyJWTError, ValueError, RecursionError) as error:
             raise Unauthorized("The access token is not valid or has expired.") from error
@@ -142,7 +148,8 @@ class Authenticator:
             _signing_key(db, datetime.now(UTC))
             for stored in organizations.signing_keys_newest_first(db):
                 private = serialization.load_pem_private_key(stored.private_key.encode(), None)
-                numbers = jwt.algorithms.ECAlgorithm.to_jwk(private.public_key(), as_dict=True)  # type: ignore[arg-type]
+                public = cast(ec.EllipticCurvePrivateKey, private).public_key()
+                numbers = jwt.algorithms.ECAlgorithm.to_jwk(public, as_dict=True)
                 self._keys[stored.key_id] = jwt.PyJWK({**numbers, "alg": stored.algorithm})
 
         transactions.run(self._engine, load)

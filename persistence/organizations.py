@@ -115,6 +115,11 @@ def add_user(db: Connection, organization_id: int, membership: Mapping[str, Any]
     return user_id
 
 
+def change_password_hash(db: Connection, user_id: int, password_hash: str) -> None:
+    """Store the password of a user under another hash."""
+    db.execute(update(users).where(users.c.user_id == user_id).values(password_hash=password_hash))
+
+
 def any_organization(db: Connection) -> Organization | None:
     """The oldest organization, if there is one."""
     row = db.execute(select(*_COLUMNS).order_by(organizations.c.organization_id).limit(1)).one_or_none()
