@@ -4,7 +4,6 @@ A context gives every variable, and every field of every object; what is absent 
 """
 
 from collections.abc import Mapping
-from functools import cache
 
 from domain.expressions import (
     BOOL,
@@ -149,30 +148,28 @@ MATCHES = HostFunction("matches", (ITEM, STRING), BOOL, "{0} matches {1}")
 """Whether an order item matches the matcher of a key."""
 
 
-@cache
-def environment() -> Environment:
-    """The variables and functions of campaign rules and effects."""
-    return Environment(
-        variables={
-            "event": EVENT,
-            "order": ORDER,
-            "payment": PAYMENT,
-            "member": MEMBER,
-            "sponsor": MEMBER,
-            "balances": MapOf(DECIMAL),
-            "badges": MapOf(DECIMAL),
-            "missions": MapOf(MISSION),
-            "audiences": TEXTS,
-            "tiers": TEXTS,
-            "now": TIMESTAMP,
-        },
-        labels={
-            "balances": "balance of",
-            "badges": "badges of",
-            "missions": "mission",
-            "audiences": "member audiences",
-            "tiers": "member tiers",
-            "now": "the current time",
-        },
-        functions=(MATCHES,),
-    )
+ENVIRONMENT = Environment(
+    variables={
+        "event": EVENT,
+        "order": ORDER,
+        "payment": PAYMENT,
+        "member": MEMBER,
+        "sponsor": MEMBER,
+        "balances": MapOf(DECIMAL),
+        "badges": MapOf(DECIMAL),
+        "missions": MapOf(MISSION),
+        "audiences": TEXTS,
+        "tiers": TEXTS,
+        "now": TIMESTAMP,
+    },
+    labels={
+        "balances": "balance of",
+        "badges": "badges of",
+        "missions": "mission",
+        "audiences": "member audiences",
+        "tiers": "member tiers",
+        "now": "the current time",
+    },
+    functions=(MATCHES,),
+)
+"""The variables and functions of campaign rules and effects; `order`, `payment` and `sponsor` may be null."""

@@ -11,6 +11,7 @@ from domain.expressions.errors import CostExceeded, EvaluationError, ExpressionE
 from domain.expressions.explain import Trace, explain, reason
 from domain.expressions.jsontree import from_tree, to_tree
 from domain.expressions.labels import label
+from domain.expressions.limits import DEFAULT_COST, EVENT_COST
 from domain.expressions.parse import parse
 from domain.expressions.program import Program, compile_expression
 from domain.expressions.render import to_text
@@ -35,8 +36,10 @@ from domain.expressions.types import (
 __all__ = [
     "BOOL",
     "DECIMAL",
+    "DEFAULT_COST",
     "DURATION",
     "DYN",
+    "EVENT_COST",
     "INT",
     "NULL",
     "STRING",
