@@ -9,6 +9,8 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
 
+from persistence.tables.guards import GUARD_FUNCTIONS, GUARDS
+
 revision = "0001"
 down_revision = None
 branch_labels = None
@@ -395,6 +397,21 @@ def upgrade() -> None:
         unique=False,
         postgresql_where=sa.text("loyalty_event_id IS NOT NULL"),
     )
+    op.create_index(
+        "ix_ledger_transactions_external_event_date",
+        "ledger_transactions",
+        ["organization_id", "ledger_account_id", "external_event_date"],
+        unique=False,
+        postgresql_where=sa.text("external_event_date IS NOT NULL"),
+    )
+    op.create_index(
+        "ix_ledger_transactions_tags",
+        "ledger_transactions",
+        ["tags"],
+        unique=False,
+        postgresql_using="gin",
+        postgresql_where=sa.text("tags IS NOT NULL"),
+    )
     op.create_table(
         "loyalty_tiers",
         sa.Column("organization_id", sa.BigInteger(), nullable=False),
@@ -653,7 +670,7 @@ def upgrade() -> None:
     op.create_index(
         "ix_ledger_entries_wallet",
         "ledger_entries",
-        ["organization_id", "wallet_id", "ledger_account_id", "ledger_transaction_id"],
+        ["organization_id", "wallet_id", "ledger_transaction_id", "ledger_account_id"],
         unique=False,
         postgresql_where=sa.text("wallet_id IS NOT NULL"),
     )
@@ -824,6 +841,8 @@ def upgrade() -> None:
     )
     op.create_index("ix_order_items_order", "order_items", ["organization_id", "order_id"], unique=False)
     # ### end Alembic commands ###
+    for guard in GUARDS:
+        op.execute(guard)
 
 
 def downgrade() -> None:
@@ -859,6 +878,17 @@ def downgrade() -> None:
         table_name="ledger_transactions",
         postgresql_where=sa.text("loyalty_event_id IS NOT NULL"),
     )
+    op.drop_index(
+        "ix_ledger_transactions_tags",
+        table_name="ledger_transactions",
+        postgresql_using="gin",
+        postgresql_where=sa.text("tags IS NOT NULL"),
+    )
+    op.drop_index(
+        "ix_ledger_transactions_external_event_date",
+        table_name="ledger_transactions",
+        postgresql_where=sa.text("external_event_date IS NOT NULL"),
+    )
     op.drop_index("ix_ledger_transactions_account", table_name="ledger_transactions")
     op.drop_table("ledger_transactions")
     op.drop_table("ledger_balances")
@@ -881,3 +911,5 @@ def downgrade() -> None:
     op.drop_table("signing_keys")
     op.drop_table("organizations")
     # ### end Alembic commands ###
+    for function in GUARD_FUNCTIONS:
+        op.execute(f"DROP FUNCTION {function}")

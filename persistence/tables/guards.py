@@ -1,0 +1,104 @@
+"""What the database itself refuses of the ledger, whatever the code does: unbalanced, added to, changed or erased.
+
+`metadata.create_all` runs `GUARDS` after the tables, and so does the migration that makes them. No statement holds a
+percent sign, which drivers take for a parameter.
+"""
+
+from sqlalchemy import DDL, event
+
+from persistence.tables.ledger import ledger_entries
+
+# Deferred to the commit, since entries are written after their transaction. An update counts like an insert: entries
+# are accepted for a transaction that the same unit of work has written, such as one that is captured.
+_BALANCED = """
+CREATE OR REPLACE FUNCTION ledger_transaction_is_balanced() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    difference numeric;
+    entries bigint;
+    fault text;
+BEGIN
+    SELECT coalesce(sum(amount), 0), count(*) INTO difference, entries FROM ledger_entries
+    WHERE organization_id = new.organization_id AND ledger_transaction_id = new.ledger_transaction_id;
+    IF difference <> 0 THEN
+        fault := 'has entries that sum to ' || difference || ', not to zero';
+    ELSIF new.amount > 0 AND new.status = 1 AND entries < 2 THEN
+        fault := 'moves ' || new.amount || ' with ' || entries || ' entries';
+    ELSE
+        RETURN NULL;
+    END IF;
+    RAISE EXCEPTION USING ERRCODE = 'check_violation', TABLE = 'ledger_transactions',
+        CONSTRAINT = 'ledger_transaction_is_balanced',
+        MESSAGE = 'ledger transaction ' || new.ledger_transaction_id || ' of organization ' || new.organization_id
+            || ' ' || fault;
+END $$
+"""
+
+_BALANCED_TRIGGER = """
+CREATE CONSTRAINT TRIGGER ledger_transaction_is_balanced AFTER INSERT OR UPDATE ON ledger_transactions
+DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION ledger_transaction_is_balanced()
+"""
+
+# A row that this unit of work has written bears its id, or that of a savepoint within it. Ids of rows are the low half
+# of the real ones; a savepoint's id follows its transaction's and is still in progress.
+_ADDED_AT_ONCE = """
+CREATE OR REPLACE FUNCTION ledger_entries_come_with_their_transaction() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    own bigint := CAST(CAST(pg_current_xact_id() AS text) AS bigint);
+    low_half CONSTANT bigint := 4294967296;
+    other record;
+    later bigint;
+BEGIN
+    FOR other IN
+        SELECT DISTINCT t.organization_id, t.ledger_transaction_id, CAST(CAST(t.xmin AS text) AS bigint) AS writer
+        FROM added JOIN ledger_transactions t USING (organization_id, ledger_transaction_id)
+        WHERE t.xmin <> CAST(pg_current_xact_id() AS xid)
+    LOOP
+        later := mod(other.writer - mod(own, low_half) + low_half, low_half);
+        IF later > low_half / 2
+            OR pg_xact_status(CAST(CAST(own + later AS text) AS xid8)) IS DISTINCT FROM 'in progress' THEN
+            RAISE EXCEPTION USING ERRCODE = 'check_violation', TABLE = 'ledger_entries',
+                CONSTRAINT = 'ledger_entries_come_with_their_transaction',
+                MESSAGE = 'ledger transaction ' || other.ledger_transaction_id || ' of organization '
+                    || other.organization_id || ' is complete: it takes no further entries';
+        END IF;
+    END LOOP;
+    RETURN NULL;
+END $$
+"""
+
+_ADDED_AT_ONCE_TRIGGER = """
+CREATE TRIGGER ledger_entries_come_with_their_transaction AFTER INSERT ON ledger_entries
+REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION ledger_entries_come_with_their_transaction()
+"""
+
+_NEVER_CHANGED = """
+CREATE OR REPLACE FUNCTION ledger_entries_stay() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION USING ERRCODE = 'check_violation', TABLE = 'ledger_entries', CONSTRAINT = 'ledger_entries_stay',
+        MESSAGE = 'ledger entries are never changed and never removed';
+END $$
+"""
+
+_NEVER_CHANGED_TRIGGER = """
+CREATE TRIGGER ledger_entries_stay BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_entries
+FOR EACH STATEMENT EXECUTE FUNCTION ledger_entries_stay()
+"""
+
+GUARDS: list[str] = [
+    _BALANCED,
+    _BALANCED_TRIGGER,
+    _ADDED_AT_ONCE,
+    _ADDED_AT_ONCE_TRIGGER,
+    _NEVER_CHANGED,
+    _NEVER_CHANGED_TRIGGER,
+]
+# The triggers go with their tables; the functions are left for a downgrade to drop.
+GUARD_FUNCTIONS = (
+    "ledger_transaction_is_balanced",
+    "ledger_entries_come_with_their_transaction",
+    "ledger_entries_stay",
+)
+
+# The last of the guarded tables to be made: it refers to the others.
+for _guard in GUARDS:
+    event.listen(ledger_entries, "after_create", DDL(_guard))

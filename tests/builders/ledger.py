@@ -1,0 +1,218 @@
+"""A ledger written row by row, past all rules: what a test of reading, or of a fault, starts from."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+from sqlalchemy import Connection, func, insert, select
+from sqlalchemy.dialects.postgresql import insert as upsert
+
+from domain.ledger.records import BURN, MINT, SETTLED, TRANSFER
+from handlers.flows.create_organization import CreatedOrganization, create_organization
+from persistence.tables.ledger import (
+    ledger_account_supplies,
+    ledger_accounts,
+    ledger_balances,
+    ledger_entries,
+    ledger_lots,
+    ledger_transactions,
+    wallets,
+)
+
+START = datetime(2026, 1, 15, 12, 0, tzinfo=UTC)
+
+
+@dataclass
+class RawLedger:
+    """An organization's default ledger; rows go in as they are, one transaction at a time."""
+
+    db: Connection
+    organization: CreatedOrganization
+
+    @classmethod
+    def new(cls, db: Connection) -> RawLedger:
+        """The ledger of a new organization."""
+        return cls(db, create_organization(db, name="Corner shop", now=START))
+
+    @property
+    def organization_id(self) -> int:
+        return self.organization.organization_id
+
+    @property
+    def account_id(self) -> int:
+        """The default account."""
+        return self.organization.ledger_account_id
+
+    def account(self, **values: Any) -> int:
+        """A further account; answers its id."""
+        settings = {
+            "organization_id": self.organization_id,
+            "ledger_id": self.organization.ledger_id,
+            "ledger_account_key": str(uuid.uuid4()),
+            "name": "Stars",
+            "active": True,
+            "is_revolving": True,
+            "created_at": START,
+            "updated_at": START,
+            **values,
+        }
+        returning = ledger_accounts.c.ledger_account_id
+        return self.db.execute(insert(ledger_accounts).values(**settings).returning(returning)).scalar_one()
+
+    def wallet(self, ledger_id: int | None = None) -> int:
+        """A wallet of the default ledger, or of another; answers its id."""
+        values = {
+            "organization_id": self.organization_id,
+            "ledger_id": ledger_id or self.organization.ledger_id,
+            "wallet_key": str(uuid.uuid4()),
+            "created_at": START,
+        }
+        return self.db.execute(insert(wallets).values(**values).returning(wallets.c.wallet_id)).scalar_one()
+
+    def mint(self, wallet_id: int, amount: Any, account_id: int | None = None, **values: Any) -> int:
+        """Mint into a wallet; answers the transaction's id."""
+        return self.post(MINT, None, wallet_id, amount, account_id, **values)
+
+    def burn(self, wallet_id: int, amount: Any, account_id: int | None = None, **values: Any) -> int:
+        """Burn from a wallet."""
+        return self.post(BURN, wallet_id, None, amount, account_id, **values)
+
+    def transfer(self, source: int, target: int, amount: Any, account_id: int | None = None, **values: Any) -> int:
+        """Move from one wallet to another."""
+        return self.post(TRANSFER, source, target, amount, account_id, **values)
+
+    def post(
+        self,
+        transaction_type: int,
+        source: int | None,
+        target: int | None,
+        amount: Any,
+        account_id: int | None = None,
+        **values: Any,
+    ) -> int:
+        """A transaction with its entries, and balances and supply to match; answers its id."""
+        amount, account_id = Decimal(amount), account_id or self.account_id
+        at = values.pop("at", START)
+        transaction_id = self.transaction(transaction_type, source, target, amount, account_id, at=at, **values)
+        legs = [(source, -amount), (target, amount)]
+        entries = []
+        for wallet_id, change in sorted(legs, key=lambda leg: leg[0] is None):
+            updated = None if wallet_id is None else self.move(wallet_id, change, account_id, at)
+            entries.append({"wallet_id": wallet_id, "amount": change, "updated_balance": updated})
+        self.entries(transaction_id, entries, account_id)
+        self.supply(account_id, minted=amount if source is None else 0, burned=amount if target is None else 0)
+        return transaction_id
+
+    def transaction(
+        self,
+        transaction_type: int,
+        source: int | None,
+        target: int | None,
+        amount: Any,
+        account_id: int | None = None,
+        at: datetime = START,
+        **values: Any,
+    ) -> int:
+        """The row of a transaction alone; answers its id."""
+        row = {
+            "organization_id": self.organization_id,
+            "ledger_account_id": account_id or self.account_id,
+            "transaction_type": transaction_type,
+            "status": SETTLED,
+            "amount": Decimal(amount),
+            "system_unique_key": str(uuid.uuid4()),
+            "from_wallet_id": source,
+            "to_wallet_id": target,
+            "created_at": at,
+            "updated_at": at,
+            **values,
+        }
+        returning = ledger_transactions.c.ledger_transaction_id
+        return self.db.execute(insert(ledger_transactions).values(**row).returning(returning)).scalar_one()
+
+    def entries(
+        self, transaction_id: int, entries: Sequence[dict[str, Any]], account_id: int | None = None, first: int = 0
+    ) -> None:
+        """The entries of a transaction alone, numbered from `first`."""
+        owned = {
+            "organization_id": self.organization_id,
+            "ledger_transaction_id": transaction_id,
+            "ledger_account_id": account_id or self.account_id,
+        }
+        rows = [
+            {**owned, "entry_index": index, "is_overdraft": False, "updated_balance": None, **entry}
+            for index, entry in enumerate(entries, first)
+        ]
+        self.db.execute(insert(ledger_entries), rows)
+
+    def move(self, wallet_id: int, change: Any, account_id: int | None = None, at: datetime = START) -> Decimal:
+        """Change a balance alone and answer it."""
+        values = {
+            "organization_id": self.organization_id,
+            "wallet_id": wallet_id,
+            "ledger_account_id": account_id or self.account_id,
+            "current_balance": Decimal(change),
+            "last_transaction_date": at,
+            "created_at": at,
+            "updated_at": at,
+        }
+        statement = upsert(ledger_balances).values(**values)
+        changes = {
+            "current_balance": ledger_balances.c.current_balance + statement.excluded.current_balance,
+            "last_transaction_date": at,
+            "updated_at": at,
+        }
+        keys = ["organization_id", "wallet_id", "ledger_account_id"]
+        if Decimal(change) >= 0:
+            statement = statement.on_conflict_do_update(index_elements=keys, set_=changes)
+            return self.db.execute(statement.returning(ledger_balances.c.current_balance)).scalar_one()
+        where = [ledger_balances.c[key] == values[key] for key in keys]
+        changes["current_balance"] = ledger_balances.c.current_balance + Decimal(change)
+        changed = ledger_balances.update().where(*where).values(**changes)
+        return self.db.execute(changed.returning(ledger_balances.c.current_balance)).scalar_one()
+
+    def supply(self, account_id: int, minted: Any, burned: Any) -> None:
+        """Count in one of several shards."""
+        values = {"organization_id": self.organization_id, "ledger_account_id": account_id}
+        statement = upsert(ledger_account_supplies).values(
+            **values, shard=func.floor(func.random() * 4), minted=minted, burned=burned
+        )
+        shard = ledger_account_supplies.c
+        self.db.execute(
+            statement.on_conflict_do_update(
+                index_elements=["organization_id", "ledger_account_id", "shard"],
+                set_={"minted": shard.minted + Decimal(minted), "burned": shard.burned + Decimal(burned)},
+            )
+        )
+
+    def lot(
+        self,
+        wallet_id: int,
+        transaction_id: int,
+        remaining: Any,
+        expires_at: datetime | None = None,
+        account_id: int | None = None,
+        amount: Any = None,
+    ) -> int:
+        """A lot; answers its id."""
+        values = {
+            "organization_id": self.organization_id,
+            "wallet_id": wallet_id,
+            "ledger_account_id": account_id or self.account_id,
+            "ledger_transaction_id": transaction_id,
+            "amount": Decimal(remaining if amount is None else amount),
+            "remaining": Decimal(remaining),
+            "expires_at": expires_at,
+            "created_at": START,
+        }
+        return self.db.execute(insert(ledger_lots).values(**values).returning(ledger_lots.c.ledger_lot_id)).scalar_one()
+
+    def count(self, table: Any) -> int:
+        """How many rows of a table the organization has."""
+        rows = select(func.count()).select_from(table).where(table.c.organization_id == self.organization_id)
+        return self.db.execute(rows).scalar_one()

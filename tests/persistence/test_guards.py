@@ -1,0 +1,154 @@
+"""The database refuses a broken ledger whatever the code does."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import make_url, text
+from sqlalchemy.exc import IntegrityError
+
+from domain.ledger.records import BURN, MINT, PENDING, SETTLED
+from persistence.engine import autocommit, create_engine
+from persistence.tables import metadata
+from persistence.transactions import constraint_of
+from tests.builders.ledger import RawLedger
+
+_TRIGGERS = """
+SELECT tgname, pg_get_triggerdef(t.oid), pg_get_functiondef(tgfoid)
+FROM pg_trigger t WHERE NOT tgisinternal ORDER BY tgname
+"""
+
+
+@pytest.fixture
+def ledger(db):
+    return RawLedger.new(db)
+
+
+def check_now(db):
+    """Have done what a commit does first."""
+    db.execute(text("SET CONSTRAINTS ALL IMMEDIATE"))
+    db.execute(text("SET CONSTRAINTS ALL DEFERRED"))
+
+
+def refused_by(constraint, work, *arguments, **named):
+    with pytest.raises(IntegrityError) as caught:
+        work(*arguments, **named)
+    assert constraint_of(caught.value) == constraint
+    return str(caught.value.orig)
+
+
+def test_balanced_transactions_pass(ledger, db):
+    ana, ben = ledger.wallet(), ledger.wallet()
+    ledger.mint(ana, 10)
+    ledger.transfer(ana, ben, "2.5")
+    ledger.burn(ben, 1)
+    ledger.transaction(MINT, None, None, 0)
+    check_now(db)
+
+
+def test_entries_that_do_not_sum_to_zero_are_refused(ledger, db):
+    wallet = ledger.wallet()
+    transaction_id = ledger.transaction(MINT, None, wallet, 10)
+    ledger.entries(transaction_id, [{"wallet_id": wallet, "amount": 10}, {"wallet_id": None, "amount": -9}])
+    message = refused_by("ledger_transaction_is_balanced", check_now, db)
+    assert f"ledger transaction {transaction_id} of organization {ledger.organization_id}" in message
+    assert "sum to 1," in message
+
+
+def test_an_unbalanced_transaction_is_refused_at_the_commit(engine):
+    connection = engine.connect()
+    work = connection.begin()
+    ledger = RawLedger.new(connection)
+    transaction_id = ledger.transaction(MINT, None, ledger.wallet(), 10)
+    ledger.entries(transaction_id, [{"wallet_id": None, "amount": -10}])
+    refused_by("ledger_transaction_is_balanced", work.commit)
+    connection.close()
+    with engine.connect() as other:
+        found = other.execute(
+            text("SELECT count(*) FROM ledger_transactions WHERE ledger_transaction_id = :id"), {"id": transaction_id}
+        )
+        assert found.scalar_one() == 0
+
+
+def test_a_settled_amount_needs_two_entries(ledger, db):
+    ledger.transaction(BURN, ledger.wallet(), None, 10)
+    assert "with 0 entries" in refused_by("ledger_transaction_is_balanced", check_now, db)
+
+
+def test_a_pending_transaction_needs_entries_when_it_is_settled(ledger, db):
+    transaction_id = ledger.transaction(BURN, ledger.wallet(), None, 10, status=PENDING)
+    check_now(db)
+    db.execute(
+        text("UPDATE ledger_transactions SET status = :settled WHERE ledger_transaction_id = :id"),
+        {"settled": SETTLED, "id": transaction_id},
+    )
+    assert "with 0 entries" in refused_by("ledger_transaction_is_balanced", check_now, db)
+
+
+def _add_later(engine, first_change=None):
+    """Entries for a transaction that was committed before; they balance."""
+    with engine.begin() as db:
+        ledger = RawLedger.new(db)
+        wallet = ledger.wallet()
+        transaction_id = ledger.mint(wallet, 10)
+    with engine.begin() as db:
+        ledger.db = db
+        if first_change:
+            db.execute(text(first_change), {"id": transaction_id})
+        ledger.entries(transaction_id, [{"wallet_id": wallet, "amount": 5}, {"wallet_id": None, "amount": -5}], first=2)
+
+
+def test_a_complete_transaction_takes_no_entries(engine):
+    assert "is complete" in refused_by("ledger_entries_come_with_their_transaction", _add_later, engine)
+
+
+def test_a_transaction_that_is_captured_takes_entries(engine):
+    _add_later(engine, "UPDATE ledger_transactions SET status = 1 WHERE ledger_transaction_id = :id")
+
+
+def test_entries_may_come_in_a_savepoint(ledger, db):
+    wallet = ledger.wallet()
+    with db.begin_nested():
+        transaction_id = ledger.transaction(MINT, None, wallet, 10)
+        with db.begin_nested():
+            ledger.entries(transaction_id, [{"wallet_id": wallet, "amount": 10}])
+    with db.begin_nested():
+        ledger.entries(transaction_id, [{"wallet_id": None, "amount": -10}], first=1)
+    check_now(db)
+
+
+def test_a_transaction_of_another_connection_takes_no_entries(engine):
+    with engine.begin() as mine:
+        mine.execute(text("SELECT pg_current_xact_id()"))
+        with engine.begin() as theirs:
+            ledger = RawLedger.new(theirs)
+            transaction_id = ledger.mint(ledger.wallet(), 10)
+        ledger.db = mine
+        late = [{"wallet_id": None, "amount": 0}]
+        with mine.begin_nested() as savepoint:
+            refused_by("ledger_entries_come_with_their_transaction", ledger.entries, transaction_id, late, first=2)
+            savepoint.rollback()
+
+
+@pytest.mark.parametrize(
+    "change", ["UPDATE ledger_entries SET amount = 0", "DELETE FROM ledger_entries", "TRUNCATE ledger_entries"]
+)
+def test_entries_are_never_changed(ledger, db, change):
+    ledger.mint(ledger.wallet(), 10)
+    check_now(db)
+    refused_by("ledger_entries_stay", db.execute, text(change))
+
+
+def test_the_migrations_and_the_tables_in_code_make_the_same_guards(engine, database_url):
+    with autocommit(engine).connect() as db:
+        db.execute(text("CREATE DATABASE guards_test"))
+        migrated = db.execute(text(_TRIGGERS)).all()
+    url = make_url(database_url).set(database="guards_test").render_as_string(hide_password=False)
+    other = create_engine(url, threads=1)
+    metadata.create_all(other)
+    with other.connect() as db:
+        created = db.execute(text(_TRIGGERS)).all()
+    other.dispose()
+    with autocommit(engine).connect() as db:
+        db.execute(text("DROP DATABASE guards_test"))
+    assert {row[0] for row in created} >= {"ledger_transaction_is_balanced", "ledger_entries_stay"}
+    assert migrated == created
