@@ -23,7 +23,7 @@ from handlers.http.exchange import Exchange, exchange_of, request_id_of_thread
 from handlers.http.intake import BodyPlan, ClientGone, read_body
 from handlers.http.json_text import encode
 from handlers.http.parameters import ParameterPlan
-from handlers.http.routing import METHODS
+from handlers.http.routing import METHODS, variables_of
 from handlers.http.schemas import MAX_FAULTS, DocumentError, Schemas
 
 Dispatch = Callable[[Request], Answer]
@@ -46,7 +46,7 @@ class OperationPlan:
         where = f"{surface} {self.operation_id}"
         declared = _parameters(item, operation, schemas)
         self._parameters = ParameterPlan(declared, schemas, where)
-        named = {part[1:-1] for part in path.split("/") if part.startswith("{")}
+        named = set(variables_of(path))
         if named != self._parameters.path_names:
             raise DocumentError(f"{where}: the path and its parameters differ: {named ^ self._parameters.path_names}")
         request_body = schemas.resolved(operation["requestBody"]) if "requestBody" in operation else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
@@ -16,7 +17,17 @@ from handlers.http.schemas import DocumentError
 
 METHODS = ("get", "put", "post", "delete", "patch")
 
+_VARIABLE = re.compile(r"\{[^{}]+\}")
+
 Target = TypeVar("Target")
+
+
+def variables_of(template: str) -> tuple[str, ...]:
+    """The parameters of a path in their order; raises DocumentError where one shares a segment with other text."""
+    segments = [segment for segment in template.split("/") if "{" in segment or "}" in segment]
+    if not all(_VARIABLE.fullmatch(segment) for segment in segments):
+        raise DocumentError(f"{template}: a segment is either a parameter or literal")
+    return tuple(segment[1:-1] for segment in segments)
 
 
 class _Node(Generic[Target]):
@@ -39,12 +50,10 @@ class SegmentTree(Generic[Target]):
         """Register a target; raises DocumentError if another one has the place."""
         node = self._root
         for segment in template.strip("/").split("/"):
-            if segment.startswith("{") and segment.endswith("}") and segment.count("{") == 1:
+            if variables_of(segment):
                 if node.variable is None:
                     node.variable = _Node()
                 node = node.variable
-            elif "{" in segment or "}" in segment:
-                raise DocumentError(f"{template}: a segment is either a parameter or literal")
             else:
                 node = node.literal.setdefault(segment, _Node())
         if method in node.targets:
@@ -94,7 +103,7 @@ class _Route:
         self.operation_id = operation_id
         self.base_path = base_path
         self.template = template
-        self.variables = tuple(part[1:-1] for part in template.split("/") if part.startswith("{"))
+        self.variables = variables_of(template)
 
 
 class Routing(SpecMiddleware):

@@ -222,7 +222,7 @@ def _explain(error: Any) -> Iterable[tuple[tuple[str | int, ...], str]]:
         case "maxProperties" if kind.limit == 0:
             yield place, "No members are allowed here."
         case "enum":
-            shown = ", ".join(str(each) for each in kind.options[:20])
+            shown = ", ".join("null" if each is None else str(each) for each in kind.options[:20])
             yield place, f"The value is not one of: {shown}{', ...' if len(kind.options) > 20 else ''}."[:400]
         case "type":
             wanted = [each for each in kind.types if each != "null"]

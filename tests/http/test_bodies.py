@@ -1,0 +1,411 @@
+"""Bodies: exact numbers, and the list of hostile ones, each a 4xx that leaves no trace in the error log."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import logging
+from decimal import Decimal
+
+import pytest
+
+from handlers.call import Answer
+from handlers.http.json_text import MAX_DEPTH
+from tests.http.support import body, operation, serve
+
+BOOK = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["title"],
+    "properties": {
+        "title": {"type": "string", "minLength": 1, "maxLength": 100},
+        "pages": {"type": "integer", "minimum": 1},
+        "small": {"type": "integer", "format": "int32"},
+        "count": {"type": "integer"},
+        "price": {"type": "number", "minimum": 0, "exclusiveMinimum": True},
+        "at": {"type": "string", "format": "date-time", "nullable": True},
+        "code": {"type": "string", "pattern": "^[a-z]+$"},
+        "size": {"type": "string", "enum": ["s", "l"], "nullable": True},
+        "owner": {"nullable": True, "allOf": [{"$ref": "#/components/schemas/Owner"}]},
+        "labels": {"type": "array", "items": {"type": "string"}, "uniqueItems": True, "maxItems": 3},
+        "parts": {"type": "array", "items": {"$ref": "#/components/schemas/Book"}},
+        "action": {"$ref": "#/components/schemas/Action"},
+        "extra": {},
+    },
+}
+SCHEMAS = {
+    "Book": BOOK,
+    "Owner": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}},
+    "Mint": {
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["kind", "amount"],
+        "properties": {"kind": {"type": "string", "enum": ["mint"]}, "amount": {"type": "number"}},
+    },
+    "Note": {
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["kind", "text"],
+        "properties": {"kind": {"type": "string", "enum": ["note"]}, "text": {"type": "string"}},
+    },
+    "Action": {
+        "oneOf": [{"$ref": "#/components/schemas/Mint"}, {"$ref": "#/components/schemas/Note"}],
+        "discriminator": {"propertyName": "kind"},
+    },
+}
+FORM = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["grant_type"],
+    "properties": {
+        "grant_type": {"type": "string", "enum": ["client_credentials"]},
+        "client_id": {"type": "string"},
+        "lifetime": {"type": "integer"},
+    },
+}
+PATHS = {
+    "/books": {"post": operation("create", requestBody=body({"$ref": "#/components/schemas/Book"}))},
+    "/any": {
+        "post": operation("any", requestBody=body({})),
+        "patch": operation("patch", requestBody=body({"type": "object"}, required=False)),
+        "delete": operation("delete"),
+    },
+    "/oauth/token": {
+        "post": operation("token", public=True, requestBody=body(FORM, "application/x-www-form-urlencoded"))
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def served():
+    return serve(PATHS, SCHEMAS)
+
+
+@pytest.fixture
+def errors(caplog):
+    with caplog.at_level(logging.WARNING):
+        yield caplog
+    assert [record.getMessage() for record in caplog.records] == []
+
+
+def nested(depth: int) -> bytes:
+    return b"[" * depth + b"]" * depth
+
+
+HOSTILE = {
+    "nothing": b" ",
+    "cut off": b'{"title": "a',
+    "text behind": b'{"title": "a"} x',
+    "a comment": b'{"title": "a" /* b */}',
+    "single quotes": b"{'title': 'a'}",
+    "a byte order mark": b'\xef\xbb\xbf{"title": "a"}',
+    "UTF-16": '{"title": "a"}'.encode("utf-16"),
+    "invalid UTF-8": b'{"title": "\xff"}',
+    "overlong UTF-8": b'{"title": "\xc0\x80"}',
+    "an encoded surrogate": b'{"title": "\xed\xa0\x80"}',
+    "a lone high surrogate": b'{"title": "\\ud800"}',
+    "a lone low surrogate": b'{"title": "\\udc00x"}',
+    "a lone surrogate in a name": b'{"title": "a", "extra": {"\\ud800": 1}}',
+    "a raw NUL": b'{"title": "a\x00"}',
+    "U+0000": b'{"title": "a\\u0000"}',
+    "U+0000 deep inside": b'{"title": "a", "extra": [[{"x": "\\u0000"}]]}',
+    "U+0000 in a name": b'{"title": "a", "extra": {"\\u0000": 1}}',
+    "NaN": b'{"title": "a", "price": NaN}',
+    "Infinity": b'{"title": "a", "price": Infinity}',
+    "minus Infinity": b'{"title": "a", "price": -Infinity}',
+    "1e999999999999": b'{"title": "a", "price": 1e999999999999}',
+    "1e999999999": b'{"title": "a", "extra": 1e999999999}',
+    "1e400": b'{"title": "a", "extra": 1e400}',
+    "0e999999999": b'{"title": "a", "extra": 0e999999999}',
+    "1e-999999999999": b'{"title": "a", "extra": 1e-999999999999}',
+    "81 digits behind the point": b'{"title": "a", "extra": 0.' + b"1" * 81 + b"}",
+    "an integer of 5000 digits": b'{"title": "a", "extra": ' + b"9" * 5000 + b"}",
+    "an integer beyond 64 bits": b'{"title": "a", "count": 9223372036854775808}',
+    "a whole float beyond 64 bits": b'{"title": "a", "count": 1e19}',
+    "an integer beyond 32 bits": b'{"title": "a", "small": 2147483648}',
+    "a fraction for an integer": b'{"title": "a", "pages": 1.5}',
+    "a text for an integer": b'{"title": "a", "pages": "1"}',
+    "true for an integer": b'{"title": "a", "pages": true}',
+    "a leading zero": b'{"title": "a", "pages": 01}',
+    "a leading plus": b'{"title": "a", "pages": +1}',
+    "an unknown member": b'{"title": "a", "colour": "red"}',
+    "a missing member": b"{}",
+    "another type": b"[]",
+    "null": b"null",
+    "a name twice": b'{"title": "a", "title": "b"}',
+    "a name twice, the same value": b'{"title": "a", "title": "a"}',
+    "a name twice, once escaped": b'{"title": "a", "\\u0074itle": "b"}',
+    "a name twice in a part": b'{"title": "a", "extra": {"x": {"y": 1, "y": 2}}}',
+    "a name twice among quotes": b'{"title": "\\"a\\"", "extra": {"\\"": 1, "\\"": 2}}',
+    "a name twice beside a colon": b'{"title": "a:b", "extra": "c:d", "extra": 1}',
+    "100,000 arrays": nested(100_000)[:20_000],
+    "201 arrays": b'{"title": "a", "extra": ' + nested(MAX_DEPTH) + b"}",
+    "900 arrays": b'{"title": "a", "extra": ' + nested(900) + b"}",
+    "a trailing newline against a pattern": b'{"title": "a", "code": "abc\\n"}',
+    "a date that is none": b'{"title": "a", "at": "2023-02-29T00:00:00Z"}',
+    "a moment without a UTC form": b'{"title": "a", "at": "9999-12-31T23:59:59-14:00"}',
+    "an offset of a day": b'{"title": "a", "at": "2023-02-28T00:00:00+24:00"}',
+    "null where it is not allowed": b'{"title": null}',
+    "an excluded minimum": b'{"title": "a", "price": 0.0}',
+    "equal items": b'{"title": "a", "labels": ["x", "x"]}',
+    "equal numbers, written otherwise": b'{"title": "a", "labels": [1, 1.0]}',
+    "a form body": b"title=a",
+}
+
+
+@pytest.mark.parametrize("raw", HOSTILE.values(), ids=HOSTILE.keys())
+def test_a_hostile_body_is_a_400_and_no_error(served, errors, raw):
+    client, recorder = served
+    before = len(recorder.requests)
+    reply = client("POST", "/v2/books", body=raw)
+    assert reply.status == 400, reply.content
+    assert reply.json["type"] == "/problems/invalid-request"
+    assert reply.json["errors"]
+    assert len(recorder.requests) == before
+
+
+def test_nested_arrays_beyond_any_limit_are_a_400(served, errors):
+    client, _ = serve(PATHS, SCHEMAS, settings=served_settings(300_000))
+    for depth in (100_000, 1_000, MAX_DEPTH + 1):
+        assert client("POST", "/v2/any", body=nested(depth)).status == 400
+    assert client("POST", "/v2/any", body=nested(MAX_DEPTH)).status == 200
+
+
+def served_settings(most: int):
+    from handlers.settings import Settings
+
+    return Settings(threads=2, max_body_bytes=most, validate_responses=True)
+
+
+@pytest.mark.parametrize(
+    ("raw", "value"),
+    [
+        (b"18446744073709.123456", Decimal("18446744073709.123456")),
+        (b"0.10", Decimal("0.10")),
+        (b"1e-7", Decimal("1e-7")),
+        (b"1.0", 1),
+        (b"1e3", 1000),
+        (b"123456789012345678901234567890", 123456789012345678901234567890),
+        (b'"\\ud83d\\ude00 \\u00e9 \\\\u0000"', "😀 é \\u0000"),
+        (b'{"a:b": "c\\"d", "a": {"a": 1}}', {"a:b": 'c"d', "a": {"a": 1}}),
+        (b" \n[true, null]\t ", [True, None]),
+    ],
+)
+def test_a_value_arrives_exactly(served, errors, raw, value):
+    client, recorder = served
+    assert client("POST", "/v2/any", body=raw).status == 200
+    assert recorder.last.body == value
+    assert type(recorder.last.body) is type(value)
+
+
+def test_a_whole_float_arrives_as_an_integer(served):
+    client, recorder = served
+    assert client("POST", "/v2/books", body=b'{"title": "a", "pages": 12.0}').status == 200
+    assert type(recorder.last.body["pages"]) is int
+
+
+def test_decimals_leave_as_exact_json_numbers():
+    answer = {"a": Decimal("18446744073709.123456"), "b": Decimal("0.10"), "c": 10**30}
+    client, _ = serve(PATHS, SCHEMAS, dispatch=lambda request: Answer(200, answer))
+    assert client("POST", "/v2/any", body=b"1").content == (
+        b'{"a":18446744073709.123456,"b":0.10,"c":1000000000000000000000000000000}'
+    )
+
+
+@pytest.mark.parametrize(
+    "value", [{"size": None}, {"at": None}, {"owner": None}, {"size": "s"}, {"owner": {"name": "x"}}]
+)
+def test_null_is_taken_where_the_document_allows_it(served, value):
+    client, recorder = served
+    assert client("POST", "/v2/books", json_body={"title": "a", **value}).status == 200
+    assert recorder.last.body == {"title": "a", **value}
+
+
+@pytest.mark.parametrize("text", ["2024-02-29T10:00:00Z", "2024-02-29T10:00:00.123+0000", "2024-02-29T10:00:00"])
+def test_the_ways_to_write_a_time(served, text):
+    client, _ = served
+    assert client("POST", "/v2/books", json_body={"title": "a", "at": text}).status == 200
+
+
+def test_all_faults_of_a_body_are_told_at_once(served):
+    client, _ = served
+    reply = client(
+        "POST",
+        "/v2/books?colour=1",
+        json_body={"pages": 0, "x": 1, "owner": {}, "parts": [{"title": ""}, {"title": "a", "y~/": 1}], "size": "m"},
+    )
+    assert reply.faults() == {
+        "colour": "This query parameter is not known here.",
+        "/title": "This member is required.",
+        "/pages": "The value is less than the minimum of 1.",
+        "/x": "This member is not known here.",
+        "/owner/name": "This member is required.",
+        "/parts/0/title": "The value is shorter than 1 character.",
+        "/parts/1/y~0~1": "This member is not known here.",
+        "/size": "The value is not one of: s, l, null.",
+    }
+
+
+def test_faults_of_alternatives_are_those_of_the_one_that_was_meant(served):
+    client, _ = served
+
+    def faults(action):
+        return client("POST", "/v2/books", json_body={"title": "a", "action": action}).faults()
+
+    assert faults({"kind": "mint"}) == {"/action/amount": "This member is required."}
+    assert faults({"kind": "note", "text": 1, "amount": 2}) == {
+        "/action/text": "The value is not of type string.",
+        "/action/amount": "This member is not known here.",
+    }
+    assert faults({"kind": "burn"}) == {"/action/kind": "The value is not one of: mint, note."}
+    assert faults({"amount": 1}) == {"/action/kind": "This member is required."}
+
+
+def test_a_fault_does_not_repeat_a_long_value(served):
+    client, _ = served
+    reply = client("POST", "/v2/books", json_body={"title": "t" * 9000, "n" * 9000: 1})
+    assert reply.status == 400
+    assert len(reply.content) < 2000
+
+
+def test_faults_of_a_body_are_bounded(served):
+    client, _ = served
+    reply = client("POST", "/v2/books", json_body={"title": "a", "parts": [{"x": 1}] * 500})
+    assert len(reply.json["errors"]) == 50
+
+
+TYPES = {
+    "none": "(none)",
+    "text": "text/plain",
+    "a list": "application/json, text/plain",
+    "multipart": "multipart/form-data; boundary=x",
+    "a form": "application/x-www-form-urlencoded",
+    "another JSON": "application/merge-patch+json",
+    "Latin-1": "application/json; charset=latin-1",
+    "an odd charset": "application/json; charset=bogus",
+    "UTF-16": "application/json;charset=utf-16",
+    "long": "x" * 5000,
+    "not ASCII": "application/jsön",
+}
+
+
+@pytest.mark.parametrize("content_type", TYPES.values(), ids=TYPES.keys())
+def test_another_media_type_is_a_415(served, errors, content_type):
+    client, _ = served
+    reply = client("POST", "/v2/books", body=b'{"title": "a"}', headers={"Content-Type": content_type})
+    assert reply.status == 415
+    assert reply.json["type"] == "/problems/unsupported-media-type"
+    assert reply.headers["accept"] == "application/json"
+    assert len(reply.content) < 600
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    ["application/json", "APPLICATION/JSON", "application/json; charset=UTF-8", 'application/json ;charset="utf-8"'],
+)
+def test_the_documented_media_type_may_be_written_in_any_way(served, content_type):
+    client, _ = served
+    assert client("POST", "/v2/books", body=b'{"title": "a"}', headers={"Content-Type": content_type}).status == 200
+
+
+@pytest.mark.parametrize("coding", ["gzip", "br", "deflate, gzip", "x"])
+def test_a_compressed_body_is_a_415(served, errors, coding):
+    client, _ = served
+    packed = gzip.compress(b'{"title": "a"}')
+    reply = client("POST", "/v2/books", body=packed, headers={"Content-Encoding": coding})
+    assert (reply.status, reply.headers["accept-encoding"]) == (415, "identity")
+
+
+def test_a_body_may_come_in_parts(served):
+    client, recorder = served
+    parts = [b'{"tit', b"", b'le": "caf\xc3', b'\xa9"}']
+    assert client("POST", "/v2/books", body=parts, headers={"Transfer-Encoding": "chunked"}).status == 200
+    assert recorder.last.body == {"title": "café"}
+
+
+def test_a_body_that_is_said_to_be_too_large_is_not_read(served, errors):
+    client, _ = served
+    reply = client("POST", "/v2/books", body=b"{}", headers={"Content-Length": "20001"})
+    assert (reply.status, client.body_reads) == (413, 0)
+    assert reply.json["type"] == "/problems/payload-too-large"
+    assert client("POST", "/v2/books", body=b"{}", headers={"Content-Length": "9" * 30}).status == 413
+
+
+def test_a_body_that_turns_out_too_large_is_a_413(served, errors):
+    client, _ = served
+    reply = client("POST", "/v2/books", body=[b" " * 1000] * 10_000)
+    assert (reply.status, client.body_reads) == (413, 21)
+    exact = b'{"title": "a"}'.ljust(20_000)
+    assert client("POST", "/v2/books", body=exact).status == 200
+    assert client("POST", "/v2/books", body=exact + b" ").status == 413
+
+
+def test_a_required_body_is_required_and_an_optional_one_is_not(served):
+    client, recorder = served
+    assert client("POST", "/v2/books").faults() == {"": "A request body is required."}
+    typed = {"Content-Type": "application/json"}
+    assert client("POST", "/v2/books", headers=typed).faults() == {"": "A request body is required."}
+    assert client("PATCH", "/v2/any").status == 200
+    assert recorder.last.body is None
+    assert client("PATCH", "/v2/any", headers=typed).status == 200
+    assert client("PATCH", "/v2/any", json_body={"a": 1}).status == 200
+    assert recorder.last.body == {"a": 1}
+
+
+def test_a_body_that_no_operation_asks_for_is_not_read(served):
+    client, recorder = served
+    assert client("DELETE", "/v2/any", body=b"\xff\x00 whatever").status == 200
+    assert (recorder.last.body, client.body_reads) == (None, 0)
+
+
+def form(client, text, **headers):
+    return client(
+        "POST",
+        "/v2/oauth/token",
+        body=text,
+        token=None,
+        headers={"Content-Type": "application/x-www-form-urlencoded", **headers},
+    )
+
+
+def test_a_form_arrives_as_an_object_with_its_credentials(served):
+    client, recorder = served
+    reply = form(client, b"grant_type=client_credentials&client_id=a%2Bb+c&lifetime=60", Authorization="Basic YTpi")
+    assert reply.status == 200
+    assert recorder.last.body == {"grant_type": "client_credentials", "client_id": "a+b c", "lifetime": 60}
+    assert recorder.last.headers["authorization"] == "Basic YTpi"
+    assert recorder.last.caller is None
+
+
+@pytest.mark.parametrize(
+    ("text", "pointer"),
+    [
+        (b"grant_type=password", "/grant_type"),
+        (b"client_id=a", "/grant_type"),
+        (b"grant_type=client_credentials&scope=x", "/scope"),
+        (b"grant_type=client_credentials&grant_type=client_credentials", "/grant_type"),
+        (b"grant_type=client_credentials&client_id=%00", "/client_id"),
+        (b"grant_type=client_credentials&client_id=%FF", "/client_id"),
+        (b"grant_type=client_credentials&client_id=\xff", "/client_id"),
+        (b"grant_type=client_credentials&lifetime=1_0", "/lifetime"),
+    ],
+)
+def test_a_form_is_read_strictly(served, errors, text, pointer):
+    client, _ = served
+    assert list(form(client, text).faults()) == [pointer]
+
+
+def test_json_for_a_form_is_a_415(served):
+    client, _ = served
+    assert client("POST", "/v2/oauth/token", json_body={"grant_type": "client_credentials"}).status == 415
+
+
+def test_duplicates_are_found_in_every_way_of_writing(served):
+    client, _ = served
+    for text in ("plain", 'qu"ote', "back\\slash", "caf\u00e9", "\u2028", "colon: {}", "\x7f"):
+        for ensure_ascii in (True, False):
+            name, value = json.dumps(text, ensure_ascii=ensure_ascii), json.dumps(text, ensure_ascii=ensure_ascii)
+            single = f'{{{name}: {value}, "other": {value}}}'.encode()
+            double = f"{{{name}: {value}, {name}: {value}}}".encode()
+            assert client("POST", "/v2/any", body=single).status == 200, single
+            assert client("POST", "/v2/any", body=double).status == 400, double

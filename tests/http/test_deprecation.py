@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import pytest
+
+from handlers.http.schemas import DocumentError
+from tests.http.support import body, operation, parameter, serve
+
+OLD = {"deprecated": True, "x-deprecated-at": "2024-01-01"}
+OLDER = {"deprecated": True, "x-deprecated-at": "2020-01-01"}
+ITEM = {"type": "object", "properties": {"sku": {"type": "string"}, "code": {"type": "string", **OLDER}}}
+SCHEMAS = {
+    "Order": {
+        "allOf": [
+            {"type": "object", "properties": {"memberId": {"type": "string", **OLD}, "note": {"type": "string"}}},
+            {
+                "type": "object",
+                "properties": {"items": {"type": "array", "items": {"$ref": "#/components/schemas/Item"}}},
+            },
+        ]
+    },
+    "Item": ITEM,
+}
+PATHS = {
+    "/orders": {
+        "get": operation(
+            "list",
+            parameters=[
+                parameter("page", {"type": "integer", "default": 0}, **OLD),
+                parameter("q", {"type": "string"}),
+            ],
+        ),
+        "post": operation("create", requestBody=body({"$ref": "#/components/schemas/Order"})),
+        "put": operation("put", requestBody=body({"type": "array", "items": {"$ref": "#/components/schemas/Item"}})),
+        "delete": operation("remove", **OLDER),
+    },
+}
+AT_2020, AT_2024 = "@1577836800", "@1704067200"
+
+
+@pytest.fixture(scope="module")
+def served():
+    return serve(PATHS, SCHEMAS)
+
+
+@pytest.mark.parametrize(
+    ("method", "query", "sent", "expected"),
+    [
+        ("GET", "", None, None),
+        ("GET", "?q=page", None, None),
+        ("GET", "?page=0", None, AT_2024),
+        ("DELETE", "", None, AT_2020),
+        ("POST", "", {"note": "memberId"}, None),
+        ("POST", "", {"memberId": "a"}, AT_2024),
+        ("POST", "", {"items": [{"sku": "a"}]}, None),
+        ("POST", "", {"items": [{"sku": "a"}, {"code": "b"}]}, AT_2020),
+        ("POST", "", {"memberId": "a", "items": [{"code": "b"}]}, AT_2020),
+        ("PUT", "", [{"sku": "a"}], None),
+        ("PUT", "", [{"sku": "a"}, {"code": "b"}], AT_2020),
+    ],
+)
+def test_the_header_tells_since_when_what_was_used_is_deprecated(served, method, query, sent, expected):
+    client, _ = served
+    reply = client(method, f"/v2/orders{query}", json_body=sent)
+    assert reply.status == 200, reply.content
+    assert reply.headers.get("deprecation") == expected
+
+
+def test_a_deprecation_needs_its_date():
+    declared = parameter("p", {"type": "string"}, deprecated=True)
+    with pytest.raises(DocumentError, match="x-deprecated-at"):
+        serve({"/x": {"get": operation("x", parameters=[declared])}})

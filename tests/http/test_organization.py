@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+
+def test_an_organization_is_read_by_its_id(organization):
+    found = organization.administration.get("")["organization"]
+    assert found == {
+        "organizationId": organization.id,
+        "organizationKey": organization.created.organization_key,
+        "name": "Corner Coffee",
+        "description": None,
+        "pictureUrl": None,
+        "defaultLoyaltyProgramId": organization.created.loyalty_program_id,
+        "subscriptionLevel": "not-initialized",
+        "subscriptionExpirationDate": None,
+        "paymentProcessorCustomerId": None,
+        "defaultLocale": "en",
+        "locales": ["en"],
+        "customAttributes": {},
+        "createdAt": found["createdAt"],
+        "updatedAt": found["createdAt"],
+    }
+
+
+def test_an_id_that_is_no_number_or_leads_nowhere(api, organization, other_organization):
+    assert api.surface(token=organization.token).get("/organizations/one", expect=400)["errors"]
+    administration = api.surface(f"/organizations/{other_organization.id}", organization.token)
+    assert administration.get("", expect=403)["type"] == "/problems/forbidden"
+    assert administration.put("", {"defaultLocale": "en"}, expect=403)["type"] == "/problems/forbidden"
+
+
+def test_an_update_replaces_every_property(organization):
+    program = organization.administration.post(
+        "/loyalty-programs",
+        {"ledgerId": organization.created.ledger_id, "description": "Another one", "setAsDefault": False},
+    )["loyaltyProgram"]
+    body = {
+        "name": "Corner Coffee & Cake",
+        "description": "Coffee bars in three towns.",
+        "pictureUrl": "https://cornercoffee.example/logo.png",
+        "defaultLoyaltyProgramId": program["loyaltyProgramId"],
+        "defaultLocale": "es",
+        "locales": ["en", "es-AR"],
+        "customAttributes": {"founded": 1999, "towns": ["a", "b"]},
+    }
+    changed = organization.administration.put("", body)["organization"]
+    assert {name: changed[name] for name in body} == body
+    assert changed["updatedAt"] > changed["createdAt"]
+    assert organization.administration.get("")["organization"] == changed
+
+
+def test_an_update_unsets_what_it_leaves_out_but_name_and_default_program(organization):
+    organization.administration.put(
+        "",
+        {
+            "name": "Kept",
+            "description": "Forgotten",
+            "pictureUrl": "https://x.example",
+            "defaultLocale": "es",
+            "locales": ["es"],
+            "customAttributes": {"a": 1},
+        },
+    )
+    changed = organization.administration.put("", {"defaultLocale": "en", "name": "Kept"})["organization"]
+    changed = organization.administration.put("", {"defaultLocale": "en", "description": None, "pictureUrl": None})
+    changed = changed["organization"]
+    assert changed["name"] == "Kept"
+    assert changed["defaultLoyaltyProgramId"] == organization.created.loyalty_program_id
+    unset = ("description", "pictureUrl", "locales", "customAttributes")
+    assert [changed[name] for name in unset] == [None, None, [], {}]
+
+
+def test_an_update_names_a_default_locale(organization):
+    faults = organization.administration.put("", {"name": ""}, expect=400)["errors"]
+    assert {fault.get("pointer") for fault in faults} >= {"/name"}
+    assert any("defaultLocale" in fault["detail"] or fault.get("pointer") == "/defaultLocale" for fault in faults)
+
+
+def test_the_default_program_must_be_the_organizations_own(organization, other_organization):
+    for program_id in (other_organization.created.loyalty_program_id, 2**63 - 1):
+        body = {"defaultLocale": "en", "name": "Changed", "defaultLoyaltyProgramId": program_id}
+        problem = organization.administration.put("", body, expect=404)
+        assert problem["type"] == "/problems/unknown-loyalty-program"
+    assert organization.administration.get("")["organization"]["name"] == "Corner Coffee"
+
+
+def test_only_an_administrator_updates(organization):
+    reader = organization.administration.with_token(organization.token_of("tiers:write", "users:write"))
+    assert reader.get("")["organization"]["organizationId"] == organization.id
+    reader.put("", {"defaultLocale": "en"}, expect=403)

@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from handlers.http.schemas import DocumentError
+from tests.http.support import operation, parameter, serve
+
+INTEGER = {"type": "integer"}
+QUERY = [
+    parameter("page", {"type": "integer", "minimum": 0, "default": 0}),
+    parameter("limit", {"type": "integer", "minimum": 1, "maximum": 100}),
+    parameter("small", {"type": "integer", "format": "int32"}),
+    parameter("big", INTEGER),
+    parameter("amount", {"type": "number", "minimum": 0, "exclusiveMinimum": True}),
+    parameter("active", {"type": "boolean"}),
+    parameter("name", {"type": "string", "maxLength": 10}),
+    parameter("code", {"type": "string", "pattern": "^[a-z]+$"}),
+    parameter("since", {"type": "string", "format": "date-time"}),
+    parameter("day", {"type": "string", "format": "date"}),
+    parameter("key", {"type": "string", "format": "uuid"}),
+    parameter("mail", {"type": "string", "format": "email"}),
+    parameter("kind", {"$ref": "#/components/schemas/Kind"}),
+    parameter("ids", {"type": "array", "items": INTEGER, "maxItems": 3}, explode=False),
+    parameter("words", {"type": "array", "items": {"type": "string", "minLength": 1}}, explode=False),
+    parameter("tags", {"type": "array", "items": {"type": "string"}}),
+    parameter("X-Shop", {"type": "string", "enum": ["a", "b"]}, "header"),
+]
+PATHS = {
+    "/things": {"get": operation("list", parameters=QUERY)},
+    "/things/{id}": {"get": operation("get", parameters=[parameter("id", {"type": "integer", "minimum": 1}, "path")])},
+    "/needs": {"get": operation("needs", parameters=[parameter("must", {"type": "string"}, required=True)])},
+    "/defaults": {
+        "get": operation(
+            "defaults",
+            parameters=[
+                parameter("limit", {"type": "integer", "default": 20}),
+                parameter("order", {"type": "string", "default": "id,desc"}),
+                parameter("none", {"type": "string"}),
+            ],
+        )
+    },
+}
+SCHEMAS = {"Kind": {"type": "string", "enum": ["small", "large"]}}
+
+
+@pytest.fixture(scope="module")
+def served():
+    return serve(PATHS, SCHEMAS)
+
+
+@pytest.mark.parametrize(
+    ("query", "name", "value"),
+    [
+        ("page=3", "page", 3),
+        ("big=-9223372036854775808", "big", -(2**63)),
+        ("amount=18446744073709.123456", "amount", Decimal("18446744073709.123456")),
+        ("amount=2.0", "amount", 2),
+        ("active=true", "active", True),
+        ("active=false", "active", False),
+        ("name=a+b%2Bc", "name", "a b+c"),
+        ("name=", "name", ""),
+        ("name=caf%C3%A9", "name", "café"),
+        ("since=2024-02-29T10:00:00Z", "since", "2024-02-29T10:00:00Z"),
+        ("since=2024-02-29T10:00:00%2B00:00", "since", "2024-02-29T10:00:00+00:00"),
+        ("since=2024-02-29T10:00:00.5%2B0000", "since", "2024-02-29T10:00:00.5+0000"),
+        ("since=2024-02-29T10:00:00", "since", "2024-02-29T10:00:00"),
+        ("day=2024-02-29", "day", "2024-02-29"),
+        ("key=a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "key", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"),
+        ("mail=a@example.org", "mail", "a@example.org"),
+        ("kind=large", "kind", "large"),
+        ("ids=1,2,3", "ids", [1, 2, 3]),
+        ("ids=1%2C2", "ids", [1, 2]),
+        ("ids=1&ids=2,3", "ids", [1, 2, 3]),
+        ("ids=", "ids", []),
+        ("words=a,b", "words", ["a", "b"]),
+        ("tags=a,b&tags=c", "tags", ["a,b", "c"]),
+        ("&&page=1&", "page", 1),
+    ],
+)
+def test_a_query_parameter_arrives_typed(served, query, name, value):
+    client, recorder = served
+    reply = client("GET", f"/v2/things?{query}")
+    assert reply.status == 200, reply.content
+    got = recorder.last.query[name]
+    assert got == value
+    assert type(got) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ("page=1_0", "page"),
+        ("page=%205", "page"),
+        ("page=5%20", "page"),
+        ("page=5%0A", "page"),
+        ("page=+5", "page"),
+        ("page=%2B5", "page"),
+        ("page=05", "page"),
+        ("page=", "page"),
+        ("page", "page"),
+        ("page=1.0", "page"),
+        ("page=1e3", "page"),
+        ("page=%D9%A1%D9%A2", "page"),
+        ("page=-1", "page"),
+        ("page=1&page=2", "page"),
+        ("limit=0", "limit"),
+        ("limit=101", "limit"),
+        ("small=2147483648", "small"),
+        ("big=9223372036854775808", "big"),
+        ("big=-9223372036854775809", "big"),
+        ("big=" + "9" * 5000, "big"),
+        ("amount=0", "amount"),
+        ("amount=nan", "amount"),
+        ("amount=Infinity", "amount"),
+        ("amount=1e999999999999", "amount"),
+        ("amount=1_0", "amount"),
+        ("amount=.5", "amount"),
+        ("amount=" + "9" * 90, "amount"),
+        ("active=1", "active"),
+        ("active=True", "active"),
+        ("active=", "active"),
+        ("name=01234567890", "name"),
+        ("name=%00", "name"),
+        ("name=a%00b", "name"),
+        ("name=%FF", "name"),
+        ("name=%C0%80", "name"),
+        ("name=%ED%A0%80", "name"),
+        ("name=50%", "name"),
+        ("name=%zz", "name"),
+        ("code=abc%0A", "code"),
+        ("code=ABC", "code"),
+        ("since=yesterday", "since"),
+        ("since=2024-02-30T10:00:00Z", "since"),
+        ("since=2024-02-29", "since"),
+        ("since=2024-02-29T10:00:00+02:00", "since"),  # a plus sign that was not encoded is a space
+        ("day=2023-02-29", "day"),
+        ("day=0000-01-01", "day"),
+        ("key=a0eebc999c0b4ef8bb6d6bb9bd380a11", "key"),
+        ("mail=nobody", "mail"),
+        ("kind=Large", "kind"),
+        ("ids=1,,2", "ids"),
+        ("ids=a", "ids"),
+        ("ids=1,2,3,4", "ids"),
+        ("words=a,,b", "words"),
+        ("colour=red", "colour"),
+        ("Page=1", "Page"),
+        ("%00=1", "?"),
+        ("%FF=1", "?"),
+    ],
+)
+def test_a_query_parameter_that_is_wrong_is_named(served, query, name):
+    client, recorder = served
+    before = len(recorder.requests)
+    assert list(client("GET", f"/v2/things?{query}").faults()) == [name]
+    assert len(recorder.requests) == before
+
+
+def test_all_faults_of_a_query_are_told_at_once(served):
+    client, _ = served
+    faults = client("GET", "/v2/things?page=x&limit=1000&colour=red&active=yes&ids=1&name=%FF").faults()
+    assert set(faults) == {"page", "limit", "colour", "active", "name"}
+
+
+def test_faults_are_bounded_in_number_and_size(served):
+    client, _ = served
+    many = "&".join(f"unknown{i}=1" for i in range(300))
+    reply = client("GET", f"/v2/things?{many}&{'x' * 3000}=1&name={'y' * 3000}")
+    assert len(reply.json["errors"]) <= 50
+    assert len(reply.content) < 10_000
+
+
+@pytest.mark.parametrize(
+    "segment", ["abc", "1.0", "+1", "0", "01", "%D9%A1", "9" * 30, "9" * 5000, "1%00", "%FF", "1%0A", "%"]
+)
+def test_a_path_parameter_that_is_wrong_is_a_400_that_names_it(served, segment):
+    client, _ = served
+    assert list(client("GET", f"/v2/things/{segment}").faults()) == ["id"]
+
+
+def test_defaults_are_applied_and_absent_parameters_are_absent(served):
+    client, recorder = served
+    client("GET", "/v2/defaults?limit=5")
+    assert recorder.last.query == {"limit": 5, "order": "id,desc"}
+
+
+def test_a_required_parameter_is_required(served):
+    client, _ = served
+    assert client("GET", "/v2/needs").faults() == {"must": "This parameter is required."}
+    assert client("GET", "/v2/needs?must=").status == 200
+
+
+def test_a_documented_header_is_checked_and_handed_on(served):
+    client, recorder = served
+    assert client("GET", "/v2/things", headers={"X-Shop": "b"}).status == 200
+    assert recorder.last.headers["x-shop"] == "b"
+    assert set(client("GET", "/v2/things", headers={"X-Shop": "c"}).faults()) == {"x-shop"}
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        parameter("p", {"enum": ["a"]}),
+        parameter("p", {"type": "object"}),
+        parameter("p", {"type": "array", "items": {}}),
+        parameter("p", {"type": "string"}, "cookie"),
+        parameter("p", {"type": "array", "items": {"type": "string"}}, style="pipeDelimited"),
+        parameter("p", {"type": "string", "pattern": "(?=a)b"}),
+    ],
+)
+def test_a_parameter_that_cannot_be_served_is_refused_at_start(declared):
+    with pytest.raises(DocumentError):
+        serve({"/x": {"get": operation("x", parameters=[declared])}})

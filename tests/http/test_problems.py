@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import logging
+import re
+
+import psycopg2
+import psycopg2.errors
+import pytest
+from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from domain.problems import Conflict, FieldFault, Forbidden, InvalidRequest, KeyReused, NotFound, Refusal
+from handlers.call import Answer
+from tests.http.support import operation, serve
+
+PATHS = {"/x": {"get": operation("x"), "delete": operation("gone", responses={"204": {"description": "gone"}})}}
+SECRET = "SELECT secret FROM vault"
+
+
+class Unavailable(Refusal):
+    kind = "unavailable"
+    slug = "unavailable"
+
+
+def raising(error):
+    def dispatch(request):
+        raise error
+
+    return serve(PATHS, dispatch=dispatch)[0]
+
+
+@pytest.mark.parametrize(
+    ("refusal", "status", "slug"),
+    [
+        (InvalidRequest([FieldFault("is wrong", pointer="/a")]), 400, "invalid-request"),
+        (Forbidden("not here"), 403, "forbidden"),
+        (NotFound("no such book"), 404, "not-found"),
+        (KeyReused("used before", systemUniqueKey="k"), 409, "key-reused"),
+        (Conflict("no"), 409, "conflict"),
+        (Unavailable("later"), 503, "unavailable"),
+    ],
+)
+def test_a_refusal_becomes_its_problem(refusal, status, slug):
+    reply = raising(refusal)("GET", "/v2/x")
+    assert reply.status == status
+    assert reply.headers["content-type"] == "application/problem+json"
+    assert reply.json == {
+        "type": f"/problems/{slug}",
+        "title": refusal.title,
+        "status": status,
+        "detail": refusal.detail,
+        "instance": reply.headers["x-request-id"],
+        **refusal.members,
+    }
+    assert ("retry-after" in reply.headers) == (status == 503)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OperationalError(SECRET, {}, psycopg2.OperationalError("connection refused")),
+        OperationalError(SECRET, {}, psycopg2.errors.QueryCanceled("statement timeout")),
+        OperationalError(SECRET, {}, psycopg2.errors.LockNotAvailable("lock timeout")),
+        DBAPIError(SECRET, {}, psycopg2.DatabaseError("server closed"), connection_invalidated=True),
+        PoolTimeout("QueuePool limit"),
+    ],
+    ids=["away", "statement timeout", "lock timeout", "invalidated", "pool"],
+)
+def test_a_database_that_does_not_answer_is_a_503(error, caplog):
+    reply = raising(error)("GET", "/v2/x")
+    assert reply.status == 503
+    assert int(reply.headers["retry-after"]) > 0
+    assert reply.json["type"] == "/problems/unavailable"
+    assert b"secret" not in reply.content
+    assert [record.levelname for record in caplog.records if record.name == "loyalty.errors"] == ["WARNING"]
+    assert "secret" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError(SECRET),
+        KeyError(SECRET),
+        IntegrityError(SECRET, {}, psycopg2.IntegrityError("x")),
+        RecursionError(),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_failure_tells_nothing_and_logs_one_line_with_its_trace(error, caplog):
+    reply = raising(error)("GET", "/v2/x")
+    assert reply.status == 500
+    assert reply.json["type"] == "/problems/internal-error"
+    assert b"secret" not in reply.content
+    (record,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert record.exc_info[1] is error
+    assert record.requestId == reply.json["instance"] == reply.headers["x-request-id"]
+    assert record.operation == "integration:x"
+
+
+def test_an_answer_that_is_no_json_is_a_500_and_not_a_broken_answer(caplog):
+    client, _ = serve(PATHS, dispatch=lambda request: Answer(200, object()))
+    assert client("GET", "/v2/x").status == 500
+
+
+def test_a_204_has_no_body():
+    client, _ = serve(PATHS, dispatch=lambda request: Answer(204, None))
+    reply = client("DELETE", "/v2/x")
+    assert (reply.status, reply.content) == (204, b"")
+    assert "content-type" not in reply.headers
+    assert "content-length" not in reply.headers
+
+
+def test_headers_of_an_answer_go_out_beside_the_usual_ones():
+    client, _ = serve(
+        PATHS, dispatch=lambda request: Answer(200, {}, (("Location", "/v2/x/1"), ("Cache-Control", "private")))
+    )
+    reply = client("GET", "/v2/x")
+    assert reply.headers["location"] == "/v2/x/1"
+    assert reply.headers["cache-control"] == "private"
+    assert reply.headers["x-content-type-options"] == "nosniff"
+    assert reply.headers["content-type"] == "application/json"
+
+
+def test_answers_are_not_to_be_stored():
+    client, _ = serve(PATHS)
+    assert client("GET", "/v2/x").headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize("given", ["abc-1.2_3", "x" * 64])
+def test_a_sane_request_id_is_taken_over(given):
+    client, recorder = serve(PATHS)
+    assert client("GET", "/v2/x", headers={"X-Request-Id": given}).headers["x-request-id"] == given
+    assert recorder.last.request_id == given
+
+
+@pytest.mark.parametrize("given", ["", "x" * 65, "a b", "a\tb", "é", "a\n", "<script>"])
+def test_any_other_request_id_is_replaced(given):
+    client, recorder = serve(PATHS)
+    got = client("GET", "/v2/x", headers={"X-Request-Id": given}).headers["x-request-id"]
+    assert re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", got)
+    assert recorder.last.request_id == got
+
+
+def test_every_answer_has_a_request_id():
+    client, _ = serve(PATHS)
+    for method, path in (("GET", "/nowhere"), ("PUT", "/v2/x"), ("OPTIONS", "/v2/x"), ("GET", "/health/live")):
+        assert client(method, path).headers["x-request-id"]
+
+
+def test_a_websocket_is_closed():
+    import asyncio
+
+    client, _ = serve(PATHS)
+    sent = []
+
+    async def connect():
+        async def receive():
+            return {"type": "websocket.connect"}
+
+        async def send(message):
+            sent.append(message)
+
+        await client.app({"type": "websocket", "path": "/v2/x", "headers": []}, receive, send)
+
+    asyncio.run(connect())
+    assert sent == [{"type": "websocket.close", "code": 1008}]

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import pytest
+
+from handlers.call import Answer
+from handlers.http.schemas import DocumentError
+from tests.http.support import operation, parameter, serve
+
+CODE = parameter("code", {"type": "string"}, "path")
+PATHS = {
+    "/books": {"get": operation("listBooks"), "post": operation("createBook")},
+    "/books/search": {"post": operation("searchBooks")},
+    "/books/{code}": {
+        "get": operation("getBook", parameters=[CODE]),
+        "delete": operation("deleteBook", parameters=[CODE]),
+    },
+    "/books/{code}/pages/{page}": {
+        "parameters": [CODE, parameter("page", {"type": "integer"}, "path")],
+        "get": operation("getPage"),
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def served():
+    return serve(
+        PATHS,
+        other={
+            "/organizations/{id}/books": {
+                "get": operation("listBooks", parameters=[parameter("id", {"type": "integer"}, "path")]),
+            }
+        },
+    )
+
+
+def test_a_path_leads_to_its_operation_with_typed_variables(served):
+    client, recorder = served
+    assert client("GET", "/v2/books/abc/pages/12").status == 200
+    assert recorder.last.operation_id == "getPage"
+    assert recorder.last.path == {"code": "abc", "page": 12}
+    assert recorder.last.surface == "integration"
+
+
+def test_the_same_operation_id_belongs_to_the_surface_of_its_path(served):
+    client, recorder = served
+    client("GET", "/v2/organizations/7/books")
+    assert (recorder.last.surface, recorder.last.operation_id) == ("administration", "listBooks")
+    assert recorder.last.path == {"id": 7}
+    client("GET", "/v2/books")
+    assert (recorder.last.surface, recorder.last.operation_id) == ("integration", "listBooks")
+
+
+@pytest.mark.parametrize(
+    ("segment", "value"),
+    [
+        ("50%25OFF", "50%OFF"),
+        ("a%2Fb", "a/b"),
+        ("a%2fb%20c", "a/b c"),
+        ("caf%C3%A9", "café"),
+        ("a+b", "a+b"),
+        ("a%0Ab", "a\nb"),
+        ("..", ".."),
+        ("%2E%2E%2Fsearch", "../search"),
+        ("a%3Fb%23c", "a?b#c"),
+    ],
+)
+def test_a_code_in_a_path_arrives_as_it_was_encoded(served, segment, value):
+    client, recorder = served
+    assert client("GET", f"/v2/books/{segment}").status == 200
+    assert recorder.last.path == {"code": value}
+
+
+def test_a_literal_segment_may_be_encoded(served):
+    client, recorder = served
+    assert client("GET", "/v2/b%6Foks").status == 200
+    assert recorder.last.operation_id == "listBooks"
+
+
+@pytest.mark.parametrize(
+    "path", ["/v2", "/v2/", "/v2/book", "/v2/books/", "/v2/books//pages/1", "/books", "/v2/books/a/b"]
+)
+def test_an_unknown_path_is_a_404_problem(served, path):
+    client, _ = served
+    reply = client("GET", path, token=None)
+    assert reply.status == 404
+    assert reply.headers["content-type"] == "application/problem+json"
+    assert reply.json["type"] == "/problems/not-found"
+    assert reply.json["instance"] == reply.headers["x-request-id"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allow"),
+    [
+        ("DELETE", "/v2/books", "GET, HEAD, OPTIONS, POST"),
+        ("GET", "/v2/books/search", "OPTIONS, POST"),
+        ("PATCH", "/v2/books/x", "DELETE, GET, HEAD, OPTIONS"),
+        ("TRACE", "/v2/books", "GET, HEAD, OPTIONS, POST"),
+        ("BREW", "/v2/books", "GET, HEAD, OPTIONS, POST"),
+    ],
+)
+def test_a_405_names_every_method_of_the_path(served, method, path, allow):
+    client, _ = served
+    reply = client(method, path)
+    assert (reply.status, reply.headers["allow"]) == (405, allow)
+    assert reply.json["type"] == "/problems/method-not-allowed"
+
+
+def test_options_answers_the_methods_to_anyone(served):
+    client, _ = served
+    reply = client("OPTIONS", "/v2/books", token=None)
+    assert (reply.status, reply.headers["allow"], reply.content) == (204, "GET, HEAD, OPTIONS, POST", b"")
+
+
+def test_head_answers_the_headers_of_get_without_a_body():
+    client, _ = serve(PATHS, dispatch=lambda request: Answer(200, {"a": 1}))
+    got, head = client("GET", "/v2/books"), client("HEAD", "/v2/books")
+    assert head.content == b""
+    assert got.content == b'{"a":1}'
+    assert head.status == 200
+    assert head.headers["content-length"] == got.headers["content-length"] == "7"
+
+
+def test_a_partly_variable_segment_is_refused_at_start():
+    with pytest.raises(DocumentError, match="either a parameter or literal"):
+        serve({"/books/{code}:print": {"post": operation("printBook", parameters=[CODE])}})
+
+
+def test_a_path_of_two_documents_is_refused_at_start():
+    with pytest.raises(DocumentError, match="two documents"):
+        serve({"/books": {"get": operation("a")}}, other={"/books": {"get": operation("b")}})
+
+
+def test_a_path_parameter_without_a_declaration_is_refused_at_start():
+    with pytest.raises(DocumentError, match="differ"):
+        serve({"/books/{code}": {"get": operation("a")}})

@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from domain.problems import Unauthorized
+from handlers.http.app import build_app
+from tests.http.support import (
+    CALLERS,
+    SETTINGS,
+    Client,
+    Recorder,
+    authenticate,
+    body,
+    document,
+    operation,
+    parameter,
+    serve,
+)
+
+PATHS = {
+    "/public": {"get": operation("public", public=True)},
+    "/any": {"get": operation("any")},
+    "/books": {
+        "get": operation("list", "books:read"),
+        "post": operation("create", "books:write", requestBody=body({"type": "object"})),
+    },
+    "/admin": {"get": operation("admin", "admin")},
+    "/mine": {"get": {**operation("mine"), "security": [{"token": ["member"]}, {"token": ["books:read"]}]}},
+    "/both": {"get": operation("both", "books:read", "admin")},
+    "/books/{id}": {"get": operation("get", "books:read", parameters=[parameter("id", {"type": "integer"}, "path")])},
+}
+
+
+@pytest.fixture(scope="module")
+def served():
+    return serve(PATHS)
+
+
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [
+        ("/public", {"admin", "reader", "writer", "nobody", "member"}),
+        ("/any", {"admin", "reader", "writer", "nobody"}),
+        ("/books", {"admin", "reader", "writer"}),
+        ("/admin", {"admin"}),
+        ("/mine", {"admin", "reader", "writer", "member"}),
+        ("/both", {"admin"}),
+    ],
+)
+def test_an_operation_lets_through_who_holds_its_scopes(served, path, allowed):
+    client, recorder = served
+    for name in CALLERS:
+        reply = client("GET", f"/v2{path}", token=name)
+        assert reply.status == (200 if name in allowed else 403), name
+        if name in allowed and path != "/public":
+            assert recorder.last.caller is CALLERS[name]
+
+
+def test_without_a_token_only_what_is_public_answers(served):
+    client, recorder = served
+    for path in PATHS:
+        reply = client("GET", "/v2" + path.replace("{id}", "1"), token=None)
+        assert reply.status == (200 if path == "/public" else 401), path
+    assert recorder.last.caller is None
+
+
+def test_a_401_challenges_for_a_bearer_token(served):
+    client, _ = served
+    reply = client("GET", "/v2/books", token=None)
+    assert reply.headers["www-authenticate"] == 'Bearer realm="loyalty"'
+    assert reply.json["type"] == "/problems/unauthorized"
+    assert reply.json["instance"] == reply.headers["x-request-id"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "Bearer wrong",
+        "Bearer",
+        "Bearer ",
+        "bearer a b",
+        "Bearer admin, Bearer admin",
+        "Bearer \xff",
+        "Bearer " + "x" * 9000,
+    ],
+)
+def test_a_token_that_is_not_valid_is_a_401_that_says_so(served, value):
+    client, _ = served
+    reply = client("GET", "/v2/books", headers={"Authorization": value})
+    assert reply.status == 401
+    assert reply.headers["www-authenticate"] == 'Bearer realm="loyalty", error="invalid_token"'
+    assert len(reply.content) < 500
+
+
+@pytest.mark.parametrize("value", ["Basic YTpi", "admin", "Digest x", "BearerX admin"])
+def test_other_credentials_count_as_none(served, value):
+    client, _ = served
+    reply = client("GET", "/v2/books", headers={"Authorization": value})
+    assert (reply.status, reply.headers["www-authenticate"]) == (401, 'Bearer realm="loyalty"')
+
+
+def test_the_scheme_of_a_token_may_be_written_in_any_case(served):
+    client, _ = served
+    assert client("GET", "/v2/books", headers={"Authorization": "bEARER admin"}).status == 200
+
+
+def test_two_authorization_headers_are_no_credentials(served):
+    client, _ = served
+    pairs = [("Authorization", "Bearer admin"), ("Authorization", "Bearer admin")]
+    assert client("GET", "/v2/books", headers=pairs).status == 401
+
+
+def test_a_403_names_what_is_missing(served):
+    client, _ = served
+    reply = client("POST", "/v2/books", json_body={}, token="reader")
+    assert reply.status == 403
+    assert "books:write" in reply.json["detail"]
+    assert reply.headers["www-authenticate"] == (
+        'Bearer realm="loyalty", error="insufficient_scope", scope="books:write"'
+    )
+
+
+def test_credentials_come_before_scopes_and_scopes_before_validation(served):
+    client, recorder = served
+    before = len(recorder.requests)
+    for token, status in ((None, 401), ("reader", 403), ("writer", 400)):
+        assert client("POST", "/v2/books?x=1", body=b"{", token=token).status == status
+    for token, status in ((None, 401), ("nobody", 403), ("reader", 400)):
+        assert client("GET", "/v2/books/abc", token=token).status == status
+    assert len(recorder.requests) == before
+
+
+def test_the_body_of_a_refused_caller_is_not_read(served):
+    client, _ = served
+    for token in (None, "wrong", "reader"):
+        client("POST", "/v2/books", body=b"{}", token=token)
+        assert client.body_reads == 0
+
+
+def test_a_token_is_verified_off_the_event_loop_unless_it_is_remembered():
+    threads = []
+
+    class Authenticator:
+        def __call__(self, token):
+            threads.append(threading.current_thread())
+            return authenticate(token)
+
+        def remembered(self, token):
+            return CALLERS["reader"] if token == "known" else None
+
+    app = build_app({"integration": document(PATHS)}, Recorder(), Authenticator(), SETTINGS)
+    client = Client(app)
+    assert client("GET", "/v2/books", token="known").status == 200
+    assert threads == []
+    assert client("GET", "/v2/books", token="admin").status == 200
+    assert [thread is threading.main_thread() for thread in threads] == [False]
+
+
+def test_a_401_of_a_handler_challenges_in_the_scheme_of_the_client():
+    def refuse(request):
+        raise Unauthorized("Unknown client.")
+
+    client, _ = serve(PATHS, dispatch=refuse)
+    basic = client("GET", "/v2/public", headers={"Authorization": "Basic YTpi"})
+    assert (basic.status, basic.headers["www-authenticate"]) == (401, 'Basic realm="loyalty"')
+    bearer = client("GET", "/v2/books")
+    assert bearer.headers["www-authenticate"] == 'Bearer realm="loyalty", error="invalid_token"'
+
+
+def test_only_useful_headers_reach_a_handler(served):
+    client, recorder = served
+    client("GET", "/v2/any", headers={"Cookie": "a=b", "User-Agent": "x", "X-Odd": "1"})
+    assert recorder.last.headers == {"authorization": "Bearer admin", "user-agent": "x"}
