@@ -60,9 +60,8 @@ def test_an_update_unsets_what_it_leaves_out_but_name_and_default_program(organi
             "customAttributes": {"a": 1},
         },
     )
-    changed = organization.administration.put("", {"defaultLocale": "en", "name": "Kept"})["organization"]
-    changed = organization.administration.put("", {"defaultLocale": "en", "description": None, "pictureUrl": None})
-    changed = changed["organization"]
+    body = {"defaultLocale": "en", "description": None, "defaultLoyaltyProgramId": None}
+    changed = organization.administration.put("", body)["organization"]
     assert changed["name"] == "Kept"
     assert changed["defaultLoyaltyProgramId"] == organization.created.loyalty_program_id
     unset = ("description", "pictureUrl", "locales", "customAttributes")

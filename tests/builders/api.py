@@ -1,0 +1,183 @@
+"""The API as its clients see it: the application in this process, called over ASGI, on organizations made for a test."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import httpx
+from sqlalchemy import Engine
+
+from handlers import tokens
+from handlers.flows.create_organization import CreatedOrganization, create_organization
+from handlers.http.app import create_app
+from handlers.settings import Settings
+from persistence import transactions
+from persistence.engine import create_engine, to_json
+
+BASE = "http://loyalty.test/v2"
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What the server answered; numbers of `json` are exact."""
+
+    status: int
+    headers: Mapping[str, str]
+    text: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.text, parse_float=Decimal) if self.text else None
+
+
+@dataclass(frozen=True)
+class Surface:
+    """One surface as one caller: paths are relative to it, keyword arguments are query parameters.
+
+    `get`, `post`, `put`, `patch` and `delete` answer the body and fail for another status than `expect`.
+    """
+
+    app: Any
+    prefix: str
+    token: str | None
+
+    def with_token(self, token: str | None) -> Surface:
+        """The same surface as another caller."""
+        return replace(self, token=token)
+
+    def get(self, path: str, *, expect: int = 200, **query: Any) -> Any:
+        return self.request("GET", path, expect=expect, **query).json
+
+    def post(self, path: str, body: Any = None, *, expect: int = 201, **query: Any) -> Any:
+        return self.request("POST", path, body, expect=expect, **query).json
+
+    def put(self, path: str, body: Any, *, expect: int = 200, **query: Any) -> Any:
+        return self.request("PUT", path, body, expect=expect, **query).json
+
+    def patch(self, path: str, body: Any, *, expect: int = 200, **query: Any) -> Any:
+        return self.request("PATCH", path, body, expect=expect, **query).json
+
+    def delete(self, path: str, *, expect: int = 204, **query: Any) -> Any:
+        return self.request("DELETE", path, expect=expect, **query).json
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        expect: int | None = None,
+        headers: Mapping[str, str] | None = None,
+        form: Mapping[str, str] | None = None,
+        **query: Any,
+    ) -> Reply:
+        """One call; `body` is sent as JSON with exact numbers, `form` as a form."""
+        sent = dict(headers or {})
+        if self.token is not None:
+            sent.setdefault("Authorization", f"Bearer {self.token}")
+        content = None if body is None else to_json(body).encode()
+        if content is not None:
+            sent["Content-Type"] = "application/json"
+        params = {name: _in_query(value) for name, value in query.items()}
+
+        async def call() -> httpx.Response:
+            transport = httpx.ASGITransport(app=self.app)
+            async with httpx.AsyncClient(transport=transport) as client:
+                url = BASE + self.prefix + path
+                return await client.request(method, url, params=params, headers=sent, content=content, data=form)
+
+        answer = asyncio.run(call())
+        reply = Reply(answer.status_code, answer.headers, answer.text)
+        if expect is not None and reply.status != expect:
+            raise AssertionError(f"{method} {path} answered {reply.status} instead of {expect}: {reply.text}")
+        return reply
+
+
+def _in_query(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+@dataclass(frozen=True)
+class Organization:
+    """An organization made for one test, its administrator's token, and both surfaces as this administrator."""
+
+    api: Api
+    created: CreatedOrganization
+    token: str
+
+    @property
+    def id(self) -> int:
+        return self.created.organization_id
+
+    @property
+    def integration(self) -> Surface:
+        return Surface(self.api.app, "", self.token)
+
+    @property
+    def administration(self) -> Surface:
+        return Surface(self.api.app, f"/organizations/{self.id}", self.token)
+
+    def token_of(self, *roles: str, is_admin: bool = False) -> str:
+        """A token of a caller with these roles alone."""
+        return self.api.token(self.id, roles, is_admin=is_admin)
+
+    def member(self, loyalty_member_id: str | None = None, **properties: Any) -> Any:
+        """A new member, as the integration surface answers it."""
+        body = {"loyaltyMemberId": loyalty_member_id or f"member-{uuid.uuid4()}", **properties}
+        return self.integration.post("/members", body)["loyaltyMember"]
+
+    def member_token(self, loyalty_member_id: str) -> str:
+        """A token of the member's own."""
+        return self.integration.post(f"/members/{loyalty_member_id}/access-tokens")["accessToken"]
+
+
+@dataclass(frozen=True)
+class Api:
+    """The application, with every answer checked against the documents."""
+
+    app: Any
+    engine: Engine
+    settings: Settings
+
+    def organization(self, name: str = "Corner Coffee") -> Organization:
+        """A fresh organization, which sees nothing of any other."""
+        now = datetime.now(UTC)
+        created = transactions.run(self.engine, lambda db: create_organization(db, name=name, now=now))
+        return Organization(self, created, self.token(created.organization_id, (), is_admin=True))
+
+    def token(self, organization_id: int, roles: Iterable[str], *, is_admin: bool = False) -> str:
+        """An operator's token for the organization."""
+        return transactions.run(
+            self.engine,
+            lambda db: tokens.issue_operator_token(
+                db,
+                self.settings,
+                organization_id=organization_id,
+                roles=frozenset(roles),
+                is_admin=is_admin,
+                lifetime=3600,
+                now=datetime.now(UTC),
+            ),
+        )
+
+    def surface(self, prefix: str = "", token: str | None = None) -> Surface:
+        """Any path of the API as any caller."""
+        return Surface(self.app, prefix, token)
+
+
+@contextmanager
+def running_api(settings: Settings) -> Iterator[Api]:
+    """The application with an engine of its own, for as long as the context lasts."""
+    engine = create_engine(settings.database_url, threads=settings.threads, application_name="loyalty-tests-api")
+    yield Api(create_app(settings, engine), engine, settings)
+    engine.dispose()

@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+
+@pytest.fixture
+def body(organization):
+    return {
+        "name": "Bean Club",
+        "description": "Points for every coffee.",
+        "active": True,
+        "ledgerId": organization.created.ledger_id,
+        "tierPointsLedgerAccountId": organization.created.ledger_account_id,
+        "mainLedgerAccountId": organization.created.ledger_account_id,
+        "setAsDefault": False,
+    }
+
+
+@pytest.fixture
+def create(organization, body):
+    def create(**changes):
+        return organization.administration.post("/loyalty-programs", {**body, **changes})["loyaltyProgram"]
+
+    return create
+
+
+def test_a_program_is_created_with_every_property(organization, body, create):
+    program = create()
+    assert program == {
+        **body,
+        "organizationId": organization.id,
+        "loyaltyProgramId": program["loyaltyProgramId"],
+        "loyaltyProgramKey": str(uuid.UUID(program["loyaltyProgramKey"])),
+        "mainPortalId": None,
+        "defaultTierId": None,
+    }
+    path = f"/loyalty-programs/{program['loyaltyProgramId']}"
+    assert organization.administration.get(path)["loyaltyProgram"] == program
+
+
+def test_a_program_needs_little(organization):
+    body = {"ledgerId": organization.created.ledger_id, "description": "", "setAsDefault": False}
+    program = organization.administration.post("/loyalty-programs", body)["loyaltyProgram"]
+    unset = ("name", "tierPointsLedgerAccountId", "mainLedgerAccountId", "mainPortalId", "defaultTierId")
+    assert [program[name] for name in unset] == [None] * 5
+    assert program["active"] is True
+
+
+def test_a_program_takes_over_as_the_default_one(organization, create):
+    program = create(setAsDefault=True)
+    assert program["setAsDefault"] is True
+    former = organization.administration.get(f"/loyalty-programs/{organization.created.loyalty_program_id}")
+    assert former["loyaltyProgram"]["setAsDefault"] is False
+    read = organization.administration.get("")["organization"]
+    assert read["defaultLoyaltyProgramId"] == program["loyaltyProgramId"]
+
+
+def test_an_update_replaces_the_program(organization, body, create):
+    program = create()
+    path = f"/loyalty-programs/{program['loyaltyProgramId']}"
+    tier = organization.administration.post(
+        f"{path}/tiers", {"name": "First", "active": True, "minRequiredPoints": 0, "tierOrder": 1}
+    )["tier"]
+    full = {**body, "name": "Renamed", "active": False, "setAsDefault": True, "defaultTierId": tier["loyaltyTierId"]}
+    changed = organization.administration.put(path, full)["loyaltyProgram"]
+    assert {name: changed[name] for name in full} == full
+    assert organization.administration.get(path)["loyaltyProgram"] == changed
+    read = organization.administration.get(f"{path}/tiers/{tier['loyaltyTierId']}")["tier"]
+    assert read["isDefault"] is True
+
+    required = {name: body[name] for name in ("ledgerId", "description", "setAsDefault")}
+    changed = organization.administration.put(path, required)["loyaltyProgram"]
+    unset = ("name", "tierPointsLedgerAccountId", "mainLedgerAccountId", "defaultTierId")
+    assert [changed[name] for name in unset] == [None] * 4
+    assert changed["active"] is True
+    # False does not give the default up.
+    assert changed["setAsDefault"] is True
+    read = organization.administration.get(f"{path}/tiers/{tier['loyaltyTierId']}")["tier"]
+    assert read["isDefault"] is False
+
+
+@pytest.mark.parametrize(
+    ("member", "problem"),
+    [
+        ("ledgerId", "unknown-ledger"),
+        ("tierPointsLedgerAccountId", "unknown-ledger-account"),
+        ("mainLedgerAccountId", "unknown-ledger-account"),
+        ("defaultTierId", "unknown-tier"),
+        ("mainPortalId", "unknown-portal"),
+    ],
+)
+def test_what_a_program_names_must_exist(organization, body, create, member, problem):
+    wrong = {**body, member: 2**62}
+    answer = organization.administration.post("/loyalty-programs", wrong, expect=404)
+    assert answer["type"] == f"/problems/{problem}"
+    program = create()
+    path = f"/loyalty-programs/{program['loyaltyProgramId']}"
+    assert organization.administration.put(path, wrong, expect=404)["type"] == f"/problems/{problem}"
+    assert organization.administration.get(path)["loyaltyProgram"] == program
+
+
+def test_what_another_tenant_has_does_not_exist(organization, other_organization, body):
+    administration, other = organization.administration, other_organization.created
+    for member, value in (("ledgerId", other.ledger_id), ("mainLedgerAccountId", other.ledger_account_id)):
+        administration.post("/loyalty-programs", {**body, member: value}, expect=404)
+    path = f"/loyalty-programs/{other.loyalty_program_id}"
+    assert administration.get(path, expect=404)["type"] == "/problems/not-found"
+    administration.put(path, body, expect=404)
+
+
+def test_the_accounts_belong_to_the_ledger(organization, body):
+    ledger = organization.administration.post("/ledgers", {"name": "Stars"})["ledger"]
+    answer = organization.administration.post("/loyalty-programs", {**body, "ledgerId": ledger["ledgerId"]}, expect=404)
+    assert answer["type"] == "/problems/unknown-ledger-account"
+
+
+def test_the_default_tier_is_one_of_the_programs_own(organization, body, create):
+    program = create()
+    default = organization.administration.get(f"/loyalty-programs/{organization.created.loyalty_program_id}")
+    wrong = {**body, "defaultTierId": default["loyaltyProgram"]["defaultTierId"]}
+    path = f"/loyalty-programs/{program['loyaltyProgramId']}"
+    assert organization.administration.put(path, wrong, expect=404)["type"] == "/problems/unknown-tier"
+
+
+def test_the_list_and_its_filters(organization, create):
+    first = organization.created.loyalty_program_id
+    second, third = create(name="B", active=False), create(name="A")
+
+    def listed(**query):
+        found = organization.administration.get("/loyalty-programs", **query)["loyaltyPrograms"]
+        return [program["loyaltyProgramId"] for program in found]
+
+    second, key, third = second["loyaltyProgramId"], second["loyaltyProgramKey"], third["loyaltyProgramId"]
+    assert listed() == [third, second, first]
+    assert listed(default=True) == [third, second, first]
+    assert listed(default=False) == [third, second]
+    assert listed(loyaltyProgramKey=key) == [second]
+    assert listed(loyaltyProgramKey=uuid.uuid4()) == []
+    assert listed(order="name") == [third, second, first]
+    assert listed(order="name,desc") == [first, second, third]
+    assert listed(order="active,asc")[0] == second
+    assert listed(order="loyaltyProgramId,asc") == [first, second, third]
+    assert organization.administration.get("/loyalty-programs", order="ledgerId", expect=400)
+
+
+def test_paging_of_the_list_is_deprecated(organization, create):
+    create()
+    reply = organization.administration.request("GET", "/loyalty-programs", limit=1, page=1)
+    assert [each["loyaltyProgramId"] for each in reply.json["loyaltyPrograms"]] == [
+        organization.created.loyalty_program_id
+    ]
+    assert reply.headers["Deprecation"].startswith("@")
+    assert organization.administration.get("/loyalty-programs", page=7) == {"loyaltyPrograms": []}
+    assert "Deprecation" not in organization.administration.request("GET", "/loyalty-programs").headers
+    organization.administration.get("/loyalty-programs", limit=101, expect=400)
+
+
+def test_every_fault_of_a_body_is_named(organization):
+    body = {"ledgerId": "one", "colour": "red", "setAsDefault": 1}
+    faults = organization.administration.post("/loyalty-programs", body, expect=400)["errors"]
+    assert {fault["pointer"] for fault in faults} >= {"/ledgerId", "/colour", "/setAsDefault"}

@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+
+import pytest
+
+SILVER = {"name": "Silver", "active": True, "minRequiredPoints": 500, "tierOrder": 2}
+
+
+@pytest.fixture
+def path(organization):
+    return f"/loyalty-programs/{organization.created.loyalty_program_id}/tiers"
+
+
+@pytest.fixture
+def create(organization, path):
+    def create(**changes):
+        return organization.administration.post(path, {**SILVER, **changes})["tier"]
+
+    return create
+
+
+def default_tier_id(organization):
+    program = organization.administration.get(f"/loyalty-programs/{organization.created.loyalty_program_id}")
+    return program["loyaltyProgram"]["defaultTierId"]
+
+
+def test_a_tier_is_created_with_every_property(organization, path):
+    body = {
+        **SILVER,
+        "minRequiredPoints": Decimal("18446744073708.123456"),
+        "customAttributes": {"freeRefills": 1, "discount": Decimal("0.10")},
+        "pictureUrl": "https://cornercoffee.example/silver.png",
+        "isDefault": False,
+    }
+    tier = organization.administration.post(path, body)["tier"]
+    program = organization.created
+    assert tier == {
+        **body,
+        "organizationId": organization.id,
+        "loyaltyTierId": tier["loyaltyTierId"],
+        "loyaltyTierKey": str(uuid.UUID(tier["loyaltyTierKey"])),
+        "loyaltyProgramId": program.loyalty_program_id,
+        "loyaltyProgramKey": program.loyalty_program_key,
+        "createdAt": tier["createdAt"],
+        "updatedAt": tier["createdAt"],
+    }
+    assert organization.administration.get(f"{path}/{tier['loyaltyTierId']}")["tier"] == tier
+
+
+def test_an_update_replaces_the_tier(organization, path, create):
+    tier = create(customAttributes={"a": 1}, pictureUrl="https://x.example")
+    address = f"{path}/{tier['loyaltyTierId']}"
+    body = {"name": "Gold", "active": False, "minRequiredPoints": Decimal("400.5"), "tierOrder": 7}
+    changed = organization.administration.put(address, body)["tier"]
+    assert {name: changed[name] for name in body} == body
+    assert (changed["customAttributes"], changed["pictureUrl"], changed["isDefault"]) == ({}, None, False)
+    assert changed["loyaltyTierKey"] == tier["loyaltyTierKey"]
+    assert changed["updatedAt"] > tier["updatedAt"]
+    assert organization.administration.get(address)["tier"] == changed
+
+
+def test_a_default_tier_takes_over_and_is_not_given_up(organization, path, create):
+    former = default_tier_id(organization)
+    tier = create(isDefault=True)
+    assert tier["isDefault"] is True
+    assert default_tier_id(organization) == tier["loyaltyTierId"]
+    assert organization.administration.get(f"{path}/{former}")["tier"]["isDefault"] is False
+
+    changed = organization.administration.put(f"{path}/{former}", {**SILVER, "isDefault": True})["tier"]
+    assert changed["isDefault"] is True
+    assert default_tier_id(organization) == former
+    changed = organization.administration.put(f"{path}/{former}", {**SILVER, "isDefault": False})["tier"]
+    assert changed["isDefault"] is True
+    assert default_tier_id(organization) == former
+
+
+def test_a_program_has_one_default_tier_however_many_take_over_at_once(organization, path, create):
+    tiers = [create(name=f"Tier {number}")["loyaltyTierId"] for number in range(4)]
+    body = {**SILVER, "isDefault": True}
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda tier: organization.administration.put(f"{path}/{tier}", body), tiers))
+    listed = organization.administration.get(path)["results"]
+    assert [tier["loyaltyTierId"] for tier in listed if tier["isDefault"]] == [default_tier_id(organization)]
+
+
+def test_the_list_and_its_filters(organization, path, create):
+    first = default_tier_id(organization)
+    silver = create()
+    gold = create(name="Gold", minRequiredPoints=1000, tierOrder=3, active=False)["loyaltyTierId"]
+    silver, key = silver["loyaltyTierId"], silver["loyaltyTierKey"]
+
+    def listed(**query):
+        return [tier["loyaltyTierId"] for tier in organization.administration.get(path, **query)["results"]]
+
+    assert listed() == [gold, silver, first]
+    assert listed(onlyActive=True) == [silver, first]
+    assert listed(onlyActive=False) == [gold, silver, first]
+    assert listed(loyaltyTierKey=key) == [silver]
+    assert listed(order="minRequiredPoints,desc") == [gold, silver, first]
+    assert listed(order="tierOrder") == [first, silver, gold]
+    assert listed(order="name,asc") == [gold, first, silver]
+    assert listed(order="active,desc")[-1] == gold
+    assert listed(order="createdAt,asc") == listed(order="updatedAt") == listed(order="loyaltyTierId")
+    organization.administration.get(path, order="pictureUrl", expect=400)
+    organization.administration.get(path, colour="red", expect=400)
+
+
+def test_paging_of_the_list_is_deprecated(organization, path, create):
+    create()
+    plain = organization.administration.request("GET", path)
+    assert "Deprecation" not in plain.headers
+    assert (plain.json["totalCount"], plain.json["page"], plain.json["limit"]) == (2, 0, 100)
+    paged = organization.administration.request("GET", path, page=1, limit=1)
+    assert paged.headers["Deprecation"].startswith("@")
+    assert [tier["loyaltyTierId"] for tier in paged.json["results"]] == [default_tier_id(organization)]
+    assert {name: paged.json[name] for name in ("totalCount", "page", "limit")} == {
+        "totalCount": 2,
+        "page": 1,
+        "limit": 1,
+    }
+    past = organization.administration.get(path, page=9, limit=1)
+    assert (past["totalCount"], past["results"]) == (2, [])
+
+
+def test_a_tier_is_found_in_its_own_program_only(organization, other_organization, path, create):
+    tier = create()["loyaltyTierId"]
+    program = organization.administration.post(
+        "/loyalty-programs",
+        {"ledgerId": organization.created.ledger_id, "description": "Another", "setAsDefault": False},
+    )["loyaltyProgram"]["loyaltyProgramId"]
+    for address in (
+        f"/loyalty-programs/{program}/tiers/{tier}",
+        f"{path}/{2**62}",
+        f"{path}/{default_tier_id(other_organization)}",
+        f"/loyalty-programs/{other_organization.created.loyalty_program_id}/tiers/{tier}",
+    ):
+        assert organization.administration.get(address, expect=404)["type"] == "/problems/not-found"
+        organization.administration.put(address, SILVER, expect=404)
+    foreign = f"/loyalty-programs/{other_organization.created.loyalty_program_id}/tiers"
+    organization.administration.get(foreign, expect=404)
+    organization.administration.post(foreign, SILVER, expect=404)
+
+
+@pytest.mark.parametrize(
+    ("member", "value"),
+    [
+        ("name", ""),
+        ("minRequiredPoints", -1),
+        ("minRequiredPoints", 18446744073710),
+        ("tierOrder", Decimal("1.5")),
+        ("tierOrder", 2**31),
+        ("active", None),
+        ("isDefault", "yes"),
+    ],
+)
+def test_values_that_a_tier_cannot_have(organization, path, member, value):
+    faults = organization.administration.post(path, {**SILVER, member: value}, expect=400)["errors"]
+    assert [fault["pointer"] for fault in faults] == [f"/{member}"]
