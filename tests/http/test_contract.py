@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import logging
+from decimal import Decimal
+
+import pytest
+
+from handlers.call import Answer
+from handlers.settings import Settings
+from tests.http.support import SETTINGS, operation, serve
+
+BOOK = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["id"],
+    "properties": {
+        "id": {"type": "integer"},
+        "at": {"type": "string", "format": "date-time"},
+        "price": {"type": "number", "nullable": True},
+    },
+}
+RESPONSES = {
+    "200": {
+        "description": "a book",
+        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Book"}}},
+    },
+    "204": {"description": "nothing"},
+}
+PATHS = {"/book": {"get": operation("getBook", responses=RESPONSES)}}
+PATHS["/book"]["get"]["responses"].pop("409")
+
+
+def answering(answer, settings=SETTINGS):
+    return serve(PATHS, {"Book": BOOK}, dispatch=lambda request: answer, settings=settings)[0]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(200, {"id": 1}),
+        Answer(200, {"id": 1, "price": None, "at": "2024-01-01T00:00:00Z"}),
+        Answer(200, {"id": 1, "price": Decimal("18446744073709.123456")}),
+        Answer(204, None),
+    ],
+)
+def test_an_answer_that_the_document_allows_passes(answer):
+    assert answering(answer)("GET", "/v2/book").status == answer.status
+
+
+@pytest.mark.parametrize(
+    ("answer", "complaint"),
+    [
+        (Answer(200, {}), "/id: This member is required."),
+        (Answer(200, {"id": 1, "x": 2}), "/x: This member is not known here."),
+        (Answer(200, {"id": 2**63}), "/id: The value is greater than the maximum"),
+        (Answer(200, {"id": 1, "at": "today"}), "/at: The value is not a valid date-time."),
+        (Answer(200, None), "the media type (none) is not documented for 200"),
+        (Answer(200, {"id": 1}, (("Content-Type", "text/plain"),)), "the media type text/plain"),
+        (Answer(201, {"id": 1}), "the status 201 is not documented"),
+        (Answer(409, {"id": 1}), "409 is no problem"),
+    ],
+)
+def test_an_answer_against_the_document_fails_loudly(answer, complaint, caplog):
+    reply = answering(answer)("GET", "/v2/book")
+    assert reply.status == 500
+    assert complaint in reply.json["detail"]
+    assert "AssertionError: integration:getBook" in caplog.text
+
+
+def test_an_undocumented_problem_fails_too():
+    from domain.problems import Conflict
+
+    def dispatch(request):
+        raise Conflict("no")
+
+    client, _ = serve(PATHS, {"Book": BOOK}, dispatch=dispatch)
+    reply = client("GET", "/v2/book")
+    assert (reply.status, reply.json["type"]) == (500, "/problems/contract-violation")
+    assert "409" in reply.json["detail"]
+
+
+def test_production_does_not_compare(caplog):
+    client = answering(Answer(201, {"x": 1}), Settings(threads=1, validate_responses=False))
+    with caplog.at_level(logging.WARNING):
+        assert client("GET", "/v2/book").status == 201
+    assert not caplog.records

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+
+from handlers.http.logging import configure
+from tests.http.support import operation, parameter, serve
+
+PATHS = {"/books/{code}": {"get": operation("getBook", parameters=[parameter("code", {"type": "string"}, "path")])}}
+
+
+@pytest.fixture
+def configured():
+    root = logging.getLogger()
+    before = root.handlers[:], root.level
+    yield configure
+    root.handlers[:], level = before
+    root.setLevel(level)
+
+
+def test_a_request_is_one_json_line_without_personal_data(configured, capsys):
+    configured("info", "json")
+    client, _ = serve(PATHS)
+    reply = client("GET", "/v2/books/ana%40example.org", token="reader", headers={"X-Request-Id": "r1"})
+    assert reply.status == 200
+    client("GET", "/v2/books/ana?secret=1", token="reader")
+    client("GET", "/ana/secret", token="reader")
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert len(lines) == 3
+    first = lines[0]
+    assert first.pop("durationMs") >= 0
+    assert first.pop("time")
+    assert first == {
+        "level": "INFO",
+        "logger": "loyalty.requests",
+        "message": "request",
+        "requestId": "r1",
+        "method": "GET",
+        "route": "/v2/books/{code}",
+        "operation": "integration:getBook",
+        "status": 200,
+        "organizationId": 1,
+    }
+    assert (lines[1]["status"], lines[2]["status"], lines[2]["route"]) == (400, 404, None)
+    text = json.dumps(lines)
+    for secret in ("ana", "secret", "reader", "Bearer"):
+        assert secret not in text
+
+
+def test_a_failure_is_one_line_with_its_trace(configured, capsys):
+    configured("warning", "json")
+
+    def dispatch(request):
+        logging.getLogger("loyalty.anything").warning("on the way")
+        raise RuntimeError("boom")
+
+    client, _ = serve(PATHS, dispatch=dispatch)
+    client("GET", "/v2/books/a", headers={"X-Request-Id": "r2"})
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [(line["message"], line["requestId"]) for line in lines] == [
+        ("on the way", "r2"),
+        ("a request failed", "r2"),
+    ]
+    assert "RuntimeError: boom" in lines[1]["exc_info"]
+    assert lines[1]["operation"] == "integration:getBook"
+
+
+def test_text_is_for_people(configured, capsys):
+    configured("info", "text")
+    client, _ = serve(PATHS)
+    client("GET", "/v2/books/ana", headers={"X-Request-Id": "r3"})
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "INFO loyalty.requests [r3] request GET /v2/books/{code} 200 " in line
+
+
+def test_a_higher_level_leaves_requests_out(configured, capsys):
+    configured("error", "json")
+    client, _ = serve(PATHS)
+    client("GET", "/v2/books/ana")
+    assert capsys.readouterr().err == ""

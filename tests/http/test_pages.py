@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from handlers.http.pages import Site
+from tests.http.support import operation, parameter, serve
+
+PATHS = {
+    "/books/{code}": {"get": operation("getBook", parameters=[parameter("code", {"type": "string"}, "path")])},
+}
+OTHER = {"/shops": {"get": operation("listShops")}}
+
+
+@pytest.fixture(scope="module")
+def served():
+    return serve(PATHS, other=OTHER)
+
+
+def page(client, path, method="GET", **headers):
+    return client(method, path, token=None, headers=headers)
+
+
+def test_alive_whatever_the_database_does(served):
+    client, _ = served
+    reply = page(client, "/health/live")
+    assert (reply.status, reply.json) == (200, {"status": "live"})
+
+
+@pytest.mark.parametrize(
+    ("checks", "status", "word"),
+    [
+        ({"database": True, "migrations": True}, 200, "ready"),
+        ({"database": True, "migrations": False}, 503, "unavailable"),
+        ({"database": False, "migrations": False}, 503, "unavailable"),
+    ],
+)
+def test_ready_when_every_check_is(checks, status, word):
+    client, _ = serve(PATHS, site=Site(ready=lambda: checks))
+    reply = page(client, "/health/ready")
+    assert (reply.status, reply.json) == (status, {"status": word, "checks": checks})
+    assert ("retry-after" in reply.headers) == (status == 503)
+
+
+def test_each_document_is_served_as_it_is_bundled(served):
+    client, _ = served
+    integration = page(client, "/v2/integration/openapi.json")
+    administration = page(client, "/v2/administration/openapi.json")
+    assert integration.headers["content-type"] == "application/json"
+    assert list(integration.json["paths"]) == ["/books/{code}"]
+    assert list(administration.json["paths"]) == ["/shops"]
+    assert integration.json["components"]["securitySchemes"]["token"]["type"] == "oauth2"
+
+
+def test_a_document_that_the_client_has_is_a_304(served):
+    client, _ = served
+    path = "/v2/integration/openapi.json"
+    tag = page(client, path).headers["etag"]
+    again = client("GET", path, headers={"If-None-Match": tag}, token=None)
+    assert (again.status, again.content) == (304, b"")
+    assert client("GET", path, headers={"If-None-Match": '"other"'}, token=None).status == 200
+    assert tag != page(client, "/v2/administration/openapi.json").headers["etag"]
+
+
+def test_the_public_base_url_stands_in_the_served_document():
+    client, _ = serve(PATHS, site=Site(base_url="https://points.example/api/v2"))
+    assert page(client, "/v2/integration/openapi.json").json["servers"] == [{"url": "https://points.example/api/v2"}]
+
+
+@pytest.mark.parametrize(("surface", "other"), [("integration", "administration"), ("administration", "integration")])
+def test_docs_pages_link_to_each_other_and_need_nothing_from_elsewhere(served, surface, other):
+    client, _ = served
+    reply = page(client, f"/v2/{surface}/docs")
+    html = reply.content.decode()
+    assert reply.status == 200
+    assert reply.headers["content-type"] == "text/html; charset=utf-8"
+    assert f'href="../{other}/docs"' in html
+    assert "http://" not in html
+    assert "https://" not in html
+    assert "default-src 'none'" in reply.headers["content-security-policy"]
+    assets = re.findall(r'(?:src|href)="(docs/[^"]+)"', html)
+    assert len(assets) == 5
+    for asset in assets:
+        found = page(client, f"/v2/{surface}/{asset}")
+        assert found.status == 200, asset
+        assert len(found.content) > 100
+        assert page(client, f"/v2/{surface}/{asset}", **{"If-None-Match": found.headers["etag"]}).status == 304
+    script = page(client, f"/v2/{surface}/docs/page.js").content.decode()
+    assert 'url: "openapi.json"' in script
+
+
+@pytest.mark.parametrize("name", ["nothing.js", "..%2f__init__.py", "%2e%2e/__init__.py", "swagger-ui.js.map"])
+def test_other_files_are_not_served(served, name):
+    client, _ = served
+    assert page(client, f"/v2/integration/docs/{name}").status == 404
+
+
+def test_the_key_set_is_that_of_the_authenticator():
+    client, _ = serve(PATHS, site=Site(jwks=lambda: {"keys": [{"kid": "k1", "kty": "EC"}]}))
+    reply = page(client, "/.well-known/jwks.json")
+    assert reply.json == {"keys": [{"kid": "k1", "kty": "EC"}]}
+    assert reply.headers["cache-control"] == "public, max-age=300"
+
+
+def test_the_index_names_pages_that_exist(served):
+    client, _ = served
+    index = page(client, "/").json
+
+    def paths(node):
+        return [node] if isinstance(node, str) else [path for each in node.values() for path in paths(each)]
+
+    assert len(paths(index)) == 8
+    for path in paths(index):
+        assert page(client, path).status == 200, path
+
+
+def test_a_page_refuses_other_methods(served):
+    client, _ = served
+    reply = page(client, "/metrics", "POST")
+    assert (reply.status, reply.headers["allow"]) == (405, "GET, HEAD, OPTIONS")
+    assert reply.headers["content-type"] == "application/problem+json"
+
+
+def test_head_of_a_page_has_no_body(served):
+    client, _ = served
+    reply = page(client, "/v2/integration/openapi.json", "HEAD")
+    assert (reply.status, reply.content) == (200, b"")
+
+
+def test_a_page_that_fails_is_a_500_without_a_leak(caplog):
+    def broken():
+        raise RuntimeError("secret")
+
+    client, _ = serve(PATHS, site=Site(jwks=broken))
+    reply = page(client, "/.well-known/jwks.json")
+    assert reply.status == 500
+    assert b"secret" not in reply.content
+    assert reply.json["type"] == "/problems/internal-error"
+
+
+def test_metrics_count_requests_by_operation_not_by_path(served):
+    client, _ = served
+
+    def count(text, operation, status):
+        name = f'loyalty_http_requests_total{{method="GET",operation="{operation}",status="{status}"}}'
+        return sum(float(line.split()[-1]) for line in text.splitlines() if line.startswith(name))
+
+    before = page(client, "/metrics").content.decode()
+    for path in ("/v2/books/one", "/v2/books/two", "/v2/books/two?x=1", "/v2/nowhere/secret"):
+        client("GET", path)
+    reply = page(client, "/metrics")
+    after = reply.content.decode()
+    assert reply.headers["content-type"].startswith("text/plain")
+    assert count(after, "integration:getBook", 200) - count(before, "integration:getBook", 200) == 2
+    assert count(after, "integration:getBook", 400) - count(before, "integration:getBook", 400) == 1
+    assert count(after, "none", 404) - count(before, "none", 404) == 1
+    assert 'loyalty_http_request_seconds_bucket{le="0.005",method="GET",operation="integration:getBook"}' in after
+    assert "loyalty_database_connections_in_use" in after
+    assert "secret" not in after
+
+
+def test_metrics_add_up_over_worker_processes(tmp_path):
+    script = textwrap.dedent(
+        """
+        import os, sys
+        from handlers.http import metrics
+
+        child = os.fork()
+        metrics.observe("op", "GET", 200, 0.01)
+        if child == 0:
+            metrics.observe("op", "BREW", 200, 0.01)
+            metrics._connections.inc()
+            os._exit(0)
+        os.waitpid(child, 0)
+        living = metrics.exposition().decode()
+        metrics.forget_worker(child)
+        import json
+        print(json.dumps([living, metrics.exposition().decode()]))
+        """
+    )
+    environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+    living, ended = json.loads(done.stdout)
+    assert 'loyalty_http_requests_total{method="GET",operation="op",status="200"} 2.0' in ended
+    assert 'loyalty_http_requests_total{method="OTHER",operation="op",status="200"} 1.0' in ended
+    assert "loyalty_database_connections_in_use 1.0" in living
+    assert "loyalty_database_connections_in_use 1.0" not in ended
