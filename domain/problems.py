@@ -10,13 +10,23 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class FieldFault:
-    """One fault of a request: `pointer` (RFC 6901, into the body) or `parameter` says where, `detail` what."""
+    """One fault of a request: `pointer` (RFC 6901, into the body) or `parameter` says where, `detail` what.
+
+    A fault inside an expression has a `code` and its place in the text, `start` to `end` (exclusive) in characters.
+    """
 
     detail: str
     pointer: str | None = None
     parameter: str | None = None
+    code: str | None = None
+    start: int | None = None
+    end: int | None = None
+
+    def as_member(self) -> dict[str, Any]:
+        """The fault as it stands in a problem's `errors`, without what it does not say."""
+        return {name: value for name in self.__slots__ if (value := getattr(self, name)) is not None}
 
 
 class Refusal(Exception):
@@ -53,16 +63,7 @@ class InvalidRequest(Refusal):
     def __init__(self, faults: Sequence[FieldFault], detail: str | None = None) -> None:
         super().__init__(detail or "; ".join(f.detail for f in faults[:3]))
         self.faults = tuple(faults)
-        self.members = {
-            "errors": [
-                {
-                    **({"pointer": f.pointer} if f.pointer is not None else {}),
-                    **({"parameter": f.parameter} if f.parameter is not None else {}),
-                    "detail": f.detail,
-                }
-                for f in faults
-            ]
-        }
+        self.members = {"errors": [fault.as_member() for fault in faults]}
 
 
 class Unauthorized(Refusal):

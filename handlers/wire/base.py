@@ -6,7 +6,6 @@ machinery costs ten times more for the same result and is left to the declaratio
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -14,16 +13,9 @@ from typing import Any
 
 from marshmallow import Schema, fields
 
+from domain.calendar import instant_of
 from domain.problems import FieldFault, InvalidRequest
 from persistence.paging import Paged
-
-_OFFSET_WITHOUT_COLON = re.compile(r"([+-]\d{2})(\d{2})$")
-
-
-def instant_of(text: str) -> datetime:
-    """The moment of an RFC 3339 text, in UTC; a text without an offset is UTC (integration 1, convention 5)."""
-    found = datetime.fromisoformat(_OFFSET_WITHOUT_COLON.sub(r"\1:\2", text.upper().replace(" ", "T")))
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
 
 
 def instant_text(moment: datetime) -> str:

@@ -1,0 +1,44 @@
+"""Calendar periods: days, weeks from Monday, months and years in a time zone, and months added to a moment."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime, timedelta, tzinfo
+
+DAILY, WEEKLY, MONTHLY, YEARLY, TOTAL = "daily", "weekly", "monthly", "yearly", "total"
+
+_EVER = date(1, 1, 1)
+_OFFSET_WITHOUT_COLON = re.compile(r"([+-]\d{2})(\d{2})$")
+
+
+def instant_of(text: str) -> datetime:
+    """The moment of an RFC 3339 text, in UTC; a text without an offset is UTC (integration 1, convention 5).
+
+    Raises ValueError for what is no moment between the years 1 and 9999.
+    """
+    found = datetime.fromisoformat(_OFFSET_WITHOUT_COLON.sub(r"\1:\2", text.upper().replace(" ", "T")))
+    try:
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError("a moment between the years 1 and 9999") from error
+
+
+def period_start(period: str, at: datetime, zone: tzinfo = UTC) -> date:
+    """The first day of the period that `at` falls in, in `zone`; `total` has one period that never ends."""
+    day = at.astimezone(zone).date()
+    if period == DAILY:
+        return day
+    if period == WEEKLY:
+        return day - timedelta(days=day.weekday())
+    if period == MONTHLY:
+        return day.replace(day=1)
+    if period == YEARLY:
+        return day.replace(month=1, day=1)
+    if period == TOTAL:
+        return _EVER
+    raise ValueError(f"unknown period {period!r}")
+
+
+def day_of_week(at: datetime, zone: tzinfo = UTC) -> int:
+    """1 = Monday ... 7 = Sunday (integration 1, convention 6)."""
+    return at.astimezone(zone).isoweekday()

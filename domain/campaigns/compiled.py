@@ -1,0 +1,206 @@
+"""Campaigns and actions made ready to run: expressions checked and compiled, limits and restrictions looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+from domain.campaigns.effects import EFFECTS, Effect, Parameter
+from domain.campaigns.limits import LimitRule
+from domain.campaigns.records import Action, Campaign
+from domain.campaigns.variables import ENVIRONMENT
+from domain.expressions import ExpressionError, Node, Program, compile_expression, from_tree, parse
+from domain.expressions.types import BOOL, DECIMAL, STRING, TIMESTAMP, Type
+from domain.ledger.records import LedgerAccount
+from domain.problems import FieldFault, InvalidRequest
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledParameter:
+    """A parameter's constant `value`, or the `program` that computes it for each event."""
+
+    parameter: Parameter
+    value: Any = None
+    program: Program | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledEffect:
+    """An effect with all its parameters, those left out at their defaults."""
+
+    effect: Effect
+    params: tuple[CompiledParameter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledAction:
+    """An action with its rule (None holds always) and effects; `node` is the rule's tree, for explanations."""
+
+    action: Action
+    node: Node | None
+    rule: Program | None
+    effects: tuple[CompiledEffect, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledCampaign:
+    """A campaign with its running actions; points go to `main_account` unless an effect names another."""
+
+    campaign: Campaign
+    actions: tuple[CompiledAction, ...]
+    limits: tuple[LimitRule, ...]
+    main_account: LedgerAccount | None
+    event_types: frozenset[str]
+    tier_keys: frozenset[str]
+    audience_keys: frozenset[str]
+    location_codes: frozenset[str]
+
+    def considers(self, event_type: str) -> bool:
+        """True if the campaign looks at events of this type; one that names no type looks at all."""
+        return not self.event_types or event_type in self.event_types
+
+
+def compile_campaign(
+    campaign: Campaign,
+    actions: Sequence[CompiledAction],
+    limits: tuple[LimitRule, ...],
+    main_account: LedgerAccount | None,
+) -> CompiledCampaign:
+    """Join a campaign with its compiled actions."""
+    types = set(campaign.enabled_topics)
+    if campaign.event_type is not None:
+        types.add(campaign.event_type)
+    return CompiledCampaign(
+        campaign=campaign,
+        actions=tuple(actions),
+        limits=limits,
+        main_account=main_account,
+        event_types=frozenset(types),
+        tier_keys=frozenset(campaign.loyalty_tier_keys),
+        audience_keys=frozenset(campaign.audience_keys),
+        location_codes=frozenset(campaign.location_codes),
+    )
+
+
+def compile_action(action: Action) -> CompiledAction:
+    """Compile a stored action; raises InvalidRequest as `compile_rules` and `compile_effects` do."""
+    node, rule = compile_rules(action.rules)
+    return CompiledAction(action, node, rule, compile_effects(action.effects))
+
+
+def compile_rules(rules: Mapping[str, Any]) -> tuple[Node | None, Program | None]:
+    """Compile `{}`, `{expression}` or `{node}`; raises InvalidRequest with the position of every fault."""
+    if not rules:
+        return None, None
+    if len(rules) > 1:
+        raise InvalidRequest([FieldFault("rules hold an expression or a node, not both", pointer="/rules")])
+    [(form, source)] = rules.items()
+    node, program = _compile(source, form == "node", BOOL, f"/rules/{form}")
+    return node, program
+
+
+def compile_effects(effects: Mapping[str, Any]) -> tuple[CompiledEffect, ...]:
+    """Compile `{items: [{effectId, params}]}`; raises InvalidRequest naming every fault."""
+    compiled: list[CompiledEffect] = []
+    faults: list[FieldFault] = []
+    for index, item in enumerate(effects.get("items", ())):
+        pointer = f"/effects/items/{index}"
+        effect = EFFECTS.get(item["effectId"])
+        if effect is None:
+            faults.append(FieldFault(f"there is no effect {item['effectId']}", pointer=f"{pointer}/effectId"))
+            continue
+        try:
+            params = _compile_params(effect, item.get("params", ()), f"{pointer}/params")
+            compiled.append(CompiledEffect(effect, params))
+        except InvalidRequest as refusal:
+            faults.extend(refusal.faults)
+    if faults:
+        raise InvalidRequest(faults)
+    return tuple(compiled)
+
+
+def _compile_params(effect: Effect, given: Sequence[Mapping[str, Any]], pointer: str) -> tuple[CompiledParameter, ...]:
+    known = {parameter.id: parameter for parameter in effect.params}
+    compiled: dict[str, CompiledParameter] = {}
+    faults: list[FieldFault] = []
+    for index, param in enumerate(given):
+        at = f"{pointer}/{index}"
+        parameter = known.get(param["id"])
+        if parameter is None:
+            faults.append(FieldFault(f"{effect.effect_id} has no parameter {param['id']}", pointer=f"{at}/id"))
+        elif parameter.id in compiled:
+            faults.append(FieldFault(f"{parameter.id} is given twice", pointer=f"{at}/id"))
+        else:
+            try:
+                compiled[parameter.id] = _compile_param(parameter, param, at)
+            except InvalidRequest as refusal:
+                faults.extend(refusal.faults)
+    faults += [
+        FieldFault(f"{effect.effect_id} needs the parameter {parameter.id}", pointer=pointer)
+        for parameter in effect.params
+        if not parameter.is_optional and not any(p["id"] == parameter.id for p in given)
+    ]
+    if faults:
+        raise InvalidRequest(faults)
+    return tuple(compiled.get(p.id) or CompiledParameter(p, p.default_value) for p in effect.params)
+
+
+def _compile_param(parameter: Parameter, param: Mapping[str, Any], pointer: str) -> CompiledParameter:
+    if ("value" in param) == ("expression" in param):
+        raise InvalidRequest([FieldFault(f"{parameter.id} has a value or an expression, one of both", pointer=pointer)])
+    if "expression" in param:
+        _, program = _compile(param["expression"], False, parameter.type, f"{pointer}/expression")
+        return CompiledParameter(parameter, program=program)
+    value = constant(parameter, param["value"])
+    if value is _BAD:
+        raise InvalidRequest([FieldFault(_wanted(parameter), pointer=f"{pointer}/value")])
+    return CompiledParameter(parameter, value)
+
+
+def _compile(source: Any, is_tree: bool, expected: Type, pointer: str) -> tuple[Node, Program]:
+    try:
+        node = from_tree(source) if is_tree else parse(source)
+        return node, compile_expression(node, ENVIRONMENT, expected)
+    except ExpressionError as error:
+        raise InvalidRequest(
+            [FieldFault(f.message, pointer=pointer, code=f.code, start=f.start, end=f.end) for f in error.faults]
+        ) from error
+
+
+_BAD = object()
+
+
+def constant(parameter: Parameter, value: Any) -> Any:
+    """The inside form of a constant, or of what an expression gave; a value of the wrong kind is `_BAD`."""
+    if value is None and parameter.is_optional:
+        return parameter.default_value
+    if parameter.type == DECIMAL:
+        return Decimal(value) if isinstance(value, int | Decimal) and not isinstance(value, bool) else _BAD
+    if parameter.type == TIMESTAMP:
+        return value if isinstance(value, datetime) else _moment(value)
+    if parameter.type == STRING:
+        fits = isinstance(value, str) and (not parameter.choices or value in parameter.choices)
+        return value if fits else _BAD
+    return _BAD
+
+
+def is_bad(value: Any) -> bool:
+    """True for what `constant` answers for a value of the wrong kind."""
+    return value is _BAD
+
+
+def _moment(value: Any) -> Any:
+    try:
+        moment = datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        return _BAD
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def _wanted(parameter: Parameter) -> str:
+    if parameter.choices:
+        return f"{parameter.id} is one of {', '.join(parameter.choices)}"
+    return f"{parameter.id} is a {parameter.type}"

@@ -1,0 +1,138 @@
+"""The variables that expressions see, as plain values in which every declared field is present (None if unset)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from domain.calendar import instant_of
+from domain.events import IncomingEvent
+from domain.members import Member
+from domain.orders import Order, OrderItem
+
+_ORDER = (
+    ("externalId", "external_id"),
+    ("description", "description"),
+    ("type", "type"),
+    ("tags", "tags"),
+    ("total", "total"),
+    ("discountedTotal", "discounted_total"),
+    ("subTotal", "sub_total"),
+    ("merchantId", "merchant_id"),
+    ("paymentMethod", "payment_method"),
+    ("locationCode", "location_code"),
+    ("referralCode", "referral_code"),
+    ("channel", "channel"),
+    ("status", "status"),
+    ("customAttributes", "custom_attributes"),
+)
+_ITEM = (
+    ("productCode", "product_code"),
+    ("description", "description"),
+    ("customAttributes", "custom_attributes"),
+    ("total", "total"),
+    ("amount", "amount"),
+    ("quantity", "quantity"),
+    ("discountedTotal", "discounted_total"),
+    ("subTotal", "sub_total"),
+    ("categoryCode", "category_code"),
+)
+_PAYMENT = ("paymentId", "total", "type", "merchantId", "storeId")
+_PRODUCT = ("sku", "subTotal", "total", "quantity", "description")
+_PROFILE = (
+    "name",
+    "lastName",
+    "email",
+    "birthdate",
+    "gender",
+    "country",
+    "state",
+    "city",
+    "nickname",
+    "phoneNumber",
+)
+
+
+def event_variable(event: IncomingEvent, key: str) -> dict[str, Any]:
+    """`event`: what was tracked."""
+    return {
+        "loyaltyEventKey": key,
+        "eventType": event.event_type,
+        "systemUniqueKey": event.system_unique_key,
+        "externalId": event.external_id,
+        "description": event.description,
+        "payload": event.payload or {},
+        "externalEventDate": event.external_event_date,
+        "tags": list(event.tags or ()),
+    }
+
+
+def order_variable(order: Order | None, items: tuple[OrderItem, ...]) -> dict[str, Any] | None:
+    """`order`: the purchase order that the event is about, null for other events."""
+    if order is None:
+        return None
+    found = {wire: getattr(order, name) for wire, name in _ORDER}
+    found["tags"] = list(order.tags)
+    found["items"] = [{wire: getattr(item, name) for wire, name in _ITEM} for item in items]
+    return found
+
+
+def payment_variable(payload: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """`payment`: the confirmed payment of the payload, null for other events."""
+    payment = (payload or {}).get("payment")
+    if payment is None:
+        return None
+    found = {name: payment.get(name) for name in _PAYMENT}
+    found["products"] = [{name: product.get(name) for name in _PRODUCT} for product in payment.get("products") or ()]
+    return found
+
+
+def member_variable(member: Member | None) -> dict[str, Any] | None:
+    """`member` or `sponsor`; null where there is no sponsor."""
+    if member is None:
+        return None
+    profile = {name: member.profile.get(name) for name in _PROFILE}
+    profile["tags"] = list(member.profile.get("tags") or ())
+    profile["customAttributes"] = member.profile.get("customAttributes") or {}
+    return {
+        "memberId": member.member_id,
+        "loyaltyMemberId": member.loyalty_member_id,
+        "publicLoyaltyMemberId": member.public_loyalty_member_id,
+        "memberType": member.member_type,
+        "active": member.active,
+        "channelAcquisition": member.channel_acquisition,
+        "referralCode": member.referral_code,
+        "createdAt": member.created_at,
+        "customAttributes": member.custom_attributes,
+        "profile": profile,
+    }
+
+
+def spend_of(order: Order | None, payment: Mapping[str, Any] | None) -> Decimal | None:
+    """What `minSpendValue` is compared with: the order's total, else the payment's."""
+    if order is not None:
+        return order.total
+    return None if payment is None else Decimal(payment["total"])
+
+
+def moment_of(event: IncomingEvent, now: datetime) -> datetime:
+    """When the event happened: its own date, else that of its order, else now.
+
+    Windows, days of the week and the periods of limits go by this, so a late report counts where it belongs.
+    """
+    if event.external_event_date is not None:
+        return event.external_event_date
+    dated = ((event.payload or {}).get("order") or {}).get("externalEventDate")
+    return now if dated is None else instant_of(dated)
+
+
+Functions = Mapping[str, Callable[..., Any]]
+
+
+def _no_matcher(item: Any, key: str) -> bool:
+    raise LookupError(f"there is no matcher {key}")
+
+
+HOST_FUNCTIONS: Functions = {"matches": _no_matcher}

@@ -1,0 +1,75 @@
+"""The catalogue of effects: what an action can do, with which parameters (administration "Matchers and effects" 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from domain.event_types import BUILT_IN_EVENT_TYPES, pascal_case
+from domain.expressions.types import DECIMAL, STRING, TIMESTAMP, Type
+
+MINT_POINTS, BURN_POINTS, DISCOUNT = "mint-points", "burn-points", "discount"
+
+MEMBER, SPONSOR = "member", "sponsor"
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of an effect: `type` is what its value or expression must be; `choices` its only values."""
+
+    id: str
+    label: str
+    type: Type
+    default_value: Any = None
+    is_optional: bool = False
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """An effect of the catalogue."""
+
+    effect_id: str
+    name: str
+    params: tuple[Parameter, ...]
+
+    @property
+    def supported_event_types(self) -> Mapping[str, str]:
+        """Every built-in event type by its PascalCase name; custom types are supported as well."""
+        return {pascal_case(code): code for code in BUILT_IN_EVENT_TYPES}
+
+
+_ACCOUNT = Parameter("ledgerAccountKey", "Ledger account", STRING, is_optional=True)
+_RECIPIENT = Parameter("recipient", "Recipient", STRING, MEMBER, True, (MEMBER, SPONSOR))
+_DESCRIPTION = Parameter("description", "Description", STRING, is_optional=True)
+
+EFFECTS: Mapping[str, Effect] = {
+    effect.effect_id: effect
+    for effect in (
+        Effect(
+            MINT_POINTS,
+            "Mint points",
+            (
+                Parameter("amount", "Amount", DECIMAL),
+                _ACCOUNT,
+                _RECIPIENT,
+                Parameter("expirationDate", "Expiration date", TIMESTAMP, is_optional=True),
+                _DESCRIPTION,
+            ),
+        ),
+        Effect(
+            BURN_POINTS,
+            "Burn points",
+            (Parameter("amount", "Amount", DECIMAL), _ACCOUNT, _RECIPIENT, _DESCRIPTION),
+        ),
+        Effect(
+            DISCOUNT,
+            "Discount",
+            (
+                Parameter("type", "Type", STRING, choices=("percentage", "amount")),
+                Parameter("value", "Value", DECIMAL),
+            ),
+        ),
+    )
+}

@@ -1,0 +1,147 @@
+"""Limits: how much a campaign may give to a member or to all, in a period or ever."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+
+from domain.calendar import MONTHLY, TOTAL, period_start
+from domain.campaigns.records import Campaign
+
+MEMBER, CAMPAIGN = "member", "campaign"
+TRANSACTIONS, POINTS = "transactions", "points"
+
+ALL_MEMBERS = 0
+ALL_ACCOUNTS = 0
+
+ZERO = Decimal(0)
+
+
+@dataclass(frozen=True, slots=True)
+class LimitRule:
+    """`limit` transactions (events that had an effect) or points minted, of one member or of all, in a period.
+
+    `ledger_account_id` ALL_ACCOUNTS counts what is minted into any account.
+    """
+
+    scope: str
+    type: str
+    period: str
+    limit: Decimal
+    ledger_account_id: int = ALL_ACCOUNTS
+
+
+@dataclass(frozen=True, slots=True)
+class CounterKey:
+    """Which counter a rule reads: of the campaign, a member (or ALL_MEMBERS), an account and a period."""
+
+    campaign_id: int
+    member_id: int
+    ledger_account_id: int
+    type: str
+    period: str
+    period_start: date
+
+
+def limit_rules_of(campaign: Campaign, account_ids: Mapping[str, int]) -> tuple[LimitRule, ...]:
+    """All the rules of a campaign, its two shorthands included; `account_ids` by ledger account key."""
+    rules = [
+        LimitRule(
+            scope=str(rule["scope"]),
+            type=str(rule["type"]),
+            period=str(rule["period"]),
+            limit=Decimal(rule["limit"]),
+            ledger_account_id=account_ids[rule["ledgerAccountKey"]] if rule.get("ledgerAccountKey") else ALL_ACCOUNTS,
+        )
+        for rule in campaign.limit_rules
+    ]
+    if campaign.points_monthly_limit_per_member is not None:
+        rules.append(LimitRule(MEMBER, POINTS, MONTHLY, campaign.points_monthly_limit_per_member))
+    if campaign.max_transactions_per_member is not None:
+        rules.append(LimitRule(MEMBER, TRANSACTIONS, TOTAL, Decimal(campaign.max_transactions_per_member)))
+    return tuple(rules)
+
+
+def counter_of(rule: LimitRule, campaign_id: int, member_id: int, at: datetime) -> CounterKey:
+    """The counter that `rule` reads for an event of a member at a moment; periods are those of UTC."""
+    return CounterKey(
+        campaign_id=campaign_id,
+        member_id=member_id if rule.scope == MEMBER else ALL_MEMBERS,
+        ledger_account_id=rule.ledger_account_id,
+        type=rule.type,
+        period=rule.period,
+        period_start=period_start(rule.period, at),
+    )
+
+
+class Counters:
+    """The counters that a unit of work holds locked; `journal` is what it counted, in order."""
+
+    def __init__(self, used: Mapping[CounterKey, Decimal]) -> None:
+        self._used = dict(used)
+        self.journal: list[tuple[CounterKey, Decimal]] = []
+
+    @property
+    def changed(self) -> dict[CounterKey, Decimal]:
+        """What was counted since, by counter."""
+        totals: dict[CounterKey, Decimal] = {}
+        for key, amount in self.journal:
+            totals[key] = totals.get(key, ZERO) + amount
+        return totals
+
+    def used(self, key: CounterKey) -> Decimal:
+        """How much has been counted."""
+        return self._used.get(key, ZERO)
+
+    def count(self, keys: Iterable[CounterKey], amount: Decimal) -> None:
+        """Add `amount` to each of the counters, once where two rules read the same one."""
+        for key in set(keys):
+            self._used[key] = self.used(key) + amount
+            self.journal.append((key, amount))
+
+
+@dataclass(frozen=True, slots=True)
+class EventLimits:
+    """The limits of one campaign for one event: each rule with its counter."""
+
+    rules: tuple[tuple[LimitRule, CounterKey], ...]
+
+    @classmethod
+    def of(cls, rules: Iterable[LimitRule], campaign_id: int, member_id: int, at: datetime) -> EventLimits:
+        """The counters of `rules` for an event of the member at `at`."""
+        return cls(tuple((rule, counter_of(rule, campaign_id, member_id, at)) for rule in rules))
+
+    def exhausted(self, counters: Counters) -> LimitRule | None:
+        """The first transactions rule that leaves no room for one more event."""
+        for rule, key in self.rules:
+            if rule.type == TRANSACTIONS and counters.used(key) >= rule.limit:
+                return rule
+        return None
+
+    def room(self, ledger_account_id: int, counters: Counters) -> tuple[Decimal | None, LimitRule | None]:
+        """How many points may still be minted into the account and the rule that says so; None is without limit."""
+        least: Decimal | None = None
+        strictest: LimitRule | None = None
+        for rule, key in self.rules:
+            if rule.type == POINTS and rule.ledger_account_id in (ALL_ACCOUNTS, ledger_account_id):
+                left = max(ZERO, rule.limit - counters.used(key))
+                if least is None or left < least:
+                    least, strictest = left, rule
+        return least, strictest
+
+    def count_mint(self, ledger_account_id: int, amount: Decimal, counters: Counters) -> None:
+        """Count points minted into the account."""
+        counters.count(
+            (
+                key
+                for rule, key in self.rules
+                if rule.type == POINTS and rule.ledger_account_id in (ALL_ACCOUNTS, ledger_account_id)
+            ),
+            amount,
+        )
+
+    def count_transaction(self, counters: Counters) -> None:
+        """Count one event that had an effect."""
+        counters.count((key for rule, key in self.rules if rule.type == TRANSACTIONS), Decimal(1))

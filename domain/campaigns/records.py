@@ -1,0 +1,67 @@
+"""The records of campaigns and their actions (administration "Records": Campaign, Campaign action)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+DISABLED, RUNNING, DRAFT = "disabled", "running", "draft"
+
+
+@dataclass(frozen=True, slots=True)
+class Campaign:
+    """When and for whom its actions are considered, and how much they may give."""
+
+    organization_id: int
+    campaign_id: int
+    campaign_key: str
+    loyalty_program_id: int | None
+    code: str
+    active: bool
+    name: str
+    description: str | None
+    picture_url: str | None
+    type: str | None
+    tags: tuple[str, ...]
+    enabled_topics: tuple[str, ...]
+    audience_keys: tuple[str, ...]
+    days_of_week: tuple[int, ...]
+    location_codes: tuple[str, ...]
+    loyalty_tier_keys: tuple[str, ...]
+    event_type: str | None
+    points_monthly_limit_per_member: Decimal | None
+    allow_partial_application_on_limit: bool
+    max_transactions_per_member: int | None
+    limit_rules: tuple[Mapping[str, Any], ...]
+    min_spend_value: Decimal | None
+    custom_attributes: Mapping[str, Any]
+    smart_rewards: Mapping[str, Any]
+    valid_from: datetime | None
+    valid_to: datetime | None
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What a campaign does when its rules hold; `priority` 1 goes first."""
+
+    organization_id: int
+    action_id: int
+    action_key: str
+    campaign_id: int
+    campaign_version_id: int | None
+    action_index: int
+    abort_evaluation_if_false: bool
+    abort_evaluation_on_error: bool
+    name: str | None
+    rules: Mapping[str, Any]
+    effects: Mapping[str, Any]
+    status: str
+    priority: int
+    exclusive_group: str | None
+    created_at: datetime
+    updated_at: datetime

@@ -1,0 +1,102 @@
+"""Purchase orders and the machine of their status, which follows their events (administration "Purchase orders")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from domain.problems import Conflict, NotFound
+
+ORDER_EVENT_PREFIX = "member-purchase-order-"
+CREATED, CONFIRMED, CANCELLED = "created", "confirmed", "cancelled"
+REJECTED, RETURNED, PARTIALLY_RETURNED = "rejected", "returned", "partially-returned"
+
+TRANSITIONS: Mapping[str, frozenset[str]] = {
+    CREATED: frozenset({CONFIRMED, CANCELLED, REJECTED}),
+    CONFIRMED: frozenset({CANCELLED, RETURNED, PARTIALLY_RETURNED}),
+    PARTIALLY_RETURNED: frozenset({RETURNED}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OrderItem:
+    """A line of an order."""
+
+    organization_id: int
+    order_item_id: int
+    order_id: int
+    product_code: str | None
+    description: str | None
+    custom_attributes: Mapping[str, Any]
+    total: Decimal | None
+    amount: Decimal | None
+    quantity: Decimal | None
+    discounted_total: Decimal | None
+    sub_total: Decimal | None
+    category_code: str | None
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A purchase order, built from its creation event."""
+
+    organization_id: int
+    order_id: int
+    member_id: int
+    loyalty_event_id: int
+    loyalty_program_id: int | None
+    external_event_date: datetime | None
+    external_id: str
+    description: str | None
+    custom_attributes: Mapping[str, Any]
+    type: str | None
+    tags: tuple[str, ...]
+    total: Decimal
+    discounted_total: Decimal | None
+    sub_total: Decimal | None
+    merchant_id: str | None
+    payment_method: str | None
+    location_code: str | None
+    referral_code: str | None
+    channel: str | None
+    coupons: Mapping[str, Any]
+    status: str
+    created_at: datetime
+    updated_at: datetime
+
+
+class OrderExists(Conflict):
+    """The `externalId` belongs to an order already."""
+
+    slug = "order-exists"
+    title = "An order with this externalId exists"
+
+
+class UnknownOrder(NotFound):
+    """The event speaks of an order that the member does not have."""
+
+    slug = "unknown-order"
+    title = "The member has no such order"
+
+
+class OrderStatusConflict(Conflict):
+    """The order's status does not allow what the event reports."""
+
+    slug = "order-status"
+    title = "The order's status does not allow this"
+
+
+def status_of_event(event_type: str) -> str | None:
+    """The order status that an event stands for; None for events that are not about orders."""
+    return event_type[len(ORDER_EVENT_PREFIX) :] if event_type.startswith(ORDER_EVENT_PREFIX) else None
+
+
+def check_transition(status: str, wanted: str) -> None:
+    """Refuse a status that does not follow the present one."""
+    if wanted not in TRANSITIONS.get(status, frozenset()):
+        raise OrderStatusConflict(f"An order that is {status} cannot become {wanted}.")

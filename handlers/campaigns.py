@@ -1,0 +1,142 @@
+"""Campaigns and their actions (administration "Campaigns and actions")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from domain.campaigns.compiled import compile_effects, compile_rules
+from domain.campaigns.records import Action, Campaign
+from domain.event_types import BUILT_IN_EVENT_TYPES
+from domain.events import UnknownEventType
+from domain.ledger.refusals import UnknownLedgerAccount
+from domain.problems import FieldFault, InvalidRequest
+from domain.programs import UnknownLoyaltyProgram, UnknownTier
+from handlers.call import Call
+from handlers.flows.configuration import Configuration, configuration_of
+from handlers.operations import operation
+from handlers.wire.base import listed, wrapped
+from handlers.wire.campaigns import ACTION, ACTION_BODY, CAMPAIGN_BODY, campaign_record
+from persistence import campaigns, organizations, programs
+from persistence.paging import Page, Paged
+
+
+@operation("listCampaigns", answer=listed(campaign_record))
+def list_campaigns(call: Call, query: Mapping[str, Any]) -> Paged[Campaign]:
+    """A page of campaigns."""
+    return campaigns.find_page(
+        call.db,
+        call.organization.organization_id,
+        Page.of(query),
+        loyalty_program_id=query.get("loyaltyProgramId"),
+        type_=query.get("type"),
+        tags=query.get("tags", ()),
+        codes=query.get("codes", ()),
+    )
+
+
+@operation("createCampaign", body=CAMPAIGN_BODY, answer=wrapped("campaign", campaign_record))
+def create_campaign(call: Call, body: dict[str, Any]) -> Campaign:
+    """Create a campaign, which has no actions yet."""
+    _check(call, body)
+    organization_id = call.organization.organization_id
+    organizations.raise_configuration_version(call.db, organization_id)
+    return campaigns.add_campaign(
+        call.db, organization_id, campaign_key=call.new_key(), created_at=call.now, updated_at=call.now, **body
+    )
+
+
+@operation("getCampaign", answer=wrapped("campaign", campaign_record))
+def get_campaign(call: Call, campaign: Campaign) -> Campaign:
+    """One campaign."""
+    return campaign
+
+
+@operation("updateCampaign", body=CAMPAIGN_BODY, answer=wrapped("campaign", campaign_record))
+def update_campaign(call: Call, campaign: Campaign, body: dict[str, Any]) -> Campaign:
+    """Replace a campaign; all processes go by it at their next event."""
+    _check(call, body)
+    organizations.raise_configuration_version(call.db, campaign.organization_id)
+    return campaigns.change_campaign(call.db, campaign, updated_at=call.now, **body)
+
+
+@operation("listActions", answer=listed(ACTION))
+def list_actions(call: Call, campaign: Campaign, query: Mapping[str, Any]) -> Paged[Action]:
+    """A page of a campaign's actions."""
+    return campaigns.find_action_page(call.db, campaign, Page.of(query), query.get("status"))
+
+
+@operation("createAction", body=ACTION_BODY, answer=wrapped("action", ACTION))
+def create_action(call: Call, campaign: Campaign, body: dict[str, Any]) -> Action:
+    """Add an action, after the campaign's last one unless it says where."""
+    _check_action(call, body)
+    # Raising the version also makes two creations at once take their places one after the other.
+    organizations.raise_configuration_version(call.db, campaign.organization_id)
+    if body["action_index"] is None:
+        body["action_index"] = campaigns.next_action_index(call.db, campaign)
+    return campaigns.add_action(
+        call.db, campaign, action_key=call.new_key(), created_at=call.now, updated_at=call.now, **body
+    )
+
+
+@operation("getAction", answer=wrapped("action", ACTION))
+def get_action(call: Call, campaign: Campaign, action: Action) -> Action:
+    """One action."""
+    return action
+
+
+@operation("updateAction", body=ACTION_BODY, answer=wrapped("action", ACTION))
+def update_action(call: Call, campaign: Campaign, action: Action, body: dict[str, Any]) -> Action:
+    """Replace an action; it keeps its place unless the body says where."""
+    _check_action(call, body)
+    organizations.raise_configuration_version(call.db, action.organization_id)
+    if body["action_index"] is None:
+        body["action_index"] = action.action_index
+    return campaigns.change_action(call.db, action, updated_at=call.now, **body)
+
+
+def _check(call: Call, body: Mapping[str, Any]) -> None:
+    """Refuse a campaign that names what is not there, or ends before it begins."""
+    if body["valid_from"] and body["valid_to"] and body["valid_to"] < body["valid_from"]:
+        raise InvalidRequest([FieldFault("validTo is not before validFrom", pointer="/validTo")])
+    if body["audience_keys"]:
+        raise InvalidRequest([FieldFault("the organization has no such audience", pointer="/audienceKeys/0")])
+    configuration = configuration_of(call.db, call.organization)
+    program_id = body["loyalty_program_id"]
+    if program_id is not None and programs.find(call.db, call.organization.organization_id, program_id) is None:
+        raise UnknownLoyaltyProgram(f"There is no loyalty program {program_id}.")
+    _refuse_unknown_tiers(configuration, body)
+    for rule in body["limit_rules"]:
+        _refuse_unknown_account(configuration, rule.get("ledgerAccountKey"))
+    own = configuration.custom_event_types
+    for event_type in (*body["enabled_topics"], *([body["event_type"]] if body["event_type"] else [])):
+        if event_type not in BUILT_IN_EVENT_TYPES and event_type not in own:
+            raise UnknownEventType(f"There is no active event type {event_type}.")
+
+
+def _refuse_unknown_tiers(configuration: Configuration, body: Mapping[str, Any]) -> None:
+    unknown = set(body["loyalty_tier_keys"]) - set(configuration.tier_keys.values())
+    if unknown:
+        raise UnknownTier(f"There is no tier with the key {min(unknown)}.")
+
+
+def _refuse_unknown_account(configuration: Configuration, key: str | None) -> None:
+    if key is not None and key not in configuration.accounts_by_key:
+        raise UnknownLedgerAccount(f"The default ledger has no account with the key {key}.")
+
+
+def _check_action(call: Call, body: Mapping[str, Any]) -> None:
+    """Compile rules and effects, all faults at once; accounts that are named outright must be there."""
+    faults: list[FieldFault] = []
+    for compile_part, part in ((compile_rules, body["rules"]), (compile_effects, body["effects"])):
+        try:
+            compile_part(part)
+        except InvalidRequest as refusal:
+            faults += refusal.faults
+    if faults:
+        raise InvalidRequest(faults)
+    configuration = configuration_of(call.db, call.organization)
+    for effect in compile_effects(body["effects"]):
+        for param in effect.params:
+            if param.parameter.id == "ledgerAccountKey":
+                _refuse_unknown_account(configuration, param.value)

@@ -1,0 +1,34 @@
+"""The catalogue of effects that campaigns can have (administration "Matchers and effects" 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from domain.campaigns.effects import EFFECTS
+from domain.problems import NotFound
+from handlers.call import Call
+from handlers.operations import operation
+from handlers.wire.base import listed, wrapped
+from handlers.wire.campaigns import effect_record
+from persistence.paging import Page, Paged
+
+
+@operation("listEffects", answer=listed(lambda found: found))
+def list_effects(call: Call, query: Mapping[str, Any]) -> Paged[dict[str, Any]]:
+    """A page of the catalogue, by `effectId` unless `order` says otherwise."""
+    page = Page.of(query, default_limit=100)
+    records = [effect_record(effect, call.organization.organization_id) for effect in EFFECTS.values()]
+    column, _, direction = (page.order or "effectId").partition(",")
+    records.sort(key=lambda each: (each[column], each["effectId"]), reverse=direction == "desc")
+    first = page.page * page.limit
+    return Paged(len(records), page.page, page.limit, records[first : first + page.limit])
+
+
+@operation("getEffect", answer=wrapped("effect", lambda found: found))
+def get_effect(call: Call, effect_id: str) -> dict[str, Any]:
+    """One effect of the catalogue."""
+    effect = EFFECTS.get(effect_id)
+    if effect is None:
+        raise NotFound(f"There is no effect {effect_id}.")
+    return effect_record(effect, call.organization.organization_id)

@@ -1,0 +1,74 @@
+"""Events: tracking them and reading what became of them (integration 4.6, administration "Events")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from domain.events import DRY_RUN, FULL, LoyaltyEvent, UnknownCampaign
+from domain.members import Member
+from domain.problems import FieldFault, InvalidRequest
+from handlers.call import Call
+from handlers.flows.track_events import TrackBatch
+from handlers.operations import operation
+from handlers.wire.base import instant_of, listed
+from handlers.wire.events import event_outcome, incoming_events, kept_event
+from persistence import campaigns, events
+from persistence.paging import Page, Paged
+
+
+@operation("trackEvents")
+def track_events(call: Call, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Track a batch of events; each one's result, in the order sent."""
+    mode = DRY_RUN if body.get("dryRun") else body.get("executionMode", FULL)
+    keys = body.get("campaignKeys")
+    if keys is not None:
+        _refuse_unknown_campaigns(call, keys)
+    results = _batch(call, mode, keys).track(incoming_events(body["events"]))
+    return {"results": [result.answer for result in results], "executionMode": mode, "dryRun": mode == DRY_RUN}
+
+
+@operation("trackEvent")
+def track_event(call: Call, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Track one event and answer its effects; a refusal is answered as such, and nothing is stored."""
+    if body["organizationId"] != call.organization.organization_id:
+        fault = FieldFault("organizationId is that of the path", pointer="/organizationId")
+        raise InvalidRequest([fault])
+    said = {name: value for name, value in body.items() if name != "organizationId"}
+    [result] = _batch(call, FULL, None).track(incoming_events([said]))
+    if result.refusal is not None:
+        raise result.refusal
+    return {"systemUniqueKey": result.answer["systemUniqueKey"], "effects": result.answer["effects"]}
+
+
+@operation("getEvent", answer=event_outcome)
+def get_event(call: Call, event: LoyaltyEvent) -> LoyaltyEvent:
+    """An event and what came of it."""
+    return event
+
+
+@operation("listMemberEvents", answer=listed(kept_event))
+def list_member_events(call: Call, member: Member, query: Mapping[str, Any]) -> Paged[LoyaltyEvent]:
+    """A page of a member's events."""
+    return events.find_page_of_member(
+        call.db,
+        member,
+        Page.of(query),
+        event_type=query.get("eventType"),
+        status=query.get("status"),
+        from_created_at=instant_of(query["fromCreatedAt"]) if "fromCreatedAt" in query else None,
+        to_created_at=instant_of(query["toCreatedAt"]) if "toCreatedAt" in query else None,
+    )
+
+
+def _batch(call: Call, mode: str, campaign_keys: list[str] | None) -> TrackBatch:
+    return TrackBatch(
+        call.db, call.organization, mode, call.now, call.new_key, call.request_id, campaign_keys=campaign_keys
+    )
+
+
+def _refuse_unknown_campaigns(call: Call, keys: list[str]) -> None:
+    known = campaigns.known_keys(call.db, call.organization.organization_id, keys)
+    unknown = [key for key in keys if key.lower() not in known]
+    if unknown:
+        raise UnknownCampaign(f"There is no campaign with the key {unknown[0]}.")

@@ -1,0 +1,145 @@
+"""Purchase orders from events: the creation event makes the order, the later ones move its status."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from sqlalchemy import Connection
+
+from domain.calendar import instant_of
+from domain.events import IncomingEvent, PayloadMissing
+from domain.members import Member
+from domain.orders import (
+    CREATED,
+    Order,
+    OrderExists,
+    OrderItem,
+    OrderStatusConflict,
+    UnknownOrder,
+    check_transition,
+    status_of_event,
+)
+from persistence import orders
+from persistence.rows import reserve_ids
+
+Found = tuple[Order, tuple[OrderItem, ...]]
+
+_TEXTS = {
+    "description": "description",
+    "type": "type",
+    "merchantId": "merchant_id",
+    "paymentMethod": "payment_method",
+    "locationCode": "location_code",
+    "referralCode": "referral_code",
+    "channel": "channel",
+    "loyaltyProgramId": "loyalty_program_id",
+}
+
+
+def order_payload(event: IncomingEvent) -> Mapping[str, Any] | None:
+    """The order in an event's payload, for events about orders; raises PayloadMissing where there is none."""
+    if status_of_event(event.event_type) is None:
+        return None
+    found = (event.payload or {}).get("order")
+    if found is None:
+        raise PayloadMissing(f"An event of type {event.event_type} needs payload.order.")
+    return found
+
+
+class OrderDesk:
+    """The orders of a batch: those that exist, and what its events make of them; `write` stores it all."""
+
+    def __init__(self, db: Connection, organization_id: int, external_ids: Iterable[str], at: datetime) -> None:
+        self._db = db
+        self._organization_id = organization_id
+        self._at = at
+        wanted = set(external_ids)
+        self._orders: dict[str, Found] = orders.find_by_external_ids(db, organization_id, wanted) if wanted else {}
+        self._stored = frozenset(self._orders)
+        self._moved: dict[int, str] = {}
+
+    def take(self, event: IncomingEvent, loyalty_event_id: int, member: Member) -> Found | None:
+        """What an event makes of its order, or None for other events; raises the conflicts of `domain.orders`."""
+        payload, wanted = order_payload(event), status_of_event(event.event_type)
+        if payload is None or wanted is None:
+            return None
+        if payload.get("status", wanted) != wanted:
+            raise OrderStatusConflict(f"An event of type {event.event_type} is about an order that is {wanted}.")
+        external_id = payload["externalId"]
+        known = self._orders.get(external_id)
+        if wanted == CREATED:
+            if known is not None:
+                raise OrderExists(f"There is an order with the externalId {external_id} already.")
+            if payload.get("total") is None:
+                raise PayloadMissing("A new order needs payload.order.total.")
+            found = self._built(payload, event, loyalty_event_id, member)
+        else:
+            if known is None or known[0].member_id != member.member_id:
+                raise UnknownOrder(f"The member has no order with the externalId {external_id}.")
+            check_transition(known[0].status, wanted)
+            found = (replace(known[0], status=wanted), known[1])
+            if external_id in self._stored:
+                self._moved[found[0].order_id] = wanted
+        self._orders[external_id] = found
+        return found
+
+    def write(self) -> None:
+        """Store the new orders and the new statuses; ids are taken from the database here."""
+        new = [found for external_id, found in self._orders.items() if external_id not in self._stored]
+        if new:
+            ids = reserve_ids(self._db, purchase_orders=len(new), order_items=sum(len(items) for _, items in new))
+            item_ids = iter(ids["order_items"])
+            headers, lines = [], []
+            for (order, items), order_id in zip(new, ids["purchase_orders"], strict=True):
+                headers.append(replace(order, order_id=order_id))
+                lines += [replace(item, order_id=order_id, order_item_id=next(item_ids)) for item in items]
+            orders.add_orders(self._db, headers, lines)
+        orders.set_statuses(self._db, self._organization_id, self._moved, self._at)
+
+    def _built(self, payload: Mapping[str, Any], event: IncomingEvent, loyalty_event_id: int, member: Member) -> Found:
+        dated = payload.get("externalEventDate")
+        order = Order(
+            organization_id=self._organization_id,
+            order_id=0,
+            member_id=member.member_id,
+            loyalty_event_id=loyalty_event_id,
+            external_event_date=event.external_event_date if dated is None else instant_of(dated),
+            external_id=payload["externalId"],
+            custom_attributes=payload.get("customAttributes") or {},
+            tags=tuple(payload.get("tags") or ()),
+            total=Decimal(payload["total"]),
+            discounted_total=_decimal(payload.get("discountedTotal")),
+            sub_total=_decimal(payload.get("subTotal")),
+            coupons=payload.get("coupons") or {},
+            status=CREATED,
+            created_at=self._at,
+            updated_at=self._at,
+            **{name: payload.get(wire) for wire, name in _TEXTS.items()},
+        )
+        return order, tuple(self._item(item) for item in payload.get("items") or ())
+
+    def _item(self, payload: Mapping[str, Any]) -> OrderItem:
+        return OrderItem(
+            organization_id=self._organization_id,
+            order_item_id=0,
+            order_id=0,
+            product_code=payload.get("productCode"),
+            description=payload.get("description"),
+            custom_attributes=payload.get("customAttributes") or {},
+            total=_decimal(payload.get("total")),
+            amount=_decimal(payload.get("amount")),
+            quantity=_decimal(payload.get("quantity")),
+            discounted_total=_decimal(payload.get("discountedTotal")),
+            sub_total=_decimal(payload.get("subTotal")),
+            category_code=payload.get("categoryCode"),
+            created_at=self._at,
+            updated_at=self._at,
+        )
+
+
+def _decimal(value: Any) -> Decimal | None:
+    return None if value is None else Decimal(value)

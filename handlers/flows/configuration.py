@@ -1,0 +1,90 @@
+"""What the evaluation of events depends on, compiled once per process and version of an organization's settings.
+
+Whoever changes any of it raises the organization's `configuration_version` in the same transaction; every call reads
+that number with the organization, so a change is seen by all processes at the next event.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from domain.campaigns.compiled import CompiledCampaign, compile_action, compile_campaign
+from domain.campaigns.limits import limit_rules_of
+from domain.ledger.records import LedgerAccount
+from domain.organizations import Organization
+from persistence import campaigns, configuration, event_types
+
+_KEPT_ORGANIZATIONS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """An organization's active campaigns, and the accounts, tiers and custom event types that they speak of."""
+
+    version: int
+    campaigns: tuple[CompiledCampaign, ...]
+    accounts: Mapping[int, LedgerAccount]
+    accounts_by_key: Mapping[str, LedgerAccount]
+    tier_keys: Mapping[int, str]
+    custom_event_types: frozenset[str]
+
+    def campaigns_among(self, keys: Collection[str] | None) -> tuple[CompiledCampaign, ...]:
+        """The active campaigns with these keys; all of them where none are named."""
+        if keys is None:
+            return self.campaigns
+        wanted = set(keys)
+        return tuple(c for c in self.campaigns if c.campaign.campaign_key in wanted)
+
+
+_kept: dict[int, Configuration] = {}
+_lock = threading.Lock()
+
+
+def configuration_of(db: Connection, organization: Organization) -> Configuration:
+    """The organization's configuration at its present version, from memory where that is known already."""
+    found = _kept.get(organization.organization_id)
+    if found is not None and found.version == organization.configuration_version:
+        return found
+    loaded = _load(db, organization)
+    with _lock:
+        if len(_kept) >= _KEPT_ORGANIZATIONS:
+            _kept.clear()
+        _kept[organization.organization_id] = loaded
+    return loaded
+
+
+def _load(db: Connection, organization: Organization) -> Configuration:
+    organization_id = organization.organization_id
+    ledger_id = organization.default_ledger_id
+    found = [] if ledger_id is None else configuration.accounts_of_ledger(db, organization_id, ledger_id)
+    accounts = {account.ledger_account_id: account for account in found}
+    default = next((account for account in found if account.is_default_account), None)
+    main_accounts = {
+        program_id: accounts.get(account_id or 0)
+        for program_id, account_id in configuration.main_accounts(db, organization_id).items()
+    }
+    account_ids = {account.ledger_account_key: account.ledger_account_id for account in found}
+    compiled = []
+    for campaign, actions in campaigns.find_active(db, organization_id):
+        program_id = campaign.loyalty_program_id or organization.default_loyalty_program_id
+        main_account = main_accounts.get(program_id or 0) or default
+        compiled.append(
+            compile_campaign(
+                campaign,
+                [compile_action(action) for action in actions],
+                limit_rules_of(campaign, account_ids),
+                main_account,
+            )
+        )
+    return Configuration(
+        version=organization.configuration_version,
+        campaigns=tuple(compiled),
+        accounts=accounts,
+        accounts_by_key={account.ledger_account_key: account for account in found},
+        tier_keys=configuration.tier_keys(db, organization_id),
+        custom_event_types=frozenset(each.api_code for each in event_types.active(db, organization_id)),
+    )

@@ -1,0 +1,164 @@
+"""Tracking on the wire: events in, results out, and events as they are kept (integration 2.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from domain.campaigns.evaluation import EffectOutcome, Evaluation, Explanation
+from domain.campaigns.limits import ALL_ACCOUNTS, ALL_MEMBERS, CounterKey
+from domain.events import IncomingEvent, LoyaltyEvent
+from domain.problems import FieldFault, InvalidRequest, Refusal
+from handlers.wire.base import Exact, Instant, Plain, Shape, WireSchema, exact_number, instant_of, instant_text
+
+
+class _Incoming(WireSchema):
+    system_unique_key = Plain()
+    event_type = Plain()
+    loyalty_member_id = Plain()
+    member_id = Plain()
+    sponsor_loyalty_member_id = Plain()
+    external_id = Plain()
+    description = Plain()
+    payload = Plain()
+    external_event_date = Instant()
+    tags = Plain()
+
+
+class _Kept(WireSchema):
+    loyalty_event_id = Plain()
+    loyalty_event_key = Plain()
+    organization_id = Plain()
+    external_id = Plain()
+    member_id = Plain()
+    external_event_date = Instant()
+    event_type = Plain()
+    last_error = Plain(metadata={"omit_none": True})
+    description = Plain()
+    reason = Plain()
+    system_unique_key = Plain()
+    tags = Plain()
+    location = Plain()
+    e2e_tracking_id = Plain()
+    reverted_loyalty_event_id = Plain()
+    reversal_loyalty_event_id = Plain()
+    evaluation_status = Plain()
+    status = Plain()
+    limit_discarded_total_amount = Exact()
+    limit_counters = Plain()
+    created_at = Instant()
+    updated_at = Instant()
+
+
+_INCOMING = Shape(_Incoming)
+_KEPT = Shape(_Kept)
+
+
+def incoming_events(bodies: Sequence[Mapping[str, Any]]) -> list[IncomingEvent]:
+    """Events as a document has accepted them; raises InvalidRequest naming every date that is none."""
+    loaded, faults = [], []
+    for index, body in enumerate(bodies):
+        dated = ((body.get("payload") or {}).get("order") or {}).get("externalEventDate")
+        try:
+            loaded.append(IncomingEvent(**_INCOMING.load(body)))
+            if dated is not None:
+                instant_of(dated)
+        except InvalidRequest as refusal:
+            faults += [replace(f, pointer=f"/events/{index}{f.pointer}") for f in refusal.faults]
+        except ValueError as error:
+            pointer = f"/events/{index}/payload/order/externalEventDate"
+            faults.append(FieldFault(f"externalEventDate: {error}", pointer=pointer))
+    if faults:
+        raise InvalidRequest(faults)
+    return loaded
+
+
+def kept_event(event: LoyaltyEvent) -> dict[str, Any]:
+    """The record of an event."""
+    answer = _KEPT.dump(event)
+    answer["tags"] = answer["tags"] or []
+    return answer
+
+
+def event_outcome(event: LoyaltyEvent) -> dict[str, Any]:
+    """An event with the result that its request got."""
+    return {"event": kept_event(event), "result": event.result}
+
+
+def track_result(
+    event: IncomingEvent, key: str | None, status: str, found: Evaluation | None, error: Refusal | None
+) -> dict[str, Any]:
+    """The result of one event: what was answered, and what is answered again for the same key."""
+    found = found or Evaluation()
+    result: dict[str, Any] = {
+        "systemUniqueKey": event.system_unique_key,
+        "loyaltyEventKey": key,
+        "status": status,
+        "effects": [_effect(each) for each in found.effects],
+        "limitDiscardedTotalAmount": exact_number(found.limit_discarded),
+        "missions": [],
+        "explain": [_explanation(each) for each in found.explanations],
+    }
+    if error is not None:
+        result["error"] = error.as_problem()
+    return result
+
+
+def limit_counter(key: CounterKey, amount: Decimal) -> dict[str, Any]:
+    """What an event counted against one limit."""
+    return {
+        "campaignId": key.campaign_id,
+        "scope": "campaign" if key.member_id == ALL_MEMBERS else "member",
+        "type": key.type,
+        "period": key.period,
+        "periodStart": key.period_start.isoformat(),
+        "ledgerAccountId": None if key.ledger_account_id == ALL_ACCOUNTS else key.ledger_account_id,
+        "amount": exact_number(amount),
+    }
+
+
+def _effect(outcome: EffectOutcome) -> dict[str, Any]:
+    answer = {
+        "actionId": outcome.action_id,
+        "actionIndex": outcome.action_index,
+        "campaignId": outcome.campaign_id,
+        "campaignCode": outcome.campaign_code,
+        "actionName": outcome.action_name,
+        "effectId": outcome.effect_id,
+        "status": outcome.status,
+        "params": [{"id": name, "value": _value(value)} for name, value in outcome.params],
+    }
+    if outcome.error is not None:
+        answer["error"] = outcome.error
+    return answer
+
+
+def _explanation(why: Explanation) -> dict[str, Any]:
+    answer: dict[str, Any] = {
+        "campaignId": why.campaign_id,
+        "campaignKey": why.campaign_key,
+        "campaignCode": why.campaign_code,
+        "actionId": why.action_id,
+        "actionName": why.action_name,
+        "applied": why.applied,
+        "trace": why.trace or {},
+    }
+    if why.reason is not None:
+        start, end = why.reason.get("at") or (None, None)
+        answer["reason"] = {
+            "code": why.reason["code"],
+            "label": why.reason["label"],
+            "start": start,
+            "end": end,
+            "actual": why.reason.get("actual"),
+        }
+    return answer
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return exact_number(value)
+    return instant_text(value) if isinstance(value, datetime) else value

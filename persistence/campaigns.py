@@ -1,0 +1,174 @@
+"""Campaigns and their actions."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from domain.campaigns.records import RUNNING, Action, Campaign
+from domain.problems import NameTaken
+from persistence.paging import Page, Paged, paged
+from persistence.rows import add, change, columns_of, record, records
+from persistence.tables.campaigns import campaign_actions, campaigns
+
+ORDER_COLUMNS = {
+    name: campaigns.c[column]
+    for name, column in {
+        "campaignId": "campaign_id",
+        "code": "code",
+        "name": "name",
+        "type": "type",
+        "active": "active",
+        "validFrom": "valid_from",
+        "validTo": "valid_to",
+        "createdAt": "created_at",
+        "updatedAt": "updated_at",
+    }.items()
+}
+ACTION_ORDER_COLUMNS = {
+    name: campaign_actions.c[column]
+    for name, column in {
+        "actionId": "action_id",
+        "actionIndex": "action_index",
+        "name": "name",
+        "status": "status",
+        "priority": "priority",
+        "createdAt": "created_at",
+        "updatedAt": "updated_at",
+    }.items()
+}
+
+_COLUMNS = columns_of(campaigns, Campaign)
+_ACTION_COLUMNS = columns_of(campaign_actions, Action)
+
+
+def find(db: Connection, organization_id: int, campaign_id: int) -> Campaign | None:
+    """The campaign with this id."""
+    row = db.execute(
+        select(*_COLUMNS).where(campaigns.c.organization_id == organization_id, campaigns.c.campaign_id == campaign_id)
+    ).one_or_none()
+    return record(Campaign, row)
+
+
+def find_action(db: Connection, organization_id: int, action_id: int) -> Action | None:
+    """The action with this id."""
+    row = db.execute(
+        select(*_ACTION_COLUMNS).where(
+            campaign_actions.c.organization_id == organization_id, campaign_actions.c.action_id == action_id
+        )
+    ).one_or_none()
+    return record(Action, row)
+
+
+def find_page(
+    db: Connection,
+    organization_id: int,
+    page: Page,
+    *,
+    loyalty_program_id: int | None = None,
+    type_: str | None = None,
+    tags: Collection[str] = (),
+    codes: Collection[str] = (),
+) -> Paged[Campaign]:
+    """A page of campaigns; all of `tags` must be there, any of `codes` matches."""
+    conditions = [campaigns.c.organization_id == organization_id]
+    if loyalty_program_id is not None:
+        conditions.append(campaigns.c.loyalty_program_id == loyalty_program_id)
+    if type_ is not None:
+        conditions.append(campaigns.c.type == type_)
+    if tags:
+        conditions.append(campaigns.c.tags.contains(list(tags)))
+    if codes:
+        conditions.append(campaigns.c.code.in_(list(codes)))
+    return paged(db, Campaign, campaigns, conditions, page, campaigns.c.campaign_id, ORDER_COLUMNS)
+
+
+def known_keys(db: Connection, organization_id: int, keys: Collection[str]) -> set[str]:
+    """Those of the keys that belong to a campaign."""
+    rows = db.execute(
+        select(campaigns.c.campaign_key).where(
+            campaigns.c.organization_id == organization_id, campaigns.c.campaign_key.in_(list(keys))
+        )
+    )
+    return {row[0] for row in rows}
+
+
+def find_action_page(db: Connection, campaign: Campaign, page: Page, status: str | None = None) -> Paged[Action]:
+    """A page of a campaign's actions."""
+    conditions = [
+        campaign_actions.c.organization_id == campaign.organization_id,
+        campaign_actions.c.campaign_id == campaign.campaign_id,
+    ]
+    if status is not None:
+        conditions.append(campaign_actions.c.status == status)
+    return paged(db, Action, campaign_actions, conditions, page, campaign_actions.c.action_id, ACTION_ORDER_COLUMNS)
+
+
+def find_active(db: Connection, organization_id: int) -> list[tuple[Campaign, list[Action]]]:
+    """The active campaigns with their running actions, both by id."""
+    found = records(
+        Campaign,
+        db.execute(
+            select(*_COLUMNS)
+            .where(campaigns.c.organization_id == organization_id, campaigns.c.active)
+            .order_by(campaigns.c.campaign_id)
+        ),
+    )
+    actions: dict[int, list[Action]] = {campaign.campaign_id: [] for campaign in found}
+    for action in records(
+        Action,
+        db.execute(
+            select(*_ACTION_COLUMNS)
+            .where(
+                campaign_actions.c.organization_id == organization_id,
+                campaign_actions.c.campaign_id.in_(list(actions)),
+                campaign_actions.c.status == RUNNING,
+            )
+            .order_by(campaign_actions.c.action_id)
+        ),
+    ):
+        actions[action.campaign_id].append(action)
+    return [(campaign, actions[campaign.campaign_id]) for campaign in found]
+
+
+def add_campaign(db: Connection, organization_id: int, **values: Any) -> Campaign:
+    """Insert a campaign; a code that exists raises NameTaken."""
+    return add(db, campaigns, Campaign, {"organization_id": organization_id, **values}, _code_taken(values["code"]))
+
+
+def change_campaign(db: Connection, campaign: Campaign, **values: Any) -> Campaign:
+    """Change a campaign; a code that another has raises NameTaken."""
+    address = {"organization_id": campaign.organization_id, "campaign_id": campaign.campaign_id}
+    return change(db, campaigns, Campaign, address, values, _code_taken(values.get("code", campaign.code)))
+
+
+def _code_taken(code: str) -> dict[str, NameTaken]:
+    return {"uq_campaigns_organization_id_code": NameTaken(f"A campaign with the code {code} exists already.")}
+
+
+def add_action(db: Connection, campaign: Campaign, **values: Any) -> Action:
+    """Insert an action of the campaign."""
+    address = {"organization_id": campaign.organization_id, "campaign_id": campaign.campaign_id}
+    return add(db, campaign_actions, Action, {**address, **values})
+
+
+def change_action(db: Connection, action: Action, **values: Any) -> Action:
+    """Change an action."""
+    address = {"organization_id": action.organization_id, "action_id": action.action_id}
+    return change(db, campaign_actions, Action, address, values)
+
+
+def next_action_index(db: Connection, campaign: Campaign) -> int:
+    """One above the greatest index of the campaign's actions."""
+    greatest = db.execute(
+        select(campaign_actions.c.action_index)
+        .where(
+            campaign_actions.c.organization_id == campaign.organization_id,
+            campaign_actions.c.campaign_id == campaign.campaign_id,
+        )
+        .order_by(campaign_actions.c.action_index.desc())
+        .limit(1)
+    ).scalar()
+    return 0 if greatest is None else greatest + 1

@@ -1,0 +1,179 @@
+"""Loyalty events: what tracking reads and writes, and the lists of what was tracked."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from domain.campaigns.limits import ALL_MEMBERS, CounterKey
+from domain.events import LoyaltyEvent
+from domain.members import Member
+from persistence.paging import Page, Paged, paged
+from persistence.rows import add_all, as_json, columns_of, fields_of, record
+from persistence.tables.events import events
+from persistence.tables.members import members
+
+ORDER_COLUMNS = {
+    "loyaltyEventId": events.c.loyalty_event_id,
+    "externalEventDate": events.c.external_event_date,
+    "eventType": events.c.event_type,
+    "status": events.c.status,
+    "createdAt": events.c.created_at,
+    "updatedAt": events.c.updated_at,
+}
+
+_COLUMNS = columns_of(events, LoyaltyEvent)
+_FIELDS = fields_of(LoyaltyEvent)
+_MEMBER_COLUMNS = ", ".join(f"m.{column.name}" for column in columns_of(members, Member))
+
+_LOCK_MEMBERS = """
+SELECT w.wallet_id FROM members m JOIN wallets w USING (organization_id, wallet_id)
+WHERE m.organization_id = %s AND (m.loyalty_member_id = ANY(%s) OR m.member_id = ANY(%s))
+ORDER BY w.wallet_id FOR NO KEY UPDATE OF w
+"""
+
+_MEMBERS = f"""
+SELECT {_MEMBER_COLUMNS}, ARRAY(
+    SELECT t.loyalty_tier_id FROM member_tiers t
+    WHERE t.organization_id = m.organization_id AND t.member_id = m.member_id
+      AND (t.expires_at IS NULL OR t.expires_at > %s)
+)
+FROM members m
+WHERE m.organization_id = %s AND (m.loyalty_member_id = ANY(%s) OR m.member_id = ANY(%s))
+"""
+
+_ANSWERED = """
+SELECT system_unique_key, request_digest, result FROM events
+WHERE organization_id = %s AND system_unique_key = ANY(%s)
+"""
+
+_COUNTERS = """
+SELECT c.campaign_id, c.member_id, c.ledger_account_id, c.type, c.period, c.period_start, c.used
+FROM campaign_limit_counters c
+JOIN jsonb_to_recordset(%s::jsonb) AS x(campaign_id bigint, member_id bigint, ledger_account_id bigint, type text,
+    period text, period_start date) USING (campaign_id, member_id, ledger_account_id, type, period, period_start)
+WHERE c.organization_id = %s
+"""
+
+# The row of a campaign-wide counter must be there to be locked, so it is inserted with nothing counted first.
+_CLAIM_COUNTERS = """
+INSERT INTO campaign_limit_counters
+    (organization_id, campaign_id, member_id, ledger_account_id, type, period, period_start, used)
+SELECT %s, x.campaign_id, x.member_id, x.ledger_account_id, x.type, x.period, x.period_start, 0
+FROM jsonb_to_recordset(%s::jsonb) AS x(campaign_id bigint, member_id bigint, ledger_account_id bigint, type text,
+    period text, period_start date)
+ORDER BY 2, 3, 4, 5, 6, 7
+ON CONFLICT DO NOTHING
+"""
+
+_LOCK_COUNTERS = _COUNTERS + " ORDER BY 1, 2, 3, 4, 5, 6 FOR NO KEY UPDATE OF c"
+
+_COUNT = """
+INSERT INTO campaign_limit_counters AS c
+    (organization_id, campaign_id, member_id, ledger_account_id, type, period, period_start, used)
+SELECT %s, x.campaign_id, x.member_id, x.ledger_account_id, x.type, x.period, x.period_start, x.used
+FROM jsonb_to_recordset(%s::jsonb) AS x(campaign_id bigint, member_id bigint, ledger_account_id bigint, type text,
+    period text, period_start date, used numeric)
+ORDER BY 2, 3, 4, 5, 6, 7
+ON CONFLICT (organization_id, member_id, campaign_id, type, period, period_start, ledger_account_id)
+    DO UPDATE SET used = c.used + excluded.used
+"""
+
+
+def lock_members(
+    db: Connection, organization_id: int, loyalty_member_ids: Collection[str], member_ids: Collection[int]
+) -> None:
+    """Lock all that these members have, in the order of `locks`; unknown ids are passed over."""
+    db.exec_driver_sql(_LOCK_MEMBERS, (organization_id, list(loyalty_member_ids), list(member_ids)))
+
+
+def find_members(
+    db: Connection, organization_id: int, loyalty_member_ids: Collection[str], member_ids: Collection[int], at: datetime
+) -> list[tuple[Member, list[int]]]:
+    """The members with these ids, each with the ids of the tiers held at `at`."""
+    rows = db.exec_driver_sql(_MEMBERS, (at, organization_id, list(loyalty_member_ids), list(member_ids)))
+    return [(Member(*row[:-1]), row[-1]) for row in rows]
+
+
+def find_answered(
+    db: Connection, organization_id: int, keys: Collection[str]
+) -> dict[str, tuple[bytes, Mapping[str, Any]]]:
+    """The digest and the answer of every event that was tracked under one of these keys."""
+    rows = db.exec_driver_sql(_ANSWERED, (organization_id, list(keys)))
+    return {key: (bytes(digest), result) for key, digest, result in rows}
+
+
+def open_counters(
+    db: Connection, organization_id: int, keys: Collection[CounterKey], lock: bool
+) -> dict[CounterKey, Decimal]:
+    """What the counters hold; those of all members are locked if `lock`, a member's own by the member's lock."""
+    own = [key for key in keys if key.member_id != ALL_MEMBERS]
+    shared = [key for key in keys if key.member_id == ALL_MEMBERS]
+    found: dict[CounterKey, Decimal] = {}
+    if shared and lock:
+        db.exec_driver_sql(_CLAIM_COUNTERS, (organization_id, as_json(shared)))
+    for wanted, statement in ((own, _COUNTERS), (shared, _LOCK_COUNTERS if lock else _COUNTERS)):
+        if wanted:
+            rows = db.exec_driver_sql(statement, (as_json(wanted), organization_id))
+            found.update({CounterKey(*row[:-1]): row[-1] for row in rows})
+    return found
+
+
+def count(db: Connection, organization_id: int, counted: Mapping[CounterKey, Decimal]) -> None:
+    """Add to counters."""
+    if counted:
+        rows = [
+            {
+                "campaign_id": key.campaign_id,
+                "member_id": key.member_id,
+                "ledger_account_id": key.ledger_account_id,
+                "type": key.type,
+                "period": key.period,
+                "period_start": key.period_start,
+                "used": amount,
+            }
+            for key, amount in counted.items()
+        ]
+        db.exec_driver_sql(_COUNT, (organization_id, as_json(rows)))
+
+
+def add_events(db: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert events, whose ids were reserved; a row has every field of LoyaltyEvent."""
+    add_all(db, events, _FIELDS, rows)
+
+
+def find_by_key(db: Connection, organization_id: int, loyalty_event_key: str) -> LoyaltyEvent | None:
+    """The event with this key."""
+    row = db.execute(
+        select(*_COLUMNS).where(
+            events.c.organization_id == organization_id, events.c.loyalty_event_key == loyalty_event_key
+        )
+    ).one_or_none()
+    return record(LoyaltyEvent, row)
+
+
+def find_page_of_member(
+    db: Connection,
+    member: Member,
+    page: Page,
+    *,
+    event_type: str | None = None,
+    status: str | None = None,
+    from_created_at: datetime | None = None,
+    to_created_at: datetime | None = None,
+) -> Paged[LoyaltyEvent]:
+    """A page of a member's events; `from_created_at` is inclusive, `to_created_at` exclusive."""
+    conditions = [events.c.organization_id == member.organization_id, events.c.member_id == member.member_id]
+    if event_type is not None:
+        conditions.append(events.c.event_type == event_type)
+    if status is not None:
+        conditions.append(events.c.status == status)
+    if from_created_at is not None:
+        conditions.append(events.c.created_at >= from_created_at)
+    if to_created_at is not None:
+        conditions.append(events.c.created_at < to_created_at)
+    return paged(db, LoyaltyEvent, events, conditions, page, events.c.loyalty_event_id, ORDER_COLUMNS)

@@ -1,0 +1,9 @@
+"""The one order in which rows are locked, so that no two units of work wait for each other in a circle.
+
+1. wallets, by wallet id. A member's wallet row is the lock of all that a member has: balances, limits, events, orders.
+2. campaign-wide limit counters, by campaign id.
+3. ledger accounts, by account id: shared by those who post, alone by those who mint under a maximum supply and, with
+   FOR UPDATE, by those who change what an account allows.
+
+Rows that a unit inserts are claimed by their unique keys; who loses such a race starts over (`transactions.run`).
+"""

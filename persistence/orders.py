@@ -1,0 +1,60 @@
+"""Purchase orders and their items."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime
+
+from sqlalchemy import Connection, select
+
+from domain.orders import Order, OrderItem
+from persistence.rows import add_all, as_json, columns_of, fields_of, records
+from persistence.tables.events import order_items, purchase_orders
+
+_SET_STATUS = """
+UPDATE purchase_orders o SET status = x.status, updated_at = %s
+FROM jsonb_to_recordset(%s::jsonb) AS x(order_id bigint, status text)
+WHERE o.organization_id = %s AND o.order_id = x.order_id
+"""
+
+
+def find_by_external_ids(
+    db: Connection, organization_id: int, external_ids: Collection[str]
+) -> dict[str, tuple[Order, tuple[OrderItem, ...]]]:
+    """The orders with these external ids, with their items in order."""
+    found = records(
+        Order,
+        db.execute(
+            select(*columns_of(purchase_orders, Order)).where(
+                purchase_orders.c.organization_id == organization_id,
+                purchase_orders.c.external_id.in_(list(external_ids)),
+            )
+        ),
+    )
+    if not found:
+        return {}
+    items: dict[int, list[OrderItem]] = {order.order_id: [] for order in found}
+    for item in records(
+        OrderItem,
+        db.execute(
+            select(*columns_of(order_items, OrderItem))
+            .where(order_items.c.organization_id == organization_id, order_items.c.order_id.in_(list(items)))
+            .order_by(order_items.c.order_item_id)
+        ),
+    ):
+        items[item.order_id].append(item)
+    return {order.external_id: (order, tuple(items[order.order_id])) for order in found}
+
+
+def add_orders(db: Connection, orders: Sequence[Order], items: Sequence[OrderItem]) -> None:
+    """Insert orders and items, whose ids were reserved."""
+    add_all(db, purchase_orders, fields_of(Order), [asdict(order) for order in orders])
+    add_all(db, order_items, fields_of(OrderItem), [asdict(item) for item in items])
+
+
+def set_statuses(db: Connection, organization_id: int, statuses: Mapping[int, str], at: datetime) -> None:
+    """Set the status of orders by id."""
+    if statuses:
+        rows = [{"order_id": order_id, "status": status} for order_id, status in statuses.items()]
+        db.exec_driver_sql(_SET_STATUS, (at, as_json(rows), organization_id))
