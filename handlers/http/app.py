@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -15,9 +16,12 @@ from sqlalchemy import Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.types import ASGIApp
 
+import openapi
 from handlers.http import metrics, problems
 from handlers.http.contract import ResponseContract
+from handlers.http.dispatch import Dispatcher
 from handlers.http.envelope import Envelope
+from handlers.http.logging import configure
 from handlers.http.operations import Dispatch, Operations
 from handlers.http.pages import Site, pages
 from handlers.http.resolver import SurfaceResolver
@@ -26,20 +30,20 @@ from handlers.http.schemas import Schemas
 from handlers.http.security import Authenticate, security_map
 from handlers.http.threads import Threads
 from handlers.http.wsgi import OneHopWsgi
+from handlers.settings import Settings
+from handlers.tokens import Authenticator
+from persistence import schema
 
 BASE_PATH = "/v2"
 # Health checks and pages have threads of their own: they answer while every other thread waits for the database.
 _PAGE_THREADS = 2
 
 
-def create_app(settings: Any, engine: Engine) -> ASGIApp:
+def create_app(settings: Settings, engine: Engine) -> ASGIApp:
     """The application as it runs in production; raises if documents, handlers and addresses do not fit together."""
-    import openapi
-    from handlers.http.dispatch import Dispatcher
-    from handlers.http.logging import configure
-    from handlers.tokens import Authenticator
-
-    configure(settings.log_level, settings.log_format)
+    if not logging.getLogger().handlers:
+        # Whoever has set up logging before, such as a test run, keeps it.
+        configure(settings.log_level, settings.log_format)
     metrics.watch_pool(engine)
     authenticator = Authenticator(settings, engine)
     return build_app(
@@ -55,7 +59,7 @@ def build_app(
     documents: Mapping[str, dict[str, Any]],
     dispatch: Dispatch,
     authenticate: Authenticate,
-    settings: Any,
+    settings: Settings,
     site: Site | None = None,
 ) -> ASGIApp:
     """An application of any documents (surface -> OpenAPI 3.0.3), dispatcher and authenticator.
@@ -99,8 +103,6 @@ def build_app(
 
 def _readiness(engine: Engine) -> Callable[[], Mapping[str, bool]]:
     """Checks of `/health/ready`: the database answers, and its schema is this version's."""
-    from persistence import schema
-
     migrated = False
 
     def ready() -> Mapping[str, bool]:
