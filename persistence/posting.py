@@ -86,7 +86,7 @@ ON CONFLICT (organization_id, wallet_id, ledger_account_id) DO UPDATE SET
 # Each server process of PostgreSQL counts in a shard of its own, so that mints of one account seldom wait for another.
 _WRITE_SUPPLIES = """
 INSERT INTO ledger_account_supplies AS s (organization_id, ledger_account_id, shard, minted, burned)
-SELECT x.organization_id, x.ledger_account_id, pg_backend_pid() % 16, x.minted, x.burned
+SELECT x.organization_id, x.ledger_account_id, pg_backend_pid() %% 16, x.minted, x.burned
 FROM jsonb_to_recordset(%s::jsonb)
     AS x(organization_id bigint, ledger_account_id bigint, minted numeric, burned numeric)
 ORDER BY x.ledger_account_id

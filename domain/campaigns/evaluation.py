@@ -361,7 +361,7 @@ class Evaluator:
                 campaign_code=campaign.campaign.code,
                 action_name=action.action.name,
                 effect_id=effect.effect.effect_id,
-                status=status,
+                status=EVALUATED if self._explaining and status == EXECUTED else status,
                 error=None if error is None else error.as_problem(),
                 params=tuple(params.items()),
             )
