@@ -1,0 +1,142 @@
+"""Walks through a bundled document: its operations, schemas and where they are used."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+METHODS = ("get", "put", "post", "patch", "delete")
+
+Document = dict[str, Any]
+Place = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Documented:
+    """One operation of a document; `parameters` are those of its path item and its own, references resolved."""
+
+    path: str
+    method: str
+    operation: dict[str, Any]
+    parameters: tuple[dict[str, Any], ...]
+
+    @property
+    def operation_id(self) -> str:
+        return self.operation["operationId"]
+
+    @property
+    def success(self) -> str:
+        return next(status for status in self.operation["responses"] if status.startswith("2"))
+
+
+def resolve(document: Document, node: Any) -> Any:
+    """The node itself, or what its internal reference leads to."""
+    while isinstance(node, dict) and "$ref" in node:
+        target: Any = document
+        for part in node["$ref"].removeprefix("#/").split("/"):
+            target = target[part]
+        node = target
+    return node
+
+
+def operations(document: Document) -> list[Documented]:
+    """Every operation of the document, in its order."""
+    found = []
+    for path, item in document["paths"].items():
+        for method in METHODS:
+            if method in item:
+                declared = [*item.get("parameters", ()), *item[method].get("parameters", ())]
+                parameters = tuple(resolve(document, parameter) for parameter in declared)
+                found.append(Documented(path, method, item[method], parameters))
+    return found
+
+
+def path_parameters(path: str) -> set[str]:
+    return set(re.findall(r"{([^{}]+)}", path))
+
+
+def body_contents(document: Document, documented: Documented) -> dict[str, dict[str, Any]]:
+    """The request body's media types; empty without a body."""
+    return resolve(document, documented.operation.get("requestBody", {})).get("content", {})
+
+
+def responses(document: Document, documented: Documented) -> dict[str, dict[str, Any]]:
+    """The operation's responses by status, references resolved."""
+    return {status: resolve(document, node) for status, node in documented.operation["responses"].items()}
+
+
+def written_schemas(document: Document) -> list[tuple[Place, dict[str, Any]]]:
+    """The schemas that clients write: parameters and JSON bodies."""
+    found = []
+    for each in operations(document):
+        for parameter in each.parameters:
+            found.append(((each.operation_id, parameter["name"]), parameter["schema"]))
+        for media_type, content in body_contents(document, each).items():
+            if media_type == "application/json":
+                found.append(((each.operation_id, "body"), content["schema"]))
+    return found
+
+
+def answered_schemas(document: Document) -> list[tuple[Place, dict[str, Any]]]:
+    """The schemas that the server answers with."""
+    return [
+        ((each.operation_id, status), content["schema"])
+        for each in operations(document)
+        for status, response in responses(document, each).items()
+        for content in response.get("content", {}).values()
+    ]
+
+
+def reached(
+    document: Document, roots: Sequence[tuple[Place, dict[str, Any]]]
+) -> Iterator[tuple[Place, dict[str, Any]]]:
+    """Every schema reached from the roots, each component once; a component's place starts with its name."""
+    seen: set[str] = set()
+    todo = list(roots)
+    while todo:
+        place, schema = todo.pop()
+        if "$ref" in schema:
+            name = schema["$ref"].rsplit("/", 1)[1]
+            if name not in seen:
+                seen.add(name)
+                todo.append(((name,), resolve(document, schema)))
+            continue
+        yield place, schema
+        todo.extend(((*place, key), child) for key, child in schema.get("properties", {}).items())
+        if "items" in schema:
+            todo.append(((*place, "items"), schema["items"]))
+        if isinstance(schema.get("additionalProperties"), dict):
+            todo.append(((*place, "additionalProperties"), schema["additionalProperties"]))
+        for keyword in ("allOf", "anyOf", "oneOf"):
+            todo.extend(((*place, keyword), child) for child in schema.get(keyword, ()))
+
+
+def texts(node: Any, place: Place = ()) -> Iterator[tuple[Place, str]]:
+    """Every string of the document, keys included, with its place."""
+    if isinstance(node, str):
+        yield place, node
+    elif isinstance(node, dict):
+        for key, child in node.items():
+            yield (*place, key), key
+            yield from texts(child, (*place, key))
+    elif isinstance(node, list):
+        for index, child in enumerate(node):
+            yield from texts(child, (*place, str(index)))
+
+
+def table(name: str) -> list[dict[str, str]]:
+    """The rows of a CSV file beside this module."""
+    with (Path(__file__).parent / name).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def problem_types(document: Document) -> dict[str, int]:
+    """The problem types that the schema Problem lists, with their statuses."""
+    rows = re.findall(
+        r"^\| `(/problems/[a-z-]+)` \| (\d{3}) \|", document["components"]["schemas"]["Problem"]["description"], re.M
+    )
+    return {slug: int(status) for slug, status in rows}

@@ -1,0 +1,374 @@
+"""House rules for the documents. Each takes a bundled document and answers its faults in words; none means fine."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import jsonschema_rs
+
+from tests.contract import schemas
+from tests.contract.documents import (
+    Document,
+    Documented,
+    answered_schemas,
+    body_contents,
+    operations,
+    path_parameters,
+    problem_types,
+    reached,
+    resolve,
+    responses,
+    texts,
+    written_schemas,
+)
+
+Lint = Callable[[Document], list[str]]
+
+# Answered by the token operation of RFC 6749, whose errors have a form of their own.
+OAUTH = {"createAccessToken"}
+# Written values of any scalar type, bounded by the server.
+UNTYPED = {("ActionEffectParam", "value")}
+# Left out of answers for another reason than being an unset object.
+LEFT_OUT = {
+    ("ActionEffectParam", "expression"),
+    ("ActionEffectParam", "value"),
+    ("ActionRules", "expression"),
+    ("ItemProblem", "errors"),
+    ("Member", "ledgerBalances"),
+    ("OAuthError", "error_description"),
+    ("OAuthError", "error_uri"),
+    ("Problem", "errors"),
+    ("ProblemFault", "code"),
+    ("ProblemFault", "end"),
+    ("ProblemFault", "parameter"),
+    ("ProblemFault", "pointer"),
+    ("ProblemFault", "start"),
+}
+BOUNDED_FORMATS = {"uuid", "date", "date-time"}
+
+
+def described(document: Document) -> list[str]:
+    """Every operation has one declared tag, a unique camelCase id, a summary, a description and security."""
+    tags = {tag["name"] for tag in document["tags"] if tag.get("description")}
+    found = []
+    for each in operations(document):
+        name = each.operation_id
+        if len(each.operation.get("tags", ())) != 1 or each.operation["tags"][0] not in tags:
+            found.append(f"{name}: not exactly one declared tag")
+        if not re.fullmatch(r"[a-z]+([A-Z][a-z]*)*", name):
+            found.append(f"{name}: not camelCase")
+        if not each.operation.get("summary") or len(each.operation["summary"]) > 80:
+            found.append(f"{name}: no summary of at most 80 characters")
+        if len(each.operation.get("description", "")) < 40:
+            found.append(f"{name}: no description")
+        if "security" not in each.operation:
+            found.append(f"{name}: no security of its own")
+        found += [
+            f"{name}: parameter {p['name']} is not described" for p in each.parameters if not p.get("description")
+        ]
+    counted = Counter(each.operation_id for each in operations(document))
+    return found + [f"{name}: {count} times" for name, count in counted.items() if count > 1]
+
+
+def answers(document: Document) -> list[str]:
+    """Every operation documents one success and the problems that can happen, each in its form and with its headers."""
+    found = []
+    for each in operations(document):
+        answered = responses(document, each)
+        missing = _expected_statuses(document, each) - answered.keys()
+        found += [f"{each.operation_id}: no {status}" for status in sorted(missing)]
+        if len([status for status in answered if status.startswith("2")]) != 1:
+            found.append(f"{each.operation_id}: not exactly one success")
+        for status, response in answered.items():
+            found += [f"{each.operation_id} {status}: {fault}" for fault in _response_faults(each, status, response)]
+    return found
+
+
+def _expected_statuses(document: Document, each: Documented) -> set[str]:
+    expected = {"400", "401", "503"}
+    if each.operation_id not in OAUTH:
+        expected.add("403")
+    if path_parameters(each.path):
+        expected.add("404")
+    if body_contents(document, each):
+        expected |= {"413", "415"}
+    return expected
+
+
+def _response_faults(each: Documented, status: str, response: dict[str, Any]) -> list[str]:
+    found = []
+    headers = {"X-Request-Id"} | {"401": {"WWW-Authenticate"}, "503": {"Retry-After"}}.get(status, set())
+    found += [f"no header {name}" for name in sorted(headers - response.get("headers", {}).keys())]
+    content = response.get("content", {})
+    if status.startswith("2") or (each.operation_id in OAUTH and status in ("400", "401")):
+        expected = "application/json"
+    else:
+        expected = "application/problem+json"
+        if content.get(expected, {}).get("schema") != {"$ref": "#/components/schemas/Problem"}:
+            found.append("the body is no Problem")
+    if list(content) != ([] if status == "204" else [expected]):
+        found.append(f"content is not exactly {expected}")
+    return found
+
+
+def parameters(document: Document) -> list[str]:
+    """Parameters have a type at the top, never object; those of the path are declared; names differ in more than case."""
+    found = []
+    for each in operations(document):
+        declared = {p["name"] for p in each.parameters if p["in"] == "path"}
+        if declared != path_parameters(each.path):
+            found.append(f"{each.operation_id}: path parameters {sorted(declared ^ path_parameters(each.path))}")
+        names = Counter(p["name"].lower() for p in each.parameters)
+        found += [f"{each.operation_id}: {name} twice" for name, count in names.items() if count > 1]
+        for parameter in each.parameters:
+            schema = resolve(document, parameter["schema"])
+            at = f"{each.operation_id} {parameter['name']}"
+            if schema.get("type") not in ("string", "integer", "number", "boolean", "array"):
+                found.append(f"{at}: no scalar or array type")
+            if schema.get("type") == "array" and (parameter.get("style"), parameter.get("explode")) != ("form", False):
+                found.append(f"{at}: an array that is not comma-separated")
+            if schema.get("nullable"):
+                found.append(f"{at}: nullable")
+    return found
+
+
+def bounded(document: Document) -> list[str]:
+    """What clients write has a bound: strings, arrays, numbers, free objects."""
+    found = []
+    for place, schema in reached(document, written_schemas(document)):
+        kind = schema.get("type")
+        if kind is None:
+            bound = place in UNTYPED
+        elif kind == "string":
+            bound = "maxLength" in schema or "enum" in schema or schema.get("format") in BOUNDED_FORMATS
+        elif kind == "array":
+            bound = "maxItems" in schema
+        elif kind == "integer":
+            bound = "enum" in schema or schema.get("format") in ("int32", "int64")
+        elif kind == "number":
+            bound = {"minimum", "maximum"} <= schema.keys()
+        elif kind == "object":
+            bound = schema.get("additionalProperties") is False or "maxProperties" in schema
+        else:
+            bound = True
+        if not bound:
+            found.append(f"{'.'.join(place)}: {kind or 'untyped'} without a bound")
+    return found
+
+
+def closed(document: Document) -> list[str]:
+    """Every object says whether it takes other members; only free objects do, which name no required ones."""
+    found = []
+    for place, schema in reached(document, written_schemas(document) + answered_schemas(document)):
+        if schema.get("type") != "object":
+            continue
+        if "additionalProperties" not in schema:
+            found.append(f"{'.'.join(place)}: does not say whether it takes other members")
+        elif schema["additionalProperties"] is True and "required" in schema and not place[0].startswith(_OPEN):
+            found.append(f"{'.'.join(place)}: takes other members")
+        unknown = set(schema.get("required", ())) - schema.get("properties", {}).keys()
+        found += [f"{'.'.join(place)}: requires {name}, which it does not describe" for name in sorted(unknown)]
+    return found
+
+
+_OPEN = ("Problem", "ItemProblem")
+
+
+def complete_records(document: Document) -> list[str]:
+    """Answers always carry every member: null, [] or {} when unset; only an unset object with a name is left out."""
+    found = []
+    for place, schema in reached(document, answered_schemas(document)):
+        for name in sorted(schema.get("properties", {}).keys() - set(schema.get("required", ()))):
+            child = schema["properties"][name]
+            is_object = "$ref" in child and resolve(document, child).get("type") == "object"
+            if not is_object and (*place, name) not in LEFT_OUT:
+                found.append(f"{'.'.join((*place, name))}: not required")
+    return found
+
+
+def named(document: Document) -> list[str]:
+    """Every object with members of its own is a named component, and names suit client generators."""
+    components = document["components"]["schemas"]
+    found = [f"{name}: not a usable name" for name in components if not re.fullmatch(r"(?!Nullable)[A-Z]\w+", name)]
+    folded = Counter(name.lower() for name in components)
+    found += [f"{name}: names differ only in case" for name, count in folded.items() if count > 1]
+    for place, schema in reached(document, written_schemas(document) + answered_schemas(document)):
+        if "properties" in schema and (len(place) > 1 or place[0] not in components):
+            found.append(f"{'.'.join(place)}: an object without a name")
+        members = Counter(name.lower() for name in schema.get("properties", {}))
+        found += [
+            f"{'.'.join(place)}.{name}: names differ only in case" for name, count in members.items() if count > 1
+        ]
+        values = Counter(re.sub(r"[^a-z0-9]", "", str(value).lower()) for value in schema.get("enum", ()))
+        found += [f"{'.'.join(place)}: {value} is ambiguous" for value, count in values.items() if count > 1]
+    return found
+
+
+def plain_nulls(document: Document) -> list[str]:
+    """`nullable` stands beside an inline scalar type only: not on an enum, an object, an array or nothing."""
+    return [
+        f"{'.'.join(place)}: nullable"
+        for place, schema in reached(document, written_schemas(document) + answered_schemas(document))
+        if schema.get("nullable")
+        and (schema.get("type") not in ("string", "integer", "number", "boolean") or "enum" in schema)
+    ]
+
+
+def patterns(document: Document) -> list[str]:
+    """Patterns are anchored and compile as linear-time expressions, as the server compiles them."""
+    found = []
+    for place, schema in reached(document, written_schemas(document) + answered_schemas(document)):
+        if "pattern" not in schema:
+            continue
+        if not (schema["pattern"].startswith("^") and schema["pattern"].endswith("$")):
+            found.append(f"{'.'.join(place)}: not anchored")
+        try:
+            jsonschema_rs.Draft202012Validator(
+                {"type": "string", "pattern": schema["pattern"]}, pattern_options=jsonschema_rs.RegexOptions()
+            )
+        except (ValueError, jsonschema_rs.ValidationError) as error:
+            found.append(f"{'.'.join(place)}: {error}")
+    return found
+
+
+def deprecations(document: Document) -> list[str]:
+    """What is deprecated says since when, as a quoted date; an operation that has it answers `Deprecation`."""
+    found = []
+
+    def walk(node: Any, place: tuple[str, ...]) -> None:
+        if isinstance(node, dict):
+            since = node.get("x-deprecated-at")
+            if node.get("deprecated") is True and not (
+                isinstance(since, str) and re.fullmatch(r"\d{4}-\d\d-\d\d", since)
+            ):
+                found.append(f"{'.'.join(place)}: deprecated since when?")
+            for key, child in node.items():
+                walk(child, (*place, key))
+        elif isinstance(node, list):
+            for index, child in enumerate(node):
+                walk(child, (*place, str(index)))
+
+    walk(document, ())
+    for each in operations(document):
+        body = [((each.operation_id,), content["schema"]) for content in body_contents(document, each).values()]
+        marked = [p for p in each.parameters if p.get("deprecated")]
+        marked += [schema for _, schema in reached(document, body) if schema.get("deprecated")]
+        if marked and "Deprecation" not in responses(document, each)[each.success]["headers"]:
+            found.append(f"{each.operation_id}: no header Deprecation")
+    return found
+
+
+def links(document: Document) -> list[str]:
+    """Links lead to operations of this document and give every path parameter, from where it can be found."""
+    by_id = {each.operation_id: each for each in operations(document)}
+    found = []
+    for each in by_id.values():
+        for name, link in responses(document, each)[each.success].get("links", {}).items():
+            at = f"{each.operation_id} -> {name}"
+            target = by_id.get(link.get("operationId", ""))
+            if target is None or name != target.operation_id:
+                found.append(f"{at}: leads nowhere")
+                continue
+            if set(link.get("parameters", {})) != path_parameters(target.path):
+                found.append(f"{at}: does not give exactly the path parameters")
+            found += [
+                f"{at}: {expression} is not there"
+                for expression in link.get("parameters", {}).values()
+                if not _is_there(document, each, expression)
+            ]
+    return found
+
+
+def _is_there(document: Document, each: Documented, expression: str) -> bool:
+    kind, _, rest = expression.partition("#")
+    if kind.startswith("$request.path."):
+        return kind.removeprefix("$request.path.") in path_parameters(each.path)
+    if kind != "$response.body":
+        return False
+    schema = responses(document, each)[each.success]["content"]["application/json"]["schema"]
+    for part in rest.strip("/").split("/"):
+        schema = resolve(document, schema)
+        if part == "0" and schema.get("minItems", 0) > 0:
+            schema = schema["items"]
+        elif part in schema.get("required", ()):
+            schema = schema["properties"][part]
+        else:
+            return False
+    return True
+
+
+def followable(document: Document) -> list[str]:
+    """What a create answers can be followed: every 201 links to the operations on the new record."""
+    created = [
+        each for each in operations(document) if each.success == "201" and each.operation_id.startswith("create")
+    ]
+    return [
+        f"{each.operation_id}: no links"
+        for each in created
+        if not responses(document, each)["201"].get("links") and each.operation_id not in WITHOUT_RECORD
+    ]
+
+
+# They create something that no operation addresses.
+WITHOUT_RECORD = {"createMemberAccessToken"}
+
+
+def examples(document: Document) -> list[str]:
+    """Bodies and answers have an example, and every example has the form of its schema."""
+    found = []
+    for each in operations(document):
+        contents = [(f"{each.operation_id} body", content) for content in body_contents(document, each).values()]
+        for status, response in responses(document, each).items():
+            contents += [(f"{each.operation_id} {status}", content) for content in response.get("content", {}).values()]
+        for at, content in contents:
+            if "example" not in content:
+                found.append(f"{at}: no example")
+            else:
+                found += [f"{at}{fault}" for fault in schemas.faults(document, content["schema"], content["example"])]
+        for parameter in each.parameters:
+            if "example" in parameter:
+                wrong = schemas.faults(document, parameter["schema"], parameter["example"])
+                found += [f"{each.operation_id} {parameter['name']}{fault}" for fault in wrong]
+    for place, schema in reached(document, written_schemas(document) + answered_schemas(document)):
+        for key in ("example", "default"):
+            if key in schema:
+                found += [f"{'.'.join(place)} {key}{fault}" for fault in schemas.faults(document, schema, schema[key])]
+    return found
+
+
+def templates(document: Document) -> list[str]:
+    """No text is mistaken for a template by software that renders documents as such."""
+    return [".".join(place) for place, text in texts(document) if re.search(r"{[{%#]", text)]
+
+
+def prose_of_problems(document: Document) -> list[str]:
+    """Every problem type that a description names is in the list of problem types."""
+    known = problem_types(document)
+    return [
+        f"{'.'.join(place)}: {slug}"
+        for place, text in texts(document)
+        for slug in re.findall(r"/problems/[a-z-]+", text)
+        if slug not in known
+    ]
+
+
+ALL: tuple[Lint, ...] = (
+    described,
+    answers,
+    parameters,
+    bounded,
+    closed,
+    complete_records,
+    named,
+    plain_nulls,
+    patterns,
+    deprecations,
+    links,
+    followable,
+    examples,
+    templates,
+    prose_of_problems,
+)

@@ -1,0 +1,114 @@
+"""The bundled documents are valid OpenAPI, and the files they are made of are in order."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import connexion
+import pytest
+import yaml
+from connexion.resolver import Resolver
+from openapi_spec_validator import validate
+
+import openapi
+from tests.contract import schemas
+from tests.contract.documents import operations, texts
+
+ROOT = Path(openapi.__file__).parent
+
+
+@pytest.mark.parametrize("surface", openapi.SURFACES)
+def test_document_is_valid(surface: str) -> None:
+    validate(openapi.bundle(surface))
+
+
+@pytest.mark.parametrize("surface", openapi.SURFACES)
+def test_schemas_compile(surface: str) -> None:
+    document = openapi.bundle(surface)
+    for name in document["components"]["schemas"]:
+        schemas.validator(document, {"$ref": f"#/components/schemas/{name}"})
+
+
+@pytest.mark.parametrize("surface", openapi.SURFACES)
+def test_connexion_loads_the_document(surface: str) -> None:
+    resolved = []
+
+    class Recording(Resolver):
+        def resolve_function_from_operation_id(self, operation_id: str) -> Any:
+            resolved.append(operation_id)
+            return lambda **arguments: None
+
+    application = connexion.FlaskApp(__name__)
+    application.add_api(
+        openapi.bundle(surface),
+        resolver=Recording(),
+        name=surface,
+        strict_validation=True,
+        auth_all_paths=False,
+        security_map={},
+    )
+    with application.test_client() as client:
+        assert client.get("/v2/nowhere").status_code == 404
+    assert set(resolved) == {each.operation_id for each in operations(openapi.bundle(surface))}
+
+
+@pytest.mark.parametrize("surface", openapi.SURFACES)
+def test_document_is_json_with_internal_references_only(surface: str) -> None:
+    document = openapi.bundle(surface)
+    assert json.loads(json.dumps(document)) == document
+    references = {text for place, text in texts(document) if place[-1:] == ("$ref",) and text != "$ref"}
+    assert references
+    assert all(reference.startswith("#/components/") for reference in references)
+
+
+def test_documents_are_handed_out_as_copies() -> None:
+    openapi.bundle("integration")["paths"].clear()
+    assert openapi.bundle("integration")["paths"]
+
+
+def test_every_declared_component_is_used() -> None:
+    used = {
+        (section, name)
+        for surface in openapi.SURFACES
+        for section, entries in openapi.bundle(surface)["components"].items()
+        for name in entries
+    }
+    assert openapi.declared_components().keys() - used == set()
+
+
+@pytest.mark.parametrize("surface", openapi.SURFACES)
+def test_every_path_of_the_files_is_in_the_index(surface: str) -> None:
+    index = openapi.load(f"{surface}.yaml")["paths"]
+    written = {}
+    for file in sorted((ROOT / surface).glob("*.yaml")):
+        for path in openapi.load(f"{surface}/{file.name}"):
+            if not path.startswith("x-"):
+                written[path] = f"{surface}/{file.name}#/{path.replace('/', '~1')}"
+    assert {path: item["$ref"] for path, item in index.items()} == written
+
+
+def _repeated_keys(text: str) -> Iterator[str]:
+    """The keys that a mapping has twice: YAML would silently let the last one win."""
+    todo, seen = [yaml.compose(text)], set()
+    while todo:
+        node = todo.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, yaml.SequenceNode):
+            todo.extend(node.value)
+        elif isinstance(node, yaml.MappingNode):
+            counted = Counter(key.value for key, _ in node.value)
+            yield from (f"{key}, line {node.start_mark.line}" for key, count in counted.items() if count > 1)
+            todo.extend(value for _, value in node.value)
+
+
+def test_no_file_has_a_key_twice() -> None:
+    files = sorted(ROOT.rglob("*.yaml"))
+    assert len(files) > 20
+    assert {file.name: found for file in files if (found := list(_repeated_keys(file.read_text("utf-8"))))} == {}
+    assert list(_repeated_keys("a: 1\nb: {c: [{d: 1, d: 2}]}")) == ["d, line 1"]

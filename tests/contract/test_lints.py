@@ -1,0 +1,99 @@
+"""The documents keep the house rules, and each rule notices when they do not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import openapi
+from tests.contract import lints
+from tests.contract.documents import Document, Documented, operations
+
+
+@pytest.mark.parametrize("surface", openapi.SURFACES)
+@pytest.mark.parametrize("lint", lints.ALL, ids=lambda lint: lint.__name__)
+def test_documents_keep_the_rule(lint: lints.Lint, surface: str) -> None:
+    assert lint(openapi.bundle(surface)) == []
+
+
+def _operation(document: Document, operation_id: str) -> Documented:
+    return next(each for each in operations(document) if each.operation_id == operation_id)
+
+
+def _schema(document: Document, name: str) -> dict[str, Any]:
+    return document["components"]["schemas"][name]
+
+
+def _success(document: Document, operation_id: str) -> dict[str, Any]:
+    each = _operation(document, operation_id)
+    return each.operation["responses"][each.success]
+
+
+def _add_parameter(document: Document, name: str, schema: dict[str, Any], place: str = "query") -> None:
+    parameter = {"name": name, "in": place, "description": "x", "schema": schema}
+    _operation(document, "listCampaigns").operation["parameters"].append(parameter)
+
+
+# What is broken in a document -> the rule that has to notice.
+BREAKS = [
+    ("described", lambda d: _operation(d, "getTier").operation.update(summary="")),
+    ("described", lambda d: _operation(d, "getTier").operation.update(description="short")),
+    ("described", lambda d: _operation(d, "getTier").operation.update(tags=["nothing"])),
+    ("described", lambda d: _operation(d, "getTier").operation.update(operationId="getMember")),
+    ("described", lambda d: _operation(d, "getTier").operation.update(operationId="get_tier")),
+    ("described", lambda d: _operation(d, "getTier").operation.pop("security")),
+    ("answers", lambda d: _operation(d, "getTier").operation["responses"].pop("404")),
+    ("answers", lambda d: _operation(d, "createTier").operation["responses"].pop("415")),
+    ("answers", lambda d: d["components"]["responses"]["Unauthenticated"]["headers"].pop("WWW-Authenticate")),
+    ("answers", lambda d: _success(d, "getTier").update(headers={})),
+    ("answers", lambda d: d["components"]["responses"]["Conflict"].update(content={})),
+    ("parameters", lambda d: _add_parameter(d, name="filter", schema={"type": "object"})),
+    ("parameters", lambda d: _add_parameter(d, name="filter", schema={"enum": ["a"]})),
+    ("parameters", lambda d: _add_parameter(d, name="Page", schema={"type": "integer"})),
+    ("parameters", lambda d: _add_parameter(d, name="ids", schema={"type": "array", "items": {"type": "string"}})),
+    ("parameters", lambda d: _add_parameter(d, name="campaignId", schema={"type": "integer"}, place="path")),
+    ("bounded", lambda d: _schema(d, "LoyaltyTierBody")["properties"]["name"].pop("maxLength")),
+    ("bounded", lambda d: _schema(d, "Tags").pop("maxItems")),
+    ("bounded", lambda d: _schema(d, "Amount").pop("maximum")),
+    ("bounded", lambda d: _schema(d, "CustomAttributes").pop("maxProperties")),
+    ("closed", lambda d: _schema(d, "LoyaltyTierBody").pop("additionalProperties")),
+    ("closed", lambda d: _schema(d, "LoyaltyTierBody").update(additionalProperties=True)),
+    ("closed", lambda d: _schema(d, "LoyaltyTier")["required"].append("colour")),
+    ("complete_records", lambda d: _schema(d, "LoyaltyTier")["required"].remove("pictureUrl")),
+    ("named", lambda d: _schema(d, "LoyaltyTier")["properties"].update(extra={"type": "object", "properties": {}})),
+    ("named", lambda d: _schema(d, "LoyaltyTier")["properties"].update(Name={"type": "string"})),
+    ("named", lambda d: _schema(d, "ActionStatus")["enum"].append("Dra-ft")),
+    ("named", lambda d: d["components"]["schemas"].update(NullableTier={"type": "string"})),
+    ("plain_nulls", lambda d: _schema(d, "ActionStatus").update(nullable=True)),
+    ("plain_nulls", lambda d: _schema(d, "Tags").update(nullable=True)),
+    ("patterns", lambda d: _schema(d, "Tag").update(pattern="^(?!x)[^,]+$")),
+    ("patterns", lambda d: _schema(d, "Tag").update(pattern="[^,]+")),
+    ("deprecations", lambda d: d["components"]["parameters"]["DeprecatedPage"].pop("x-deprecated-at")),
+    ("deprecations", lambda d: _success(d, "listTiers")["headers"].pop("Deprecation")),
+    ("links", lambda d: _success(d, "createTier")["links"]["getTier"].update(operationId="getTears")),
+    ("links", lambda d: _success(d, "createTier")["links"]["getTier"]["parameters"].pop("loyaltyTierId")),
+    (
+        "links",
+        lambda d: _success(d, "createTier")["links"]["getTier"]["parameters"].update(
+            loyaltyTierId="$response.body#/tier/id"
+        ),
+    ),
+    ("followable", lambda d: _success(d, "createTier").pop("links")),
+    ("examples", lambda d: _success(d, "getTier")["content"]["application/json"].pop("example")),
+    ("examples", lambda d: _success(d, "getTier")["content"]["application/json"]["example"]["tier"].pop("name")),
+    ("examples", lambda d: d["components"]["parameters"]["LoyaltyTierOrder"].update(example="colour,asc")),
+    ("templates", lambda d: _operation(d, "getTier").operation.update(description="{{ 7 * 7 }}")),
+    ("prose_of_problems", lambda d: _operation(d, "getTier").operation.update(description="`/problems/no-luck`")),
+]
+
+
+@pytest.mark.parametrize(("rule", "break_it"), BREAKS, ids=[f"{n}-{rule}" for n, (rule, _) in enumerate(BREAKS)])
+def test_the_rule_notices(rule: str, break_it: Any) -> None:
+    document = openapi.bundle("administration")
+    break_it(document)
+    assert getattr(lints, rule)(document) != []
+
+
+def test_every_rule_has_a_break() -> None:
+    assert {rule for rule, _ in BREAKS} == {lint.__name__ for lint in lints.ALL}

@@ -1,0 +1,128 @@
+"""The documents have the operations that are planned: names, paths, methods, access and success statuses agree."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import openapi
+from tests.contract.documents import operations, table
+
+ROLES = {
+    f"{resource}:{action}"
+    for resource in (
+        "ledgers",
+        "orders",
+        "campaigns",
+        "badges",
+        "benefits",
+        "tiers",
+        "members",
+        "coupons",
+        "partnerships",
+        "users",
+    )
+    for action in ("read", "write")
+}
+
+# The greatest page of each list; tiers and loyalty programs are paged by deprecated parameters.
+PAGE_SIZES = {
+    ("integration", "listCustomEventTypes"): 100,
+    ("integration", "listMembers"): 25,
+    ("integration", "listMemberEvents"): 25,
+    ("integration", "listMemberLedgerTransactions"): 25,
+    ("administration", "listActions"): 100,
+    ("administration", "listCampaigns"): 100,
+    ("administration", "listCustomEventTypes"): 100,
+    ("administration", "listEffects"): 100,
+    ("administration", "listLedgerAccounts"): 25,
+    ("administration", "listLedgers"): 25,
+    ("administration", "listLedgerTransactions"): 25,
+    ("administration", "listLoyaltyPrograms"): 100,
+    ("administration", "listMemberEvents"): 25,
+    ("administration", "listMembers"): 25,
+    ("administration", "listMemberTiers"): 100,
+    ("administration", "listTiers"): 100,
+    ("administration", "searchMembers"): 100,
+}
+WHOLE_LISTS = {("integration", "listEventTypes"), ("administration", "listWallets")}
+
+PLANNED = {(row["surface"], row["operationId"]): row for row in table("operations.csv")}
+TO_COME = {(row["surface"], row["operationId"]): row for row in table("operations_to_come.csv")}
+DOCUMENTED = {
+    (surface, each.operation_id): each for surface in openapi.SURFACES for each in operations(openapi.bundle(surface))
+}
+
+
+def test_lists_name_each_operation_once() -> None:
+    for name in ("operations.csv", "operations_to_come.csv"):
+        rows = Counter((row["surface"], row["operationId"]) for row in table(name))
+        assert [row for row, count in rows.items() if count > 1] == []
+        places = Counter((row["surface"], row["method"], row["path"]) for row in table(name))
+        assert [place for place, count in places.items() if count > 1] == []
+
+
+def test_every_planned_operation_is_documented_or_to_come() -> None:
+    assert PLANNED.keys() == DOCUMENTED.keys() | TO_COME.keys()
+
+
+def test_what_is_documented_is_no_longer_to_come() -> None:
+    assert DOCUMENTED.keys() & TO_COME.keys() == set()
+
+
+def test_operations_to_come_are_the_planned_ones() -> None:
+    for key, row in TO_COME.items():
+        assert {name: PLANNED[key][name] for name in row} == row
+
+
+@pytest.mark.parametrize("key", DOCUMENTED, ids=lambda key: "-".join(key))
+def test_operation_is_as_planned(key: tuple[str, str]) -> None:
+    planned, each = PLANNED[key], DOCUMENTED[key]
+    assert {
+        "tag": each.operation["tags"],
+        "method": each.method.upper(),
+        "path": each.path,
+        "security": each.operation["security"],
+        "success": each.success,
+    } == {
+        "tag": [planned["tag"]],
+        "method": planned["method"],
+        "path": planned["path"],
+        "security": _security(planned["access"]),
+        "success": planned["success"],
+    }
+
+
+def _security(access: str) -> list[dict[str, list[str]]]:
+    if access == "public":
+        return []
+    return [{"token": [] if access == "authenticated" else [access]}]
+
+
+@pytest.mark.parametrize("surface", openapi.SURFACES)
+def test_scopes_are_the_roles(surface: str) -> None:
+    scheme = openapi.bundle(surface)["components"]["securitySchemes"]["token"]
+    assert set(scheme["flows"]["clientCredentials"]["scopes"]) == ROLES | {"admin", "member"}
+
+
+@pytest.mark.parametrize("surface", openapi.SURFACES)
+def test_operations_stand_in_the_file_of_their_tag(surface: str) -> None:
+    for path, item in openapi.load(f"{surface}.yaml")["paths"].items():
+        file = item["$ref"].partition("#")[0]
+        for each in DOCUMENTED.values():
+            if each.path == path and each.operation in openapi.bundle(surface)["paths"][path].values():
+                assert Path(file).stem == each.operation["tags"][0]
+
+
+def test_every_list_pages_as_agreed() -> None:
+    lists = {key for key in DOCUMENTED if key[1].startswith(("list", "search"))}
+    assert lists == PAGE_SIZES.keys() | WHOLE_LISTS
+    for key, most in PAGE_SIZES.items():
+        by_name = {p["name"]: p["schema"] for p in DOCUMENTED[key].parameters if p["in"] == "query"}
+        assert {"page", "limit", "order"} <= by_name.keys(), key
+        assert (by_name["page"]["minimum"], by_name["page"]["default"]) == (0, 0), key
+        limit = by_name["limit"]
+        assert (limit["minimum"], limit["maximum"], limit["default"]) == (1, most, most), key
+        assert by_name["order"]["pattern"].endswith(")(,(asc|desc))?$"), key

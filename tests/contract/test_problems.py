@@ -1,0 +1,44 @@
+"""The documented problem types are those that the product answers."""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Iterator
+from importlib import import_module
+
+import pytest
+
+import domain
+import openapi
+from domain.problems import STATUS_OF_KIND, Conflict, Refusal
+from tests.contract.documents import problem_types
+
+# Answered by the HTTP layer alone.
+PROTOCOL = {
+    "/problems/method-not-allowed": 405,
+    "/problems/payload-too-large": 413,
+    "/problems/unsupported-media-type": 415,
+    "/problems/unavailable": 503,
+}
+
+
+def _refusals(base: type[Refusal]) -> Iterator[type[Refusal]]:
+    for subclass in base.__subclasses__():
+        yield subclass
+        yield from _refusals(subclass)
+
+
+def _refused() -> dict[str, int]:
+    """The problem types of all refusals of the domain; the bases of others are answered as none of their own."""
+    for module in pkgutil.walk_packages(domain.__path__, "domain."):
+        import_module(module.name)
+    return {
+        f"/problems/{refusal.slug}": STATUS_OF_KIND[refusal.kind]
+        for refusal in _refusals(Refusal)
+        if refusal is not Conflict and refusal.__module__.startswith("domain.")
+    }
+
+
+@pytest.mark.parametrize("surface", openapi.SURFACES)
+def test_every_refusal_is_documented_with_its_status(surface: str) -> None:
+    assert problem_types(openapi.bundle(surface)) == _refused() | PROTOCOL
