@@ -19,7 +19,7 @@ run = $(TOX) run -q -e $(1) --notest && $(TOX) run -qq -e $(1) --skip-pkg-instal
 # The server is not run by tox, which would not give it the time to end in order.
 serve: $(STAMP)
 	@$(TOX) run -q -e serve --notest
-	@exec .tox/serve/bin/loyalty serve $(ARGS)
+	@LOYALTY_LOG_FORMAT=$${LOYALTY_LOG_FORMAT:-text} exec .tox/serve/bin/loyalty serve $(ARGS)
 
 test: $(STAMP)
 	@$(call run,py,$(ARGS))

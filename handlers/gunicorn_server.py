@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import gc
+import os
+import shutil
+import tempfile
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -34,6 +38,8 @@ class _Server(BaseApplication):
 
     def load(self) -> Callable[..., Any]:
         """The ASGI application; its engine connects in the workers, when the first call comes."""
+        # connexion imports a test client that it does not use here; what that client deprecates concerns nobody.
+        warnings.filterwarnings("ignore", message="Using `httpx` with `starlette.testclient`")
         from handlers.http.app import create_app
 
         settings = self._settings
@@ -63,6 +69,7 @@ class _Server(BaseApplication):
             "proc_name": "loyalty",
             "when_ready": self._on_ready,
             "post_fork": self._after_fork,
+            "child_exit": self._after_exit,
         }
 
     def _on_ready(self, arbiter: Any) -> None:
@@ -76,7 +83,21 @@ class _Server(BaseApplication):
             # A connection that the parent opened while loading must not be used by several processes.
             self._engine.dispose(close=False)
 
+    def _after_exit(self, arbiter: Any, worker: Any) -> None:
+        from handlers.http.metrics import forget_worker
+
+        forget_worker(worker.pid)
+
 
 def run(settings: Settings, *, when_ready: Callable[[], None]) -> None:
     """Serve until a signal ends it, by SystemExit; `when_ready` is called once the socket takes connections."""
-    _Server(settings, when_ready).run()
+    # prometheus-client learns from the environment alone where the workers share their figures, when it is imported.
+    measurements = tempfile.mkdtemp(prefix="loyalty-metrics-")
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = measurements
+    parent = os.getpid()
+    try:
+        _Server(settings, when_ready).run()
+    finally:
+        # Workers unwind through here as well.
+        if os.getpid() == parent:
+            shutil.rmtree(measurements, ignore_errors=True)

@@ -50,17 +50,6 @@ class User:
 
 
 @pytest.fixture
-def home(temporary_directory: Path) -> Iterator[Path]:
-    directory = Path(tempfile.mkdtemp(dir=temporary_directory))
-    directory.chmod(0o755)
-    yield directory / "home"
-    if embedded.describe(directory / "home"):
-        with embedded.server(directory / "home"):
-            pass  # the last to leave stops what a killed process left running
-        assert not embedded.describe(directory / "home").is_running
-
-
-@pytest.fixture
 def user() -> Iterator[Callable[[Path], User]]:
     users: list[User] = []
 

@@ -1,0 +1,102 @@
+"""The command `loyalty` in processes of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from persistence import embedded
+
+ROOT = Path(__file__).parents[2]
+
+
+def environment(home: Path, **variables: str) -> dict[str, str]:
+    """The environment of a command that uses the embedded database of a home, and nothing of the caller's settings."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("LOYALTY_", "PG"))}
+    return {**inherited, "PYTHONPATH": str(ROOT), "LOYALTY_HOME": str(home), **variables}
+
+
+def loyalty(home: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "handlers", *arguments],
+        env=environment(home, **variables),
+        cwd=home.parent,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+class Server:
+    """A running `loyalty serve` on a free port."""
+
+    def __init__(self, home: Path, *arguments: str, **variables: str) -> None:
+        self.port = free_port()
+        self.log = home.parent / f"serve-{self.port}.log"
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "handlers", "serve", "--port", str(self.port), *arguments],
+                env=environment(home, **variables),
+                cwd=home.parent,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                start_new_session=True,
+            )
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def greeting(self) -> str:
+        """What it says when it is ready; raises if it ends before that."""
+        lines = []
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            lines.append(line)
+            if "Ctrl-C" in line:
+                return "".join(lines)
+        raise AssertionError(self.log.read_text()[-3000:])
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """Send a signal to the parent and wait; answers the exit code."""
+        self.process.send_signal(number)
+        return self.process.wait(60)
+
+    def workers(self) -> set[int]:
+        """The process ids of the workers that were started so far, as the log tells them."""
+        return {int(pid) for pid in re.findall(r"Booting worker with pid: (\d+)", self.log.read_text())}
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def status(url: str, **headers: str) -> int:
+    """The status that a GET is answered with; 0 if there is no answer."""
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=10) as answer:
+            return answer.status
+    except urllib.error.HTTPError as error:
+        return error.code
+    except OSError:
+        return 0
+
+
+def wait_until_stopped(home: Path) -> None:
+    """Wait until the embedded server of a home has ended."""
+    deadline = time.monotonic() + 30
+    while embedded.describe(home).is_running:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

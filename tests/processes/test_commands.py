@@ -1,0 +1,192 @@
+"""The commands: what they print, and their exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jwt
+import psycopg2
+import pytest
+import yaml
+
+from handlers.cli import main
+from persistence import embedded
+from tests.processes.loyalty import loyalty
+
+NO_SUCH_DATABASE = "postgresql://nobody:sesame@127.0.0.1:1/loyalty"
+
+
+@pytest.fixture(scope="module")
+def shared_home(temporary_directory):
+    """A migrated home whose server stays up for the module, with one organization."""
+    home = temporary_directory / "commands" / "home"
+    home.parent.mkdir(mode=0o755)
+    with embedded.server(home, options={"fsync": "off"}):
+        assert loyalty(home, "migrate").returncode == 0
+        created = loyalty(home, "organizations", "create", "Corner Coffee", "--json")
+        assert created.returncode == 0, created.stderr
+        (home.parent / "organization.json").write_text(created.stdout)
+        yield home
+
+
+@pytest.fixture(scope="module")
+def organization(shared_home: Path):
+    return json.loads((shared_home.parent / "organization.json").read_text())
+
+
+def test_an_organization_is_answered_with_all_its_keys(organization):
+    assert list(organization) == [
+        "organizationId",
+        "organizationKey",
+        "ledgerId",
+        "ledgerAccountId",
+        "ledgerAccountKey",
+        "loyaltyProgramId",
+        "loyaltyProgramKey",
+        "clientId",
+        "clientSecret",
+    ]
+    assert all(organization.values())
+
+
+def test_without_json_it_is_for_people(shared_home):
+    created = loyalty(shared_home, "organizations", "create", "Bakery Ünïcode")
+    assert created.returncode == 0
+    assert [line.split()[0] for line in created.stdout.splitlines()][:2] == ["organizationId", "organizationKey"]
+
+
+@pytest.mark.parametrize("name", ["", "   ", "a" * 101, "a\nb"])
+def test_a_name_that_cannot_be_one_is_refused(shared_home, name):
+    refused = loyalty(shared_home, "organizations", "create", name)
+    assert refused.returncode == 2
+    assert "NAME" in refused.stderr
+
+
+def test_a_token_carries_what_was_asked_for(shared_home, organization):
+    identity = str(organization["organizationId"])
+    made = loyalty(shared_home, "token", "--organization", identity, "--role", "members:write", "--expires", "60")
+    assert made.returncode == 0, made.stderr
+    claims = jwt.decode(made.stdout.strip(), options={"verify_signature": False})
+    assert claims["organizationId"] == organization["organizationId"]
+    assert claims["roles"] == ["members:write"]
+    assert claims["isAdmin"] is False
+    assert claims["exp"] - claims["iat"] == 60
+    admin = loyalty(shared_home, "token", "--organization", identity, "--admin")
+    assert jwt.decode(admin.stdout.strip(), options={"verify_signature": False})["isAdmin"] is True
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--organization", "999999"], 1, "there is no organization 999999"),
+        (["--organization", "0"], 2, "--organization"),
+        ([], 2, "--organization"),
+        (["--organization", "1", "--role", "members:wirte"], 2, "members:wirte"),
+        (["--organization", "1", "--role", "admin"], 2, "admin"),
+        (["--organization", "1", "--expires", "0"], 2, "--expires"),
+    ],
+)
+def test_a_token_that_cannot_be_made_is_refused(shared_home, arguments, code, said):
+    refused = loyalty(shared_home, "token", *arguments)
+    assert (refused.returncode, refused.stdout) == (code, "")
+    assert said in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+@pytest.mark.parametrize("surface", ["integration", "administration"])
+def test_both_formats_hold_the_same_document(shared_home, surface):
+    as_json = loyalty(shared_home, "openapi", surface)
+    as_yaml = loyalty(shared_home, "openapi", surface, "--format", "yaml")
+    document = json.loads(as_json.stdout)
+    assert document["openapi"] == "3.0.3"
+    assert yaml.safe_load(as_yaml.stdout) == document
+
+
+def test_a_sound_ledger_is_found_sound(shared_home, organization):
+    found = loyalty(shared_home, "verify")
+    assert (found.returncode, found.stdout) == (0, "The ledger is sound.\n"), found.stderr
+    one = loyalty(shared_home, "verify", "--organization", str(organization["organizationId"]))
+    assert one.returncode == 0
+
+
+def test_the_doctor_finds_all_well(shared_home):
+    found = loyalty(shared_home, "doctor")
+    assert found.returncode == 0, found.stdout
+    assert "BAD" not in found.stdout
+    assert "embedded PostgreSQL" in found.stdout
+
+
+def test_the_doctor_finds_a_typing_error_in_a_setting(shared_home):
+    found = loyalty(shared_home, "doctor", LOYALTY_PROT="80")
+    assert found.returncode == 1
+    assert "LOYALTY_PROT" in found.stdout
+
+
+def test_the_doctor_changes_nothing_where_there_is_nothing(home):
+    found = loyalty(home, "doctor")
+    assert found.returncode == 1
+    assert "none in" in found.stdout
+    assert not home.exists()
+
+
+def test_the_doctor_finds_a_database_away_and_keeps_its_password(home):
+    found = loyalty(home, "doctor", LOYALTY_DATABASE_URL=NO_SUCH_DATABASE)
+    assert found.returncode == 1
+    assert "BAD  connection" in found.stdout
+    assert "sesame" not in found.stdout + found.stderr
+
+
+def test_the_doctor_finds_a_schema_that_lacks_migrations(shared_home):
+    with embedded.server(shared_home) as url:
+        connection = psycopg2.connect(url)
+        connection.autocommit = True
+        connection.cursor().execute("CREATE DATABASE empty")
+        connection.close()
+        found = loyalty(shared_home, "doctor", LOYALTY_DATABASE_URL=url.replace("/loyalty?", "/empty?"))
+    assert found.returncode == 1
+    assert "run `loyalty migrate`" in found.stdout
+
+
+@pytest.mark.parametrize("command", [["organizations", "create", "X"], ["token", "--organization", "1"], ["verify"]])
+def test_commands_ask_for_migrations_first(home, command):
+    refused = loyalty(home, *command)
+    assert refused.returncode == 1
+    assert "run `loyalty migrate` first" in refused.stderr
+
+
+def test_migrating_twice_says_so(home):
+    first, second = loyalty(home, "migrate"), loyalty(home, "migrate")
+    assert (first.returncode, second.returncode) == (0, 0)
+    assert first.stdout.startswith("Applied: 0001")
+    assert second.stdout == "The schema is up to date.\n"
+
+
+@pytest.mark.parametrize("command", ["serve", "migrate", "verify", "doctor"])
+def test_a_bad_setting_is_exit_code_two_without_a_traceback(home, command):
+    refused = loyalty(home, command, LOYALTY_THREADS="many")
+    assert refused.returncode == 2
+    assert refused.stderr == "Error: LOYALTY_THREADS must be a whole number from 1 to 64, not 'many'\n"
+
+
+@pytest.mark.parametrize("command", ["serve", "migrate", "verify"])
+def test_a_database_away_is_exit_code_one_without_a_traceback_or_a_password(home, command):
+    refused = loyalty(home, command, LOYALTY_DATABASE_URL=NO_SUCH_DATABASE)
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("Error: the database cannot be used: ")
+    assert "Traceback" not in refused.stderr
+    assert "sesame" not in refused.stderr
+
+
+def test_a_home_that_cannot_be_one_is_told(home):
+    home.write_text("")
+    refused = loyalty(home, "migrate")
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("Error: LOYALTY_HOME cannot be used")
+
+
+def test_every_command_has_a_short_help():
+    for name, command in main.commands.items():
+        short = command.get_short_help_str(limit=60)
+        assert short, name
+        assert not short.endswith("..."), name

@@ -1,0 +1,178 @@
+"""`loyalty serve` as a newcomer uses it, and as an operator's accidents do."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import time
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from persistence import embedded
+from tests.processes.loyalty import Server, loyalty, status, wait_until_stopped
+
+
+@pytest.fixture
+def serve(home):
+    servers = []
+
+    def start(*arguments: str, **variables: str) -> Server:
+        servers.append(Server(home, *arguments, **variables))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        if server.process.poll() is None:
+            os.killpg(server.process.pid, signal.SIGKILL)
+        server.process.wait()
+        server.process.stdout.close()
+
+
+def curl_line(greeting: str) -> tuple[str, dict[str, str]]:
+    """The URL and the headers of the line to paste."""
+    (line,) = re.findall(r"^ *(curl .*)$", greeting, re.MULTILINE)
+    words = shlex.split(line)
+    assert words[:2] == ["curl", "-H"]
+    name, _, value = words[2].partition(": ")
+    return words[3], {name: value}
+
+
+def test_the_printed_line_works_and_the_data_stay(home, serve):
+    server = serve()
+    url, headers = curl_line(server.greeting())
+    assert status(url, **headers) == 200
+    assert status(url) == 401
+    created = loyalty(home, "organizations", "create", "Second")
+    assert created.returncode == 0, created.stderr
+    assert server.stop() == 0
+    assert not embedded.describe(home).is_running
+
+    again = serve()
+    new_url, _ = curl_line(again.greeting())
+    assert new_url.rpartition("/")[2] == url.rpartition("/")[2]  # no other first organization
+    assert status(new_url, **headers) == 200  # the token of the first time is still good
+    assert again.stop(signal.SIGINT) == 0
+    assert not embedded.describe(home).is_running
+
+
+def test_the_documentation_pages_that_it_names_are_there(serve):
+    server = serve("--workers", "1")
+    pages = re.findall(r"http://\S+/docs", server.greeting())
+    assert len(pages) == 2
+    assert [status(page) for page in pages] == [200, 200]
+    assert status(f"{server.url}/health/live") == 200
+    assert status(f"{server.url}/health/ready") == 200
+
+
+def test_the_curl_line_works_in_a_shell(serve):
+    server = serve()
+    (line,) = re.findall(r"^ *(curl .*)$", server.greeting(), re.MULTILINE)
+    try:
+        answer = subprocess.run(["sh", "-c", f"{line} -s -w '%{{http_code}}'"], capture_output=True, text=True)
+    except FileNotFoundError:
+        pytest.skip("needs a shell")
+    if answer.returncode == 127:
+        pytest.skip("needs curl")
+    assert answer.stdout.endswith("200")
+
+
+def test_several_servers_start_at_once_on_an_empty_home(home, serve):
+    servers = [serve("--workers", "1") for _ in range(3)]
+    with ThreadPoolExecutor(3) as pool:
+        greetings = list(pool.map(Server.greeting, servers))
+    assert {curl_line(each)[0].rpartition("/")[2] for each in greetings} == {"1"}
+    _, headers = curl_line(greetings[0])
+    for server in servers:
+        assert status(f"{server.url}/v2/organizations/1", **headers) == 200  # one key signs for all
+    assert servers[0].stop() == 0
+    assert embedded.describe(home).is_running
+    assert status(f"{servers[1].url}/v2/organizations/1", **headers) == 200
+    assert servers[1].stop() == 0
+    assert servers[2].stop() == 0
+    assert not embedded.describe(home).is_running
+
+
+def test_a_killed_worker_is_replaced(serve):
+    server = serve("--workers", "1")
+    url, headers = curl_line(server.greeting())
+    assert status(url, **headers) == 200
+    (worker,) = server.workers()
+    os.kill(worker, signal.SIGKILL)
+    deadline = time.monotonic() + 30
+    while status(url, **headers) != 200 or len(server.workers()) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert server.stop() == 0
+
+
+def test_a_killed_parent_takes_its_workers_along_and_the_next_server_starts(home, serve):
+    server = serve()
+    _, headers = curl_line(server.greeting())
+    server.process.kill()
+    server.process.wait()
+    deadline = time.monotonic() + 30
+    while status(f"{server.url}/health/live"):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    again = serve()
+    again.greeting()
+    assert status(f"{again.url}/v2/organizations/1", **headers) == 200
+    assert again.stop() == 0
+    wait_until_stopped(home)
+
+
+def test_stopping_lets_a_call_end(serve, home):
+    server = serve("--workers", "1")
+    _, headers = curl_line(server.greeting())
+    with embedded.server(home) as database, ThreadPoolExecutor(1) as pool:
+        import psycopg2
+
+        blocker = psycopg2.connect(database)
+        blocker.cursor().execute("LOCK TABLE organizations IN ACCESS EXCLUSIVE MODE")
+        waiting = pool.submit(status, f"{server.url}/v2/organizations/1", **headers)
+        time.sleep(0.5)
+        server.process.send_signal(signal.SIGTERM)
+        time.sleep(1)
+        assert not waiting.done()
+        blocker.rollback()
+        blocker.close()
+        assert waiting.result() == 200
+    assert server.process.wait(60) == 0
+
+
+def test_measurements_of_all_workers_are_answered_by_any(serve):
+    server = serve("--workers", "2")
+    url, headers = curl_line(server.greeting())
+    for _ in range(20):
+        assert status(url, **headers) == 200
+    answers = set()
+    for _ in range(5):
+        with urllib.request.urlopen(f"{server.url}/metrics", timeout=10) as answer:
+            lines = answer.read().decode().splitlines()
+        answers.update(line for line in lines if line.startswith("loyalty_http_requests_total{") and "getOrg" in line)
+    assert [line.rpartition(" ")[2] for line in answers] == ["20.0"]
+
+
+def test_a_taken_port_is_told(serve, home):
+    first = serve("--workers", "1")
+    first.greeting()
+    second = loyalty(home, "serve", "--port", str(first.port))
+    assert second.returncode == 1
+    assert str(first.port) in second.stderr
+    assert "Traceback" not in second.stderr
+    assert first.stop() == 0
+
+
+def test_no_file_of_the_workers_measurements_is_left(serve, tmp_path, home):
+    home.parent.joinpath("tmp").mkdir()
+    server = serve(TMPDIR=str(home.parent / "tmp"))
+    server.greeting()
+    assert list(Path(home.parent / "tmp").glob("loyalty-metrics-*/*"))
+    assert server.stop() == 0
+    assert not list(Path(home.parent / "tmp").iterdir())

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import ast
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+
+from handlers.settings import SettingError, Settings, unknown_variables, variable
+
+ROOT = Path(__file__).parents[1]
+FIELDS = dataclasses.fields(Settings)
+
+
+def test_the_table_of_settings_is_complete_and_exact():
+    page = (ROOT / "docs" / "configuration.md").read_text()
+    rows = re.findall(r"^\| `(LOYALTY_\w+)` \| (.*?) \| (.*) \|$", page, re.MULTILINE)
+    assert rows == [(variable(each), each.metadata["documented_default"], each.metadata["help"]) for each in FIELDS]
+
+
+def test_documented_defaults_are_the_real_ones():
+    for each in FIELDS:
+        documented = each.metadata["documented_default"]
+        if each.default != "":
+            assert documented.lower() == str(each.default).lower()
+
+
+def test_without_variables_every_setting_has_its_default():
+    found = Settings.from_environment({"LOYALTY_PORT": "", "LOYALTY_HOST": "  "})
+    assert found == dataclasses.replace(Settings(), external_audience="loyalty-server")
+
+
+@pytest.mark.parametrize("each", FIELDS, ids=lambda each: each.name)
+def test_every_setting_is_read_from_its_variable(each):
+    samples = {
+        "database_url": "postgresql://a:b@db/loyalty",
+        "base_url": "https://loyalty.example/v2/",
+        "external_issuer": "https://id.example/",
+        "external_jwks_url": "https://id.example/jwks",
+        "log_level": "DEBUG",
+        "log_format": "text",
+        "validate_responses": "true",
+        "home": "/srv/loyalty",
+    }
+    value = samples.get(each.name, "17" if isinstance(each.default, int) else "value")
+    if each.name == "max_body_bytes":
+        value = "2048"
+    environ = {variable(each): value}
+    if each.name.startswith("external_"):
+        environ = {**{f"LOYALTY_{n.upper()}": samples[n] for n in ("external_issuer", "external_jwks_url")}, **environ}
+    found = Settings.from_environment(environ)
+    assert getattr(found, each.name) != each.default
+    assert str(getattr(found, each.name)).lower() == value.rstrip("/").lower() or each.name == "external_issuer"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("LOYALTY_PORT", "0"),
+        ("LOYALTY_PORT", "65536"),
+        ("LOYALTY_PORT", "http"),
+        ("LOYALTY_PORT", "80.5"),
+        ("LOYALTY_PORT", "٨٠"),
+        ("LOYALTY_WORKERS", "-1"),
+        ("LOYALTY_THREADS", "0"),
+        ("LOYALTY_MAX_BODY_BYTES", "1e6"),
+        ("LOYALTY_LOG_LEVEL", "loud"),
+        ("LOYALTY_LOG_FORMAT", "xml"),
+        ("LOYALTY_VALIDATE_RESPONSES", "maybe"),
+        ("LOYALTY_BASE_URL", "loyalty.example"),
+        ("LOYALTY_BASE_URL", "http://[::1"),
+        ("LOYALTY_EXTERNAL_JWKS_URL", "ftp://id.example"),
+        ("LOYALTY_EXTERNAL_ISSUER", "https://id.example"),
+        ("LOYALTY_DATABASE_URL", "mysql://root@db/loyalty"),
+    ],
+)
+def test_a_bad_value_names_its_variable(name, value):
+    with pytest.raises(SettingError, match=name):
+        Settings.from_environment({name: value})
+
+
+def test_a_password_is_never_told():
+    with pytest.raises(SettingError) as caught:
+        Settings.from_environment({"LOYALTY_DATABASE_URL": "mysql://root:sesame@db/loyalty"})
+    assert "sesame" not in str(caught.value)
+    assert "sesame" not in repr(Settings(database_url="postgresql://root:sesame@db/loyalty"))
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, "http://127.0.0.1:8080/v2"),
+        ({"host": "0.0.0.0", "port": 9000}, "http://127.0.0.1:9000/v2"),
+        ({"host": "::1"}, "http://[::1]:8080/v2"),
+        ({"host": "shop.example"}, "http://shop.example:8080/v2"),
+        ({"host": "0.0.0.0", "base_url": "https://loyalty.example/v2"}, "https://loyalty.example/v2"),
+    ],
+)
+def test_the_public_url_is_one_that_a_client_can_use(given, expected):
+    assert Settings(**given).public_url == expected
+
+
+def test_variables_that_are_no_settings_are_found():
+    assert unknown_variables({"LOYALTY_PROT": "1", "LOYALTY_PORT": "1", "PATH": "/bin"}) == ["LOYALTY_PROT"]
+
+
+def test_tokens_of_the_other_issuer_need_the_own_audience_unless_told():
+    environ = {"LOYALTY_EXTERNAL_ISSUER": "i", "LOYALTY_EXTERNAL_JWKS_URL": "https://i/jwks"}
+    assert Settings.from_environment({**environ, "LOYALTY_TOKEN_AUDIENCE": "shop"}).external_audience == "shop"
+    assert Settings.from_environment({**environ, "LOYALTY_EXTERNAL_AUDIENCE": "own"}).external_audience == "own"
+
+
+def test_nothing_else_reads_the_environment():
+    # Who starts the program hands the environment to Settings.from_environment or unknown_variables.
+    entrances = {"handlers/asgi.py", "handlers/commands/context.py", "handlers/commands/database.py"}
+    # prometheus-client has no other way to learn its directory.
+    metrics = {"handlers/gunicorn_server.py", "handlers/http/metrics.py"}
+    readers = set()
+    for folder in ("domain", "handlers", "openapi", "persistence"):
+        for path in (ROOT / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Attribute) and ast.unparse(node) in ("os.environ", "os.environb", "os.getenv"):
+                    readers.add(path.relative_to(ROOT).as_posix())
+    assert readers <= entrances | metrics
