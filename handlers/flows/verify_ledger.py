@@ -1,0 +1,20 @@
+"""Checking that the books are right: every invariant of the ledger on what is stored."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection
+
+from persistence import ledger_checks
+
+_MOST_OF_ONE_KIND = 50
+
+
+def verify(db: Connection, organization_id: int | None) -> list[str]:
+    """What is broken in the ledger of one organization, or of all; empty if nothing. Changes nothing."""
+    findings: list[str] = []
+    for check in ledger_checks.CHECKS:
+        found = ledger_checks.broken(db, check, organization_id, _MOST_OF_ONE_KIND + 1)
+        findings += [f"organization {owner}, {words}" for owner, words in found[:_MOST_OF_ONE_KIND]]
+        if len(found) > _MOST_OF_ONE_KIND:
+            findings.append(f"and more of the last kind: the first {_MOST_OF_ONE_KIND} are named")
+    return findings

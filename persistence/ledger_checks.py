@@ -1,0 +1,252 @@
+"""The invariants of the ledger as queries over what is stored: each finds what is broken, and says it in words.
+
+A query answers organization_id and what is wrong. Each is one statement, so that it sees one state of the books even
+while others post.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, text
+
+# Where a query names the organization, null stands for all of them.
+_OF = "(CAST(:organization_id AS bigint) IS NULL OR {0}.organization_id = :organization_id)"
+
+_UNBALANCED = f"""
+SELECT e.organization_id, format('transaction %s: its entries sum to %s, not to zero',
+    e.ledger_transaction_id, trim_scale(sum(e.amount)))
+FROM ledger_entries e WHERE {_OF.format("e")}
+GROUP BY e.organization_id, e.ledger_transaction_id HAVING sum(e.amount) <> 0
+"""
+
+_WRONG_AMOUNT = f"""
+SELECT t.organization_id, format('transaction %s: is settled at %s, its entries move %s',
+    t.ledger_transaction_id, trim_scale(t.amount), trim_scale(coalesce(moved.amount, 0)))
+FROM ledger_transactions t LEFT JOIN (
+    SELECT e.organization_id, e.ledger_transaction_id, sum(e.amount) FILTER (WHERE e.amount > 0) AS amount
+    FROM ledger_entries e WHERE {_OF.format("e")} GROUP BY e.organization_id, e.ledger_transaction_id
+) moved USING (organization_id, ledger_transaction_id)
+WHERE {_OF.format("t")} AND t.status = 1 AND coalesce(moved.amount, 0) <> t.amount
+"""
+
+_WRONG_PLACE = f"""
+SELECT e.organization_id, format('transaction %s: entry %s is of account %s and wallet %s, the transaction of %s',
+    e.ledger_transaction_id, e.entry_index, e.ledger_account_id, e.wallet_id, t.ledger_account_id)
+FROM ledger_entries e
+JOIN ledger_transactions t USING (organization_id, ledger_transaction_id)
+JOIN ledger_accounts a ON a.organization_id = t.organization_id AND a.ledger_account_id = t.ledger_account_id
+LEFT JOIN wallets w ON w.organization_id = e.organization_id AND w.wallet_id = e.wallet_id
+WHERE {_OF.format("e")} AND (e.ledger_account_id <> t.ledger_account_id
+    OR (e.wallet_id IS NOT NULL AND w.ledger_id IS DISTINCT FROM a.ledger_id))
+"""
+
+_WRONG_BALANCE = f"""
+SELECT organization_id, format('wallet %s, account %s: holds %s less a debt of %s, its entries sum to %s',
+    wallet_id, ledger_account_id, trim_scale(coalesce(b.current_balance, 0)),
+    trim_scale(coalesce(b.current_overdraft_balance, 0)), trim_scale(coalesce(moved.amount, 0)))
+FROM (
+    SELECT e.organization_id, e.wallet_id, e.ledger_account_id, sum(e.amount) AS amount
+    FROM ledger_entries e WHERE {_OF.format("e")} AND e.wallet_id IS NOT NULL
+    GROUP BY e.organization_id, e.wallet_id, e.ledger_account_id
+) moved FULL JOIN (SELECT * FROM ledger_balances b WHERE {_OF.format("b")}) b
+    USING (organization_id, wallet_id, ledger_account_id)
+WHERE coalesce(b.current_balance, 0) - coalesce(b.current_overdraft_balance, 0) <> coalesce(moved.amount, 0)
+"""
+
+# Entries form a chain if every balance that one left is one that another found, but for the first and the last; that
+# holds in whatever order they were numbered. The part that goes into debt leaves the balance as it found it.
+_BROKEN_CHAIN = f"""
+SELECT organization_id, format('wallet %s, account %s: the updated balances form no chain to its balance, see %s',
+    wallet_id, ledger_account_id, coalesce(trim_scale(min(value))::text, 'an entry without one'))
+FROM (
+    SELECT organization_id, wallet_id, ledger_account_id, value
+    FROM (
+        SELECT e.organization_id, e.wallet_id, e.ledger_account_id, e.updated_balance AS value, 1 AS times
+        FROM ledger_entries e WHERE {_OF.format("e")} AND e.wallet_id IS NOT NULL
+        UNION ALL
+        SELECT e.organization_id, e.wallet_id, e.ledger_account_id,
+            CASE WHEN e.is_overdraft THEN e.updated_balance ELSE greatest(e.updated_balance - e.amount, 0) END, -1
+        FROM ledger_entries e WHERE {_OF.format("e")} AND e.wallet_id IS NOT NULL AND e.updated_balance IS NOT NULL
+        UNION ALL
+        SELECT b.organization_id, b.wallet_id, b.ledger_account_id, ends.value, ends.times
+        FROM ledger_balances b CROSS JOIN LATERAL (VALUES (0, 1), (b.current_balance, -1)) AS ends(value, times)
+        WHERE {_OF.format("b")}
+    ) steps
+    GROUP BY organization_id, wallet_id, ledger_account_id, value HAVING sum(times) <> 0
+) odd GROUP BY organization_id, wallet_id, ledger_account_id
+"""
+
+# A revert takes back what it reverts: of a mint from what was minted, of a burn from what was burned.
+_WRONG_SUPPLY = f"""
+SELECT organization_id, format('account %s: counts %s minted and %s burned, its transactions minted %s and burned %s',
+    ledger_account_id, trim_scale(coalesce(s.minted, 0)), trim_scale(coalesce(s.burned, 0)),
+    trim_scale(coalesce(m.minted, 0)), trim_scale(coalesce(m.burned, 0)))
+FROM (
+    SELECT s.organization_id, s.ledger_account_id, sum(s.minted) AS minted, sum(s.burned) AS burned
+    FROM ledger_account_supplies s WHERE {_OF.format("s")} GROUP BY s.organization_id, s.ledger_account_id
+) s FULL JOIN (
+    SELECT organization_id, ledger_account_id,
+        coalesce(-sum(amount) FILTER (WHERE kind = 1), 0) AS minted,
+        coalesce(sum(amount) FILTER (WHERE kind = 2), 0) AS burned
+    FROM (
+        SELECT e.organization_id, e.ledger_account_id, e.amount,
+            coalesce(original.transaction_type, t.transaction_type) AS kind
+        FROM ledger_entries e
+        JOIN ledger_transactions t USING (organization_id, ledger_transaction_id)
+        LEFT JOIN ledger_transactions original ON original.organization_id = t.organization_id
+            AND original.ledger_transaction_id = t.reverted_ledger_transaction_id
+        WHERE {_OF.format("e")} AND e.wallet_id IS NULL
+    ) issuance GROUP BY organization_id, ledger_account_id
+) m USING (organization_id, ledger_account_id)
+WHERE coalesce(s.minted, 0) <> coalesce(m.minted, 0) OR coalesce(s.burned, 0) <> coalesce(m.burned, 0)
+"""
+
+_WRONG_CIRCULATION = f"""
+SELECT organization_id, format('account %s: minted less burned is %s, balances less debts are %s',
+    ledger_account_id, trim_scale(coalesce(s.net, 0)), trim_scale(coalesce(b.held, 0)))
+FROM (
+    SELECT s.organization_id, s.ledger_account_id, sum(s.minted - s.burned) AS net
+    FROM ledger_account_supplies s WHERE {_OF.format("s")} GROUP BY s.organization_id, s.ledger_account_id
+) s FULL JOIN (
+    SELECT b.organization_id, b.ledger_account_id, sum(b.current_balance - b.current_overdraft_balance) AS held
+    FROM ledger_balances b WHERE {_OF.format("b")} GROUP BY b.organization_id, b.ledger_account_id
+) b USING (organization_id, ledger_account_id)
+WHERE coalesce(s.net, 0) <> coalesce(b.held, 0)
+"""
+
+_OVER_SUPPLY = f"""
+SELECT a.organization_id, format('account %s: has issued %s of at most %s',
+    a.ledger_account_id, trim_scale(sum(issued.amount)), trim_scale(a.max_supply))
+FROM ledger_accounts a
+JOIN ledger_account_supplies s USING (organization_id, ledger_account_id)
+CROSS JOIN LATERAL (SELECT s.minted - CASE WHEN a.is_revolving THEN s.burned ELSE 0 END AS amount) issued
+WHERE {_OF.format("a")} AND a.max_supply IS NOT NULL
+GROUP BY a.organization_id, a.ledger_account_id, a.max_supply HAVING sum(issued.amount) > a.max_supply
+"""
+
+# What pending transactions have set aside is out of the lots already, and still in the balance.
+_WRONG_LOTS = f"""
+SELECT organization_id, format('wallet %s, account %s: can spend %s, its lots hold %s',
+    wallet_id, ledger_account_id, trim_scale(coalesce(b.spendable, 0)), trim_scale(coalesce(lots.remaining, 0)))
+FROM (
+    SELECT b.organization_id, b.wallet_id, b.ledger_account_id,
+        CASE WHEN a.point_tracking_enabled THEN b.current_balance - b.pending_debit_balance ELSE 0 END AS spendable
+    FROM ledger_balances b JOIN ledger_accounts a USING (organization_id, ledger_account_id) WHERE {_OF.format("b")}
+) b FULL JOIN (
+    SELECT l.organization_id, l.wallet_id, l.ledger_account_id, sum(l.remaining) AS remaining
+    FROM ledger_lots l WHERE {_OF.format("l")} AND l.remaining <> 0
+    GROUP BY l.organization_id, l.wallet_id, l.ledger_account_id
+) lots USING (organization_id, wallet_id, ledger_account_id)
+WHERE coalesce(b.spendable, 0) <> coalesce(lots.remaining, 0)
+"""
+
+# What a reverted or released transaction took is back in its lots.
+_WRONG_LOT_USES = f"""
+SELECT l.organization_id, format('lot %s of wallet %s, account %s: has %s left of %s, of which %s were used',
+    l.ledger_lot_id, l.wallet_id, l.ledger_account_id, trim_scale(l.remaining), trim_scale(l.amount),
+    trim_scale(coalesce(used.amount, 0)))
+FROM ledger_lots l LEFT JOIN (
+    SELECT u.organization_id, u.ledger_lot_id, sum(u.amount) AS amount
+    FROM ledger_lot_uses u JOIN ledger_transactions t USING (organization_id, ledger_transaction_id)
+    WHERE {_OF.format("u")} AND t.status <> 2 GROUP BY u.organization_id, u.ledger_lot_id
+) used USING (organization_id, ledger_lot_id)
+WHERE {_OF.format("l")} AND l.remaining <> l.amount - coalesce(used.amount, 0)
+"""
+
+_WRONG_PENDING = f"""
+SELECT organization_id, format('wallet %s, account %s: counts %s out and %s in as pending, its transactions %s and %s',
+    wallet_id, ledger_account_id, trim_scale(coalesce(b.pending_debit_balance, 0)),
+    trim_scale(coalesce(b.pending_credit_balance, 0)), trim_scale(coalesce(p.debit, 0)),
+    trim_scale(coalesce(p.credit, 0)))
+FROM (SELECT * FROM ledger_balances b WHERE {_OF.format("b")}) b FULL JOIN (
+    SELECT organization_id, wallet_id, ledger_account_id, sum(debit) AS debit, sum(credit) AS credit
+    FROM (
+        SELECT t.organization_id, side.wallet_id, t.ledger_account_id, side.debit, side.credit
+        FROM ledger_transactions t
+        CROSS JOIN LATERAL (VALUES (t.from_wallet_id, t.amount, 0), (t.to_wallet_id, 0, t.amount))
+            AS side(wallet_id, debit, credit)
+        WHERE {_OF.format("t")} AND t.status = 0 AND side.wallet_id IS NOT NULL
+    ) sides GROUP BY organization_id, wallet_id, ledger_account_id
+) p USING (organization_id, wallet_id, ledger_account_id)
+WHERE coalesce(b.pending_debit_balance, 0) <> coalesce(p.debit, 0)
+    OR coalesce(b.pending_credit_balance, 0) <> coalesce(p.credit, 0)
+"""
+
+_WRONG_REVERTS = f"""
+SELECT t.organization_id, format('transaction %s: reverts %s, which does not say so', t.ledger_transaction_id,
+    t.reverted_ledger_transaction_id)
+FROM ledger_transactions t LEFT JOIN ledger_transactions original ON original.organization_id = t.organization_id
+    AND original.ledger_transaction_id = t.reverted_ledger_transaction_id
+WHERE {_OF.format("t")} AND t.reverted_ledger_transaction_id IS NOT NULL
+    AND (original.reversal_ledger_transaction_id IS DISTINCT FROM t.ledger_transaction_id OR original.status <> 2)
+UNION ALL
+SELECT t.organization_id, format('transaction %s: is reverted by %s, which does not say so', t.ledger_transaction_id,
+    t.reversal_ledger_transaction_id)
+FROM ledger_transactions t LEFT JOIN ledger_transactions reversal ON reversal.organization_id = t.organization_id
+    AND reversal.ledger_transaction_id = t.reversal_ledger_transaction_id
+WHERE {_OF.format("t")} AND t.reversal_ledger_transaction_id IS NOT NULL
+    AND reversal.reverted_ledger_transaction_id IS DISTINCT FROM t.ledger_transaction_id
+UNION ALL
+SELECT t.organization_id, format('transaction %s: is of type %s and reverts %s', t.ledger_transaction_id,
+    t.transaction_type, coalesce(t.reverted_ledger_transaction_id::text, 'nothing'))
+FROM ledger_transactions t
+WHERE {_OF.format("t")} AND (t.transaction_type = 3) <> (t.reverted_ledger_transaction_id IS NOT NULL)
+"""
+
+_NEGATIVE = f"""
+SELECT b.organization_id, format('wallet %s, account %s: a balance is below zero', b.wallet_id, b.ledger_account_id)
+FROM ledger_balances b WHERE {_OF.format("b")} AND least(b.current_balance, b.pending_debit_balance,
+    b.pending_credit_balance, b.current_overdraft_balance, b.total_overdraft_credit_balance,
+    b.current_balance - b.pending_debit_balance) < 0
+UNION ALL
+SELECT s.organization_id, format('account %s: a supply is below zero', s.ledger_account_id)
+FROM ledger_account_supplies s WHERE {_OF.format("s")}
+GROUP BY s.organization_id, s.ledger_account_id HAVING least(sum(s.minted), sum(s.burned)) < 0
+UNION ALL
+SELECT l.organization_id, format('lot %s of wallet %s, account %s: is below zero', l.ledger_lot_id, l.wallet_id,
+    l.ledger_account_id)
+FROM ledger_lots l WHERE {_OF.format("l")} AND least(l.amount, l.remaining) < 0
+UNION ALL
+SELECT t.organization_id, format('transaction %s: its amount is below zero', t.ledger_transaction_id)
+FROM ledger_transactions t WHERE {_OF.format("t")} AND t.amount < 0
+"""
+
+_TOO_FINE = f"""
+SELECT a.organization_id, format('transaction %s: %s has more than the %s fraction digits of account %s',
+    amounts.ledger_transaction_id, trim_scale(amounts.amount), a.decimals, a.ledger_account_id)
+FROM (
+    SELECT t.organization_id, t.ledger_transaction_id, t.ledger_account_id, t.amount FROM ledger_transactions t
+    WHERE {_OF.format("t")} AND t.amount <> trunc(t.amount)
+    UNION
+    SELECT e.organization_id, e.ledger_transaction_id, e.ledger_account_id, abs(e.amount) FROM ledger_entries e
+    WHERE {_OF.format("e")} AND e.amount <> trunc(e.amount)
+    UNION
+    SELECT l.organization_id, l.ledger_transaction_id, l.ledger_account_id, l.amount FROM ledger_lots l
+    WHERE {_OF.format("l")} AND l.amount <> trunc(l.amount)
+) amounts JOIN ledger_accounts a USING (organization_id, ledger_account_id)
+WHERE amounts.amount <> round(amounts.amount, a.decimals)
+"""
+
+CHECKS: tuple[str, ...] = (
+    _UNBALANCED,
+    _WRONG_AMOUNT,
+    _WRONG_PLACE,
+    _WRONG_BALANCE,
+    _BROKEN_CHAIN,
+    _WRONG_SUPPLY,
+    _WRONG_CIRCULATION,
+    _OVER_SUPPLY,
+    _WRONG_LOTS,
+    _WRONG_LOT_USES,
+    _WRONG_PENDING,
+    _WRONG_REVERTS,
+    _NEGATIVE,
+    _TOO_FINE,
+)
+
+_FOUND = "SELECT organization_id, words FROM ({0}) AS found(organization_id, words) ORDER BY 1, 2 LIMIT :most"
+
+
+def broken(db: Connection, check: str, organization_id: int | None, most: int) -> list[tuple[int, str]]:
+    """What one of `CHECKS` finds, at most so many: (organization id, what is wrong)."""
+    rows = db.execute(text(_FOUND.format(check)), {"organization_id": organization_id, "most": most})
+    return [(row[0], row[1]) for row in rows]
