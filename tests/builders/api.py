@@ -1,4 +1,4 @@
-"""The API as its clients see it: the application in this process, called over ASGI, on organizations made for a test."""
+"""The API as its clients see it: the application in this process, called on organizations made for a test."""
 
 from __future__ import annotations
 

@@ -1,0 +1,566 @@
+from __future__ import annotations
+
+import time
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import jwt
+import pytest
+from sqlalchemy import event, select
+
+from persistence.tables.members import audit_log
+
+ANA = {
+    "loyaltyMemberId": "ana-7",
+    "publicLoyaltyMemberId": "BEAN-0007",
+    "profile": {
+        "name": "Ana María",
+        "lastName": "Costa",
+        "email": "Ana@Example.com",
+        "govId": {"id": "30111222", "type": "national-id", "issuingCountry": "AR"},
+        "birthdate": "1990-04-12",
+        "phoneNumber": "+54 11 5555 0100",
+        "pictureUrl": "https://cornercoffee.example/ana.png",
+        "nickname": "Anita",
+        "emails": ["ana@work.example"],
+        "locations": ["centre"],
+        "gender": "female",
+        "country": "AR",
+        "state": "Santa Fe",
+        "city": "Rosario",
+        "address": {"addressLine": "Mitre 100", "floor": "2", "apartment": "B", "zipCode": "2000"},
+        "tags": ["barista-course"],
+        "customAttributes": {"favouriteDrink": "flat white"},
+    },
+    "active": True,
+    "customAttributes": {"spent": Decimal("18446744073709.123456"), "nested": {"list": [1, None, "x"]}},
+    "memberType": "regular",
+    "channelAcquisition": "counter",
+    "notifications": {"email": True, "phone": False, "push": True},
+    "referralCode": "FRIEND-1",
+}
+NO_PROFILE = {
+    **dict.fromkeys(("name", "lastName", "email", "birthdate", "phoneNumber", "pictureUrl", "nickname")),
+    **dict.fromkeys(("gender", "country", "state", "city")),
+    "emails": [],
+    "locations": [],
+    "tags": [],
+    "customAttributes": {},
+}
+
+
+@pytest.fixture
+def integration(organization):
+    return organization.integration
+
+
+@pytest.fixture
+def administration(organization):
+    return organization.administration
+
+
+@pytest.fixture
+def ana(integration):
+    return integration.post("/members", ANA)["loyaltyMember"]
+
+
+def default_tier(organization):
+    program = organization.administration.get(f"/loyalty-programs/{organization.created.loyalty_program_id}")
+    return {
+        "loyaltyProgramId": organization.created.loyalty_program_id,
+        "loyaltyTierId": program["loyaltyProgram"]["defaultTierId"],
+        "expiresAt": None,
+    }
+
+
+def without_balances(member):
+    return {name: value for name, value in member.items() if name != "ledgerBalances"}
+
+
+def test_a_member_is_enrolled_with_every_property(organization, integration, ana):
+    created = organization.created
+    assert ana == {
+        **ANA,
+        "organizationId": organization.id,
+        "memberId": ana["memberId"],
+        "tiers": [default_tier(organization)],
+        "ledgerWalletId": ana["ledgerWalletId"],
+        "ledgerWalletKey": str(uuid.UUID(ana["ledgerWalletKey"])),
+        "onChain": {"wallets": []},
+        "ledgerBalances": [
+            {
+                "ledgerId": created.ledger_id,
+                "ledgerAccountId": created.ledger_account_id,
+                "walletId": ana["ledgerWalletId"],
+                "balance": 0,
+            }
+        ],
+        "createdAt": ana["createdAt"],
+        "updatedAt": ana["createdAt"],
+    }
+    assert integration.get("/members/ana-7")["loyaltyMember"] == ana
+    assert integration.get("/members/ana-7", includeBalance=False)["loyaltyMember"] == without_balances(ana)
+
+
+def test_a_member_needs_only_an_id(integration):
+    member = integration.post("/members", {"loyaltyMemberId": "é ü+%?#&"})["loyaltyMember"]
+    assert member["profile"] == NO_PROFILE
+    assert member["notifications"] == {"email": None, "phone": None, "push": None}
+    unset = ("publicLoyaltyMemberId", "memberType", "channelAcquisition", "referralCode")
+    assert [member[name] for name in unset] == [None] * 4
+    assert (member["active"], member["customAttributes"]) == (True, {})
+    assert integration.get("/members/%C3%A9%20%C3%BC+%25%3F%23&")["loyaltyMember"] == member
+
+
+def test_nulls_of_a_body_are_as_good_as_nothing(integration):
+    profile = {"name": None, "govId": {"id": None}, "address": {"floor": None, "zipCode": "1"}}
+    body = {"loyaltyMemberId": "nobody", "profile": profile, "memberType": None, "notifications": {"push": None}}
+    member = integration.post("/members", body)["loyaltyMember"]
+    address = {"addressLine": None, "floor": None, "apartment": None, "zipCode": "1"}
+    assert member["profile"] == {**NO_PROFILE, "address": address}
+    assert member["notifications"]["push"] is None
+
+
+def test_the_administration_enrols_with_wallets_of_blockchains(administration):
+    wallets = {"wallets": [{"chain": "x", "address": "0xabc"}]}
+    member = administration.post("/members", {**ANA, "onChain": wallets})["loyalMember"]
+    assert {name: member[name] for name in ANA} == ANA
+    assert member["onChain"] == wallets
+    assert administration.get(f"/members/{member['memberId']}")["loyalMember"] == member
+    by_loyalty_id = "/members/by-loyalty-member-id/ana-7"
+    assert administration.get(by_loyalty_id)["loyalMember"] == member
+    assert administration.get(by_loyalty_id, includeBalance=False)["loyalMember"] == without_balances(member)
+    administration.get(f"/members/{member['memberId']}", includeBalance=False, expect=400)
+
+
+def test_a_program_without_a_default_tier_gives_none(organization, integration, administration):
+    body = {"ledgerId": organization.created.ledger_id, "description": "", "setAsDefault": True}
+    administration.post("/loyalty-programs", body)
+    assert integration.post("/members", {"loyaltyMemberId": "ana"})["loyaltyMember"]["tiers"] == []
+
+
+def test_the_balances_of_a_member(organization, integration, administration, ana):
+    administration.post("/members/by-loyalty-member-id/ana-7/mint", {"amount": 120}, expect=200)
+    balances = [{**ana["ledgerBalances"][0], "balance": 120}]
+    assert integration.get("/members/ana-7")["loyaltyMember"]["ledgerBalances"] == balances
+    patched = integration.patch("/members/ana-7", {"active": True})["loyaltyMember"]
+    assert patched["ledgerBalances"] == balances
+
+
+@pytest.mark.parametrize("name", ["loyaltyMemberId", "publicLoyaltyMemberId"])
+def test_an_id_belongs_to_one_member(organization, other_organization, integration, administration, ana, name):
+    body = {"loyaltyMemberId": "someone-else", name: ANA[name]}
+    assert integration.post("/members", body, expect=409)["type"] == "/problems/member-exists"
+    assert administration.post("/members", body, expect=409)["type"] == "/problems/member-exists"
+    ben = organization.member("ben")
+    problem = integration.patch("/members/ben", {name: ANA[name]}, expect=409)
+    assert problem["type"] == "/problems/member-exists"
+    assert ANA[name] in problem["detail"]
+    assert integration.get("/members/ben")["loyaltyMember"] == ben
+    # In another organization the id is free.
+    other_organization.integration.post("/members", {"loyaltyMemberId": f"{uuid.uuid4()}", name: f"{uuid.uuid4()}"})
+
+
+def test_of_many_who_enrol_the_same_member_one_does(organization, integration):
+    body = {"loyaltyMemberId": "ana"}
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: integration.request("POST", "/members", body), range(8)))
+    assert sorted(answer.status for answer in answers) == [201] + [409] * 7
+    assert integration.get("/members")["total"] == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"loyaltyMemberId": ""},
+        {"loyaltyMemberId": "a/b"},
+        {"loyaltyMemberId": ".."},
+        {"loyaltyMemberId": 7},
+        {"loyaltyMemberId": "a", "colour": "red"},
+        {"loyaltyMemberId": "a", "onChain": {"wallets": []}},
+        {"loyaltyMemberId": "a", "updateReason": "x"},
+        {"loyaltyMemberId": "a", "profile": None},
+        {"loyaltyMemberId": "a", "profile": {"email": "nobody"}},
+        {"loyaltyMemberId": "a", "profile": {"birthdate": "1990-02-30"}},
+        {"loyaltyMemberId": "a", "profile": {"govId": {"id": "1", "kind": "x"}}},
+        {"loyaltyMemberId": "a", "profile": {"tags": ["a,b"]}},
+        {"loyaltyMemberId": "a", "notifications": {"email": "yes"}},
+    ],
+)
+def test_bodies_that_enrol_nobody(integration, body):
+    problem = integration.post("/members", body, expect=400)
+    assert problem["type"] == "/problems/invalid-request"
+    assert problem["errors"]
+
+
+def test_an_update_changes_what_is_present(integration, administration, ana):
+    changes = {
+        "profile": {
+            "city": "Buenos Aires",
+            "nickname": None,
+            "address": {"floor": None, "zipCode": "1000"},
+            "tags": ["vip"],
+            "customAttributes": {"sugar": False},
+        },
+        "memberType": None,
+        "notifications": {"push": None, "phone": True},
+        "customAttributes": {"a": 1},
+    }
+    after = integration.patch("/members/ana-7", changes)["loyaltyMember"]
+    assert after == {
+        **ana,
+        "profile": {
+            **ana["profile"],
+            "city": "Buenos Aires",
+            "nickname": None,
+            "address": {**ana["profile"]["address"], "floor": None, "zipCode": "1000"},
+            "tags": ["vip"],
+            "customAttributes": {"sugar": False},
+        },
+        "memberType": None,
+        "notifications": {"email": True, "phone": True, "push": None},
+        "customAttributes": {"a": 1},
+        "updatedAt": after["updatedAt"],
+    }
+    assert after["updatedAt"] > ana["updatedAt"]
+    assert integration.get("/members/ana-7")["loyaltyMember"] == after
+
+
+def test_an_update_by_the_administration(administration, integration, ana):
+    path = f"/members/{ana['memberId']}"
+    body = {
+        "loyaltyMemberId": "ana-8",
+        "publicLoyaltyMemberId": "BEAN-8",
+        "channelAcquisition": "web",
+        "referralCode": None,
+        "onChain": {"wallets": [{"address": "0x1"}]},
+        "active": False,
+        "profile": {"govId": {"id": None, "type": None, "issuingCountry": None}},
+    }
+    after = administration.patch(path, body)["loyalMember"]
+    assert {name: after[name] for name in body if name != "profile"} == {n: body[n] for n in body if n != "profile"}
+    assert "govId" not in after["profile"]
+    assert after["profile"]["address"] == ana["profile"]["address"]
+    integration.get("/members/ana-7", expect=404)
+    assert integration.get("/members/ana-8")["loyaltyMember"] == after
+    for name in ("channelAcquisition", "referralCode", "onChain"):
+        integration.patch("/members/ana-8", {name: body[name]}, expect=400)
+
+
+def test_an_update_of_nothing_changes_nothing(integration, ana):
+    after = integration.patch("/members/ana-7", {})["loyaltyMember"]
+    assert {**after, "updatedAt": None} == {**ana, "updatedAt": None}
+
+
+def test_updates_at_the_same_time_lose_nothing(integration, ana):
+    fields = ["name", "lastName", "nickname", "city", "state", "country", "gender", "phoneNumber"]
+
+    def change(name):
+        return integration.patch("/members/ana-7", {"profile": {name: f"new {name}"}, "emitEvent": False})
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(change, fields))
+    profile = integration.get("/members/ana-7")["loyaltyMember"]["profile"]
+    assert {name: profile[name] for name in fields} == {name: f"new {name}" for name in fields}
+
+
+@pytest.mark.parametrize("emit", [True, False])
+def test_an_update_is_in_the_audit_log(organization, integration, ana, db, emit):
+    changes = {"profile": {"city": "Lima"}, "active": False, "updateReason": "Moved house", "emitEvent": emit}
+    integration.patch("/members/ana-7", changes)
+    entry = db.execute(select(audit_log).where(audit_log.c.organization_id == organization.id)).one()
+    assert (entry.caller, entry.action, entry.reason) == ("operator", "updateMember", "Moved house")
+    assert (entry.subject_type, entry.subject_id) == ("member", str(ana["memberId"]))
+    assert entry.changes == {"profile.city": {"from": "Rosario", "to": "Lima"}, "active": {"from": True, "to": False}}
+
+
+def test_members_that_do_not_exist(organization, other_organization, integration, administration, ana):
+    theirs = other_organization.member()
+    for path in ("/members/nobody", f"/members/{theirs['loyaltyMemberId']}"):
+        assert integration.get(path, expect=404)["type"] == "/problems/not-found"
+        integration.patch(path, {}, expect=404)
+        integration.post(f"{path}/access-tokens", expect=404)
+    for member_id in (2**62, theirs["memberId"]):
+        administration.get(f"/members/{member_id}", expect=404)
+        administration.patch(f"/members/{member_id}", {}, expect=404)
+    administration.get(f"/members/by-loyalty-member-id/{theirs['loyaltyMemberId']}", expect=404)
+
+
+@pytest.fixture
+def three(organization):
+    """Ana, Ben and Cleo, enrolled in this order."""
+    ana = organization.integration.post("/members", ANA)["loyaltyMember"]
+    ben = organization.member(
+        "ben",
+        profile={"name": "Ben", "lastName": "Anders-Müller", "email": "ben@example.com", "govId": {"id": "42"}},
+        memberType="staff",
+        channelAcquisition="web",
+    )
+    cleo = organization.member("cleo.99", active=False, memberType="staff", profile={"nickname": "Queen"})
+    return ana, ben, cleo
+
+
+def test_the_lists_of_both_surfaces(integration, administration, three):
+    ana, ben, cleo = (without_balances(member) for member in three)
+    assert integration.get("/members") == {"results": [cleo, ben, ana], "total": 3, "page": 0, "limit": 25}
+    assert administration.get("/members") == {"results": [cleo, ben, ana], "totalCount": 3, "page": 0, "limit": 25}
+    page = integration.get("/members", page=1, limit=2)
+    assert page == {"results": [ana], "total": 3, "page": 1, "limit": 2}
+    assert integration.get("/members", page=5, limit=2) == {"results": [], "total": 3, "page": 5, "limit": 2}
+    integration.get("/members", limit=26, expect=400)
+    integration.get("/members", limit=0, expect=400)
+    administration.get("/members", page=-1, expect=400)
+
+
+def test_the_filters_of_the_lists(integration, administration, three):
+    ana, ben, cleo = (member["loyaltyMemberId"] for member in three)
+
+    def listed(**query):
+        found = [member["loyaltyMemberId"] for member in integration.get("/members", **query)["results"]]
+        same = administration.get("/members", **query)["results"]
+        assert [member["loyaltyMemberId"] for member in same] == found
+        return found
+
+    assert listed(email="ana@EXAMPLE.com") == [ana]
+    assert listed(email="nobody@example.com") == []
+    assert listed(loyaltyMemberId="ben") == [ben]
+    assert listed(loyaltyMemberId="BEN") == []
+    assert listed(govId="42") == [ben]
+    assert listed(govId="30111222", email="ana@example.com") == [ana]
+    assert listed(govId="30111222", email="ben@example.com") == []
+    assert listed(order="loyaltyMemberId") == [ana, ben, cleo]
+    assert listed(order="loyaltyMemberId,desc") == [cleo, ben, ana]
+    assert (
+        listed(order="memberId,asc") == listed(order="createdAt") == listed(order="updatedAt,asc") == [ana, ben, cleo]
+    )
+    assert listed(order="active")[0] == cleo
+    assert listed(order="memberType,asc") == [ana, ben, cleo]
+    from_ben = three[1]["createdAt"]
+    assert listed(fromCreatedAt=from_ben) == [cleo, ben]
+    assert listed(toCreatedAt=from_ben) == [ana]
+    assert listed(fromCreatedAt=from_ben, toCreatedAt=three[2]["createdAt"]) == [ben]
+    # Without an offset it is UTC, and an offset counts.
+    assert listed(fromCreatedAt=from_ben.removesuffix("Z")) == [cleo, ben]
+    earlier = datetime.fromisoformat(from_ben) + timedelta(hours=2)
+    assert listed(fromCreatedAt=earlier.strftime("%Y-%m-%dT%H:%M:%S.%f+02:00")) == [cleo, ben]
+    wallet_id = three[1]["ledgerWalletId"]
+    assert [m["loyaltyMemberId"] for m in administration.get("/members", walletId=wallet_id)["results"]] == [ben]
+    integration.get("/members", walletId=wallet_id, expect=400)
+    integration.get("/members", order="email", expect=400)
+    integration.get("/members", fromCreatedAt="yesterday", expect=400)
+
+
+def test_which_members_exist(integration, other_organization, three):
+    ana, _, cleo = three
+    theirs = other_organization.member()["loyaltyMemberId"]
+    asked = ["cleo.99", "nobody", theirs, "ana-7", "cleo.99"]
+    found = integration.post("/members/exists", {"loyaltyMemberIds": asked}, expect=200)
+    assert found == {
+        "loyaltyMembers": [
+            {"memberId": cleo["memberId"], "loyaltyMemberId": "cleo.99", "active": False},
+            {"memberId": ana["memberId"], "loyaltyMemberId": "ana-7", "active": True},
+        ]
+    }
+    integration.post("/members/exists", {"loyaltyMemberIds": []}, expect=400)
+    integration.post("/members/exists", {"loyaltyMemberIds": ["x"] * 1001}, expect=400)
+
+
+def test_several_members_are_read_at_once(administration, other_organization, three):
+    ana, ben, _ = (without_balances(member) for member in three)
+    theirs = other_organization.member()["memberId"]
+    asked = [ben["memberId"], theirs, ana["memberId"], 2**62, ben["memberId"]]
+    found = administration.post("/members/batch-get", {"memberIds": asked}, expect=200)
+    assert found == {"members": [ben, ana], "notFound": [theirs, 2**62]}
+    administration.post("/members/batch-get", {"memberIds": [0]}, expect=400)
+
+
+def test_a_row_of_the_search(organization, administration, three):
+    ana = three[0]
+    found = administration.get("/members/search", query="costa")
+    tier = default_tier(organization)
+    assert found == {
+        "totalCount": 1,
+        "page": 0,
+        "limit": 100,
+        "results": [
+            {
+                "organizationId": organization.id,
+                "memberId": ana["memberId"],
+                "loyaltyProgramId": tier["loyaltyProgramId"],
+                "loyaltyTierId": tier["loyaltyTierId"],
+                "loyaltyMemberId": "ana-7",
+                "data": {
+                    "phoneNumber": "+54 11 5555 0100",
+                    "govId": ANA["profile"]["govId"],
+                    "birthdate": "1990-04-12",
+                    "locations": ["centre"],
+                    "tags": ["barista-course"],
+                    "publicLoyaltyMemberId": "BEAN-0007",
+                    "ledgerWalletId": ana["ledgerWalletId"],
+                },
+                "name": "Ana María",
+                "lastName": "Costa",
+                "email": "Ana@Example.com",
+                "active": True,
+                "since": ana["createdAt"],
+            }
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("ana", ["ana-7"]),
+        ("an", ["ben", "ana-7"]),
+        ("ANA costa", ["ana-7"]),
+        ("costa ana", ["ana-7"]),
+        ("cost ana", []),
+        ("María", ["ana-7"]),
+        ("ana@example.com", ["ana-7"]),
+        ("ana@exam", ["ana-7"]),
+        ("example", ["ben", "ana-7"]),
+        ("müll", ["ben"]),
+        ("anders-müller", ["ben"]),
+        ("ana-7", ["ana-7"]),
+        ("7", ["ana-7"]),
+        ("queen", ["cleo.99"]),
+        ("cleo.9", ["cleo.99"]),
+        ("!!!", []),
+        ("'", []),
+        ("ana & ! | costa:*", ["ana-7"]),
+        ("\\ ana", ["ana-7"]),
+        ("nobody", []),
+    ],
+)
+def test_words_are_found_and_the_last_may_be_unfinished(administration, three, words, expected):
+    found = administration.get("/members/search", query=words)
+    assert [row["loyaltyMemberId"] for row in found["results"]] == expected
+    assert found["totalCount"] == len(expected)
+
+
+def test_the_search_follows_an_update(integration, administration, three):
+    integration.patch("/members/ben", {"profile": {"lastName": "Okafor"}, "emitEvent": False})
+    assert administration.get("/members/search", query="müller")["results"] == []
+    assert administration.get("/members/search", query="okaf")["totalCount"] == 1
+
+
+def test_the_filters_of_the_search(organization, administration, three):
+    ana, ben, cleo = (member["loyaltyMemberId"] for member in three)
+
+    def listed(**query):
+        return [row["loyaltyMemberId"] for row in administration.get("/members/search", **query)["results"]]
+
+    assert listed() == [cleo, ben, ana]
+    assert listed(memberType="staff") == [cleo, ben]
+    assert listed(memberType="staff", query="ben") == [ben]
+    assert listed(channelAcquisition="web") == [ben]
+    assert listed(sinceFrom=three[1]["createdAt"]) == [cleo, ben]
+    assert listed(sinceTo=three[1]["createdAt"]) == [ana]
+    assert listed(order="email") == [ana, ben, cleo]
+    assert listed(order="since,asc") == listed(order="memberId,asc") == listed(order="loyaltyMemberId,asc")
+    assert listed(page=1, limit=2) == [ana]
+    administration.get("/members/search", order="name", expect=400)
+    administration.get("/members/search", query="", expect=400)
+
+
+def test_the_search_by_program_and_tier(organization, other_organization, administration, three):
+    first = default_tier(organization)
+    body = {"ledgerId": organization.created.ledger_id, "description": "Second", "setAsDefault": True}
+    program = administration.post("/loyalty-programs", body)["loyaltyProgram"]["loyaltyProgramId"]
+    tier = {"name": "New", "active": True, "minRequiredPoints": 0, "tierOrder": 1, "isDefault": True}
+    tier = administration.post(f"/loyalty-programs/{program}/tiers", tier)["tier"]
+    organization.member("dora")
+
+    def listed(**query):
+        rows = administration.get("/members/search", **query)["results"]
+        return [(row["loyaltyMemberId"], row["loyaltyProgramId"], row["loyaltyTierId"]) for row in rows]
+
+    dora = ("dora", program, tier["loyaltyTierId"])
+    others = [(name, first["loyaltyProgramId"], first["loyaltyTierId"]) for name in ("cleo.99", "ben", "ana-7")]
+    # Without a filter the default program is shown, in which only Dora has a tier.
+    assert listed() == [dora, *((name, None, None) for name, _, _ in others)]
+    assert listed(loyaltyProgramId=program) == [dora]
+    assert listed(loyaltyProgramId=first["loyaltyProgramId"]) == others
+    assert listed(loyaltyTierId=tier["loyaltyTierId"]) == [dora]
+    assert listed(loyaltyTierKey=tier["loyaltyTierKey"]) == [dora]
+    assert listed(loyaltyTierId=first["loyaltyTierId"]) == others
+    assert listed(loyaltyTierId=first["loyaltyTierId"], loyaltyProgramId=program) == []
+    assert listed(loyaltyTierId=first["loyaltyTierId"], loyaltyTierKey=tier["loyaltyTierKey"]) == []
+    assert listed(loyaltyTierKey=uuid.uuid4()) == []
+    assert listed(loyaltyTierId=default_tier(other_organization)["loyaltyTierId"]) == []
+    assert listed(loyaltyProgramId=other_organization.created.loyalty_program_id) == []
+
+
+def test_the_tiers_of_a_member_in_a_program(organization, other_organization, administration, ana):
+    held = default_tier(organization)
+    address = f"/members/{ana['memberId']}/loyalty-programs/{held['loyaltyProgramId']}/tiers"
+    entry = {
+        **held,
+        "organizationId": organization.id,
+        "memberId": ana["memberId"],
+        "createdAt": ana["createdAt"],
+    }
+    expected = {"totalCount": 1, "page": 0, "limit": 100, "results": [entry]}
+    assert administration.get(address) == expected
+    for order in ("loyaltyTierId", "createdAt,desc", "expiresAt,asc"):
+        assert administration.get(address, order=order) == expected
+    assert administration.get(address, page=1, limit=1) == {**expected, "page": 1, "limit": 1, "results": []}
+    body = {"ledgerId": organization.created.ledger_id, "description": "Second", "setAsDefault": False}
+    program = administration.post("/loyalty-programs", body)["loyaltyProgram"]["loyaltyProgramId"]
+    empty = administration.get(f"/members/{ana['memberId']}/loyalty-programs/{program}/tiers")
+    assert (empty["totalCount"], empty["results"]) == (0, [])
+    theirs = other_organization.created.loyalty_program_id
+    administration.get(f"/members/{ana['memberId']}/loyalty-programs/{theirs}/tiers", expect=404)
+    administration.get(address, order="memberId", expect=400)
+
+
+def test_a_token_of_the_members_own(organization, api, integration, ana):
+    answered = integration.post("/members/ana-7/access-tokens")
+    assert (answered["tokenType"], answered["expiresIn"]) == ("Bearer", 900)
+    claims = jwt.decode(answered["accessToken"], options={"verify_signature": False})
+    assert (claims["loyaltyMemberId"], claims["organizationId"]) == ("ana-7", organization.id)
+    assert claims["exp"] - claims["iat"] == 900
+    assert abs(claims["iat"] - time.time()) < 60
+    # It opens nothing that is not the member's own.
+    own = integration.with_token(answered["accessToken"])
+    own.get("/members/ana-7", expect=403)
+    api.surface(f"/organizations/{organization.id}", answered["accessToken"]).get("", expect=403)
+
+
+def test_an_inactive_member_gets_no_token(integration, ana):
+    integration.patch("/members/ana-7", {"active": False, "emitEvent": False})
+    problem = integration.post("/members/ana-7/access-tokens", expect=409)
+    assert problem["type"] == "/problems/member-inactive"
+
+
+def test_the_statements_of_a_list_do_not_grow_with_its_members(api, organization, integration, administration):
+    def statements(call):
+        seen = []
+
+        def count(conn, cursor, statement, *_):
+            seen.append(statement)
+
+        event.listen(api.engine, "after_cursor_execute", count)
+        call()
+        event.remove(api.engine, "after_cursor_execute", count)
+        return len(seen)
+
+    calls = (
+        lambda: integration.get("/members", limit=20),
+        lambda: administration.get("/members/search", limit=20),
+        lambda: administration.post("/members/batch-get", {"memberIds": ids}, expect=200),
+    )
+    ids = [organization.member()["memberId"] for _ in range(2)]
+    few = [statements(call) for call in calls]
+    ids = [organization.member()["memberId"] for _ in range(10)]
+    assert [statements(call) for call in calls] == few
+    assert max(few) <= 4
+
+
+def test_moments_are_answered_in_utc(ana):
+    assert ana["createdAt"].endswith("Z")
+    assert abs(datetime.fromisoformat(ana["createdAt"]) - datetime.now(UTC)) < timedelta(minutes=1)
