@@ -71,7 +71,7 @@ def responses(document: Document, documented: Documented) -> dict[str, dict[str,
 
 def written_schemas(document: Document) -> list[tuple[Place, dict[str, Any]]]:
     """The schemas that clients write: parameters and JSON bodies."""
-    found = []
+    found: list[tuple[Place, dict[str, Any]]] = []
     for each in operations(document):
         for parameter in each.parameters:
             found.append(((each.operation_id, parameter["name"]), parameter["schema"]))

@@ -115,7 +115,7 @@ def _response_faults(each: Documented, status: str, response: dict[str, Any]) ->
 
 
 def parameters(document: Document) -> list[str]:
-    """Parameters have a type at the top, never object; those of the path are declared; names differ in more than case."""
+    """Parameters have a type at the top, never object; the path's are declared; names differ in more than case."""
     found = []
     for each in operations(document):
         declared = {p["name"] for p in each.parameters if p["in"] == "path"}
