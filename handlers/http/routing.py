@@ -89,6 +89,14 @@ class SegmentTree(Generic[Target]):
         return None
 
 
+def _origin_form(target: bytes) -> bytes:
+    """The path of a request target, which a client of a proxy writes with scheme and host (RFC 9112, 3.2.2)."""
+    if target.startswith(b"/"):
+        return target
+    _, _, rest = target.partition(b"://")
+    return b"/" + rest.partition(b"/")[2]
+
+
 def _literal(segment: bytes) -> str:
     try:
         return decode_text(segment)
@@ -127,7 +135,7 @@ class Routing(SpecMiddleware):
             await self._app(scope, receive, send)
             return
         context = scope.setdefault("extensions", {}).setdefault(ROUTING_CONTEXT, {})
-        found = self._tree.find(scope.get("raw_path") or scope["path"].encode())
+        found = self._tree.find(_origin_form(scope.get("raw_path") or scope["path"].encode()))
         if found is None:
             context.update(api_base_path=None, operation_id=None)
             await self._app(scope, receive, send)

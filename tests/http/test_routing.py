@@ -105,6 +105,13 @@ def test_a_405_names_every_method_of_the_path(served, method, path, allow):
     assert reply.json["type"] == "/problems/method-not-allowed"
 
 
+def test_a_target_may_be_absolute(served):
+    client, recorder = served
+    assert client("GET", "http://shop.example/v2/books/abc").status == 200
+    assert recorder.last.path == {"code": "abc"}
+    assert client("OPTIONS", "*").status == 404
+
+
 def test_options_answers_the_methods_to_anyone(served):
     client, _ = served
     reply = client("OPTIONS", "/v2/books", token=None)

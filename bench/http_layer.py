@@ -1,0 +1,211 @@
+"""What the HTTP layer costs: CPU per request in one process, beside bare Flask and connexion as it comes.
+
+    python bench/http_layer.py [REQUESTS]
+
+No sockets and no database: the ASGI (or WSGI) application is called directly, eight requests at a time, in rounds that
+take turns. Prints the median round as a table for `docs/performance.md`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import logging
+import os
+import statistics
+import sys
+import time
+import warnings
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import connexion
+import flask
+from connexion.options import SwaggerUIOptions
+
+from handlers.call import Answer, Caller
+from handlers.http.app import build_app
+from handlers.http.logging import configure
+from handlers.settings import Settings
+
+CONCURRENCY = 8
+ROUNDS = 5
+OTHER_PATHS = 90
+CALLER = Caller("bench", 1, frozenset({"x:read", "x:write"}))
+FIELDS = (
+    {f"text{i}": {"type": "string", "maxLength": 40, "minLength": 1} for i in range(10)}
+    | {f"number{i}": {"type": "number", "minimum": 0} for i in range(6)}
+    | {f"count{i}": {"type": "integer", "minimum": 0, "maximum": 1000} for i in range(4)}
+)
+BODY = json.dumps({name: "some words" if name[0] == "t" else 3.25 if name[0] == "n" else 7 for name in FIELDS}).encode()
+PARAMETERS = [
+    {"name": "page", "in": "query", "schema": {"type": "integer", "minimum": 0, "default": 0}},
+    {"name": "limit", "in": "query", "schema": {"type": "integer", "minimum": 1, "maximum": 100, "default": 20}},
+]
+KEY = {"name": "key", "in": "path", "required": True, "schema": {"type": "string", "maxLength": 40}}
+Case = Callable[[], Awaitable[Any]]
+
+
+def document(secured: bool) -> dict[str, Any]:
+    """A document whose measured paths come after `OTHER_PATHS` others."""
+
+    def operation(name: str, **more: Any) -> dict[str, Any]:
+        answer = {"200": {"description": "x", "content": {"application/json": {"schema": {"type": "object"}}}}}
+        security = {"security": [{"token": ["x:read"]}]} if secured else {}
+        return {"operationId": name, "responses": answer, "x-openapi-router-controller": __name__, **security, **more}
+
+    body = {"type": "object", "additionalProperties": False, "required": list(FIELDS), "properties": FIELDS}
+    content = {"application/json": {"schema": body}}
+    flow = {"clientCredentials": {"tokenUrl": "/t", "scopes": {"x:read": "read"}}}
+    paths: dict[str, Any] = {
+        f"/other{i}/{{key}}": {"get": operation(f"other_{i}", parameters=[KEY])} for i in range(OTHER_PATHS)
+    }
+    paths["/things/{key}"] = {"get": operation("get_thing", parameters=[KEY, *PARAMETERS])}
+    paths["/things"] = {"post": operation("create_thing", requestBody={"required": True, "content": content})}
+    return {
+        "openapi": "3.0.3",
+        "info": {"title": "bench", "version": "1"},
+        "paths": paths,
+        "components": {"securitySchemes": {"token": {"type": "oauth2", "flows": flow}}} if secured else {},
+    }
+
+
+def get_thing(key: str, page: int, limit: int) -> dict[str, Any]:
+    """The handler of the stock application."""
+    return {"key": key, "page": page, "limit": limit}
+
+
+def create_thing(body: dict[str, Any]) -> dict[str, Any]:
+    """The handler of the stock application."""
+    return body
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("other_"):
+        return get_thing
+    raise AttributeError(name)
+
+
+class _Authenticator:
+    def __call__(self, token: str) -> Caller:
+        return CALLER
+
+    def remembered(self, token: str) -> Caller:
+        return CALLER
+
+
+def _asgi(app: Any, method: str, path: str, query: bytes = b"", body: bytes = b"") -> Case:
+    headers = [(b"host", b"localhost"), (b"authorization", b"Bearer x"), (b"user-agent", b"bench"), (b"accept", b"*/*")]
+    if body:
+        headers += [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+
+    async def call() -> None:
+        scope = {
+            **{"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "http"},
+            **{"path": path, "raw_path": path.encode(), "query_string": query, "root_path": "", "headers": headers},
+            **{"server": ("localhost", 80), "client": ("127.0.0.1", 1)},
+        }
+
+        async def receive() -> Any:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def send(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                assert message["status"] == 200, message
+
+        await app(scope, receive, send)
+
+    return call
+
+
+def _wsgi(app: Any, method: str, path: str, query: str = "", body: bytes = b"") -> Case:
+    async def call() -> None:
+        environ = {
+            **{"REQUEST_METHOD": method, "PATH_INFO": path, "QUERY_STRING": query, "SCRIPT_NAME": ""},
+            **{"SERVER_NAME": "localhost", "SERVER_PORT": "80", "SERVER_PROTOCOL": "HTTP/1.1"},
+            **{"wsgi.url_scheme": "http", "wsgi.input": io.BytesIO(body), "wsgi.errors": sys.stderr},
+            **{"CONTENT_TYPE": "application/json", "CONTENT_LENGTH": str(len(body))},
+        }
+        b"".join(app(environ, lambda status, headers, exc_info=None: None))
+
+    return call
+
+
+def _bare_flask() -> flask.Flask:
+    app = flask.Flask("bare")
+    app.add_url_rule("/things/<key>", "get", lambda key: flask.jsonify(key=key, **flask.request.args))
+    app.add_url_rule("/things", "post", lambda: flask.jsonify(flask.request.get_json()), methods=["POST"])
+    return app
+
+
+def _stock() -> Any:
+    app = connexion.FlaskApp("stock", swagger_ui_options=SwaggerUIOptions(swagger_ui=False))
+    app.add_api(document(secured=False), base_path="/v2", strict_validation=True)
+    return app
+
+
+def cases() -> dict[str, Case]:
+    """What is measured, by the name it has in the table."""
+    settings = Settings(threads=4)
+
+    def dispatch(request: Any) -> Answer:
+        return Answer(200, request.body or {"key": request.path["key"], **request.query})
+
+    ours = build_app({"bench": document(secured=True)}, dispatch, _Authenticator(), settings)
+    bare, stock = _bare_flask(), _stock()
+    return {
+        "bare Flask, no validation, GET": _wsgi(bare, "GET", "/things/a", "page=1&limit=10"),
+        "bare Flask, no validation, POST": _wsgi(bare, "POST", "/things", body=BODY),
+        "connexion as it comes, GET": _asgi(stock, "GET", "/v2/things/a", b"page=1&limit=10"),
+        "connexion as it comes, POST": _asgi(stock, "POST", "/v2/things", body=BODY),
+        "this server, GET": _asgi(ours, "GET", "/v2/things/a", b"page=1&limit=10"),
+        "this server, POST": _asgi(ours, "POST", "/v2/things", body=BODY),
+        "this server, a page by Flask": _asgi(ours, "GET", "/health/live"),
+    }
+
+
+async def _round(case: Case, requests: int) -> tuple[float, float]:
+    async def some() -> None:
+        for _ in range(requests // CONCURRENCY):
+            await case()
+
+    cpu, wall = time.process_time(), time.perf_counter()
+    await asyncio.gather(*(some() for _ in range(CONCURRENCY)))
+    done = requests // CONCURRENCY * CONCURRENCY
+    return (time.process_time() - cpu) / done * 1e6, done / (time.perf_counter() - wall)
+
+
+async def _measure(requests: int, measured: dict[str, Case]) -> dict[str, tuple[float, float]]:
+    for case in measured.values():
+        await _round(case, 200)
+    results: dict[str, list[tuple[float, float]]] = {name: [] for name in measured}
+    for _ in range(ROUNDS):
+        for name, case in measured.items():
+            results[name].append(await _round(case, requests))
+    return {
+        name: (statistics.median(cpu for cpu, _ in rounds), statistics.median(rate for _, rate in rounds))
+        for name, rounds in results.items()
+    }
+
+
+def main() -> None:
+    """Measure, once with the log line of each request and once without, and print the table."""
+    requests = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
+    warnings.simplefilter("ignore")
+    sys.stderr = open(os.devnull, "w")  # noqa: SIM115 the lines are to be written, not to be seen
+    measured = cases()
+    configure("error", "json")
+    results = asyncio.run(_measure(requests, measured))
+    logging.getLogger("loyalty").setLevel(logging.INFO)
+    logged = {f"{name}, logged": case for name, case in measured.items() if name.startswith("this server, ")}
+    results |= asyncio.run(_measure(requests, dict(list(logged.items())[:2])))
+    base = {"GET": results["bare Flask, no validation, GET"][0], "POST": results["bare Flask, no validation, POST"][0]}
+    print("| what | CPU a request | of bare Flask | requests/s |\n|---|---|---|---|")
+    for name, (cpu, rate) in results.items():
+        method = "POST" if "POST" in name else "GET"
+        print(f"| {name} | {cpu:.0f} us | {cpu / base[method]:.2f} | {rate:.0f} |")
+
+
+if __name__ == "__main__":
+    main()
