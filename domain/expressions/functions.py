@@ -3,6 +3,7 @@
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 from domain.expressions import numbers, texts, times
@@ -94,11 +95,17 @@ def _concatenate(left: list[Any], right: list[Any]) -> list[Any]:
 
 
 def _sum(values: list[Any]) -> Any:
-    if all(type(value) is int for value in values):
-        return numbers.sum_ints(values)
-    if not all(accepts(DECIMAL, value) for value in values):
-        raise EvaluationError("null" if None in values else "type", "sum() needs a list of numbers")
-    return numbers.sum_decimals(values)
+    total: Any = 0
+    add = numbers.DECIMALS.add
+    for value in values:
+        kind = type(value)
+        if kind is Decimal:
+            total = add(total, value)
+        elif kind is int:
+            total = numbers.int64(total + value) if type(total) is int else add(total, value)
+        else:
+            raise EvaluationError("null" if value is None else "type", "sum() needs a list of numbers")
+    return total
 
 
 def _extreme(choose: Callable[..., Any], name: str) -> Callable[..., Any]:

@@ -4,7 +4,6 @@ Nothing here looks at the decimal context of the thread: every operation goes th
 """
 
 import decimal
-from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
@@ -86,7 +85,12 @@ def exact(value: Decimal | int | str) -> Decimal:
     return result
 
 
+_STEPS = {digits: Decimal((0, (1,), -digits)) for digits in range(-PRECISION, PRECISION + 1)}
+
+
 def _number(value: Any) -> Decimal:
+    if type(value) is Decimal:
+        return value
     if value is None or isinstance(value, bool):
         raise EvaluationError("type", "not a number")
     return exact(value)
@@ -94,11 +98,11 @@ def _number(value: Any) -> Decimal:
 
 def round_half_up(value: Decimal | int, digits: int = 0) -> Decimal:
     """The value with so many fraction digits; a half goes away from zero. Negative digits round to tens."""
-    if not -PRECISION <= digits <= PRECISION:
+    step = _STEPS.get(digits)
+    if step is None:
         raise EvaluationError("invalid", f"round() takes -{PRECISION} to {PRECISION} digits")
-    step = Decimal((0, (1,), -digits))
     rounded = _number(value).quantize(step, decimal.ROUND_HALF_UP, DECIMALS)
-    return rounded if digits >= 0 else rounded.quantize(Decimal(1), context=DECIMALS)
+    return rounded if digits >= 0 else rounded.quantize(_STEPS[0], context=DECIMALS)
 
 
 def floor(value: Decimal) -> Decimal:
@@ -109,20 +113,6 @@ def floor(value: Decimal) -> Decimal:
 def ceil(value: Decimal) -> Decimal:
     """The least whole number not below the value."""
     return _number(value).to_integral_value(decimal.ROUND_CEILING, DECIMALS)
-
-
-def sum_ints(values: Iterable[int]) -> int:
-    """Sum of integers; nothing sums to 0."""
-    return int64(sum(values))
-
-
-def sum_decimals(values: Iterable[Decimal | int]) -> Decimal:
-    """Sum to 34 digits; nothing sums to 0."""
-    total = Decimal(0)
-    add = DECIMALS.add
-    for value in values:
-        total = add(total, value)
-    return total
 
 
 def to_int(value: Decimal | int) -> int:

@@ -1,6 +1,7 @@
 """Expressions that run."""
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 from domain.expressions.check import Checked, check
@@ -8,7 +9,7 @@ from domain.expressions.codegen import generate
 from domain.expressions.environment import Environment, Functions
 from domain.expressions.errors import CostExceeded, EvaluationError, ExpressionError
 from domain.expressions.interpret import Interpreter
-from domain.expressions.runtime import Budget, accepts, name_of, result_of
+from domain.expressions.runtime import Budget, accepts, name_of, plain_classes, result_of
 from domain.expressions.tree import Node, weight
 from domain.expressions.types import DYN, Type
 
@@ -18,12 +19,13 @@ NO_FUNCTIONS: Functions = {}
 class Program:
     """A compiled expression; immutable, for any number of threads at once."""
 
-    __slots__ = ("_environment", "_expected", "_run", "_weight", "checked")
+    __slots__ = ("_environment", "_expected", "_plain", "_run", "_weight", "checked")
 
     def __init__(self, checked: Checked, environment: Environment, expected: Type | None) -> None:
         self.checked = checked
         self._environment = environment
         self._expected = expected
+        self._plain = plain_classes(expected)
         self._run = generate(checked, environment)
         self._weight = weight(checked.node)
 
@@ -48,7 +50,8 @@ class Program:
         except Exception:
             budget.left = before
             value = self.run_strictly(context, budget, functions)
-        if (value is True or value is False) and (self._expected is None or accepts(self._expected, value)):
+        kind = type(value)
+        if kind in self._plain and (kind is not Decimal or value.is_finite()):
             return value
         return self._finished(value)
 
@@ -62,8 +65,6 @@ class Program:
         if expected is not None and expected != DYN and not accepts(expected, value):
             code = "null" if value is None else "type"
             raise EvaluationError(code, f"the value is {name_of(value)}, not {expected}", node.start, node.end)
-        if type(value) is not list and type(value) is not dict:
-            return value
         try:
             return result_of(value)
         except EvaluationError as error:

@@ -106,6 +106,13 @@ def accepts(parameter: Type, value: object) -> bool:
     return type(value) in _CLASSES[parameter]
 
 
+def plain_classes(kind: Type | None) -> frozenset[type]:
+    """The classes of values that fit the type and have no parts; for None those of every type."""
+    if isinstance(kind, ListOf | MapOf | ObjectOf):
+        return frozenset()
+    return frozenset(_CLASSES[DYN if kind is None else kind]) - {list, dict}
+
+
 def as_bool(value: object) -> bool:
     """The value, if it is a bool: what conditions are made of."""
     if value is True or value is False:
@@ -243,6 +250,9 @@ def limited_list(values: list[Any]) -> list[Any]:
 def result_of(value: Any, left: list[int] | None = None) -> Any:
     """A value as it leaves the evaluation: lists and maps copied, and of at most `MAX_ITEMS` parts all in all."""
     if type(value) is not list and type(value) is not dict:
+        _check_known(value)
+        if type(value) is Decimal and not value.is_finite():
+            raise EvaluationError("invalid", "not a finite number")
         return value
     left = [MAX_ITEMS] if left is None else left
     left[0] -= len(value)

@@ -1,0 +1,465 @@
+import decimal
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from domain.expressions import (
+    BOOL,
+    DECIMAL,
+    DYN,
+    STRING,
+    Budget,
+    CostExceeded,
+    Environment,
+    EvaluationError,
+    compile_expression,
+    parse,
+)
+from tests.domain.expressions.expression_cases import CONTEXT, ENVIRONMENT, FUNCTIONS, failure, run
+
+D = Decimal
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("0.1 + 0.2 == 0.3", True),
+        ("order.total * 0.05", D("4.2150")),
+        ("1 / 2", 0),
+        ("-7 / 2", -3),
+        ("-7 % 3", -1),
+        ("7 / 2.0", D("3.5")),
+        ("7.5 % 2", D("1.5")),
+        ("1 + 2.5", D("3.5")),
+        ("2.0 == 2", True),
+        ("1 / 3.0", D("0.3333333333333333333333333333333333")),
+        ("18446744073709.123456 + 0.000001", D("18446744073709.123457")),
+        ("'a' + 'b'", "ab"),
+        ("[1] + [2.5]", [1, D("2.5")]),
+        ("1 in [1, 2]", True),
+        ("1.0 in [1, 2]", True),
+        ("'a' in {'a': 1}", True),
+        ("'points' in balances", True),
+        ("'web' in order.tags", True),
+        ("null in [1, null]", True),
+        ("true in {true: 1}", True),
+        ("dyn(1) in {true: 1}", False),
+        ("dyn(true) in {1: 1}", False),
+        ("dyn(true) == dyn(1)", False),
+        ("[[1, 2]] == [[1.0, 2]]", True),
+        ("{'a': [1]} == {'a': [1.0]}", True),
+        ("[1, 2][1]", 2),
+        ("{1: 'a'}[1]", "a"),
+        ("balances['points']", D(120)),
+        ("balances.points", D(120)),
+        ("payload.list[1]", "two"),
+        ("order.items[0].code", "coffee"),
+        ("has(order.coupon)", False),
+        ("has(order.total)", True),
+        ("has(payload.s) && !has(payload.nothing) && !has(payload.none)", True),
+        ("order.coupon == null", True),
+        ("order.total != null", True),
+        ("sponsor == null ? 'none' : sponsor.coupon", "none"),
+        ("true ? 1 : 1 / 0", 1),
+        ("order.items.exists(i, i.quantity > 1)", True),
+        ("order.items.all(i, i.total > 50)", False),
+        ("order.items.exists_one(i, i.code == 'tea')", True),
+        ("order.items.filter(i, i.gift).map(i, i.code)", ["tea"]),
+        ("order.items.map(i, i.gift, i.total)", [D("74.25")]),
+        ("{'b': 1, 'a': 2}.map(k, k)", ["b", "a"]),
+        ("order.items.map(i, i.total).sum()", D("84.30")),
+        ("[1, 2].sum()", 3),
+        ("[].sum()", 0),
+        ("[1, 2.5].sum()", D("3.5")),
+        ("order.items.map(i, order.items.map(j, i.quantity * j.quantity).sum()).sum()", 9),
+        ("[3, 1.5, 2].min()", D("1.5")),
+        ("['b', 'a'].max()", "b"),
+        ("min(3, 1.5, 2)", D("1.5")),
+        ("max(duration('1h'), duration('90m'))", timedelta(minutes=90)),
+        ("round(2.5)", D(3)),
+        ("round(-2.5)", D(-3)),
+        ("round(2.345, 2)", D("2.35")),
+        ("round(1234.5, -2)", D(1200)),
+        ("floor(-1.5)", D(-2)),
+        ("ceil(-1.5)", D(-1)),
+        ("abs(-1.5)", D("1.5")),
+        ("abs(-3)", 3),
+        ("int(2.9)", 2),
+        ("int('-12')", -12),
+        ("int(timestamp('1970-01-02T00:00:00Z'))", 86400),
+        ("decimal('1.50')", D("1.50")),
+        ("double(2)", D(2)),
+        ("bool('true')", True),
+        ("string(1.50)", "1.50"),
+        ("string(0.0000001)", "0.0000001"),
+        ("string(true) + string(1) + string(null == null)", "true1true"),
+        ("type(payload.n) == int && type(payload.d) == decimal && type(1.5) == double", True),
+        ("type(payload.list) == list && type(payload) == map && type(type(1)) == type", True),
+        ("size('é😀')", 2),
+        ("order.tags.size() + size(payload)", 8),
+        ("'abc'.contains('b') && 'abc'.startsWith('a') && 'abc'.endsWith('c')", True),
+        ("'coffee-12'.matches('^[a-z]+-\\\\d+$')", True),
+        ("'Ab'.lowerAscii() + 'Ab'.upperAscii()", "abAB"),
+        ("'  a '.trim()", "a"),
+        ("'a-b-c'.split('-')", ["a", "b", "c"]),
+        ("'a-b-c'.split('-', 2)", ["a", "b-c"]),
+        ("'abc'.split('')", ["a", "b", "c"]),
+        ("'abc'.split('', 2)", ["a", "bc"]),
+        ("['a', 'b'].join('+')", "a+b"),
+        ("'aXbX'.replace('X', '--')", "a--b--"),
+        ("'aXbX'.replace('X', '', 1)", "abX"),
+        ("'abc'.substring(1)", "bc"),
+        ("'abc'.substring(0, 2)", "ab"),
+        ("'abcabc'.indexOf('c', 3)", 5),
+        ("'abcabc'.lastIndexOf('b', 3)", 1),
+        ("'abc'.charAt(3)", ""),
+        ("matches(order.items[1], 'tea')", True),
+        ("order.items.exists(i, matches(i, 'coffee'))", True),
+        ("payload.n + 1", 8),
+        ("payload.n / 2", 3),
+        ("payload.d * 2", D("5.0")),
+        ("payload.s + '!'", "text!"),
+        ("payload.list.size()", 3),
+        ("payload.b && true", True),
+        ("[1, 2].exists(count, count == 2) && count == 3", True),
+    ],
+)
+def test_values(text, value):
+    got = run(text)
+    assert got == value
+    assert type(got) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("now", datetime(2026, 3, 29, 0, 30, tzinfo=UTC)),
+        ("now.getFullYear()", 2026),
+        ("now.getMonth()", 2),
+        ("now.getDate()", 29),
+        ("now.getDayOfMonth()", 28),
+        ("now.getDayOfWeek()", 0),
+        ("now.getDayOfYear()", 87),
+        ("now.getHours()", 0),
+        ("now.getHours('Europe/Madrid')", 1),
+        ("(now + duration('30m')).getHours('Europe/Madrid')", 3),
+        ("now.getDate('America/New_York')", 28),
+        ("now.getHours('-02:30')", 22),
+        ("now.getMinutes('05:45')", 15),
+        ("now.getSeconds() + now.getMilliseconds()", 0),
+        ("timestamp('2026-03-29T02:30:00+02:00') == now", True),
+        ("timestamp('2026-03-29T00:30:00.123456789Z').getMilliseconds()", 123),
+        ("string(now)", "2026-03-29T00:30:00Z"),
+        ("string(timestamp('2026-03-29T00:30:00.5Z'))", "2026-03-29T00:30:00.5Z"),
+        ("timestamp(0)", datetime(1970, 1, 1, tzinfo=UTC)),
+        ("now - age < now", True),
+        ("now - timestamp('2026-03-28T00:30:00Z') == duration('24h')", True),
+        ("age.getHours() * 100 + age.getMinutes()", 5760),
+        ("duration('1h30m0.5s').getSeconds()", 5400),
+        ("duration('-1.5s').getMilliseconds()", -500),
+        ("string(duration('-1.5s'))", "-1.5s"),
+        ("string(duration('1000000s'))", "1000000s"),
+        ("duration('1ms') + duration('1us') == duration('1001us')", True),
+        ("-duration('1h') + duration('1h') == duration('0')", True),
+    ],
+)
+def test_times(text, value):
+    assert run(text) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("false && 1 / 0 == 1", False),
+        ("1 / 0 == 1 && false", False),
+        ("true || 1 / 0 == 1", True),
+        ("1 / 0 == 1 || true", True),
+        ("order.paid || true", True),
+        ("sponsor.paid && false", False),
+        ("[0, 1].exists(x, 1 / x == 1)", True),
+        ("[0, 1].all(x, 1 / x == 2)", False),
+        ("payload.nothing == 1 || payload.n == 7", True),
+        ("(payload.nothing || payload.n == 7) && (order.paid || !false)", True),
+    ],
+)
+def test_errors_that_do_not_decide_are_dropped(text, value):
+    assert run(text) is value
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "part"),
+    [
+        ("1 / 0", "division-by-zero", "1 / 0"),
+        ("1 % 0", "division-by-zero", "1 % 0"),
+        ("1.5 / 0", "division-by-zero", "1.5 / 0"),
+        ("order.total % 0.0", "division-by-zero", "order.total % 0.0"),
+        ("count + 9223372036854775807", "overflow", "count + 9223372036854775807"),
+        ("count * 9223372036854775807", "overflow", "count * 9223372036854775807"),
+        ("-(-9223372036854775808 + 0)", "overflow", "-(-9223372036854775808 + 0)"),
+        ("-9223372036854775808 / -1", "overflow", "-9223372036854775808 / -1"),
+        ("[9223372036854775807, 1].sum()", "overflow", "[9223372036854775807, 1].sum()"),
+        ("1e6000 * 1e6000", "overflow", "1e6000 * 1e6000"),
+        ("int(1e99)", "overflow", "int(1e99)"),
+        ("timestamp('9999-12-31T23:59:59Z') + age", "overflow", "timestamp('9999-12-31T23:59:59Z') + age"),
+        ("true && order.paid", "null", "order.paid"),
+        ("!order.paid", "null", "order.paid"),
+        ("order.paid ? 1 : 2", "null", "order.paid"),
+        ("order.items.filter(i, order.paid)", "null", "order.paid"),
+        ("sponsor.total > 5", "null", "sponsor.total"),
+        ("has(sponsor.total)", "null", "has(sponsor.total)"),
+        ("order.coupon.startsWith('a')", "null", "order.coupon.startsWith('a')"),
+        ("'a'.substring(0, [null, 1][0])", "null", "'a'.substring(0, [null, 1][0])"),
+        ("string(order.paid)", "null", "string(order.paid)"),
+        ("order.coupon < 'a'", "null", "order.coupon < 'a'"),
+        ("order.coupon + 'a'", "null", "order.coupon + 'a'"),
+        ("sponsor.items.exists(i, true)", "null", "sponsor.items"),
+        ("[1, null].sum()", "null", "[1, null].sum()"),
+        ("balances.stars > 1", "missing", "balances.stars"),
+        ("balances['stars'] > 1", "missing", "balances['stars']"),
+        ("payload.a.b", "missing", "payload.a"),
+        ("{1: 2}[3]", "missing", "{1: 2}[3]"),
+        ("order.items[2]", "index", "order.items[2]"),
+        ("order.tags[0 - 1]", "index", "order.tags[0 - 1]"),
+        ("'abc'.charAt(4)", "index", "'abc'.charAt(4)"),
+        ("'abc'.substring(2, 1)", "index", "'abc'.substring(2, 1)"),
+        ("payload.s * 2", "type", "payload.s * 2"),
+        ("payload.s && true", "type", "payload.s"),
+        ("payload.n.contains('a')", "type", "payload.n.contains('a')"),
+        ("payload.n.x", "type", "payload.n.x"),
+        ("payload.list.sum()", "type", "payload.list.sum()"),
+        ("payload.list[dyn(0.5)]", "type", "payload.list[dyn(0.5)]"),
+        ("payload.n.exists(x, true)", "type", "payload.n.exists(x, true)"),
+        ("1 in payload.n", "type", "1 in payload.n"),
+        ("[payload.n, payload.s].max()", "type", "[payload.n, payload.s].max()"),
+        ("{payload.d: 1}", "type", "{payload.d: 1}"),
+        ("{'a': 1, 'a': 2}", "invalid", "{'a': 1, 'a': 2}"),
+        ("[].min()", "invalid", "[].min()"),
+        ("int(payload.s)", "invalid", "int(payload.s)"),
+        ("timestamp(payload.s)", "invalid", "timestamp(payload.s)"),
+        ("'a'.matches('(' + payload.s)", "invalid", "'a'.matches('(' + payload.s)"),
+        ("now.getHours(payload.s)", "invalid", "now.getHours(payload.s)"),
+        ("now.getHours('../' + payload.s)", "invalid", "now.getHours('../' + payload.s)"),
+        ("round(1.5, count + 100)", "invalid", "round(1.5, count + 100)"),
+        ("matches(sponsor.items[0], 'a')", "null", "sponsor.items"),
+        ("matches(dyn(1), 'a')", "type", "matches(dyn(1), 'a')"),
+    ],
+)
+def test_errors_have_a_code_and_a_place(text, code, part):
+    error = failure(text)
+    assert (error.code, text[error.start : error.end]) == (code, part)
+    assert error.message
+
+
+def test_a_variable_without_a_value():
+    program = compile_expression(parse("1 + count"), ENVIRONMENT)
+    with pytest.raises(EvaluationError, match="the variable 'count' has no value here") as caught:
+        program.run({})
+    assert (caught.value.code, caught.value.start, caught.value.end) == ("missing", 4, 9)
+
+
+def test_host_functions_that_fail():
+    program = compile_expression(parse("order.items.all(i, matches(i, 'a'))"), ENVIRONMENT)
+    for functions in ({}, {"matches": lambda item, key: 1 / 0}, {"matches": lambda item, key: "yes"}):
+        with pytest.raises(EvaluationError) as caught:
+            program.run(CONTEXT, functions=functions)
+        assert caught.value.code == "function"
+
+
+@pytest.mark.parametrize(
+    ("expected", "text", "code"),
+    [
+        (BOOL, "order.paid", "null"),
+        (BOOL, "payload.s", "type"),
+        (DECIMAL, "payload.none", "null"),
+        (DECIMAL, "payload.b", "type"),
+        (STRING, "payload.n", "type"),
+    ],
+)
+def test_values_of_another_type_than_expected(expected, text, code):
+    with pytest.raises(EvaluationError) as caught:
+        run(text, expected=expected)
+    assert caught.value.code == code
+
+
+def test_an_int_is_a_decimal_amount():
+    assert run("count", expected=DECIMAL) == 3
+
+
+class TestBudget:
+    def test_nested_loops_stop_before_they_start(self):
+        program = compile_expression(
+            parse("payload.l.exists(a, payload.l.exists(b, payload.l.exists(c, a + b + c == 0)))"), ENVIRONMENT
+        )
+        values = {**CONTEXT, "payload": {"l": [1] * 1000}}
+        start = time.process_time()
+        with pytest.raises(CostExceeded) as caught:
+            program.run(values)
+        assert caught.value.code == "cost"
+        assert (caught.value.start, caught.value.end) == (0, 77)
+        assert time.process_time() - start < 1
+
+    def test_it_is_shared(self):
+        budget = Budget(100)
+        runs = 0
+        with pytest.raises(CostExceeded):
+            while True:
+                run("order.total > 5", budget)
+                runs += 1
+        assert runs == 25
+
+    def test_it_is_not_absorbed(self):
+        with pytest.raises(CostExceeded):
+            run("true || order.items.all(a, order.items.all(b, true)) || 1 / 0 == 0", Budget(5))
+
+    def test_failing_costs_no_more_than_succeeding(self):
+        one, other = Budget(1000), Budget(1000)
+        run("order.items.exists(i, i.quantity == 5) || true", one)
+        run("order.items.exists(i, i.quantity / 0 == 5) || true", other)
+        assert one.left - other.left == 2 + 2 * 2  # two nodes more, looked at once and for two items
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "payload.t.contains('b')",
+            "payload.t.matches('b')",
+            "payload.t.replace('a', 'b').size() > 0",
+            "payload.l == payload.l",
+            "5 in payload.l",
+            "payload.l.sum() > 0",
+            "payload.l + payload.l == []",
+        ],
+    )
+    def test_large_values_cost(self, text):
+        budget = Budget()
+        run(text, budget, payload={"t": "a" * 80_000, "l": [1] * 4_000})
+        assert 100_000 - budget.left >= 4_000
+
+    def test_shared_parts_do_not_hide_cost(self):
+        # Each pass makes a list of ten times the list before: small in memory, vast to compare.
+        text = "[1]" + ".map(x, [x, x, x, x, x, x, x, x, x, x])" * 3
+        doubled = text.replace("[1]", "payload.l")
+        nested = [1]
+        for _ in range(12):
+            nested = [nested] * 10
+        with pytest.raises(CostExceeded):
+            run("payload.l == payload.m", payload={"l": nested, "m": [list(nested[0])] * 10})
+        with pytest.raises(EvaluationError) as caught:
+            run(doubled, payload={"l": nested})
+        assert caught.value.code == "too-large"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "payload.t + payload.t",
+        "payload.t.replace('a', payload.t)",
+        "[payload.t, payload.t].join()",
+        "payload.t.split('')",
+        "payload.l + payload.l",
+    ],
+)
+def test_results_have_a_size(text):
+    error = failure(text, payload={"t": "a" * 60_000, "l": [1] * 6_000})
+    assert error.code == "too-large"
+
+
+def test_results_are_copies():
+    tags = run("order.tags")
+    tags.append("more")
+    assert CONTEXT["order"]["tags"] == ["web", "summer"]
+
+
+def test_a_regular_expression_cannot_stall():
+    start = time.process_time()
+    assert run("payload.t.matches('(a+)+$')", payload={"t": "a" * 50_000 + "b"}) is False
+    assert time.process_time() - start < 1
+
+
+def test_the_decimal_context_of_the_thread_plays_no_part():
+    found = []
+
+    def work():
+        decimal.setcontext(decimal.Context(prec=3, rounding=decimal.ROUND_UP, capitals=0, traps=[]))
+        found.append(run("order.total / 7.0 + round(2.345, 2) - [1.005, 2.5].sum()"))
+        found.append(run("string(1e50)"))
+        with pytest.raises(EvaluationError):
+            run("order.total / 0.0")
+        found.append(decimal.getcontext().prec)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert found == [run("order.total / 7.0 + round(2.345, 2) - [1.005, 2.5].sum()"), "1E+50", 3]
+    assert str(found[0]) == "10.88785714285714285714285714285714"
+
+
+def test_programs_run_in_many_threads_at_once():
+    program = compile_expression(parse("order.items.map(i, i.total * count).sum() / 3.0"), ENVIRONMENT)
+    expected = {n: program.run({**CONTEXT, "count": n}) for n in range(20)}
+    wrong = []
+
+    def work(n):
+        for _ in range(200):
+            if program.run({**CONTEXT, "count": n}) != expected[n]:
+                wrong.append(n)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in expected]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+class Strange:
+    """A value no context should hold."""
+
+    def __eq__(self, other):
+        raise RuntimeError("never")
+
+    __hash__ = None
+
+
+STRANGE = [1.5, float("nan"), b"x", object(), Strange(), (1,), {1, 2}, 10**5000, Decimal("NaN"), Decimal("sNaN")]
+STRANGE += [Decimal("Infinity"), datetime(2026, 1, 1), datetime.max.replace(tzinfo=UTC), timedelta.max, "\ud800", range(3)]
+USES = [
+    "x", "x == 1", "x == x", "x != null", "x < 1", "x + 1", "1.5 * x", "-x", "!x", "x && true", "x in [1]", "1 in x",
+    "x[0]", "x['a']", "x.a", "has(x.a)", "x.size()", "x.exists(y, y)", "x.map(y, y)", "[x].sum()", "[x].max()",
+    "string(x)", "int(x)", "decimal(x)", "type(x) == int", "timestamp(x)", "x.getHours()", "x - x", "x.matches('a')",
+    "'a'.matches(x)", "{x: 1}", "{'a': x}", "x ? 1 : 2", "round(x, 2)", "floor(x)", "min(x, 1)", "[1][x]", "x.join()",
+    "string(x).size()", "x.getHours('Europe/Madrid')", "now.getHours(x)", "x + duration('1h')", "x.lowerAscii()",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [DYN, DECIMAL, STRING, BOOL], ids=str)
+def test_strange_values_raise_nothing_but_evaluation_errors(kind):
+    environment = Environment({**ENVIRONMENT.variables, "x": kind})
+    ran = 0
+    for text in USES:
+        try:
+            program = compile_expression(parse(text), environment)
+        except Exception as error:
+            assert kind != DYN, (text, error)
+            continue
+        for value in STRANGE:
+            ran += 1
+            try:
+                answer = program.run({**CONTEXT, "x": value}, functions=FUNCTIONS)
+            except EvaluationError:
+                continue
+            assert type(answer) is not float
+    assert ran > 50
+
+
+def test_deep_values_raise_evaluation_errors():
+    deep = []
+    for _ in range(100_000):
+        deep = [deep]
+    for text in ("payload.x == [payload.x]", "payload.x", "string(payload.x) == ''"):
+        with pytest.raises(EvaluationError):
+            run(text, payload={"x": deep})
+    while deep:
+        deep = deep.pop()

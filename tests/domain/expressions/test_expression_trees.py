@@ -1,0 +1,207 @@
+import copy
+import json
+from decimal import Decimal
+
+import pytest
+
+from domain.expressions import ExpressionError, check, from_tree, parse, to_text, to_tree
+from domain.expressions.limits import MAX_DEPTH
+from tests.domain.expressions.expression_cases import ENVIRONMENT
+
+TEXTS = [
+    "a && (b && c) || ((d)) ? x : (y ? 1 : -2.5e3)",
+    "-(5) - -9223372036854775808",
+    "a.exists(i, (i.`q-x`) > 1 && !(i.sku in ['a', \"b\", r'x', \"\\x41\"]))",
+    "(a - b) - c - (d - e)",
+    "(a ? b : c) ? d : e",
+    "has((a).b)",
+    "(-5).f(--5, --x, 0xff, 1.50, 1e3, .5)",
+    "x.map(i, i > 1, i)[2][a ? b : c]",
+    "{'a': [1, null], 2: {}}",
+    "(a || b) && c",
+    "!(a && b) == !!a",
+    "-(-(5)) + (-x).y",
+    "(a in b) in c",
+    "'''a\nb'''",
+    '"é😀\\u0007"',
+]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_text_tree_text(text):
+    node = parse(text)
+    tree = json.loads(json.dumps(to_tree(node)))
+    assert to_text(node) == text
+    assert to_text(from_tree(tree)) == text
+    assert from_tree(tree) == node
+
+
+def test_the_members_of_a_tree():
+    assert to_tree(parse("order.total >= 50.5 && !(x in ['a'])")) == {
+        "kind": "call",
+        "function": "&&",
+        "args": [
+            {
+                "kind": "call",
+                "function": ">=",
+                "args": [
+                    {"kind": "select", "target": {"kind": "identifier", "name": "order"}, "field": "total"},
+                    {"kind": "constant", "type": "decimal", "value": "50.5"},
+                ],
+            },
+            {
+                "kind": "call",
+                "function": "!",
+                "args": [
+                    {
+                        "kind": "call",
+                        "function": "in",
+                        "args": [
+                            {"kind": "identifier", "name": "x"},
+                            {
+                                "kind": "list",
+                                "items": [{"kind": "constant", "type": "string", "value": "a", "text": "'a'"}],
+                            },
+                        ],
+                    }
+                ],
+            },
+        ],
+    }
+
+
+def test_large_integers_and_decimals_are_texts():
+    assert to_tree(parse("9007199254740993"))["value"] == "9007199254740993"
+    assert to_tree(parse("9007199254740991"))["value"] == 9007199254740991
+    assert to_tree(parse("18446744073709.123456"))["value"] == "18446744073709.123456"
+
+
+def test_annotations_are_added_and_ignored():
+    text = "order.items.exists(i, i.quantity > 1)"
+    node = parse(text)
+    tree = to_tree(node, check(node, ENVIRONMENT))
+    assert tree["type"] == "bool"
+    assert tree["at"] == [0, len(text)]
+    assert (tree["target"]["type"], tree["target"]["at"]) == ("list<item>", [0, 11])
+    assert tree["body"]["args"][0]["type"] == "int"
+    assert from_tree(tree) == node
+    assert to_tree(node, annotate=True)["at"] == [0, len(text)]
+
+
+def test_a_builder_needs_no_parentheses_and_spellings():
+    tree = {
+        "kind": "call",
+        "function": "*",
+        "args": [
+            {
+                "kind": "call",
+                "function": "+",
+                "args": [
+                    {"kind": "constant", "type": "int", "value": "1"},
+                    {"kind": "constant", "type": "decimal", "value": Decimal(2)},
+                ],
+            },
+            {"kind": "constant", "type": "string", "value": 'quo"te\n'},
+        ],
+    }
+    assert to_text(from_tree(tree)) == '(1 + 2.0) * "quo\\"te\\n"'
+
+
+ONE = {"kind": "constant", "type": "int", "value": 1}
+NAME = {"kind": "identifier", "name": "a"}
+HOSTILE = [
+    None,
+    [],
+    "a",
+    7,
+    {},
+    {"kind": []},
+    {"kind": "lambda"},
+    {"kind": "identifier"},
+    {"kind": "identifier", "name": 5},
+    {"kind": "identifier", "name": "a b"},
+    {"kind": "identifier", "name": "true"},
+    {"kind": "identifier", "name": "__import__('os')"},
+    {"kind": "identifier", "name": ""},
+    {"kind": "identifier", "name": "if"},
+    {"kind": "identifier", "name": "a", "extra": 1},
+    {"kind": "identifier", "name": "a", "parens": -1},
+    {"kind": "identifier", "name": "a", "parens": True},
+    {"kind": "identifier", "name": "a", "parens": 10**9},
+    {"kind": "identifier", "name": "\ud800"},
+    {"kind": "select", "target": NAME, "field": "x`y"},
+    {"kind": "select", "target": NAME, "field": ""},
+    {"kind": "select", "target": NAME, "field": "b\n"},
+    {"kind": "select", "field": "b"},
+    {"kind": "constant", "type": "int", "value": True},
+    {"kind": "constant", "type": "int", "value": 1.5},
+    {"kind": "constant", "type": "int", "value": 2**63},
+    {"kind": "constant", "type": "int", "value": 10**5000},
+    {"kind": "constant", "type": "int", "value": "--5"},
+    {"kind": "constant", "type": "int", "value": "٥"},
+    {"kind": "constant", "type": "int", "value": 1, "text": "2"},
+    {"kind": "constant", "type": "int", "value": 1, "text": "1 + 1"},
+    {"kind": "constant", "type": "int", "value": 1, "text": "1 // x"},
+    {"kind": "constant", "type": "decimal", "value": 1.5},
+    {"kind": "constant", "type": "decimal", "value": "NaN"},
+    {"kind": "constant", "type": "decimal", "value": "1e999999999"},
+    {"kind": "constant", "type": "decimal", "value": "0." + "1" * 60},
+    {"kind": "constant", "type": "decimal", "value": Decimal("Infinity")},
+    {"kind": "constant", "type": "string", "value": None},
+    {"kind": "constant", "type": "string", "value": "a\0"},
+    {"kind": "constant", "type": "string", "value": "\ud800"},
+    {"kind": "constant", "type": "string", "value": "a" * 10**6},
+    {"kind": "constant", "type": "string", "value": "a", "text": "'b'"},
+    {"kind": "constant", "type": "bool", "value": 1},
+    {"kind": "constant", "type": "null", "value": 0},
+    {"kind": "constant", "type": "bytes", "value": "a"},
+    {"kind": "constant", "type": ["int"], "value": 1},
+    {"kind": "list", "items": {"a": 1}},
+    {"kind": "list", "items": [ONE] * 5000},
+    {"kind": "map", "entries": [[ONE, ONE]]},
+    {"kind": "map", "entries": [{"key": ONE}]},
+    {"kind": "call", "function": "&&", "args": [NAME]},
+    {"kind": "call", "function": "?:", "args": [NAME, NAME]},
+    {"kind": "call", "function": "!", "args": []},
+    {"kind": "call", "function": "[]", "args": [NAME]},
+    {"kind": "call", "function": "==", "args": [NAME] * 3},
+    {"kind": "call", "function": "&&", "args": [NAME, NAME], "target": NAME},
+    {"kind": "call", "function": "f(x); g", "args": []},
+    {"kind": "call", "function": "has", "args": [NAME]},
+    {"kind": "call", "function": "all", "args": [NAME, NAME], "target": NAME},
+    {"kind": "call", "function": "-", "args": [{**ONE, "parens": 0}], "target": None},
+    {"kind": "macro", "function": "reduce", "target": NAME, "variable": "x", "body": NAME},
+    {"kind": "macro", "function": "all", "target": NAME, "variable": "x.y", "body": NAME},
+    {"kind": "macro", "function": "all", "target": NAME, "variable": "x, true) || (a", "body": NAME},
+    {"kind": "macro", "function": "all", "target": NAME, "variable": "x", "condition": NAME, "body": NAME},
+]
+
+
+@pytest.mark.parametrize("tree", HOSTILE, ids=map(str, range(len(HOSTILE))))
+def test_hostile_trees_are_refused(tree):
+    with pytest.raises(ExpressionError) as caught:
+        from_tree(tree)
+    assert caught.value.faults
+
+
+def test_deep_trees_are_refused():
+    tree = NAME
+    for _ in range(100_000):
+        tree = {"kind": "call", "function": "!", "args": [tree]}
+    with pytest.raises(ExpressionError) as caught:
+        from_tree(tree)
+    assert caught.value.faults[0].code == "limit"
+    while tree is not NAME:  # Python itself cannot free what is nested this deep at once.
+        tree = tree["args"].pop()
+
+
+def test_the_deepest_tree_is_read():
+    node = parse("!" * (MAX_DEPTH - 1) + "a")
+    assert from_tree(to_tree(node)) == node
+
+
+def test_reading_a_tree_leaves_it_alone():
+    tree = to_tree(parse("(a + b) * 'x'"))
+    before = copy.deepcopy(tree)
+    from_tree(tree)
+    assert tree == before
