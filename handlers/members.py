@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from domain.ledger.records import BURN, MINT
 from domain.members import Member, MemberInactive, MemberTier, differences, merged, merged_profile
 from domain.programs import LoyaltyProgram, LoyaltyTier
 from handlers import tokens
 from handlers.call import ADMINISTRATION, INTEGRATION, Call
+from handlers.flows.move_points import MovedPoints, move_points
+from handlers.flows.track_events import emit
 from handlers.flows.view_members import view_members
 from handlers.operations import operation
 from handlers.wire.base import instant_of, listed, results, wrapped
+from handlers.wire.member_points import MEMBER_POINTS, moved_points
 from handlers.wire.members import (
     EXISTING_MEMBER,
     MEMBER,
@@ -60,6 +64,7 @@ def create_member(call: Call, body: dict[str, Any]) -> dict[str, Any]:
         now=call.now,
         **body,
     )
+    emit(call, member, "member-created", {})
     return _viewed(call, member)
 
 
@@ -100,7 +105,7 @@ def get_member_by_loyalty_member_id(call: Call, member: Member, query: Mapping[s
 def update_member(call: Call, member: Member, body: dict[str, Any]) -> dict[str, Any]:
     """Change the properties present, leave a trace in the audit log and tell the campaigns unless asked not to."""
     reason = body.pop("update_reason", None)
-    body.pop("emit_event", True)
+    emits = body.pop("emit_event", True)
     before = members.lock(call.db, member)
     if "profile" in body:
         body["profile"] = merged_profile(before.profile, body["profile"])
@@ -119,6 +124,11 @@ def update_member(call: Call, member: Member, body: dict[str, Any]) -> dict[str,
         reason=reason,
         changes=changes,
     )
+    if emits:
+        payload = {"changedFields": list(changes)}
+        emit(call, after, "member-updated", payload, reason)
+        if before.active and not after.active:
+            emit(call, after, "member-profile-deactivated", payload, reason)
     return _viewed(call, after)
 
 
@@ -190,3 +200,15 @@ def _viewed(call: Call, member: Member, *, with_balances: bool = True) -> dict[s
 
 def _moment(query: Mapping[str, Any], name: str) -> Any:
     return instant_of(query[name]) if name in query else None
+
+
+@operation("mintMemberPoints", body=MEMBER_POINTS, answer=moved_points)
+def mint_member_points(call: Call, member: Member, body: dict[str, Any]) -> MovedPoints:
+    """Issue points into the member's wallet."""
+    return move_points(call, member, MINT, body)
+
+
+@operation("burnMemberPoints", body=MEMBER_POINTS, answer=moved_points)
+def burn_member_points(call: Call, member: Member, body: dict[str, Any]) -> MovedPoints:
+    """Take points out of the member's wallet."""
+    return move_points(call, member, BURN, body)

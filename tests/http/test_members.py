@@ -10,6 +10,7 @@ import jwt
 import pytest
 from sqlalchemy import event, select
 
+from persistence.tables.events import events
 from persistence.tables.members import audit_log
 
 ANA = {
@@ -275,6 +276,44 @@ def test_an_update_is_in_the_audit_log(organization, integration, ana, db, emit)
     assert (entry.caller, entry.action, entry.reason) == ("operator", "updateMember", "Moved house")
     assert (entry.subject_type, entry.subject_id) == ("member", str(ana["memberId"]))
     assert entry.changes == {"profile.city": {"from": "Rosario", "to": "Lima"}, "active": {"from": True, "to": False}}
+
+
+def events_of(integration, loyalty_member_id):
+    found = integration.get(f"/members/{loyalty_member_id}/events", order="createdAt,asc")["results"]
+    return [(each["eventType"], each["status"], each["reason"]) for each in found]
+
+
+def test_what_happens_to_a_member_is_an_event(organization, integration, ana, db):
+    integration.patch("/members/ana-7", {"profile": {"city": "Lima", "nickname": None}, "updateReason": "Moved house"})
+    integration.patch("/members/ana-7", {"memberType": "staff", "emitEvent": False})
+    integration.patch("/members/ana-7", {"active": False})
+    integration.patch("/members/ana-7", {"active": False, "memberType": None})
+    assert events_of(integration, "ana-7") == [
+        ("member-created", "success", None),
+        ("member-updated", "success", "Moved house"),
+        ("member-updated", "success", None),
+        ("member-profile-deactivated", "success", None),
+        ("member-updated", "success", None),
+    ]
+    rows = db.execute(
+        select(events.c.payload).where(events.c.organization_id == organization.id).order_by(events.c.loyalty_event_id)
+    )
+    assert [row.payload for row in rows] == [
+        {},
+        {"changedFields": ["profile.city", "profile.nickname"]},
+        {"changedFields": ["active"]},
+        {"changedFields": ["active"]},
+        {"changedFields": ["memberType"]},
+    ]
+
+
+def test_a_campaign_rewards_the_enrolment(integration, administration):
+    campaign = administration.post("/campaigns", {"code": "welcome", "name": "Welcome", "eventType": "member-created"})
+    effect = {"effectId": "mint-points", "params": [{"id": "amount", "value": 50}]}
+    action = {"name": "Mint", "effects": {"items": [effect]}, "status": "running", "priority": 1}
+    administration.post(f"/campaigns/{campaign['campaign']['campaignId']}/actions", action)
+    member = integration.post("/members", {"loyaltyMemberId": "ana"})["loyaltyMember"]
+    assert [each["balance"] for each in member["ledgerBalances"]] == [50]
 
 
 def test_members_that_do_not_exist(organization, other_organization, integration, administration, ana):
