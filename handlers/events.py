@@ -21,8 +21,9 @@ from persistence.paging import Page, Paged
 def track_events(call: Call, body: Mapping[str, Any]) -> dict[str, Any]:
     """Track a batch of events; each one's result, in the order sent."""
     mode = DRY_RUN if body.get("dryRun") else body.get("executionMode", FULL)
-    keys = body.get("campaignKeys")
-    if keys is not None:
+    keys = None
+    if "campaignKeys" in body:
+        keys = [key.lower() for key in body["campaignKeys"]]
         _refuse_unknown_campaigns(call, keys)
     results = _batch(call, mode, keys).track(incoming_events(body["events"]))
     return {"results": [result.answer for result in results], "executionMode": mode, "dryRun": mode == DRY_RUN}
@@ -69,6 +70,6 @@ def _batch(call: Call, mode: str, campaign_keys: list[str] | None) -> TrackBatch
 
 def _refuse_unknown_campaigns(call: Call, keys: list[str]) -> None:
     known = campaigns.known_keys(call.db, call.organization.organization_id, keys)
-    unknown = [key for key in keys if key.lower() not in known]
+    unknown = [key for key in keys if key not in known]
     if unknown:
         raise UnknownCampaign(f"There is no campaign with the key {unknown[0]}.")

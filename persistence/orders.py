@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict
 from datetime import datetime
 
 from sqlalchemy import Connection, select
@@ -49,8 +48,8 @@ def find_by_external_ids(
 
 def add_orders(db: Connection, orders: Sequence[Order], items: Sequence[OrderItem]) -> None:
     """Insert orders and items, whose ids were reserved."""
-    add_all(db, purchase_orders, fields_of(Order), [asdict(order) for order in orders])
-    add_all(db, order_items, fields_of(OrderItem), [asdict(item) for item in items])
+    add_all(db, purchase_orders, fields_of(Order), orders)
+    add_all(db, order_items, fields_of(OrderItem), items)
 
 
 def set_statuses(db: Connection, organization_id: int, statuses: Mapping[int, str], at: datetime) -> None:

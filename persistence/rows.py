@@ -76,7 +76,7 @@ def _answered(db: Connection, statement: Any, kind: type[Kind], refusals: Mappin
 def _bulk_insert(table: Table, names: tuple[str, ...]) -> str:
     listed = ", ".join(names)
     typed = ", ".join(f"{name} {table.c[name].type.compile(_dialect())}" for name in names)
-    return f"INSERT INTO {table.name} ({listed}) SELECT {listed} FROM jsonb_to_recordset(%s::jsonb) AS x({typed})"
+    return f"INSERT INTO {table.name} ({listed}) SELECT {listed} FROM json_to_recordset(%s::json) AS x({typed})"
 
 
 @cache
@@ -86,8 +86,8 @@ def _dialect() -> Any:
     return postgresql.dialect()
 
 
-def add_all(db: Connection, table: Table, names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
-    """Insert any number of rows with one statement; values travel as one JSON text, decimals exact."""
+def add_all(db: Connection, table: Table, names: Sequence[str], rows: Sequence[Any]) -> None:
+    """Insert any number of rows, mappings or records, with one statement; they travel as one JSON text, exactly."""
     if rows:
         db.exec_driver_sql(_bulk_insert(table, tuple(names)), (as_json(rows),))
 

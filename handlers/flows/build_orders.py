@@ -24,7 +24,6 @@ from domain.orders import (
     status_of_event,
 )
 from persistence import orders
-from persistence.rows import reserve_ids
 
 Found = tuple[Order, tuple[OrderItem, ...]]
 
@@ -53,10 +52,20 @@ def order_payload(event: IncomingEvent) -> Mapping[str, Any] | None:
 class OrderDesk:
     """The orders of a batch: those that exist, and what its events make of them; `write` stores it all."""
 
-    def __init__(self, db: Connection, organization_id: int, external_ids: Iterable[str], at: datetime) -> None:
+    def __init__(
+        self,
+        db: Connection,
+        organization_id: int,
+        external_ids: Iterable[str],
+        at: datetime,
+        order_ids: Iterable[int],
+        item_ids: Iterable[int],
+    ) -> None:
         self._db = db
         self._organization_id = organization_id
         self._at = at
+        self._order_ids = iter(order_ids)
+        self._item_ids = iter(item_ids)
         wanted = set(external_ids)
         self._orders: dict[str, Found] = orders.find_by_external_ids(db, organization_id, wanted) if wanted else {}
         self._stored = frozenset(self._orders)
@@ -88,23 +97,16 @@ class OrderDesk:
         return found
 
     def write(self) -> None:
-        """Store the new orders and the new statuses; ids are taken from the database here."""
+        """Store the new orders and the new statuses."""
         new = [found for external_id, found in self._orders.items() if external_id not in self._stored]
-        if new:
-            ids = reserve_ids(self._db, purchase_orders=len(new), order_items=sum(len(items) for _, items in new))
-            item_ids = iter(ids["order_items"])
-            headers, lines = [], []
-            for (order, items), order_id in zip(new, ids["purchase_orders"], strict=True):
-                headers.append(replace(order, order_id=order_id))
-                lines += [replace(item, order_id=order_id, order_item_id=next(item_ids)) for item in items]
-            orders.add_orders(self._db, headers, lines)
+        orders.add_orders(self._db, [order for order, _ in new], [item for _, items in new for item in items])
         orders.set_statuses(self._db, self._organization_id, self._moved, self._at)
 
     def _built(self, payload: Mapping[str, Any], event: IncomingEvent, loyalty_event_id: int, member: Member) -> Found:
         dated = payload.get("externalEventDate")
         order = Order(
             organization_id=self._organization_id,
-            order_id=0,
+            order_id=next(self._order_ids),
             member_id=member.member_id,
             loyalty_event_id=loyalty_event_id,
             external_event_date=event.external_event_date if dated is None else instant_of(dated),
@@ -120,13 +122,13 @@ class OrderDesk:
             updated_at=self._at,
             **{name: payload.get(wire) for wire, name in _TEXTS.items()},
         )
-        return order, tuple(self._item(item) for item in payload.get("items") or ())
+        return order, tuple(self._item(order.order_id, item) for item in payload.get("items") or ())
 
-    def _item(self, payload: Mapping[str, Any]) -> OrderItem:
+    def _item(self, order_id: int, payload: Mapping[str, Any]) -> OrderItem:
         return OrderItem(
             organization_id=self._organization_id,
-            order_item_id=0,
-            order_id=0,
+            order_item_id=next(self._item_ids),
+            order_id=order_id,
             product_code=payload.get("productCode"),
             description=payload.get("description"),
             custom_attributes=payload.get("customAttributes") or {},

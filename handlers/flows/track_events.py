@@ -210,13 +210,14 @@ class TrackBatch:
 
     def _evaluate(self, accepted: list[_Accepted]) -> None:
         stores, evaluates = self._mode != DRY_RUN, self._mode != CAPTURE_ONLY
-        if stores:
-            ids = reserve_ids(self._db, events=len(accepted))["events"]
-            for each, event_id in zip(accepted, ids, strict=True):
-                each.loyalty_event_id = event_id
-        for each in accepted:
-            each.key = self._new_key()
-        desk = OrderDesk(self._db, self._organization_id, _external_ids(accepted), self._now)
+        payloads = [payload for each in accepted if (payload := order_payload(each.event)) is not None]
+        ids = self._ids(len(accepted), len(payloads), sum(len(each.get("items") or ()) for each in payloads))
+        for each, event_id in zip(accepted, ids["events"], strict=True):
+            each.loyalty_event_id, each.key = event_id, self._new_key()
+        external_ids = {payload["externalId"] for payload in payloads}
+        desk = OrderDesk(
+            self._db, self._organization_id, external_ids, self._now, ids["purchase_orders"], ids["order_items"]
+        )
         books, counters = self._open(accepted) if evaluates else (None, None)
         for each in accepted:
             self._one(each, desk, books, counters)
@@ -226,6 +227,13 @@ class TrackBatch:
             if books is not None and counters is not None:
                 posting.write_books(self._db, self._organization_id, books)
                 events.count(self._db, self._organization_id, counters.changed)
+
+    def _ids(self, events_: int, orders: int, items: int) -> Mapping[str, Sequence[int]]:
+        """Ids for all that the batch may store; a dry run stores nothing and takes none from the database."""
+        counts = {"events": events_, "purchase_orders": orders, "order_items": items}
+        if self._mode == DRY_RUN:
+            return {name: [0] * count for name, count in counts.items()}
+        return reserve_ids(self._db, **counts)
 
     def _open(self, accepted: list[_Accepted]) -> tuple[Books, Counters]:
         """The counters and balances that the batch may touch, locked unless nothing will be written."""
@@ -354,10 +362,6 @@ class TrackBatch:
             "created_at": self._now,
             "updated_at": self._now,
         }
-
-
-def _external_ids(accepted: Sequence[_Accepted]) -> set[str]:
-    return {payload["externalId"] for each in accepted if (payload := order_payload(each.event)) is not None}
 
 
 def emit(call: Call, member: Member, event_type: str, payload: Mapping[str, Any], reason: str | None = None) -> None:

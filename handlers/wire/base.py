@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 from marshmallow import Schema, fields
@@ -16,6 +16,10 @@ from marshmallow import Schema, fields
 from domain.calendar import instant_of
 from domain.problems import FieldFault, InvalidRequest
 from persistence.paging import Paged
+
+
+# Wider than any number that a request may hold, so that dropping trailing zeros never rounds.
+_WITHOUT_ROUNDING = Context(prec=1000)
 
 
 def instant_text(moment: datetime) -> str:
@@ -28,7 +32,7 @@ def exact_number(value: Decimal | int) -> Decimal | int:
     if isinstance(value, int):
         return value
     whole = value.to_integral_value()
-    return int(whole) if whole == value else value.normalize()
+    return int(whole) if whole == value else value.normalize(_WITHOUT_ROUNDING)
 
 
 class Instant(fields.Field):

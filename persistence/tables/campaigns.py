@@ -14,7 +14,7 @@ from sqlalchemy import (
     UniqueConstraint,
     text,
 )
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.dialects.postgresql import JSON, JSONB
 
 from persistence.tables.base import (
     belongs_to_organization,
@@ -73,8 +73,9 @@ campaign_actions = tenant_table(
     Column("abort_evaluation_if_false", Boolean, nullable=False, server_default=text("false")),
     Column("abort_evaluation_on_error", Boolean, nullable=False, server_default=text("false")),
     Column("name", Text),
-    document("rules"),
-    document("effects"),
+    # Kept as they were written, members in their order.
+    Column("rules", JSON, nullable=False),
+    Column("effects", JSON, nullable=False),
     Column("status", Text, nullable=False),
     Column("priority", Integer, nullable=False),
     Column("exclusive_group", Text),

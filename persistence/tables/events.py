@@ -13,7 +13,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
 )
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.dialects.postgresql import JSON, JSONB
 
 from persistence.tables.base import (
     belongs_to_organization,
@@ -56,7 +56,7 @@ events = tenant_table(
     instant("external_event_date"),
     Column("description", Text),
     Column("reason", Text),
-    Column("payload", JSONB, nullable=False),
+    Column("payload", JSON, nullable=False),
     Column("tags", ARRAY(Text)),
     Column("location", Text),
     Column("e2e_tracking_id", Text),
@@ -67,8 +67,8 @@ events = tenant_table(
     Column("last_error", JSONB(none_as_null=True)),
     exact("limit_discarded_total_amount", nullable=False, default="0"),
     Column("limit_counters", JSONB, nullable=False),
-    # The answer given for this event, so that the same request is answered alike again.
-    Column("result", JSONB, nullable=False),
+    # The answer given for this event, so that the same request is answered alike again, to the letter.
+    Column("result", JSON, nullable=False),
     *created_and_updated(),
     UniqueConstraint("organization_id", "system_unique_key"),
     Index("ix_events_key", "organization_id", "loyalty_event_key"),
