@@ -1,0 +1,469 @@
+"""Ledgers, their accounts, and what wallets hold."""
+
+from __future__ import annotations
+
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+from sqlalchemy import select, text
+
+from domain.ledger.records import PENDING
+from handlers.flows.verify_ledger import verify
+from persistence import organizations
+from persistence.tables.ledger import ledger_lots, ledger_transactions
+from tests.builders.ledger import RawLedger
+
+STARS = {"name": "Stars", "active": True, "isRevolving": True, "chainSyncEnabled": False}
+
+
+@pytest.fixture
+def administration(organization):
+    return organization.administration
+
+
+@pytest.fixture
+def accounts(organization):
+    """The path of the default ledger's accounts."""
+    return f"/ledgers/{organization.created.ledger_id}/accounts"
+
+
+@pytest.fixture
+def raw(api, organization):
+    """Do something to the stored ledger and commit: `raw(lambda ledger: ...)`."""
+
+    def work(do):
+        with api.engine.begin() as db:
+            return do(RawLedger(db, organization.created))
+
+    return work
+
+
+def version(api, organization):
+    with api.engine.begin() as db:
+        return organizations.find(db, organization.id).configuration_version
+
+
+def test_a_ledger_is_created_and_listed(organization, administration):
+    created = administration.post("/ledgers", {"name": "Franchise", "description": "Of the franchise bars."})["ledger"]
+    assert created == {
+        "organizationId": organization.id,
+        "ledgerId": created["ledgerId"],
+        "ledgerKey": str(uuid.UUID(created["ledgerKey"])),
+        "name": "Franchise",
+        "description": "Of the franchise bars.",
+        "isDefault": False,
+        "createdAt": created["createdAt"],
+        "updatedAt": created["createdAt"],
+    }
+    listed = administration.get("/ledgers")
+    assert (listed["totalCount"], listed["page"], listed["limit"]) == (2, 0, 25)
+    assert listed["results"][0] == created
+    assert listed["results"][1]["isDefault"] is True
+    by_name = administration.get("/ledgers", order="name,asc", limit=1)
+    assert [ledger["name"] for ledger in by_name["results"]] == ["Default"]
+    assert by_name["totalCount"] == 2
+    administration.get("/ledgers", order="colour", expect=400)
+
+
+def test_an_account_is_created_with_every_property(organization, administration, accounts):
+    body = {
+        **STARS,
+        "alias": "stars",
+        "isCurrency": True,
+        "decimals": 2,
+        "formatString": "{amount} stars",
+        "maxSupply": Decimal("18446744073708.25"),
+        "pointTrackingEnabled": True,
+        "chainSyncEnabled": True,
+        "expiresInMonths": 6,
+        "expirationPolicies": [{"expirationType": "lastTransaction", "period": 12}],
+        "overdraftLimit": Decimal("10.5"),
+        "isDefaultAccount": False,
+    }
+    created = administration.post(accounts, body)["ledgerAccount"]
+    ledger = administration.get("/ledgers")["results"][0]
+    assert created == {
+        **body,
+        "ledgerId": organization.created.ledger_id,
+        "ledgerKey": ledger["ledgerKey"],
+        "ledgerAccountId": created["ledgerAccountId"],
+        "ledgerAccountKey": str(uuid.UUID(created["ledgerAccountKey"])),
+        "chainAssetId": None,
+        "issued": 0,
+        "createdAt": created["createdAt"],
+        "updatedAt": created["createdAt"],
+    }
+    assert administration.get(accounts)["results"][0] == created
+
+
+def test_what_is_left_out_has_its_default(administration, accounts):
+    created = administration.post(accounts, STARS)["ledgerAccount"]
+    expected = {
+        "alias": None,
+        "isCurrency": False,
+        "decimals": 0,
+        "formatString": None,
+        "maxSupply": None,
+        "pointTrackingEnabled": False,
+        "expiresInMonths": None,
+        "expirationPolicies": [],
+        "overdraftLimit": None,
+        "isDefaultAccount": False,
+    }
+    assert {name: created[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize("name", STARS)
+def test_the_required_properties(administration, accounts, name):
+    body = {key: value for key, value in STARS.items() if key != name}
+    assert administration.post(accounts, body, expect=400)["errors"]
+
+
+@pytest.mark.parametrize(
+    ("change", "pointer"),
+    [
+        ({"decimals": 7}, "/decimals"),
+        ({"decimals": -1}, "/decimals"),
+        ({"maxSupply": 18446744073710}, "/maxSupply"),
+        ({"maxSupply": Decimal("0.5")}, "/maxSupply"),
+        ({"maxSupply": -1}, "/maxSupply"),
+        ({"overdraftLimit": 5, "isRevolving": False}, "/overdraftLimit"),
+        ({"overdraftLimit": Decimal("0.001"), "decimals": 2}, "/overdraftLimit"),
+        ({"pointTrackingEnabled": False, "expiresInMonths": 6}, "/pointTrackingEnabled"),
+        (
+            {
+                "pointTrackingEnabled": False,
+                "expirationPolicies": [{"expirationType": "lastTransaction", "period": 1}],
+            },
+            "/pointTrackingEnabled",
+        ),
+        ({"expiresInMonths": 0}, "/expiresInMonths"),
+        ({"expirationPolicies": [{"expirationType": "never", "period": 1}]}, "/expirationPolicies/0/expirationType"),
+        ({"expirationPolicies": [{"expirationType": "lastTransaction"}]}, "/expirationPolicies/0"),
+        ({"alias": ""}, "/alias"),
+        ({"ledgerAccountKey": str(uuid.uuid4())}, "/ledgerAccountKey"),
+    ],
+)
+def test_settings_that_cannot_be(administration, accounts, change, pointer):
+    problem = administration.post(accounts, {**STARS, **change}, expect=400)
+    assert problem["type"] == "/problems/invalid-request"
+    assert any(error.get("pointer", "").startswith(pointer) for error in problem["errors"]), problem
+
+
+def test_every_fault_is_named(administration, accounts):
+    body = {**STARS, "isRevolving": False, "overdraftLimit": 5, "expiresInMonths": 1, "pointTrackingEnabled": False}
+    problem = administration.post(accounts, body, expect=400)
+    assert {error["pointer"] for error in problem["errors"]} == {"/overdraftLimit", "/pointTrackingEnabled"}
+
+
+@pytest.mark.parametrize("limit", [0, -5, None])
+def test_no_overdraft_may_be_said_in_any_way(administration, accounts, limit):
+    created = administration.post(accounts, {**STARS, "isRevolving": False, "overdraftLimit": limit})
+    assert created["ledgerAccount"]["overdraftLimit"] == limit
+
+
+@pytest.mark.parametrize(
+    "expiry", [{"expiresInMonths": 3}, {"expirationPolicies": [{"expirationType": "lastTransaction", "period": 3}]}]
+)
+def test_expiry_implies_tracking(administration, accounts, expiry):
+    assert administration.post(accounts, {**STARS, **expiry})["ledgerAccount"]["pointTrackingEnabled"] is True
+
+
+def test_an_alias_is_unique_in_its_ledger(administration, accounts):
+    administration.post(accounts, {**STARS, "alias": "stars"})
+    assert administration.post(accounts, {**STARS, "alias": "stars"}, expect=409)["type"] == "/problems/name-taken"
+    other = administration.post(accounts, {**STARS, "alias": "moons"})["ledgerAccount"]
+    path = f"{accounts}/{other['ledgerAccountId']}"
+    assert administration.put(path, {**STARS, "alias": "stars"}, expect=409)["type"] == "/problems/name-taken"
+    ledger = administration.post("/ledgers", {"name": "Other"})["ledger"]
+    administration.post(f"/ledgers/{ledger['ledgerId']}/accounts", {**STARS, "alias": "stars"})
+
+
+def test_accounts_are_filtered_and_ordered(administration, accounts):
+    stars = administration.post(accounts, {**STARS, "alias": "stars"})["ledgerAccount"]
+    administration.post(accounts, {**STARS, "name": "Moons"})
+
+    def found(**query):
+        return [account["name"] for account in administration.get(accounts, **query)["results"]]
+
+    assert found() == ["Moons", "Stars", "Points"]
+    assert found(order="name") == ["Moons", "Points", "Stars"]
+    assert found(order="alias,desc") == ["Stars", "Points", "Moons"]
+    assert found(name="Stars") == ["Stars"]
+    assert found(name="stars") == []
+    assert found(alias="points") == ["Points"]
+    assert found(ledgerAccountKey=stars["ledgerAccountKey"]) == ["Stars"]
+    assert found(ledgerAccountKey=str(uuid.uuid4())) == []
+    assert found(alias="stars", name="Moons") == []
+    assert found(limit=1, page=1) == ["Stars"]
+    administration.get(accounts, order="issued", expect=400)
+    administration.get(accounts, limit=26, expect=400)
+    administration.get(accounts, ledgerAccountKey="points", expect=400)
+
+
+def test_the_first_account_of_a_ledger_is_its_default_and_the_default_moves(administration, accounts):
+    ledger = administration.post("/ledgers", {"name": "Other"})["ledger"]
+    of_ledger = f"/ledgers/{ledger['ledgerId']}/accounts"
+    first = administration.post(of_ledger, STARS)["ledgerAccount"]
+    assert first["isDefaultAccount"] is True
+    assert administration.post(of_ledger, STARS)["ledgerAccount"]["isDefaultAccount"] is False
+    third = administration.post(of_ledger, {**STARS, "isDefaultAccount": True})["ledgerAccount"]
+
+    def default_of(path):
+        return [a["ledgerAccountId"] for a in administration.get(path)["results"] if a["isDefaultAccount"]]
+
+    assert default_of(of_ledger) == [third["ledgerAccountId"]]
+    path = f"{of_ledger}/{first['ledgerAccountId']}"
+    administration.put(path, {**STARS, "isDefaultAccount": True})
+    assert default_of(of_ledger) == [first["ledgerAccountId"]]
+    assert administration.put(path, {**STARS, "isDefaultAccount": False})["ledgerAccount"]["isDefaultAccount"] is True
+    assert len(default_of(accounts)) == 1
+
+
+def test_the_default_moves_once_at_a_time(administration, accounts):
+    created = [administration.post(accounts, STARS)["ledgerAccount"]["ledgerAccountId"] for _ in range(6)]
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(lambda i: administration.put(f"{accounts}/{i}", {**STARS, "isDefaultAccount": True}), created))
+    defaults = [a for a in administration.get(accounts)["results"] if a["isDefaultAccount"]]
+    assert len(defaults) == 1
+    assert defaults[0]["ledgerAccountId"] in created
+
+
+def test_an_update_replaces_every_property_but_the_supply(administration, accounts):
+    body = {**STARS, "alias": "stars", "maxSupply": 500, "formatString": "{amount}", "expiresInMonths": 3}
+    created = administration.post(accounts, body)["ledgerAccount"]
+    path = f"{accounts}/{created['ledgerAccountId']}"
+    changed = administration.put(path, {**STARS, "name": "Moons", "active": False, "decimals": 3})["ledgerAccount"]
+    assert changed["updatedAt"] > created["updatedAt"]
+    assert changed == {
+        **created,
+        "name": "Moons",
+        "active": False,
+        "alias": None,
+        "decimals": 3,
+        "formatString": None,
+        "expiresInMonths": None,
+        # Nothing is lost by keeping lots, so they are kept until somebody says otherwise.
+        "pointTrackingEnabled": True,
+        "updatedAt": changed["updatedAt"],
+    }
+    off = administration.put(path, {**STARS, "pointTrackingEnabled": False})["ledgerAccount"]
+    assert off["pointTrackingEnabled"] is False
+    assert administration.put(path, {**STARS, "maxSupply": 1}, expect=400)["errors"]
+
+
+def test_every_change_reaches_the_evaluation_of_events(api, organization, administration, accounts):
+    before = version(api, organization)
+    created = administration.post(accounts, STARS)["ledgerAccount"]
+    after_creation = version(api, organization)
+    administration.put(f"{accounts}/{created['ledgerAccountId']}", STARS)
+    assert before < after_creation < version(api, organization)
+
+
+@pytest.mark.parametrize(
+    "change", [{"decimals": 2}, {"isRevolving": False}, {"pointTrackingEnabled": False, "expiresInMonths": None}]
+)
+def test_what_gives_amounts_their_meaning_is_fixed_once_there_are_any(administration, accounts, raw, change):
+    body = {**STARS, "expiresInMonths": 6}
+    account_id = administration.post(accounts, body)["ledgerAccount"]["ledgerAccountId"]
+    path = f"{accounts}/{account_id}"
+    administration.put(path, {**body, **change})
+    administration.put(path, {**body})
+    raw(lambda ledger: ledger.mint(ledger.wallet(), 5, account_id))
+    problem = administration.put(path, {**body, **change}, expect=409)
+    assert problem["type"] == "/problems/ledger-account-in-use"
+    assert administration.put(path, {**body, "name": "Moons"})["ledgerAccount"]["name"] == "Moons"
+
+
+def test_issued_counts_mints_and_on_a_revolving_account_burns(administration, accounts, raw):
+    def moved(ledger):
+        wallet = ledger.wallet()
+        once = ledger.account(name="once", is_revolving=False)
+        for account in (ledger.account_id, once):
+            for amount in (100, 50, "0.5"):
+                ledger.mint(wallet, amount, account)
+            ledger.burn(wallet, 30, account)
+
+    raw(moved)
+    issued = {a["name"]: a["issued"] for a in administration.get(accounts)["results"]}
+    assert issued == {"Points": Decimal("120.5"), "once": Decimal("150.5")}
+
+
+def test_tracking_that_starts_late_makes_lots_of_what_wallets_hold(api, administration, accounts, raw):
+    account_id = administration.post(accounts, STARS)["ledgerAccount"]["ledgerAccountId"]
+
+    def moved(ledger):
+        ana, ben = ledger.wallet(), ledger.wallet()
+        ledger.mint(ana, 70, account_id)
+        ledger.mint(ben, 30, account_id)
+        ledger.burn(ben, 30, account_id)
+        return ledger.organization_id, ana
+
+    organization_id, ana = raw(moved)
+    path = f"{accounts}/{account_id}"
+    changed = administration.put(path, {**STARS, "expiresInMonths": 1})["ledgerAccount"]
+    assert changed["pointTrackingEnabled"] is True
+    with api.engine.begin() as db:
+        lots = db.execute(select(ledger_lots).where(ledger_lots.c.ledger_account_id == account_id)).all()
+        assert [(lot.wallet_id, lot.amount, lot.remaining, lot.expires_at) for lot in lots] == [(ana, 70, 70, None)]
+        assert verify(db, organization_id) == []
+        administration.put(path, {**STARS, "expiresInMonths": 2})
+        assert len(db.execute(select(ledger_lots).where(ledger_lots.c.ledger_account_id == account_id)).all()) == 1
+
+
+def test_tracking_does_not_start_while_transactions_are_pending(administration, accounts, raw):
+    account_id = administration.post(accounts, STARS)["ledgerAccount"]["ledgerAccountId"]
+
+    def reserved(ledger):
+        wallet = ledger.wallet()
+        ledger.mint(wallet, 70, account_id)
+        ledger.transaction(2, wallet, None, 7, account_id, status=PENDING)
+        ledger.db.execute(
+            text("UPDATE ledger_balances SET pending_debit_balance = 7 WHERE wallet_id = :wallet"), {"wallet": wallet}
+        )
+
+    raw(reserved)
+    problem = administration.put(f"{accounts}/{account_id}", {**STARS, "pointTrackingEnabled": True}, expect=409)
+    assert problem["type"] == "/problems/ledger-account-in-use"
+    assert raw(lambda ledger: ledger.count(ledger_lots)) == 0
+    assert raw(lambda ledger: ledger.count(ledger_transactions)) == 2
+
+
+def test_a_wallet_is_zero_and_without_dates_until_something_moves(organization, administration, accounts, raw):
+    wallet = raw(lambda ledger: ledger.wallet())
+    found = administration.get(f"{accounts}/{organization.created.ledger_account_id}/wallets/{wallet}")["wallet"]
+    ledger = administration.get("/ledgers")["results"][0]
+    account = administration.get(accounts)["results"][0]
+    assert found == {
+        "ledgerId": ledger["ledgerId"],
+        "ledgerKey": ledger["ledgerKey"],
+        "ledgerAccountId": account["ledgerAccountId"],
+        "ledgerAccountKey": account["ledgerAccountKey"],
+        "ledgerAccountName": "Points",
+        "isDefaultAccount": True,
+        "walletId": wallet,
+        "currentBalance": 0,
+        "pendingCreditBalance": 0,
+        "pendingDebitBalance": 0,
+        "currentOverdraftBalance": 0,
+        "totalOverdraftCreditBalance": 0,
+        "totalFiatValue": 0,
+        "lastTransactionDate": None,
+        "createdAt": None,
+        "updatedAt": None,
+    }
+
+
+def test_a_wallet_shows_what_is_stored(organization, administration, accounts, raw):
+    def moved(ledger):
+        wallet = ledger.wallet()
+        ledger.mint(wallet, "18446744073709", at=datetime(2026, 2, 1, tzinfo=UTC))
+        ledger.db.execute(
+            text(
+                "UPDATE ledger_balances SET pending_debit_balance = 3, pending_credit_balance = 4,"
+                " current_overdraft_balance = 5, total_overdraft_credit_balance = 6, total_fiat_value = 7.25,"
+                " updated_at = '2026-02-03Z' WHERE wallet_id = :wallet"
+            ),
+            {"wallet": wallet},
+        )
+        return wallet
+
+    wallet = raw(moved)
+    found = administration.get(f"{accounts}/{organization.created.ledger_account_id}/wallets/{wallet}")["wallet"]
+    expected = {
+        "currentBalance": 18446744073709,
+        "pendingDebitBalance": 3,
+        "pendingCreditBalance": 4,
+        "currentOverdraftBalance": 5,
+        "totalOverdraftCreditBalance": 6,
+        "totalFiatValue": Decimal("7.25"),
+        "lastTransactionDate": "2026-02-01T00:00:00Z",
+        "createdAt": "2026-02-01T00:00:00Z",
+        "updatedAt": "2026-02-03T00:00:00Z",
+    }
+    assert {name: found[name] for name in expected} == expected
+
+
+def test_a_wallet_has_one_entry_for_each_account_of_its_ledger(administration, raw):
+    def moved(ledger):
+        wallet = ledger.wallet()
+        stars = ledger.account(name="Stars", decimals=2)
+        ledger.account(name="Moons", active=False)
+        ledger.mint(wallet, "12.50", stars)
+        ledger.mint(ledger.wallet(), 99)
+        return wallet
+
+    wallet = raw(moved)
+    administration.post("/ledgers", {"name": "Other"})
+    ledger_id = administration.get("/ledgers", order="ledgerId")["results"][0]["ledgerId"]
+    found = administration.get(f"/ledgers/{ledger_id}/wallets/{wallet}")["wallets"]
+    assert [(w["ledgerAccountName"], w["currentBalance"], w["isDefaultAccount"]) for w in found] == [
+        ("Points", 0, True),
+        ("Stars", Decimal("12.5"), False),
+        ("Moons", 0, False),
+    ]
+
+
+def test_what_has_expired_is_no_part_of_a_balance(administration, accounts, raw):
+    now = datetime.now(UTC)
+
+    def moved(ledger):
+        tracked = ledger.account(name="tracked", point_tracking_enabled=True, expires_in_months=1)
+        wallet, other = ledger.wallet(), ledger.wallet()
+        for expires_at, amount in (
+            (now - timedelta(days=1), 5),
+            (now - timedelta(seconds=1), 7),
+            (now + timedelta(days=1), 11),
+            (None, 13),
+        ):
+            ledger.lot(wallet, ledger.mint(wallet, amount, tracked), amount, expires_at, tracked)
+        spent = ledger.mint(wallet, 17, tracked)
+        ledger.burn(wallet, 17, tracked)
+        ledger.lot(wallet, spent, 0, now - timedelta(days=1), tracked, amount=17)
+        ledger.lot(other, ledger.mint(other, 19, tracked), 19, now - timedelta(days=1), tracked)
+        return tracked, wallet
+
+    tracked, wallet = raw(moved)
+    assert administration.get(f"{accounts}/{tracked}/wallets/{wallet}")["wallet"]["currentBalance"] == 24
+
+
+@pytest.mark.parametrize(("days_ago", "left"), [(27, 40), (32, 3)])
+def test_an_idle_balance_is_gone_but_for_what_is_reserved(administration, accounts, raw, days_ago, left):
+    def moved(ledger):
+        policy = [{"expirationType": "lastTransaction", "period": 1}]
+        account = ledger.account(name="idle", point_tracking_enabled=True, expiration_policies=policy)
+        wallet = ledger.wallet()
+        minted = ledger.mint(wallet, 40, account, at=datetime.now(UTC) - timedelta(days=days_ago))
+        ledger.lot(wallet, minted, 37, None, account, amount=40)
+        ledger.db.execute(
+            text("UPDATE ledger_balances SET pending_debit_balance = 3 WHERE wallet_id = :wallet"), {"wallet": wallet}
+        )
+        return account, wallet
+
+    account, wallet = raw(moved)
+    assert administration.get(f"{accounts}/{account}/wallets/{wallet}")["wallet"]["currentBalance"] == left
+
+
+def test_accounts_and_wallets_belong_to_the_ledger_before_them(organization, administration, raw):
+    other = administration.post("/ledgers", {"name": "Other"})["ledger"]["ledgerId"]
+    account = organization.created.ledger_account_id
+    wallet, strange = raw(lambda ledger: (ledger.wallet(), ledger.wallet(other)))
+    default = organization.created.ledger_id
+    administration.get(f"/ledgers/{default}/wallets/{wallet}")
+    administration.get(f"/ledgers/{other}/wallets/{wallet}", expect=404)
+    administration.get(f"/ledgers/{other}/accounts/{account}/wallets/{strange}", expect=404)
+    administration.get(f"/ledgers/{default}/accounts/{account}/wallets/{strange}", expect=404)
+    administration.put(f"/ledgers/{other}/accounts/{account}", STARS, expect=404)
+    administration.get(f"/ledgers/{other + 1000}/accounts", expect=404)
+
+
+def test_another_organization_has_none_of_it(organization, other_organization):
+    theirs = other_organization.created
+    of_theirs = f"/ledgers/{theirs.ledger_id}/accounts"
+    organization.administration.get(of_theirs, expect=404)
+    organization.administration.post(of_theirs, STARS, expect=404)
+    path = f"/ledgers/{organization.created.ledger_id}/accounts/{theirs.ledger_account_id}"
+    organization.administration.put(path, STARS, expect=404)
