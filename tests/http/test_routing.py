@@ -77,7 +77,19 @@ def test_a_literal_segment_may_be_encoded(served):
 
 
 @pytest.mark.parametrize(
-    "path", ["/v2", "/v2/", "/v2/book", "/v2/books/", "/v2/books//pages/1", "/books", "/v2/books/a/b"]
+    "path",
+    [
+        "/v2",
+        "/v2/",
+        "/v2/book",
+        "/v2/books/",
+        "/v2/books//pages/1",
+        "/books",
+        "/v2/books/a/b",
+        "/%FF",
+        "/v2/x/%00",
+        "/v2/books/a/b/%0A",
+    ],
 )
 def test_an_unknown_path_is_a_404_problem(served, path):
     client, _ = served

@@ -1,0 +1,78 @@
+"""The reading of JSON against a slow and obvious model."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from domain.problems import InvalidRequest
+from handlers.http.json_text import decode, encode
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=6) | st.sampled_from(
+    ['"', "\\", '\\"', ":", "{", "}", "a:b", "\u2028", "\x7f", "\u00e9", "\\u0000", "a"]
+)
+
+
+class Members(list):
+    """The members of an object in their order, names possibly repeated."""
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | TEXTS,
+    lambda child: st.lists(child, max_size=4) | st.lists(st.tuples(TEXTS, child), max_size=4).map(Members),
+    max_leaves=20,
+)
+
+
+def written(value, style) -> str:
+    ensure_ascii, space = style
+    if isinstance(value, Members):
+        inner = ("," + space).join(
+            f"{json.dumps(name, ensure_ascii=ensure_ascii)}{space}:{space}{written(child, style)}"
+            for name, child in value
+        )
+        return "{" + inner + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(written(child, style) for child in value) + "]"
+    return json.dumps(value, ensure_ascii=ensure_ascii)
+
+
+def repeats(value) -> bool:
+    if isinstance(value, Members):
+        names = [name for name, _ in value]
+        return len(set(names)) < len(names) or any(repeats(child) for _, child in value)
+    return isinstance(value, list) and any(repeats(child) for child in value)
+
+
+@settings(max_examples=400, deadline=None)
+@given(VALUES, st.tuples(st.booleans(), st.sampled_from(["", " ", "\n\t"])))
+def test_a_repeated_name_is_refused_and_all_else_is_read_as_it_is(value, style):
+    text = written(value, style)
+    if repeats(value):
+        with pytest.raises(InvalidRequest, match="twice"):
+            decode(text.encode())
+    else:
+        assert decode(text.encode()) == json.loads(text)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.binary(max_size=40) | st.text(alphabet='{}[]",:\\u0019eE.-+ntfd8', max_size=30).map(str.encode))
+def test_any_bytes_are_read_as_the_standard_library_reads_them_or_refused(raw):
+    try:
+        value = decode(raw)
+    except InvalidRequest:
+        return
+    assert value == json.loads(raw)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.decimals(allow_nan=False, allow_infinity=False, places=6, min_value=-(10**13), max_value=10**13))
+def test_a_decimal_survives_the_round_trip_with_its_digits(number):
+    text = str(number)
+    back = decode(text.encode())
+    assert back == number
+    if number != int(number):
+        assert encode(back).decode() == text
