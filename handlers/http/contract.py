@@ -72,7 +72,7 @@ class ResponseContract:
     def _violations(self, operation_id: str | None, method: str, start: Message, body: bytes) -> list[str]:
         status = start["status"]
         media_type = dict(start["headers"]).get(b"content-type", b"").decode().split(";")[0].strip()
-        if status >= 400:
+        if status >= 400 and not self._has_own_form(operation_id, status, media_type):
             found = _problem_violations(status, media_type, body)
             if found or operation_id is None:
                 return found
@@ -93,6 +93,11 @@ class ResponseContract:
             return []
         value = json_text.decode(body)
         return [f"{json_text.pointer_to(place) or '/'}: {detail}" for place, detail in validator.faults(value)]
+
+    def _has_own_form(self, operation_id: str | None, status: int, media_type: str) -> bool:
+        """Another standard may prescribe the form of an operation's errors; the document says so then."""
+        declared = self._responses.get(operation_id or "", {}).get(str(status)) or {}
+        return media_type != MEDIA_TYPE and media_type in declared
 
 
 def _compile(responses: Mapping[str, Any], schemas: Schemas) -> Responses:

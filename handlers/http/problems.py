@@ -14,6 +14,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 
 from domain.problems import STATUS_OF_KIND, InvalidRequest, NotFound, Refusal, Unauthorized
+from handlers.http import oauth
 from handlers.http.exchange import Exchange, exchange_of
 from handlers.http.json_text import encode
 
@@ -92,6 +93,10 @@ def _refusal(request: ConnexionRequest, refusal: Refusal, headers: Mapping[str, 
 
 async def _on_refusal(request: ConnexionRequest, refusal: Refusal) -> ConnexionResponse:
     headers: dict[str, str] = {}
+    if isinstance(refusal, InvalidRequest) and exchange_of(request.scope).operation_id == oauth.TOKEN_OPERATION:
+        body = encode(oauth.oauth_error(refusal))
+        no_store = {"Cache-Control": "no-store"}
+        return ConnexionResponse(status_code=400, content_type=oauth.MEDIA_TYPE, body=body, headers=no_store)
     if refusal.kind == "unauthorized":
         headers["WWW-Authenticate"] = _challenge_of(exchange_of(request.scope))
     elif refusal.kind == "unavailable":

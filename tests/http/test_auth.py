@@ -1,0 +1,234 @@
+from __future__ import annotations
+
+import base64
+from datetime import UTC, datetime
+from urllib.parse import quote_plus
+
+import jwt
+import pytest
+from argon2 import PasswordHasher
+from sqlalchemy import select, update
+
+from persistence import organizations, transactions
+from persistence.tables.organizations import organization_users, users
+
+GRANT = {"grant_type": "client_credentials"}
+
+
+@pytest.fixture
+def ask(api):
+    """Ask for a token with a form; `basic` is a pair for HTTP Basic."""
+
+    def ask(form, basic=None, expect=200, headers=None):
+        headers = dict(headers or {})
+        if basic is not None:
+            pair = ":".join(quote_plus(part) for part in basic)
+            headers["Authorization"] = "Basic " + base64.b64encode(pair.encode()).decode()
+        return api.surface().request("POST", "/oauth/token", form=form, headers=headers, expect=expect)
+
+    return ask
+
+
+@pytest.fixture
+def credentials(organization):
+    return {"client_id": organization.created.client_id, "client_secret": organization.created.client_secret}
+
+
+@pytest.fixture
+def api_user(api, organization):
+    """Make an API user of the organization; answers its credentials."""
+
+    def make(*roles, secret="s€cret: with & signs", name="till 4:é", **values):
+        now = datetime.now(UTC)
+        client_id = f"{name}-{organization.id}"
+
+        def add(db):
+            organizations.add_user(
+                db,
+                organization.id,
+                {"is_admin": False, "roles": list(roles)},
+                **{
+                    "name": "Till",
+                    "auth_client_id": client_id,
+                    "password_hash": PasswordHasher(time_cost=1, memory_cost=64).hash(secret),
+                    "is_api_user": True,
+                    "created_at": now,
+                    "updated_at": now,
+                    **values,
+                },
+            )
+
+        transactions.run(api.engine, add)
+        return client_id, secret
+
+    return make
+
+
+def claims_of(reply):
+    return jwt.decode(reply.json["access_token"], options={"verify_signature": False})
+
+
+def test_credentials_in_the_form(api, organization, ask, credentials):
+    reply = ask({**GRANT, **credentials})
+    assert reply.headers["Cache-Control"] == "no-store"
+    assert reply.headers["Content-Type"] == "application/json"
+    assert {name: reply.json[name] for name in ("token_type", "expires_in", "scope")} == {
+        "token_type": "Bearer",
+        "expires_in": 3600,
+        "scope": "admin",
+    }
+    claims = claims_of(reply)
+    assert (claims["sub"], claims["organizationId"]) == (credentials["client_id"], organization.id)
+    assert (claims["roles"], claims["isAdmin"], claims["isSystemAdmin"]) == ([], True, False)
+    assert claims["exp"] - claims["iat"] == 3600
+    api.surface(token=reply.json["access_token"]).get("/members")
+    api.surface(f"/organizations/{organization.id}", reply.json["access_token"]).put("", {"defaultLocale": "en"})
+
+
+def test_credentials_by_http_basic_are_form_encoded(api, ask, api_user):
+    reply = ask(GRANT, basic=api_user("members:write"))
+    assert reply.json["scope"] == "members:write"
+    assert claims_of(reply)["roles"] == ["members:write"]
+    surface = api.surface(token=reply.json["access_token"])
+    surface.post("/members", {"loyaltyMemberId": "ana"})
+    surface.get("/members")
+    surface.get("/custom-event-types", expect=403)
+
+
+def test_the_client_id_may_be_repeated_beside_http_basic(ask, credentials):
+    basic = tuple(credentials.values())
+    ask({**GRANT, "client_id": credentials["client_id"]}, basic=basic)
+
+
+def test_a_scope_narrows_the_roles(api, ask, api_user):
+    client_id, secret = api_user("members:write", "orders:read")
+    form = {**GRANT, "client_id": client_id, "client_secret": secret}
+    assert ask(form).json["scope"] == "members:write orders:read"
+    reply = ask({**form, "scope": "orders:read members:read"})
+    assert reply.json["scope"] == "members:read orders:read"
+    narrow = api.surface(token=reply.json["access_token"])
+    narrow.get("/members")
+    narrow.post("/members", {"loyaltyMemberId": "ana"}, expect=403)
+    for scope in ("coupons:read", "orders:write", "admin", "members:write nonsense"):
+        refused = ask({**form, "scope": scope}, expect=400)
+        assert refused.json["error"] == "invalid_scope"
+
+
+def test_an_administrator_may_ask_for_less(api, organization, ask, credentials):
+    reply = ask({**GRANT, **credentials, "scope": "tiers:read"})
+    assert (reply.json["scope"], claims_of(reply)["isAdmin"]) == ("tiers:read", False)
+    surface = api.surface(f"/organizations/{organization.id}", reply.json["access_token"])
+    surface.get("/loyalty-programs")
+    surface.get("/members", expect=403)
+    assert ask({**GRANT, **credentials, "scope": "admin"}).json["scope"] == "admin"
+    refused = ask({**GRANT, **credentials, "scope": "everything"}, expect=400)
+    assert refused.json["error"] == "invalid_scope"
+
+
+@pytest.mark.parametrize(
+    ("client_id", "client_secret"),
+    [("nobody", "right"), (None, "wrong"), (None, None), ("a\u00e9", "x" * 1024)],
+)
+def test_wrong_credentials(ask, credentials, client_id, client_secret):
+    form = {**GRANT, "client_id": client_id or credentials["client_id"]}
+    if client_secret is not None:
+        form["client_secret"] = client_secret
+    reply = ask(form, expect=401)
+    assert reply.json["error"] == "invalid_client"
+    assert reply.headers["WWW-Authenticate"].startswith("Basic")
+    assert reply.headers["Cache-Control"] == "no-store"
+
+
+@pytest.mark.parametrize("value", ["Basic", "Basic !!!", "Basic bm9jb2xvbg==", "Basic /////w==", "Basic OmE="])
+def test_http_basic_that_cannot_be_read(ask, value):
+    assert ask(GRANT, headers={"Authorization": value}, expect=401).json["error"] == "invalid_client"
+
+
+def test_two_ways_to_authenticate_at_once(ask, credentials):
+    basic = tuple(credentials.values())
+    for form in ({**GRANT, **credentials}, {**GRANT, "client_id": "another"}):
+        assert ask(form, basic=basic, expect=400).json["error"] == "invalid_request"
+
+
+@pytest.mark.parametrize(
+    ("form", "error"),
+    [
+        ({"grant_type": "password"}, "unsupported_grant_type"),
+        ({"grant_type": ""}, "unsupported_grant_type"),
+        ({}, "invalid_request"),
+        ({"grant_type": "client_credentials", "scope": "a  b"}, "invalid_scope"),
+        ({"grant_type": "client_credentials", "client_id": "x" * 300}, "invalid_request"),
+    ],
+)
+def test_malformed_requests_have_the_errors_of_oauth(ask, credentials, form, error):
+    reply = ask({**credentials, **form}, expect=400)
+    assert reply.json["error"] == error
+    assert reply.headers["Content-Type"] == "application/json"
+    assert reply.headers["Cache-Control"] == "no-store"
+
+
+def test_parameters_that_are_not_known_are_ignored(ask, credentials):
+    ask({**GRANT, **credentials, "audience": "https://api.example"})
+
+
+def test_a_json_body_is_no_token_request(api, credentials):
+    problem = api.surface().post("/oauth/token", {**GRANT, **credentials}, expect=415)
+    assert problem["type"] == "/problems/unsupported-media-type"
+
+
+@pytest.mark.parametrize("values", [{"active": False}, {"is_api_user": False}])
+def test_users_who_get_no_token(ask, api_user, values):
+    ask(GRANT, basic=api_user("members:read", **values), expect=401)
+
+
+def test_an_outdated_hash_is_replaced(api, ask, api_user, db):
+    client_id, secret = api_user("members:read")
+
+    def stored():
+        return db.execute(select(users.c.password_hash).where(users.c.auth_client_id == client_id)).scalar_one()
+
+    before = stored()
+    ask(GRANT, basic=(client_id, secret))
+    after = stored()
+    assert after != before
+    assert not PasswordHasher().check_needs_rehash(after)
+    ask(GRANT, basic=(client_id, secret))
+    assert stored() == after
+
+
+def test_an_unknown_client_takes_as_long_as_a_wrong_secret(monkeypatch, ask, credentials):
+    from handlers import auth
+
+    verified = []
+    real = auth._HASHER
+
+    class Watched:
+        def verify(self, stored, secret):
+            verified.append(stored)
+            return real.verify(stored, secret)
+
+        hash = staticmethod(real.hash)
+
+    monkeypatch.setattr(auth, "_HASHER", Watched())
+    ask({**GRANT, "client_id": "nobody", "client_secret": "x"}, expect=401)
+    ask({**GRANT, **credentials, "client_secret": "x"}, expect=401)
+    unknown, wrong = verified
+    # The parameters that the time depends on stand between the dollar signs.
+    assert unknown.split("$")[1:4] == wrong.split("$")[1:4]
+
+
+@pytest.mark.parametrize("table", ["users", "organization_users"])
+def test_a_deactivated_user_is_refused_from_the_next_request_on(api, organization, ask, api_user, table):
+    client_id, secret = api_user("members:read")
+    token = ask(GRANT, basic=(client_id, secret)).json["access_token"]
+    surface = api.surface(token=token)
+    surface.get("/members")
+    user_id = jwt.decode(token, options={"verify_signature": False})["userId"]
+    changed = {"users": users, "organization_users": organization_users}[table]
+
+    def deactivate(db):
+        db.execute(update(changed).where(changed.c.user_id == user_id).values(active=False))
+
+    transactions.run(api.engine, deactivate)
+    assert surface.get("/members", expect=401)["type"] == "/problems/unauthorized"
+    api.surface(f"/organizations/{organization.id}", token).get("", expect=401)
