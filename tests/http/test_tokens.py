@@ -1,0 +1,248 @@
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+from domain.problems import Unauthorized
+from handlers import tokens
+from handlers.tokens import Authenticator
+from persistence import transactions
+
+CLAIMS = {"sub": "till-4", "organizationId": 7, "roles": ["members:read"], "isAdmin": False}
+
+
+@pytest.fixture
+def authenticator(settings, engine):
+    return Authenticator(settings, engine)
+
+
+@pytest.fixture
+def issue(settings, engine):
+    def issue(claims=CLAIMS, lifetime=3600, now=None, **changed):
+        made = replace(settings, **changed)
+        moment = now or datetime.now(UTC)
+        return transactions.run(engine, lambda db: tokens.issue(db, made, claims, lifetime, moment))
+
+    return issue
+
+
+def refused(authenticator, token):
+    with pytest.raises(Unauthorized):
+        authenticator(token)
+
+
+def claims_now(**changed):
+    now = int(time.time())
+    return {**CLAIMS, "iss": "loyalty-server", "aud": "loyalty-server", "iat": now, "exp": now + 60, **changed}
+
+
+def test_a_token_of_the_servers_own(authenticator, issue):
+    caller = authenticator(issue({**CLAIMS, "userId": 3, "isAdmin": True, "isSystemAdmin": True}))
+    assert (caller.subject, caller.organization_id, caller.user_id) == ("till-4", 7, 3)
+    assert caller.roles == {"members:read"}
+    assert (caller.is_admin, caller.is_system_admin, caller.loyalty_member_id) == (True, True, None)
+
+
+def test_a_token_that_says_little_allows_little(authenticator, issue):
+    caller = authenticator(issue({"sub": "x"}))
+    assert (caller.organization_id, caller.user_id, caller.roles) == (None, None, frozenset())
+    assert not caller.is_admin
+    assert not caller.is_system_admin
+    # Only true is true.
+    assert not authenticator(issue({"sub": "x", "isAdmin": "true", "isSystemAdmin": 1})).is_admin
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"sub": "x", "roles": "members:read"},
+        {"sub": "x", "organizationId": "7"},
+        {"sub": "x", "userId": "3"},
+        {"sub": "x", "loyaltyMemberId": 7},
+        {},
+    ],
+)
+def test_claims_of_the_wrong_type(authenticator, issue, claims):
+    refused(authenticator, issue(claims))
+
+
+def test_a_token_expires(authenticator, issue):
+    refused(authenticator, issue(now=datetime.now(UTC) - timedelta(hours=2)))
+
+
+def test_a_token_that_expires_is_forgotten(authenticator, issue, monkeypatch):
+    token = issue(lifetime=60)
+    caller = authenticator(token)
+    assert authenticator.remembered(token) == caller
+    later = time.time() + 120
+    monkeypatch.setattr(tokens.time, "time", lambda: later)
+    assert authenticator.remembered(token) is None
+
+
+def test_the_wrong_issuer_or_audience(authenticator, issue):
+    refused(authenticator, issue(token_audience="another"))
+    refused(authenticator, issue(token_issuer="another"))
+
+
+def test_a_token_of_another_key(authenticator, issue):
+    known = jwt.get_unverified_header(issue())["kid"]
+    foreign = ec.generate_private_key(ec.SECP256R1())
+    for key_id in (known, "another"):
+        refused(authenticator, jwt.encode(claims_now(), foreign, "ES256", headers={"kid": key_id}))
+    refused(authenticator, jwt.encode(claims_now(), foreign, "ES256"))
+    refused(authenticator, jwt.encode(claims_now(), foreign, "ES256", headers={"kid": ""}))
+
+
+def test_tokens_that_only_look_signed(authenticator, issue):
+    good = issue()
+    key_id = jwt.get_unverified_header(good)["kid"]
+    refused(authenticator, jwt.encode(claims_now(), "", "none", headers={"kid": key_id}))
+    public = jwt.PyJWK({name: v for name, v in authenticator.jwks()["keys"][0].items() if name != "use"}).key
+    pem = public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    secret = b"x" + pem.replace(b"PUBLIC", b"SHARED")
+    refused(authenticator, jwt.encode(claims_now(), secret, "HS256", headers={"kid": key_id}))
+    head, body, signature = good.split(".")
+    refused(authenticator, f"{head}.{body}.")
+    refused(authenticator, f"{head}.{body[:-2]}AA.{signature}")
+    for nonsense in ("", ".", "..", "a.b.c", "é", good + "x"):
+        refused(authenticator, nonsense)
+
+
+def test_a_token_must_expire_and_say_whose_it_is(authenticator, issue, engine):
+    key = transactions.run(engine, lambda db: tokens._signing_key(db, datetime.now(UTC)))
+    for missing in ("exp", "sub"):
+        claims = {name: value for name, value in claims_now().items() if name != missing}
+        refused(authenticator, jwt.encode(claims, key.private_key, "ES256", headers={"kid": key.key_id}))
+
+
+def test_the_key_set_verifies_the_servers_tokens(authenticator, issue, settings):
+    token = issue()
+    (key,) = (k for k in authenticator.jwks()["keys"] if k["kid"] == jwt.get_unverified_header(token)["kid"])
+    assert "d" not in key
+    assert (key["use"], key["alg"], key["kty"]) == ("sig", "ES256", "EC")
+    claims = jwt.decode(token, jwt.PyJWK(key), audience=settings.token_audience, issuer=settings.token_issuer)
+    assert claims["sub"] == "till-4"
+
+
+def test_another_process_knows_a_key_made_later(settings, engine, issue):
+    other = Authenticator(settings, engine)
+    other.jwks()
+    assert other(issue()).subject == "till-4"
+
+
+class Issuer:
+    """A token service of somebody else's: a key and a JWK set served over HTTP."""
+
+    name = "https://issuer.example"
+
+    def __init__(self) -> None:
+        self.key = rsa.generate_private_key(65537, 2048)
+        self.fetches = 0
+        issuer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                issuer.fetches += 1
+                public = jwt.algorithms.RSAAlgorithm.to_jwk(issuer.key.public_key(), as_dict=True)
+                body = json.dumps({"keys": [{**public, "kid": "k1", "use": "sig", "alg": "RS256"}]}).encode()
+                self.send_response(200)
+                self.send_header("Content-Type", "application/json")
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                return
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.url = f"http://127.0.0.1:{self.server.server_port}/jwks.json"
+
+    def token(self, key=None, key_id="k1", **claims):
+        return jwt.encode(claims_now(iss=self.name, **claims), key or self.key, "RS256", headers={"kid": key_id})
+
+
+@pytest.fixture(scope="module")
+def issuer() -> Iterator[Issuer]:
+    issuer = Issuer()
+    yield issuer
+    issuer.server.shutdown()
+    issuer.server.server_close()
+
+
+@pytest.fixture
+def trusting(settings, engine, issuer):
+    """Authenticators that trust the issuer."""
+
+    def make(audience=""):
+        trusting = replace(
+            settings, external_issuer=issuer.name, external_jwks_url=issuer.url, external_audience=audience
+        )
+        return Authenticator(trusting, engine)
+
+    return make
+
+
+def test_tokens_of_a_trusted_issuer(trusting, authenticator, issuer, issue):
+    token = issuer.token(isAdmin=True)
+    caller = trusting()(token)
+    assert (caller.subject, caller.organization_id, caller.is_admin) == ("till-4", 7, True)
+    # The server's own tokens are good still, and who does not trust the issuer takes nothing from it.
+    assert trusting()(issue()).subject == "till-4"
+    refused(authenticator, token)
+
+
+def test_the_audience_of_the_trusted_issuer(trusting, issuer):
+    assert trusting("our-api")(issuer.token(aud="our-api")).subject == "till-4"
+    refused(trusting("our-api"), issuer.token())
+    refused(trusting(), issuer.token(aud="our-api"))
+
+
+def test_bad_tokens_in_the_name_of_the_trusted_issuer(trusting, issuer):
+    foreign = rsa.generate_private_key(65537, 2048)
+    refused(trusting(), issuer.token(key=foreign))
+    refused(trusting(), issuer.token(key_id="unknown"))
+    refused(trusting(), issuer.token(exp=int(time.time()) - 60))
+    refused(trusting(), jwt.encode(claims_now(iss=issuer.name), "x" * 32, "HS256", headers={"kid": "k1"}))
+
+
+def test_the_servers_own_key_does_not_speak_for_the_trusted_issuer(trusting, issue, issuer):
+    refused(trusting(), issue(token_issuer=issuer.name, token_audience="loyalty-server"))
+
+
+def test_the_key_set_of_the_issuer_is_fetched_once(trusting, issuer):
+    authenticator = trusting()
+    before = issuer.fetches
+    for number in range(5):
+        authenticator(issuer.token(sub=f"till-{number}"))
+    assert issuer.fetches == before + 1
+
+
+def test_an_issuer_that_cannot_be_reached_lets_nobody_in(settings, engine, issuer):
+    away = replace(settings, external_issuer=issuer.name, external_jwks_url="http://127.0.0.1:9/jwks.json")
+    refused(Authenticator(away, engine), issuer.token())
+
+
+def test_a_token_that_was_verified_is_not_verified_again(authenticator, issue, monkeypatch):
+    token = issue()
+    first = authenticator(token)
+    monkeypatch.setattr(tokens.jwt, "decode", lambda *_, **__: pytest.fail("verified again"))
+    assert authenticator(token) == first
+
+
+def test_the_memory_of_tokens_is_bounded(authenticator, issue, monkeypatch):
+    monkeypatch.setattr(tokens, "_CACHED_TOKENS", 3)
+    made = [issue() for _ in range(5)]
+    for token in made:
+        authenticator(token)
+        assert authenticator.remembered(token) is not None
+    assert sum(authenticator.remembered(token) is not None for token in made) <= 3
