@@ -95,6 +95,8 @@ class _Explainer(Interpreter):
 
     def goes_without_trace(self, node: Node) -> bool:
         """Constants speak for themselves; in loops there are only so many traces, outside them all."""
+        if node is self.checked.node:
+            return False
         enough = self.in_loops > 0 and self.looped >= MAX_TRACES
         return enough or isinstance(node, Constant) or _is_constant_list(node)
 

@@ -104,7 +104,7 @@ def split(text: str, separator: str, limit: int = -1) -> list[str]:
     """The parts between separators, at most so many; an empty separator splits into characters."""
     if limit == 0:
         return []
-    if not separator:
+    if len(separator) == 0:
         whole = len(text) if limit < 0 else min(limit - 1, len(text))
         rest = text[whole:]
         return limited_list([*text[:whole], rest] if rest else list(text))

@@ -187,11 +187,12 @@ HOSTILE = [
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: text[:12].encode("unicode_escape").decode())
 def test_hostile_text_is_refused_or_read_in_good_time(text):
     start = time.process_time()
+    faults = ()
     try:
         parse(text)
     except ExpressionError as error:
-        assert error.faults
-        assert all(0 <= f.start <= f.end <= len(text) for f in error.faults)
+        faults = error.faults
+    assert all(0 <= f.start <= f.end <= len(text) for f in faults)
     assert time.process_time() - start < 1
 
 

@@ -1,0 +1,211 @@
+import json
+
+import pytest
+
+from domain.campaigns.variables import ENVIRONMENT as CAMPAIGNS
+from domain.expressions import BOOL, Budget, ExpressionError, explain, label, parse, reason
+from tests.domain.expressions.expression_cases import CONTEXT, ENVIRONMENT, FUNCTIONS
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("order.total >= 50", "order total is at least 50"),
+        ("order.total < 50 || order.total > 60", "order total is less than 50 or order total is more than 60"),
+        (
+            "order.paid && (count == 1 || !order.paid)",
+            "order paid and (count is 1 or not order paid)",
+        ),
+        ("count == 1 || count == 2 && order.paid", "count is 1 or (count is 2 and order paid)"),
+        ("order.coupon == null", "order coupon is not set"),
+        ("sponsor != null", "sponsor is set"),
+        ("has(payload.code) && !has(payload.x)", "payload code is set and payload x is not set"),
+        ('order.coupon in ["a", "b"]', 'order coupon is one of "a", "b"'),
+        ('!(order.coupon in ["a"])', 'order coupon is not one of "a"'),
+        ('"vip" in order.tags', 'order tags contains "vip"'),
+        ('!order.coupon.startsWith("x")', 'order coupon does not start with "x"'),
+        (
+            'order.items.exists(i, i.code == "tea" && i.quantity >= 2)',
+            'at least one of order items has (code is "tea" and quantity is at least 2)',
+        ),
+        ("!order.items.exists(i, i.gift)", "none of order items has (gift)"),
+        ('order.items.exists(i, matches(i, "tea"))', 'at least one of order items has (it matches "tea")'),
+        (
+            "order.items.all(i, order.items.exists(j, j.total > i.total))",
+            "each of order items has (at least one of order items has (total is more than i total))",
+        ),
+        (
+            "round(order.items.filter(i, i.gift).map(i, i.total).sum() * 0.05, 2)",
+            "(sum of total of each of order items with (gift) × 0.05) rounded to 2 decimals",
+        ),
+        ("(order.total + 1) * 2", "(order total + 1) × 2"),
+        ("now - age < now", "the current time − age is before the current time"),
+        ('now >= timestamp("2026-01-01T00:00:00Z")', "the current time is at or after 2026-01-01T00:00:00Z"),
+        ('now.getHours("Europe/Madrid") < 12', 'hours of the current time in "Europe/Madrid" is less than 12'),
+        ("balances.points >= 100", "balance of points is at least 100"),
+        ('balances["points"] >= 100', "balance of points is at least 100"),
+        ("count > 1 ? 5 : 10", "5 if count is more than 1, otherwise 10"),
+        ("max(count, 3)", "the greatest of count and 3"),
+        ("order.tags.size() > 1", "number of order tags is more than 1"),
+        ("order.coupon.size() > 1", "length of order coupon is more than 1"),
+        ("-count", "−count"),
+        ("order.items[0].total", "element 0 of order items, counted from 0 total"),
+        ("unknown.name(1)", "unknown.name(1)"),
+    ],
+)
+def test_labels(text, sentence):
+    assert label(parse(text), ENVIRONMENT) == sentence
+
+
+def test_labels_of_campaigns():
+    text = 'event.eventType == "x" && member.profile.city == "Madrid" && missions["m1"].timesAchieved > 2'
+    assert label(parse(text), CAMPAIGNS) == (
+        'event type is "x" and member city is "Madrid" and mission m1 times achieved is more than 2'
+    )
+
+
+def trace(text, budget=None, **variables):
+    found = explain(parse(text), ENVIRONMENT, {**CONTEXT, **variables}, FUNCTIONS, budget)
+    return json.loads(json.dumps(found, allow_nan=False))
+
+
+def test_a_trace():
+    assert trace("order.total >= 50 && count in [1, 2]") == {
+        "expression": "order.total >= 50 && count in [1, 2]",
+        "labelledExpression": "order total is at least 50 and count is one of 1, 2",
+        "at": [0, 36],
+        "operator": "&&",
+        "value": False,
+        "children": [
+            {
+                "expression": "order.total >= 50",
+                "labelledExpression": "order total is at least 50",
+                "at": [0, 17],
+                "operator": ">=",
+                "value": True,
+                "children": [
+                    {
+                        "expression": "order.total",
+                        "labelledExpression": "order total",
+                        "at": [0, 11],
+                        "value": "84.30",
+                    }
+                ],
+            },
+            {
+                "expression": "count in [1, 2]",
+                "labelledExpression": "count is one of 1, 2",
+                "at": [21, 36],
+                "operator": "in",
+                "value": False,
+                "children": [
+                    {"expression": "count", "labelledExpression": "count", "at": [21, 26], "value": 3},
+                ],
+            },
+        ],
+    }
+
+
+def test_all_operands_are_shown_though_one_decides():
+    found = trace("false && 1 / 0 == 1 && count == 3")
+    assert found["value"] is False
+    assert found["children"][0]["error"] == {"code": "division-by-zero", "message": "division by zero", "at": [9, 14]}
+    assert found["children"][1]["value"] is True
+
+
+def test_elements_of_a_loop():
+    found = trace("order.items.exists(i, i.quantity > 1)")
+    assert found["children"] == [
+        {
+            "expression": "order.items",
+            "labelledExpression": "order items",
+            "at": [0, 11],
+            "value": [
+                {"code": "coffee", "total": "10.05", "quantity": 2, "gift": False},
+                {"code": "tea", "total": "74.25", "quantity": 1, "gift": True},
+            ],
+        }
+    ]
+    assert [(e["labelledExpression"], e["value"], e["element"]["code"]) for e in found["elements"]] == [
+        ("quantity is more than 1", True, "coffee")
+    ]
+    assert found["elements"][0]["children"][0]["value"] == 2
+
+
+def test_traces_are_bounded():
+    numbers = list(range(300))
+    text = "payload.l.all(a, payload.l.exists(b, payload.l.exists(c, a + b + c > 5)))"
+    found = trace(text, Budget(10**9), payload={"l": numbers[:40]})
+    assert found["value"] is True
+    assert len(json.dumps(found)) < 2_000_000
+    assert len(found["elements"]) == 10
+    long = trace("payload.l", payload={"l": numbers})
+    assert long["value"] == [*range(10), "…"]
+    assert trace("payload.t", payload={"t": "a" * 1000})["value"] == "a" * 200 + "…"
+    many = trace("payload", payload={str(n): n for n in numbers})
+    assert len(many["value"]) == 11
+
+
+def test_the_rest_of_a_condition_is_shown_after_a_long_loop():
+    found = trace("payload.l.all(a, payload.l.all(b, a + b + 1 > 0)) && count == 4", payload={"l": list(range(100))})
+    assert reason(found)["label"] == "count is 4"
+
+
+def test_explaining_a_faulty_expression():
+    with pytest.raises(ExpressionError):
+        explain(parse("nope"), ENVIRONMENT, CONTEXT)
+    with pytest.raises(ExpressionError):
+        explain(parse("count"), ENVIRONMENT, CONTEXT, expected=BOOL)
+
+
+@pytest.mark.parametrize(
+    "value", [float("nan"), 10**5000, b"x", object(), {1: {2: {3: {4: {5: 6}}}}}], ids=lambda v: type(v).__name__
+)
+def test_strange_values_are_shown(value):
+    json.dumps(explain(parse("payload.x == 1"), ENVIRONMENT, {"payload": {"x": value}}), allow_nan=False)
+
+
+class TestReason:
+    def test_the_condition_holds(self):
+        assert reason(trace("count == 3")) is None
+
+    def test_the_first_false_operand_with_the_values_it_read(self):
+        text = "order.total > 50 && (order.tags.size() == 2 && order.total + count < 60) && count == 4"
+        assert reason(trace(text)) == {
+            "code": "CONDITION_FALSE",
+            "at": [47, 71],
+            "label": "order total + count is less than 60",
+            "actual": [
+                {"expression": "order.total", "label": "order total", "value": "84.30"},
+                {"expression": "count", "label": "count", "value": 3},
+            ],
+        }
+
+    def test_an_or_is_false_as_a_whole(self):
+        found = reason(trace("order.total > 50 && (count == 1 || count == 2)"))
+        assert found["label"] == "count is 1 or count is 2"
+        assert [read["value"] for read in found["actual"]] == [3, 3]
+
+    def test_a_condition_without_and(self):
+        assert reason(trace("count == 1"))["at"] == [0, 10]
+
+    def test_false_goes_before_errors(self):
+        assert reason(trace("payload.nothing == 1 && count == 4"))["label"] == "count is 4"
+
+    def test_an_error(self):
+        assert reason(trace("count == 3 && payload.nothing == 1")) == {
+            "code": "CONDITION_ERROR",
+            "at": [14, 34],
+            "label": "payload nothing is 1",
+            "actual": [],
+            "message": 'no field "nothing"',
+        }
+
+    def test_null_for_a_condition(self):
+        found = reason(trace("count == 3 && order.paid"))
+        assert (found["code"], found["label"]) == ("CONDITION_ERROR", "order paid")
+        assert found["actual"][0]["value"] is None
+        assert found["message"] == "null where true or false is needed"
+
+    def test_cost(self):
+        assert reason(trace("order.items.all(i, order.items.all(j, true))", Budget(3)))["code"] == "COST"
