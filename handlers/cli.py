@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from handlers.commands import context, database, documents, organizations, serve
+from handlers.commands import context, database, documents, organizations, replay, serve
 
 
 @click.group(cls=context.Group, context_settings={"help_option_names": ["-h", "--help"]})
@@ -23,6 +23,7 @@ for command in (
     organizations.organizations,
     organizations.token,
     documents.openapi,
+    replay.replay,
     database.verify,
     database.doctor,
 ):

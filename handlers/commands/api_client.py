@@ -1,0 +1,101 @@
+"""Calls to a running server over HTTP, for commands that use the API as its clients do."""
+
+from __future__ import annotations
+
+import itertools
+import time
+import uuid
+from collections.abc import Collection
+from typing import Any
+
+import click
+import httpx
+
+from persistence.engine import from_json, to_json
+
+_TIMEOUT_SECONDS = 60
+_ATTEMPTS = 6
+_LONGEST_PAUSE_SECONDS = 30.0
+
+
+class ApiFailure(click.ClickException):
+    """The server did not do what was asked of it."""
+
+
+class ApiClient:
+    """The API under `base_url` as the bearer of `token`; threads share it, each call has one of its connections.
+
+    Numbers are exact both ways. Request ids begin with `run_id`, which is different for every client.
+    """
+
+    def __init__(self, base_url: str, token: str, connections: int) -> None:
+        self.run_id = f"replay-{uuid.uuid4().hex[:12]}"
+        self._numbers = itertools.count(1)
+        self._base_url = base_url.rstrip("/")
+        self._http = httpx.Client(
+            headers={"Authorization": f"Bearer {token}"},
+            limits=httpx.Limits(max_connections=connections, max_keepalive_connections=connections),
+            timeout=_TIMEOUT_SECONDS,
+        )
+
+    def __enter__(self) -> ApiClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
+
+    def get(self, path: str, **query: Any) -> Any:
+        """The body answered to a GET."""
+        return self._call("GET", path, None, query, ())[1]
+
+    def post(self, path: str, body: Any) -> Any:
+        """The body answered to a POST."""
+        return self._call("POST", path, body, {}, ())[1]
+
+    def post_unless(self, conflict: str, path: str, body: Any) -> bool:
+        """POST and answer True; False if the server refuses because of the problem `conflict`, by its slug."""
+        return self._call("POST", path, body, {}, (conflict,))[0]
+
+    def _call(
+        self, method: str, path: str, body: Any, query: dict[str, Any], tolerated: Collection[str]
+    ) -> tuple[bool, Any]:
+        """One call, tried again while the server is busy or a connection breaks: the same call acts once."""
+        content = None if body is None else to_json(body).encode()
+        for attempt in range(1, _ATTEMPTS + 1):
+            headers = {"X-Request-Id": f"{self.run_id}-{next(self._numbers)}"}
+            if content is not None:
+                headers["Content-Type"] = "application/json"
+            url = self._base_url + path
+            try:
+                answer = self._http.request(method, url, params=query, content=content, headers=headers)
+            except httpx.TransportError as error:
+                if attempt == _ATTEMPTS or isinstance(error, httpx.ConnectError | httpx.UnsupportedProtocol):
+                    raise ApiFailure(f"no server answers at {self._base_url}: {error}") from None
+                pause = 0.1 * 2**attempt
+            else:
+                if answer.status_code not in (429, 503) or attempt == _ATTEMPTS:
+                    return _read(answer, method, path, tolerated)
+                pause = _seconds(answer.headers.get("retry-after", "1"))
+            time.sleep(pause)
+        raise AssertionError("the loop above returns or raises")
+
+
+def _read(answer: httpx.Response, method: str, path: str, tolerated: Collection[str]) -> tuple[bool, Any]:
+    try:
+        body = from_json(answer.text) if answer.content else None
+    except ValueError:
+        body = None
+    if answer.is_success:
+        return True, body
+    problem = body if isinstance(body, dict) else {}
+    if str(problem.get("type", "")).removeprefix("/problems/") in tolerated:
+        return False, body
+    said = f": {problem['detail']}" if problem.get("detail") else ""
+    hint = ""
+    if answer.status_code in (401, 403, 404):
+        hint = "\nDoes the server at this address use the same database as this command, or is the token another's?"
+    raise ApiFailure(f"{method} {path} was answered {answer.status_code}{said}{hint}")
+
+
+def _seconds(text: str) -> float:
+    return min(float(text), _LONGEST_PAUSE_SECONDS) if text.isdecimal() else 1.0

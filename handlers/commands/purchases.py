@@ -1,0 +1,88 @@
+"""Reading a file of purchases in the form of the CDNOW master file: one purchase a line under a line of headings."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import click
+
+HEADINGS = ("customer_id", "date", "number_of_cds", "dollar_value")
+_FORM = "customer_id date number_of_cds dollar_value"
+_DATE = re.compile(r"[0-9]{8}")
+_QUANTITY = re.compile(r"[0-9]{1,9}")
+_VALUE = re.compile(r"[0-9]{1,12}(\.[0-9]{1,6})?")
+# What a member's id may be, so that it can stand in a path: no slash, no control character, not of dots only.
+_CUSTOMER = re.compile(r"(?!\.+$)[^/\x00-\x1f\x7f]{1,255}")
+_MOST_FAULTS_TOLD = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Purchase:
+    """One line: who bought how many items when, for how many dollars; `number` is 1 for the line after the headings."""
+
+    number: int
+    customer_id: str
+    day: date
+    quantity: int
+    total: Decimal
+
+    @property
+    def at(self) -> datetime:
+        """The beginning of the day in UTC, since the file knows no hour."""
+        return datetime(self.day.year, self.day.month, self.day.day, tzinfo=UTC)
+
+
+class FaultyFile(click.ClickException):
+    """The file cannot be read as purchases; the message names the lines."""
+
+
+def read_purchases(path: Path) -> list[Purchase]:
+    """All purchases in file order; empty lines are passed over. Raises FaultyFile naming every line that is wrong."""
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except OSError as error:
+        raise FaultyFile(f"{path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise FaultyFile(f"{path} is not a text file in UTF-8") from None
+    if not lines or tuple(lines[0].split()) != HEADINGS:
+        raise FaultyFile(f"{path}, line 1: the headings must be `{_FORM}`")
+    purchases, faults = [], []
+    for number, line in enumerate(lines[1:], 1):
+        if line.strip():
+            try:
+                purchases.append(_purchase(number, line.split()))
+            except ValueError as fault:
+                faults.append(f"{path}, line {number + 1}: {fault}")
+    if faults:
+        more = len(faults) - _MOST_FAULTS_TOLD
+        raise FaultyFile("\n".join([*faults[:_MOST_FAULTS_TOLD], *([f"and {more} more"] if more > 0 else [])]))
+    if not purchases:
+        raise FaultyFile(f"{path} holds no purchases")
+    return purchases
+
+
+def _purchase(number: int, fields: list[str]) -> Purchase:
+    """Raises ValueError with what is wrong, for people."""
+    if len(fields) != len(HEADINGS):
+        raise ValueError(f"{len(fields)} fields instead of the 4 of `{_FORM}`")
+    customer_id, day, quantity, value = fields
+    if not _CUSTOMER.fullmatch(customer_id):
+        raise ValueError("customer_id has at most 255 characters, no slash, and is not made of dots only")
+    if not _QUANTITY.fullmatch(quantity):
+        raise ValueError(f"number_of_cds is a whole number, not {quantity!r}")
+    if not _VALUE.fullmatch(value):
+        raise ValueError(f"dollar_value is an amount such as 11.77, not {value!r}")
+    return Purchase(number, customer_id, _day(day), int(quantity), Decimal(value))
+
+
+def _day(text: str) -> date:
+    try:
+        if _DATE.fullmatch(text):
+            return date(int(text[:4]), int(text[4:6]), int(text[6:]))
+    except ValueError:
+        pass
+    raise ValueError(f"date is a day such as 19970131, not {text!r}")
