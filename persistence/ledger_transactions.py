@@ -29,12 +29,10 @@ _SAME_TRANSACTION = and_(
     _other.c.ledger_transaction_id == _e.c.ledger_transaction_id,
 )
 
-# A pending transaction has entries of zero; once others say what it moved, those say nothing any more.
-_SHOWN = or_(
-    _e.c.amount.is_(None),
-    _e.c.amount != 0,
-    ~select(literal(1)).where(_SAME_TRANSACTION, _other.c.amount != 0).correlate(_e).exists(),
-)
+# A pending transaction has entries of zero; once others say what it moved, those say nothing any more. They are
+# counted, since the planner would answer a mere "exists" from a scan of the whole table.
+_MOVING_ENTRIES = select(func.count()).where(_SAME_TRANSACTION, _other.c.amount != 0).correlate(_e).scalar_subquery()
+_SHOWN = or_(_e.c.amount.is_(None), _e.c.amount != 0, _MOVING_ENTRIES == 0)
 
 _DETAIL_INDEX = (
     select(func.count())
@@ -134,7 +132,7 @@ def _conditions(filters: Mapping[str, Any]) -> list[Any]:
     if "system_unique_key" in filters:
         conditions.append(_t.c.system_unique_key == filters["system_unique_key"])
     if "tags" in filters:
-        conditions.append(_t.c.tags.contains(filters["tags"]))
+        conditions.append(_t.c.tags.op("@>")(cast(filters["tags"], _t.c.tags.type)))
     return conditions
 
 

@@ -1,0 +1,323 @@
+"""Lists of what moved: of an account, and of a member."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+from sqlalchemy import text
+
+from domain.ledger.records import BURN, MINT, PENDING, REVERT, TRANSFER
+from tests.builders.ledger import START, RawLedger
+
+
+@pytest.fixture
+def administration(organization):
+    return organization.administration
+
+
+@pytest.fixture
+def path(organization):
+    """The transactions of the default account."""
+    created = organization.created
+    return f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}/transactions"
+
+
+@pytest.fixture
+def raw(api, organization):
+    """Do something to the stored ledger and commit: `raw(lambda ledger: ...)`."""
+
+    def work(do):
+        with api.engine.begin() as db:
+            return do(RawLedger(db, organization.created))
+
+    return work
+
+
+def test_a_row_says_everything(organization, administration, path, raw):
+    def moved(ledger):
+        wallet, event_date = ledger.wallet(), datetime(2026, 1, 10, 8, 30, tzinfo=UTC)
+        ledger.mint(wallet, 50)
+        return wallet, ledger.burn(
+            wallet,
+            20,
+            system_unique_key="till-1",
+            external_id="R-17",
+            external_event_date=event_date,
+            description="A coffee",
+            tags=["bar", "coffee"],
+            fiat_value=Decimal("3.50"),
+            fiat_gross_amount=Decimal("4.2"),
+            fiat_currency="EUR",
+            updated_at=START + timedelta(days=1),
+        )
+
+    wallet, burn = raw(moved)
+    found = administration.get(path)
+    assert (found["totalCount"], found["page"], found["limit"]) == (2, 0, 25)
+    account = administration.get(f"/ledgers/{organization.created.ledger_id}/accounts")["results"][0]
+    assert found["results"][0] == {
+        "ledgerTransactionId": burn,
+        "ledgerTransactionDetailIndex": 0,
+        "ledgerAccountId": account["ledgerAccountId"],
+        "ledgerAccountKey": account["ledgerAccountKey"],
+        "transactionType": "burn",
+        "status": 1,
+        "amount": 20,
+        "walletId": wallet,
+        "fromWalletId": wallet,
+        "toWalletId": None,
+        "updatedBalance": 30,
+        "isOverdraft": False,
+        "systemUniqueKey": "till-1",
+        "externalId": "R-17",
+        "externalEventDate": "2026-01-10T08:30:00Z",
+        "description": "A coffee",
+        "tags": ["bar", "coffee"],
+        "revertedLedgerTransactionId": None,
+        "reversalLedgerTransactionId": None,
+        "fiatValue": Decimal("3.5"),
+        "fiatGrossAmount": Decimal("4.2"),
+        "fiatCurrency": "EUR",
+        "createdAt": "2026-01-15T12:00:00Z",
+        "updatedAt": "2026-01-16T12:00:00Z",
+    }
+    mint = found["results"][1]
+    assert (mint["transactionType"], mint["amount"], mint["updatedBalance"], mint["tags"]) == ("mint", 50, 50, [])
+
+
+def rows(found):
+    return [
+        (r["transactionType"], r["ledgerTransactionDetailIndex"], r["walletId"], r["amount"], r["updatedBalance"])
+        for r in found["results"]
+    ]
+
+
+def test_there_is_a_row_for_each_wallet_and_part(administration, path, raw):
+    def moved(ledger):
+        ana, ben = ledger.wallet(), ledger.wallet()
+        ledger.mint(ana, 100)
+        ledger.transfer(ana, ben, 40)
+        burn = ledger.transaction(BURN, ben, None, 60)
+        parts = [
+            # What goes to the issuance side need not come last.
+            {"wallet_id": None, "amount": 60},
+            {"wallet_id": ben, "amount": -40, "updated_balance": 0},
+            {"wallet_id": ben, "amount": -20, "updated_balance": 0, "is_overdraft": True},
+        ]
+        ledger.entries(burn, parts)
+        return ana, ben
+
+    ana, ben = raw(moved)
+    found = administration.get(path)
+    assert rows(found) == [
+        ("burn", 0, ben, 40, 0),
+        ("burn", 1, ben, 20, 0),
+        ("transfer", 0, ana, 40, 60),
+        ("transfer", 1, ben, 40, 40),
+        ("mint", 0, ana, 100, 100),
+    ]
+    assert [r["isOverdraft"] for r in found["results"]] == [False, True, False, False, False]
+    assert rows(administration.get(path, walletId=ana)) == [("transfer", 0, ana, 40, 60), ("mint", 0, ana, 100, 100)]
+    assert rows(administration.get(path, walletId=ben))[2] == ("transfer", 1, ben, 40, 40)
+
+
+def test_a_transaction_that_moves_nothing_has_a_row_without_a_wallet(administration, path, raw):
+    raw(lambda ledger: ledger.transaction(MINT, None, None, 0, description="The supply is unlimited now"))
+    assert rows(administration.get(path)) == [("mint", 0, None, 0, None)]
+
+
+def test_a_pending_transaction_shows_what_it_reserves_until_it_says_what_it_moved(administration, path, raw):
+    def reserved(ledger):
+        wallet = ledger.wallet()
+        ledger.mint(wallet, 100)
+        pending = ledger.transaction(BURN, wallet, None, 30, status=PENDING)
+        ledger.entries(pending, [{"wallet_id": wallet, "amount": 0, "updated_balance": 100}])
+        return wallet, pending
+
+    wallet, pending = raw(reserved)
+    assert rows(administration.get(path, walletId=wallet))[0] == ("burn", 0, wallet, 30, 100)
+
+    def captured(ledger):
+        ledger.db.execute(
+            text("UPDATE ledger_transactions SET status = 1 WHERE ledger_transaction_id = :id"), {"id": pending}
+        )
+        parts = [{"wallet_id": wallet, "amount": -25, "updated_balance": 75}, {"wallet_id": None, "amount": 25}]
+        ledger.entries(pending, parts, first=1)
+
+    raw(captured)
+    expected = [("burn", 0, wallet, 25, 75), ("mint", 0, wallet, 100, 100)]
+    assert rows(administration.get(path, walletId=wallet)) == expected
+    assert rows(administration.get(path)) == expected
+
+
+def test_a_revert_names_what_it_reverts(administration, path, raw):
+    def reverted(ledger):
+        wallet = ledger.wallet()
+        mint = ledger.mint(wallet, 10, status=2)
+        revert = ledger.post(REVERT, wallet, None, 10, reverted_ledger_transaction_id=mint)
+        ledger.db.execute(
+            text("UPDATE ledger_transactions SET reversal_ledger_transaction_id = :r WHERE ledger_transaction_id = :m"),
+            {"r": revert, "m": mint},
+        )
+        return mint, revert
+
+    mint, revert = raw(reverted)
+    first, second = administration.get(path)["results"]
+    assert (first["transactionType"], first["revertedLedgerTransactionId"]) == ("revert", mint)
+    assert (second["status"], second["reversalLedgerTransactionId"]) == (2, revert)
+
+
+@pytest.fixture
+def many(raw):
+    """Six mints on consecutive days for two wallets, with keys, tags and amounts; ids by number."""
+
+    def moved(ledger):
+        ana, ben = ledger.wallet(), ledger.wallet()
+        ids = {}
+        for number, (wallet, tags) in enumerate(
+            [(ana, ["a"]), (ben, ["a", "b"]), (ana, ["b", "a", "c"]), (ana, None), (ben, ["c"]), (ana, ["a"])]
+        ):
+            ids[number] = ledger.mint(
+                wallet,
+                10 + (number * 7) % 5,
+                tags=tags,
+                at=START + timedelta(hours=(number * 5) % 7),
+                system_unique_key=f"key-{number}",
+                external_event_date=None if number == 5 else START + timedelta(days=number),
+            )
+        ledger.mint(ana, 99, ledger.account(), tags=["a"], external_event_date=START)
+        return ids, ana, ben
+
+    return raw(moved)
+
+
+def test_every_filter_and_any_two_together(administration, path, many):
+    ids, ana, ben = many
+    days = [(START + timedelta(days=n)).isoformat() for n in range(6)]
+    filters = [
+        ({"fromExternalEventDate": days[2]}, {2, 3, 4}),
+        ({"toExternalEventDate": days[2]}, {0, 1}),
+        ({"fromLedgerTransactionId": ids[3]}, {3, 4, 5}),
+        ({"toLedgerTransactionId": ids[3]}, {0, 1, 2, 3}),
+        ({"systemUniqueKey": "key-1"}, {1}),
+        ({"systemUniqueKey": "key-9"}, set()),
+        ({"walletId": ana}, {0, 2, 3, 5}),
+        ({"walletId": ben}, {1, 4}),
+        ({"walletId": ben + 1000}, set()),
+        ({"tags": "a"}, {0, 1, 2, 5}),
+        ({"tags": "a,b"}, {1, 2}),
+        ({"tags": "a,d"}, set()),
+    ]
+
+    def found(**query):
+        answer = administration.get(path, **query)
+        assert answer["totalCount"] == len(answer["results"])
+        return [r["ledgerTransactionId"] for r in answer["results"]]
+
+    assert found() == [ids[n] for n in range(5, -1, -1)]
+    for index, (one, matched) in enumerate(filters):
+        assert found(**one) == [ids[n] for n in sorted(matched, reverse=True)], one
+        for other, also in filters[index + 1 :]:
+            if not set(one) & set(other):
+                expected = [ids[n] for n in sorted(matched & also, reverse=True)]
+                assert found(**one, **other) == expected, (one, other)
+
+
+@pytest.mark.parametrize("name", ["externalEventDate", "amount", "createdAt", "updatedAt", "ledgerTransactionId"])
+@pytest.mark.parametrize("with_wallet", [False, True])
+def test_rows_are_ordered_by_a_column_then_by_id(administration, path, many, name, with_wallet):
+    _, ana, _ = many
+    query = {"walletId": ana} if with_wallet else {}
+    unordered = administration.get(path, **query)["results"]
+
+    def by_column(row):
+        return (row[name] is not None, row[name] or 0, row["ledgerTransactionId"])
+
+    unset_last = sorted(unordered, key=lambda row: (row[name] is None, row[name] or 0, row["ledgerTransactionId"]))
+    assert administration.get(path, order=name, **query)["results"] == unset_last
+    assert administration.get(path, order=f"{name},asc", **query)["results"] == unset_last
+    descending = sorted(unordered, key=by_column, reverse=True)
+    assert administration.get(path, order=f"{name},desc", **query)["results"] == descending
+
+
+def test_pages_never_overlap_and_count_everything(administration, path, many):
+    ids, _, _ = many
+    pages = [administration.get(path, limit=4, page=page, order="amount") for page in range(3)]
+    assert [page["totalCount"] for page in pages] == [6, 6, 6]
+    seen = [row["ledgerTransactionId"] for page in pages for row in page["results"]]
+    assert sorted(seen) == sorted(ids.values())
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"limit": 26},
+        {"limit": 0},
+        {"page": -1},
+        {"order": "walletId"},
+        {"fromExternalEventDate": "yesterday"},
+        {"fromLedgerTransactionId": 0},
+        {"walletId": "ana"},
+        {"tags": "a,,b"},
+        {"colour": "red"},
+    ],
+)
+def test_what_a_list_cannot_be_asked(administration, path, query):
+    problem = administration.get(path, expect=400, **query)
+    assert {error["parameter"] for error in problem["errors"]} == set(query)
+
+
+def test_a_members_rows_are_those_of_its_wallet_on_all_accounts(organization, raw):
+    member, other = organization.member(), organization.member()
+    wallet = member["ledgerWalletId"]
+
+    def moved(ledger):
+        stars = ledger.account()
+        ledger.mint(wallet, 10, tags=["a"], system_unique_key="first", external_event_date=START)
+        ledger.mint(other["ledgerWalletId"], 20, tags=["a"])
+        ledger.mint(wallet, 30, stars, tags=["a", "b"])
+        ledger.transfer(wallet, other["ledgerWalletId"], 4, external_event_date=START + timedelta(days=1))
+        return ledger.organization.ledger_account_key
+
+    points = raw(moved)
+    path = f"/members/{member['loyaltyMemberId']}/ledger-transactions"
+
+    def found(**query):
+        return [(r["transactionType"], r["amount"]) for r in organization.integration.get(path, **query)["results"]]
+
+    assert found() == [("transfer", 4), ("mint", 30), ("mint", 10)]
+    assert {r["walletId"] for r in organization.integration.get(path)["results"]} == {wallet}
+    assert found(ledgerAccountKey=points) == [("transfer", 4), ("mint", 10)]
+    assert found(ledgerAccountKey=str(uuid.uuid4())) == []
+    assert found(systemUniqueKey="first") == [("mint", 10)]
+    assert found(tags="a") == [("mint", 30), ("mint", 10)]
+    assert found(tags="a,b", ledgerAccountKey=points) == []
+    assert found(fromExternalEventDate=(START + timedelta(hours=1)).isoformat()) == [("transfer", 4)]
+    assert found(toExternalEventDate=(START + timedelta(hours=1)).isoformat()) == [("mint", 10)]
+    assert found(order="amount") == [("transfer", 4), ("mint", 10), ("mint", 30)]
+    assert found(limit=1, page=1) == [("mint", 30)]
+    organization.integration.get(path, walletId=wallet, expect=400)
+    organization.integration.get("/members/nobody/ledger-transactions", expect=404)
+
+
+def test_other_organizations_rows_are_not_seen(organization, other_organization, raw):
+    raw(lambda ledger: ledger.mint(ledger.wallet(), 10, tags=["a"], system_unique_key="mine"))
+    created = other_organization.created
+    path = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}/transactions"
+    administration = other_organization.administration
+    assert administration.get(path, tags="a")["results"] == []
+    assert administration.get(path, systemUniqueKey="mine")["results"] == []
+
+
+def test_transfers_count_once_for_each_wallet(administration, path, raw):
+    def moved(ledger):
+        ana, ben = ledger.wallet(), ledger.wallet()
+        ledger.mint(ana, 100)
+        for _ in range(3):
+            ledger.post(TRANSFER, ana, ben, 1)
+
+    raw(moved)
+    assert administration.get(path, limit=2)["totalCount"] == 7

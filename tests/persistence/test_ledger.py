@@ -1,0 +1,144 @@
+"""What wallets hold, for any number of wallets at once."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from threading import Event, Thread
+
+import pytest
+from sqlalchemy import event, text
+from sqlalchemy.exc import OperationalError
+
+from domain.ledger.records import LedgerAccount
+from persistence import ledger as ledgers
+from tests.builders.ledger import START, RawLedger
+
+
+@pytest.fixture
+def ledger(db):
+    return RawLedger.new(db)
+
+
+def balances(views):
+    return {
+        (view.wallet_id, view.ledger_account_name): view.current_balance for wallet in views.values() for view in wallet
+    }
+
+
+def test_balances_are_those_of_active_accounts_and_of_others_with_a_balance(ledger, db):
+    ana, ben = ledger.wallet(), ledger.wallet()
+    closed = ledger.account(name="closed", active=False)
+    ledger.account(name="never used", active=False)
+    ledger.account(name="stars")
+    ledger.mint(ana, 5)
+    ledger.mint(ben, 7, closed)
+    found = ledgers.balances_of_wallets(db, ledger.organization_id, [ana, ben], START)
+    assert balances(found) == {
+        (ana, "Points"): 5,
+        (ana, "stars"): 0,
+        (ben, "Points"): 0,
+        (ben, "closed"): 7,
+        (ben, "stars"): 0,
+    }
+    assert [view.ledger_id for view in found[ana]] == [ledger.organization.ledger_id] * 2
+    assert found[ana][0].is_default_account
+
+
+def test_every_wallet_asked_for_is_answered(ledger, db):
+    strange = RawLedger.new(db).wallet()
+    found = ledgers.balances_of_wallets(db, ledger.organization_id, [strange], START)
+    assert found == {strange: []}
+    assert ledgers.balances_of_wallets(db, ledger.organization_id, [], START) == {}
+
+
+def test_what_has_expired_by_the_moment_asked_for_is_left_out(ledger, db):
+    tracked = ledger.account(name="tracked", point_tracking_enabled=True)
+    ana, ben = ledger.wallet(), ledger.wallet()
+    for wallet, days, amount in ((ana, 1, 5), (ana, 2, 7), (ben, 1, 11), (ben, 3, 13)):
+        ledger.lot(wallet, ledger.mint(wallet, amount, tracked), amount, START + timedelta(days=days), tracked)
+    for days, expected in ((0, (12, 24)), (1, (7, 13)), (2, (0, 13)), (3, (0, 0))):
+        now = START + timedelta(days=days)
+        found = balances(ledgers.balances_of_wallets(db, ledger.organization_id, [ana, ben], now))
+        assert (found[ana, "tracked"], found[ben, "tracked"]) == expected, days
+        just_before = now - timedelta(microseconds=1)
+        if days:
+            found = balances(ledgers.balances_of_wallets(db, ledger.organization_id, [ana, ben], just_before))
+            assert (found[ana, "tracked"], found[ben, "tracked"]) != expected, days
+
+
+@pytest.mark.parametrize("number", [1, 40])
+def test_one_statement_answers_for_any_number_of_wallets(ledger, db, number):
+    wallets = [ledger.wallet() for _ in range(number)]
+    statements = []
+    listener = lambda *arguments: statements.append(arguments[2])  # noqa: E731
+    event.listen(db, "before_cursor_execute", listener)
+    found = ledgers.balances_of_wallets(db, ledger.organization_id, wallets, START)
+    event.remove(db, "before_cursor_execute", listener)
+    assert len(found) == number
+    assert len(statements) == 1
+
+
+def test_expired_lots_are_found_without_reading_the_others(ledger, db):
+    tracked = ledger.account(name="tracked", point_tracking_enabled=True)
+    wallet = ledger.wallet()
+    mint = ledger.mint(wallet, 3000, tracked)
+    db.execute(
+        text(
+            "INSERT INTO ledger_lots (organization_id, wallet_id, ledger_account_id, ledger_transaction_id, amount,"
+            " remaining, expires_at, created_at) SELECT :o, :w, :a, :t, 1, 1, :at + n * interval '1 day', :at"
+            " FROM generate_series(1, 3000) n"
+        ),
+        {"o": ledger.organization_id, "w": wallet, "a": tracked, "t": mint, "at": START},
+    )
+    db.execute(text("ANALYZE ledger_lots"))
+    seen = []
+    listener = lambda c, cursor, statement, parameters, *rest: seen.append((statement, parameters))  # noqa: E731
+    event.listen(db, "before_cursor_execute", listener)
+    found = ledgers.balances_of_wallets(db, ledger.organization_id, [wallet], START + timedelta(days=4))
+    event.remove(db, "before_cursor_execute", listener)
+    assert balances(found)[wallet, "tracked"] == 2996
+    plan = "\n".join(row[0] for row in db.exec_driver_sql("EXPLAIN ANALYZE " + seen[0][0], seen[0][1]))
+    lines = [line for line in plan.splitlines() if "ix_ledger_lots_spendable" in line]
+    assert len(lines) == 1, plan
+    assert "rows=4.00" in lines[0] or "rows=4 " in lines[0], plan
+
+
+def test_a_locked_account_waits_for_those_who_post_and_they_for_it(engine):
+    with engine.begin() as db:
+        ledger = RawLedger.new(db)
+        wallet = ledger.wallet()
+        default = ledgers.find_ledger(db, ledger.organization_id, ledger.organization.ledger_id)
+        account = ledgers.find_account(db, ledger.organization_id, ledger.account_id)
+    posting, posted = Event(), Event()
+    found: list[LedgerAccount] = []
+
+    def post():
+        with engine.begin() as db:
+            ledger.db = db
+            ledger.mint(wallet, 5)
+            posting.set()
+            posted.wait(5)
+
+    def configure():
+        with engine.begin() as db:
+            found.append(ledgers.lock_account(db, default, account))
+            assert ledgers.has_movements(db, found[0])
+            found.append(found[0])
+
+    first, second = Thread(target=post), Thread(target=configure)
+    first.start()
+    assert posting.wait(5)
+    second.start()
+    second.join(0.3)
+    assert not found
+    posted.set()
+    first.join()
+    second.join()
+    assert len(found) == 2
+    with engine.begin() as db, engine.begin() as other:
+        ledgers.lock_account(db, default, account)
+        other.execute(text("SET LOCAL lock_timeout = '100ms'"))
+        ledger.db = other
+        with pytest.raises(OperationalError, match="lock timeout"):
+            ledger.mint(wallet, 5)
+        other.rollback()

@@ -1,0 +1,92 @@
+"""No list of transactions reads a table from end to end."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import pytest
+from sqlalchemy import event, text
+
+from persistence.ledger_transactions import rows_of_account, rows_of_wallet
+from persistence.paging import Page
+from tests.builders.ledger import START, RawLedger
+
+
+@pytest.fixture(scope="module")
+def ledger_ids(engine):
+    """A ledger with enough rows for a plan to matter."""
+    with engine.begin() as db:
+        ledger = RawLedger.new(db)
+        ids = ledger.organization_id, ledger.account_id, ledger.organization.ledger_account_key, ledger.wallet()
+        db.execute(
+            text(
+                "WITH t AS (INSERT INTO ledger_transactions (organization_id, ledger_account_id, transaction_type,"
+                "  status, amount, system_unique_key, tags, external_event_date, to_wallet_id, created_at, updated_at)"
+                " SELECT :organization, :account, 1, 1, 1, 'bulk-' || n, ARRAY['tag-' || n % 50],"
+                "  now() - n * interval '1 hour', :wallet, now(), now() FROM generate_series(1, 3000) n"
+                " RETURNING ledger_transaction_id)"
+                " INSERT INTO ledger_entries (organization_id, ledger_transaction_id, entry_index, ledger_account_id,"
+                "  wallet_id, amount, updated_balance)"
+                " SELECT :organization, ledger_transaction_id, side, :account,"
+                "  CASE side WHEN 0 THEN :wallet ELSE NULL END, 1 - 2 * side, 0"
+                " FROM t CROSS JOIN generate_series(0, 1) side"
+            ),
+            {"organization": ids[0], "account": ids[1], "wallet": ids[3]},
+        )
+    with engine.execution_options(isolation_level="AUTOCOMMIT").connect() as db:
+        db.execute(text("ANALYZE ledger_transactions, ledger_entries"))
+    return ids
+
+
+FILTERS = {
+    "from_date": START,
+    "to_date": START,
+    "from_id": 1,
+    "to_id": 10**9,
+    "system_unique_key": "bulk-7",
+    "tags": ["tag-7"],
+}
+SUBSETS = [dict(chosen) for size in range(4) for chosen in combinations(FILTERS.items(), size)]
+
+
+def plans_of(db, query):
+    """The plans of the statements that a query executes, with scans of whole tables only where nothing else goes."""
+    seen = []
+
+    def note(connection, cursor, statement, parameters, context, many):
+        seen.append((statement, parameters))
+
+    event.listen(db, "before_cursor_execute", note)
+    query()
+    event.remove(db, "before_cursor_execute", note)
+    db.execute(text("SET LOCAL enable_seqscan = off"))
+    return ["\n".join(row[0] for row in db.exec_driver_sql("EXPLAIN " + s, p)) for s, p in seen]
+
+
+@pytest.mark.parametrize("filters", SUBSETS, ids=lambda chosen: "-".join(chosen) or "none")
+def test_every_combination_of_filters_has_an_index(db, ledger_ids, filters):
+    organization_id, account_id, account_key, wallet_id = ledger_ids
+    page = Page(0, 25)
+    queries = [
+        lambda: rows_of_account(db, organization_id, account_id, filters, page),
+        lambda: rows_of_account(db, organization_id, account_id, {**filters, "wallet_id": wallet_id}, page),
+        lambda: rows_of_wallet(db, organization_id, wallet_id, filters, page),
+        lambda: rows_of_wallet(db, organization_id, wallet_id, {**filters, "ledger_account_key": account_key}, page),
+    ]
+    for query in queries:
+        for plan in plans_of(db, query):
+            assert "Seq Scan on ledger_transactions" not in plan, plan
+            assert "Seq Scan on ledger_entries" not in plan, plan
+
+
+@pytest.mark.parametrize("of_wallet", [False, True])
+def test_the_newest_rows_are_found_without_sorting_all(db, ledger_ids, of_wallet):
+    organization_id, account_id, _, wallet_id = ledger_ids
+    page = Page(0, 25)
+    if of_wallet:
+        plans = plans_of(db, lambda: rows_of_wallet(db, organization_id, wallet_id, {}, page))
+    else:
+        plans = plans_of(db, lambda: rows_of_account(db, organization_id, account_id, {}, page))
+    assert "Incremental Sort" in plans[0]
+    assert "Presorted Key: " in plans[0]
+    assert "Scan Backward using" in plans[0]
