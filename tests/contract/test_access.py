@@ -1,0 +1,178 @@
+"""Who gets in where, asked of every operation in the documents: one that is added is covered at once.
+
+A path parameter that is new needs a value in `records`, else the tests of its operation fail.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+import openapi
+from domain.access import ADMIN, ROLES
+from tests.builders.api import Api, Organization, Reply
+from tests.contract.documents import Documented, body_contents, operations, path_parameters
+
+MARKER = "only-the-first-tenant-has-this"
+# Public on purpose: this is where tokens come from.
+PUBLIC = {"createAccessToken"}
+# Path parameters that name the organization, or what belongs to no organization.
+NO_RECORD = {"organizationId", "effectId"}
+
+DOCUMENTS = {surface: openapi.bundle(surface) for surface in openapi.SURFACES}
+
+
+@dataclass(frozen=True)
+class Operation:
+    surface: str
+    documented: Documented
+
+    @property
+    def name(self) -> str:
+        return f"{self.surface}:{self.documented.operation_id}"
+
+    @property
+    def scopes(self) -> list[str]:
+        (requirement,) = self.documented.operation["security"]
+        return requirement["token"]
+
+    @property
+    def records(self) -> set[str]:
+        """The path parameters that address a record of an organization."""
+        return path_parameters(self.documented.path) - NO_RECORD
+
+    def call(self, api: Api, token: str | None, values: dict[str, Any]) -> Reply:
+        """The request of the documents' example, on the records that `values` name."""
+        path = self.documented.path
+        for name in path_parameters(path):
+            path = path.replace(f"{{{name}}}", str(values[name]))
+        contents = body_contents(DOCUMENTS[self.surface], self.documented)
+        body = contents["application/json"]["example"] if contents else None
+        return api.surface(token=token).request(self.documented.method.upper(), path, body)
+
+
+EVERY = [Operation(surface, each) for surface, document in DOCUMENTS.items() for each in operations(document)]
+SECURED = [each for each in EVERY if each.documented.operation_id not in PUBLIC]
+WITH_ROLE = [each for each in SECURED if each.scopes]
+WITH_RECORD = [each for each in SECURED if each.records]
+INTEGRATION_READS = [
+    each for each in SECURED if each.surface == "integration" and not each.records and each.documented.method == "get"
+]
+
+
+def by_name(cases: list[Operation]) -> Any:
+    return pytest.mark.parametrize("operation", cases, ids=[each.name for each in cases])
+
+
+@pytest.fixture(scope="module")
+def organization(api: Api) -> Organization:
+    return api.organization()
+
+
+@pytest.fixture(scope="module")
+def other(api: Api) -> Organization:
+    return api.organization("Another tenant")
+
+
+@pytest.fixture(scope="module")
+def records(organization: Organization) -> dict[str, Any]:
+    """A record of the first tenant for each path parameter of the documents."""
+    created, administration = organization.created, organization.administration
+    member = organization.member(f"{MARKER}-member")
+    event_type = {"name": "Marked", "schemaType": "custom", "apiCode": MARKER}
+    administration.post("/custom-event-types", event_type)
+    campaign = administration.post("/campaigns", {"code": MARKER, "name": "Marked"})["campaign"]
+    action = {"name": "Nothing", "rules": {}, "effects": {"items": []}, "status": "draft", "priority": 1}
+    actions = f"/campaigns/{campaign['campaignId']}/actions"
+    program = administration.get(f"/loyalty-programs/{created.loyalty_program_id}")["loyaltyProgram"]
+    events = organization.integration.get(f"/members/{member['loyaltyMemberId']}/events")["results"]
+    return {
+        "organizationId": organization.id,
+        "memberId": member["memberId"],
+        "loyaltyMemberId": member["loyaltyMemberId"],
+        "walletId": member["ledgerWalletId"],
+        "ledgerId": created.ledger_id,
+        "ledgerAccountId": created.ledger_account_id,
+        "loyaltyProgramId": created.loyalty_program_id,
+        "loyaltyTierId": program["defaultTierId"],
+        "campaignId": campaign["campaignId"],
+        "actionId": administration.post(actions, action)["action"]["actionId"],
+        "apiCode": MARKER,
+        "loyaltyEventKey": events[0]["loyaltyEventKey"],
+        "effectId": "mint-points",
+    }
+
+
+def test_nothing_but_the_token_operation_is_public():
+    public = [each.name for each in EVERY if not each.documented.operation["security"]]
+    assert public == [f"integration:{name}" for name in sorted(PUBLIC)]
+
+
+def test_the_roles_are_those_of_the_documents():
+    for document in DOCUMENTS.values():
+        flows = document["components"]["securitySchemes"]["token"]["flows"]
+        assert set(flows["clientCredentials"]["scopes"]) == ROLES | {ADMIN, "member"}
+
+
+@by_name(SECURED)
+@pytest.mark.parametrize("token", [None, "nonsense"])
+def test_without_a_token(api: Api, records: dict[str, Any], operation: Operation, token: str | None):
+    reply = operation.call(api, token, records)
+    assert reply.status == 401, reply.text
+    assert reply.headers["WWW-Authenticate"].startswith("Bearer")
+    assert MARKER not in reply.text
+
+
+@by_name(WITH_ROLE)
+def test_without_the_role(api: Api, organization: Organization, records: dict[str, Any], operation: Operation):
+    (scope,) = operation.scopes
+    # What is written may be read, but not the other way round.
+    sufficient = {scope, scope.replace(":read", ":write")}
+    reply = operation.call(api, organization.token_of(*(ROLES - sufficient)), records)
+    assert reply.status == 403, reply.text
+    assert json.loads(reply.text)["type"] == "/problems/forbidden"
+    assert MARKER not in reply.text
+
+
+@by_name(SECURED)
+def test_with_a_members_token(api: Api, organization: Organization, records: dict[str, Any], operation: Operation):
+    token = organization.member_token(records["loyaltyMemberId"])
+    expected = {200, 201} if "member" in operation.scopes else {403}
+    assert operation.call(api, token, records).status in expected
+
+
+@by_name(SECURED)
+def test_with_the_role(api: Api, organization: Organization, records: dict[str, Any], operation: Operation):
+    for scope in operation.scopes or ["orders:read"]:
+        token = organization.token_of(is_admin=True) if scope == ADMIN else organization.token_of(scope)
+        assert operation.call(api, token, records).status not in {400, 401, 403}
+        if scope.endswith(":read"):
+            token = organization.token_of(scope.replace(":read", ":write"))
+            assert operation.call(api, token, records).status not in {400, 401, 403}
+
+
+@by_name([each for each in SECURED if each.surface == "administration"])
+def test_of_another_organization(api: Api, other: Organization, records: dict[str, Any], operation: Operation):
+    reply = operation.call(api, other.token, records)
+    assert reply.status == 403, reply.text
+    assert MARKER not in reply.text
+
+
+@by_name(WITH_RECORD)
+def test_for_records_of_another_organization(
+    api: Api, other: Organization, records: dict[str, Any], operation: Operation
+):
+    reply = operation.call(api, other.token, {**records, "organizationId": other.id})
+    assert reply.status == 404, reply.text
+    assert json.loads(reply.text)["type"] == "/problems/not-found"
+
+
+@by_name(INTEGRATION_READS)
+def test_lists_hold_nothing_of_another_organization(
+    api: Api, organization: Organization, other: Organization, records: dict[str, Any], operation: Operation
+):
+    assert MARKER not in operation.call(api, other.token, records).text
+    assert MARKER in operation.call(api, organization.token, records).text
