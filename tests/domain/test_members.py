@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import pytest
+
+from domain.members import differences, merged, merged_profile
+
+KNOWN = {"name": "Ana", "city": "Rosario", "tags": ["a", "b"], "govId": {"id": "1", "type": "x"}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, KNOWN),
+        ({"city": "Lima"}, {**KNOWN, "city": "Lima"}),
+        ({"city": None}, {"name": "Ana", "tags": ["a", "b"], "govId": {"id": "1", "type": "x"}}),
+        ({"nickname": None}, KNOWN),
+        ({"tags": ["c"]}, {**KNOWN, "tags": ["c"]}),
+        ({"tags": []}, {**KNOWN, "tags": []}),
+        ({"govId": {"type": "y"}}, {**KNOWN, "govId": {"id": "1", "type": "y"}}),
+        ({"govId": {"type": None}}, {**KNOWN, "govId": {"id": "1"}}),
+        (
+            {"govId": {"id": None, "type": None, "issuingCountry": None}},
+            {"name": "Ana", "city": "Rosario", "tags": ["a", "b"]},
+        ),
+        ({"address": {"floor": "1", "zipCode": None}}, {**KNOWN, "address": {"floor": "1"}}),
+        ({"address": {}}, KNOWN),
+        ({"customAttributes": {"a": {"b": None}}}, {**KNOWN, "customAttributes": {"a": {"b": None}}}),
+    ],
+)
+def test_a_profile_changes_where_it_is_told_to(changes, expected):
+    assert merged_profile(KNOWN, changes) == expected
+
+
+def test_what_is_known_stays_as_it_was():
+    merged_profile(KNOWN, {"govId": {"id": "2"}, "city": "Lima"})
+    assert KNOWN["govId"] == {"id": "1", "type": "x"}
+    assert KNOWN["city"] == "Rosario"
+
+
+def test_null_forgets():
+    assert merged({"email": True, "push": False}, {"push": None, "phone": True}) == {"email": True, "phone": True}
+
+
+def test_differences_name_the_place():
+    before = {"active": True, "profile": {"city": "Rosario", "govId": {"id": "1"}}, "memberType": None}
+    after = {"active": True, "profile": {"city": "Lima", "address": {"floor": "1"}}, "memberType": "staff"}
+    assert differences(before, after) == {
+        "memberType": {"from": None, "to": "staff"},
+        "profile.address": {"from": None, "to": {"floor": "1"}},
+        "profile.city": {"from": "Rosario", "to": "Lima"},
+        "profile.govId": {"from": {"id": "1"}, "to": None},
+    }
+    assert differences(before, before) == {}
