@@ -16,7 +16,7 @@ from persistence.tables import metadata
 
 _DIRECTORY = Path(__file__).parent / "migrations"
 # Any constant will do that nothing else in the database locks.
-_MIGRATION_LOCK = 0x6C6F79616C7479
+_MIGRATION_LOCK = 0x6C6F79616C7401
 
 
 class SchemaError(RuntimeError):

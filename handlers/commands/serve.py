@@ -14,7 +14,7 @@ from persistence.tables.organizations import organizations
 
 _TOKEN_SECONDS = 24 * 3600
 # Held while the first organization is made, so that two servers that start at once do not make two.
-_FIRST_ORGANIZATION_LOCK = 0x6C6F79616C7478
+_FIRST_ORGANIZATION_LOCK = 0x6C6F79616C7402
 
 
 @click.command()

@@ -32,7 +32,7 @@ def loyalty(home: Path, *arguments: str, **variables: str) -> subprocess.Complet
         cwd=home.parent,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
     )
 
 
@@ -70,7 +70,7 @@ class Server:
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Send a signal to the parent and wait; answers the exit code."""
         self.process.send_signal(number)
-        return self.process.wait(60)
+        return self.process.wait(120)
 
     def workers(self) -> set[int]:
         """The process ids of the workers that were started so far, as the log tells them."""
@@ -86,7 +86,7 @@ def free_port() -> int:
 def status(url: str, **headers: str) -> int:
     """The status that a GET is answered with; 0 if there is no answer."""
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=10) as answer:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=30) as answer:
             return answer.status
     except urllib.error.HTTPError as error:
         return error.code
@@ -96,7 +96,7 @@ def status(url: str, **headers: str) -> int:
 
 def wait_until_stopped(home: Path) -> None:
     """Wait until the embedded server of a home has ended."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while embedded.describe(home).is_running:
         assert time.monotonic() < deadline
         time.sleep(0.05)

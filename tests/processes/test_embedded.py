@@ -78,7 +78,7 @@ def server_pid(home: Path) -> int:
 
 
 def wait_for_end(pid: int, data: Path) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while postmaster.is_server_of(data, pid):
         assert time.monotonic() < deadline
         time.sleep(0.02)

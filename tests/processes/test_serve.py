@@ -12,6 +12,7 @@ import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import psycopg2
 import pytest
 
 from persistence import embedded
@@ -104,7 +105,7 @@ def test_a_killed_worker_is_replaced(serve):
     assert status(url, **headers) == 200
     (worker,) = server.workers()
     os.kill(worker, signal.SIGKILL)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while status(url, **headers) != 200 or len(server.workers()) < 2:
         assert time.monotonic() < deadline
         time.sleep(0.1)
@@ -116,7 +117,7 @@ def test_a_killed_parent_takes_its_workers_along_and_the_next_server_starts(home
     _, headers = curl_line(server.greeting())
     server.process.kill()
     server.process.wait()
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while status(f"{server.url}/health/live"):
         assert time.monotonic() < deadline
         time.sleep(0.1)
@@ -131,19 +132,24 @@ def test_stopping_lets_a_call_end(serve, home):
     server = serve("--workers", "1")
     _, headers = curl_line(server.greeting())
     with embedded.server(home) as database, ThreadPoolExecutor(1) as pool:
-        import psycopg2
-
         blocker = psycopg2.connect(database)
         blocker.cursor().execute("LOCK TABLE organizations IN ACCESS EXCLUSIVE MODE")
         waiting = pool.submit(status, f"{server.url}/v2/organizations/1", **headers)
-        time.sleep(0.5)
+        observer = psycopg2.connect(database)
+        observer.autocommit = True
+        cursor = observer.cursor()
+        waiters = 0
+        while not waiters:
+            cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
+            (waiters,) = cursor.fetchone()
+        observer.close()
         server.process.send_signal(signal.SIGTERM)
         time.sleep(1)
         assert not waiting.done()
         blocker.rollback()
         blocker.close()
         assert waiting.result() == 200
-    assert server.process.wait(60) == 0
+    assert server.process.wait(120) == 0
 
 
 def test_measurements_of_all_workers_are_answered_by_any(serve):
