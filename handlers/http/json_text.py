@@ -12,7 +12,8 @@ from domain.problems import FieldFault, InvalidRequest
 
 MAX_DEPTH = 200
 MAX_DIGITS = 80
-MAX_EXPONENT = 310
+# Every number that a client can hold in a binary double has a place here: the smallest one is 4.94e-324.
+MAX_EXPONENT = 330
 
 _INT64 = 2**63
 
