@@ -192,6 +192,9 @@ class _Generator:
         codes = self.expression(left, scope), self.expression(right, scope)
         for side, other in ((left, codes[1]), (right, codes[0])):
             if isinstance(side, Constant) and side.value is None:
+                if isinstance(other, ast.Constant) and other.value is not None:
+                    # Python warns of `1 is None`; the answer is plain.
+                    return ast.Constant(node.function == "!=")
                 return ast.Compare(other, [ast.Is() if node.function == "==" else ast.IsNot()], [ast.Constant(None)])
         if self.is_plain(left) and self.is_plain(right):
             return ast.Compare(codes[0], [_COMPARISONS[node.function]], [codes[1]])

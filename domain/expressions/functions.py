@@ -156,7 +156,7 @@ def _arithmetic(on_ints: Callable[..., int], on_decimals: Callable[..., Any]) ->
 OPERATORS: dict[str, tuple[Overload, ...]] = {
     "+": (
         *_arithmetic(numbers.add_int, numbers.DECIMALS.add),
-        Overload((STRING, STRING), STRING, texts.concatenate),
+        Overload((STRING, STRING), STRING, texts.concatenate, linear=True),
         Overload((ANY_LIST, ANY_LIST), _joined, _concatenate, linear=True),
         Overload((TIMESTAMP, DURATION), TIMESTAMP, times.move),
         Overload((DURATION, TIMESTAMP), TIMESTAMP, lambda by, value: times.move(value, by)),

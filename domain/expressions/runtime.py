@@ -188,10 +188,12 @@ def contains(budget: Budget, needle: Any, values: Any) -> bool:
 def item_at(values: Any, index: Any) -> Any:
     """`values[index]`, for a list or map."""
     if type(values) is list:
-        if type(index) not in (int, Decimal) or index != int(index):
+        if type(index) not in (int, Decimal):
             raise EvaluationError("type", f"{name_of(index)} is not an index of a list")
         if not 0 <= index < len(values):
-            raise EvaluationError("index", f"the list has no element {index}, it has {len(values)}")
+            raise EvaluationError("index", f"the list has no element {shown(index)}, it has {len(values)}")
+        if index != int(index):
+            raise EvaluationError("type", f"{shown(index)} is not an index of a list")
         return values[int(index)]
     if type(values) is dict:
         if holds_key(values, index):

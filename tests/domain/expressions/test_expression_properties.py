@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,6 +30,9 @@ from domain.expressions.environment import Environment
 from domain.expressions.explain import shown
 from domain.expressions.runtime import TypeValue
 from tests.domain.expressions.expression_cases import CONTEXT, ENVIRONMENT, FUNCTIONS
+
+# Compiling must not make Python itself complain of the code.
+pytestmark = pytest.mark.filterwarnings("error")
 
 # Well-typed expressions, by the type of their value; at depth 0 only leaves.
 

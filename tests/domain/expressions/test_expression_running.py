@@ -48,6 +48,7 @@ D = Decimal
         ("'points' in balances", True),
         ("'web' in order.tags", True),
         ("null in [1, null]", True),
+        ("1 == null || 'a' == null || null != null", False),
         ("true in {true: 1}", True),
         ("dyn(1) in {true: 1}", False),
         ("dyn(true) in {1: 1}", False),

@@ -1,0 +1,137 @@
+"""The examples of docs/expressions.md, run, and its figures, compared with those that are measured."""
+
+import json
+import re
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from domain.campaigns.variables import ENVIRONMENT
+from domain.expressions import (
+    Environment,
+    ExpressionError,
+    check,
+    compile_expression,
+    explain,
+    from_tree,
+    label,
+    parse,
+    reason,
+    to_text,
+)
+from domain.expressions.functions import FUNCTIONS, METHODS
+from domain.expressions.limits import DEFAULT_COST, EVENT_COST, MAX_DEPTH, MAX_ITEMS, MAX_STRING, MAX_TEXT
+from domain.expressions.tree import MACROS
+from domain.expressions.types import TIMESTAMP, ListOf, MapOf, ObjectOf
+from tests.cel_conformance import CHECKED, EMPTY_LISTS, OTHER, outcomes
+from tests.domain.expressions.test_expression_conformance import DEVIATIONS, PASSED, SYNTAX, TYPES, WORDS
+
+PAGE = (Path(__file__).parents[3] / "docs" / "expressions.md").read_text()
+BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+EXAMPLES = [
+    tuple(part.strip() for part in line.rsplit("// ", 1))
+    for language, block in BLOCKS
+    if language == "cel"
+    for line in block.splitlines()
+]
+
+
+def filled(kind, value):
+    """The value with every declared field, those not given None, and times for the texts of times."""
+    if isinstance(kind, ObjectOf) and value is not None:
+        return {name: filled(field.type, value.get(name)) for name, field in kind.fields.items()}
+    if isinstance(kind, ListOf) and value is not None:
+        return [filled(kind.element, item) for item in value]
+    if isinstance(kind, MapOf) and value is not None:
+        return {key: filled(kind.value, item) for key, item in value.items()}
+    if kind == TIMESTAMP and value is not None:
+        return compile_expression(parse(f"timestamp('{value}')"), Environment({})).run({})
+    return value
+
+
+@pytest.fixture(scope="module")
+def context():
+    given = json.loads(next(block for language, block in BLOCKS if language == "json"), parse_float=Decimal)
+    assert set(given) < set(ENVIRONMENT.variables)
+    return {name: filled(kind, given.get(name)) for name, kind in ENVIRONMENT.variables.items()}
+
+
+def test_there_are_examples():
+    assert len(EXAMPLES) > 60
+
+
+@pytest.mark.parametrize(("text", "answer"), EXAMPLES, ids=[text for text, _ in EXAMPLES])
+def test_examples(text, answer, context):
+    if answer.startswith("refused: "):
+        try:
+            faults = check(parse(text), ENVIRONMENT).faults
+        except ExpressionError as error:
+            faults = error.faults
+        assert [fault.message for fault in faults] == [answer.removeprefix("refused: ")]
+        return
+    program = compile_expression(parse(text), ENVIRONMENT)
+    if answer.startswith("error: "):
+        with pytest.raises(Exception, match=f"^{re.escape(answer.removeprefix('error: '))}$"):
+            program.run(context)
+        return
+    expected = compile_expression(parse(answer), Environment({})).run({})
+    assert program.run(context) == expected
+
+
+def test_the_first_example_and_its_sentence():
+    text = BLOCKS[0][1].strip()
+    sentence = re.search(r"^> (.*)$", PAGE, re.MULTILINE)
+    assert sentence is not None
+    assert label(parse(text), ENVIRONMENT) == sentence[1]
+
+
+def test_the_example_of_a_reason(context):
+    text = re.search(r"^For `(.*)`:$", PAGE, re.MULTILINE)
+    assert text is not None
+    why = reason(explain(parse(text[1]), ENVIRONMENT, context))
+    assert why is not None
+    read = "; ".join(f"{value['label']} is {value['value']}" for value in why["actual"])
+    assert f'> `{why["code"]}` at {why["at"][0]} to {why["at"][1]}, "{why["label"]}": {read}\n' in PAGE
+
+
+def test_the_tree_example():
+    tree = json.loads([block for language, block in BLOCKS if language == "json"][1])
+    assert to_text(from_tree(tree)) == "order.total >= 50"
+
+
+def test_every_function_is_on_the_page():
+    tables = "\n".join(line for line in PAGE.splitlines() if line.startswith("|"))
+    for name in {*FUNCTIONS, *METHODS, *MACROS} - {"dyn", "type"}:
+        assert re.search(rf"\b{name}\(", tables), name
+
+
+def test_every_variable_and_field_is_on_the_page():
+    tables = "\n".join(line for line in PAGE.splitlines() if line.startswith("|"))
+    pending = list(ENVIRONMENT.variables.items())
+    while pending:
+        name, kind = pending.pop()
+        assert re.search(rf"\b{name}\b", tables), name
+        inner = getattr(kind, "element", None) or getattr(kind, "value", None) or kind
+        if isinstance(inner, ObjectOf):
+            pending.extend((field, declared.type) for field, declared in inner.fields.items())
+
+
+@pytest.mark.parametrize("limit", [MAX_TEXT, MAX_DEPTH, MAX_STRING, MAX_ITEMS, DEFAULT_COST, EVENT_COST])
+def test_limits(limit):
+    section = PAGE[PAGE.index("## Limits") : PAGE.index("## Why")]
+    assert f"{limit:,}" in section
+
+
+def test_figures():
+    section = " ".join(PAGE[PAGE.index("## How close") :].split())
+    for name, (passed, total) in PASSED.items():
+        assert f"| {name} | {passed} | {total} |" in section
+    for name, count in DEVIATIONS.items():
+        assert f"| {count} | {WORDS[name]} |" in section
+    kept = [outcome for outcome in outcomes() if outcome.category in (OTHER, CHECKED, EMPTY_LISTS)]
+    passed, total = (sum(figures) for figures in zip(*PASSED.values(), strict=True))
+    assert f"stands at {passed} of {total:,} conformance tests" in section
+    assert f"Of the {len(kept)} that use nothing left out, {sum(o.passed for o in kept)} pass" in section
+    assert f"on {SYNTAX['parsing'][0]} of {SYNTAX['parsing'][1]} texts" in section
+    assert f"of {TYPES[0]} of {TYPES[1]} expressions" in section
