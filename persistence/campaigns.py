@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, cast, select
 
 from domain.campaigns.records import RUNNING, Action, Campaign
 from domain.problems import NameTaken
@@ -79,7 +79,7 @@ def find_page(
     if type_ is not None:
         conditions.append(campaigns.c.type == type_)
     if tags:
-        conditions.append(campaigns.c.tags.contains(list(tags)))
+        conditions.append(campaigns.c.tags.op("@>")(cast(list(tags), campaigns.c.tags.type)))
     if codes:
         conditions.append(campaigns.c.code.in_(list(codes)))
     return paged(db, Campaign, campaigns, conditions, page, campaigns.c.campaign_id, ORDER_COLUMNS)
