@@ -10,10 +10,11 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from domain.ledger.books import Books, Details, Holding, Pair, Posting
-from domain.ledger.expiry import idle_too_long
-from domain.ledger.lots import Lot, consume, in_order_of_expiry
-from domain.ledger.records import BURN, MINT, LedgerAccount
+from domain.ledger.books import Books
+from domain.ledger.expiry import add_months, idle_too_long
+from domain.ledger.lots import Allocation, Allocator, Lot, LotUse, MoveLots, RestoreLots, SettleLots, TakeLots
+from domain.ledger.postings import Capture, Holding, Pair, Posting, Step
+from domain.ledger.records import PENDING, REVERTED, SETTLED, LedgerAccount
 from persistence import ledger
 from persistence.rows import add_all, as_json, reserve_ids
 from persistence.tables.ledger import ledger_entries, ledger_lot_uses, ledger_lots, ledger_transactions
@@ -41,26 +42,36 @@ ORDER BY ledger_account_id FOR NO KEY UPDATE
 """
 
 _EXPIRED_LOTS = """
-SELECT wallet_id, ledger_account_id, ledger_lot_id, remaining FROM ledger_lots
+SELECT wallet_id, ledger_account_id, ledger_lot_id, remaining, expires_at FROM ledger_lots
 WHERE organization_id = %s AND wallet_id = ANY(%s) AND remaining > 0 AND expires_at <= %s
-ORDER BY wallet_id, ledger_account_id, ledger_lot_id
+ORDER BY wallet_id, ledger_account_id, expires_at, ledger_lot_id
 """
 
 _ALL_LOTS = """
-SELECT l.wallet_id, l.ledger_account_id, l.ledger_lot_id, l.remaining
+SELECT l.wallet_id, l.ledger_account_id, l.ledger_lot_id, l.remaining, l.expires_at
 FROM ledger_lots l JOIN jsonb_to_recordset(%s::jsonb) AS p(wallet_id bigint, ledger_account_id bigint)
   USING (wallet_id, ledger_account_id)
 WHERE l.organization_id = %s AND l.remaining > 0 ORDER BY l.ledger_lot_id
 """
 
-_SPENDABLE_LOTS = """
-SELECT p.wallet_id, p.ledger_account_id, l.ledger_lot_id, l.expires_at, l.remaining
+_LOT_COLUMNS = "l.ledger_lot_id, l.wallet_id, l.ledger_account_id, l.ledger_transaction_id, l.expires_at, l.amount"
+
+_SPENDABLE_LOTS = f"""
+SELECT {_LOT_COLUMNS}, l.remaining
 FROM jsonb_to_recordset(%s::jsonb) AS p(wallet_id bigint, ledger_account_id bigint)
 CROSS JOIN LATERAL (
-    SELECT ledger_lot_id, expires_at, remaining FROM ledger_lots
+    SELECT * FROM ledger_lots
     WHERE organization_id = %s AND wallet_id = p.wallet_id AND ledger_account_id = p.ledger_account_id AND remaining > 0
     ORDER BY expires_at NULLS LAST, ledger_lot_id LIMIT %s
 ) l
+"""
+
+_NAMED_LOTS = f"""
+SELECT {_LOT_COLUMNS}, l.remaining FROM ledger_lots l
+WHERE l.organization_id = %s AND l.ledger_lot_id = ANY(%s)
+UNION ALL
+SELECT {_LOT_COLUMNS}, l.remaining FROM ledger_lots l
+WHERE l.organization_id = %s AND l.ledger_transaction_id = ANY(%s) AND l.remaining > 0
 """
 
 _WRITE_HOLDINGS = """
@@ -95,9 +106,29 @@ ON CONFLICT (organization_id, ledger_account_id, shard)
 """
 
 _WRITE_LOTS_LEFT = """
-UPDATE ledger_lots l SET remaining = l.remaining - x.used
-FROM jsonb_to_recordset(%s::jsonb) AS x(ledger_lot_id bigint, used numeric)
+UPDATE ledger_lots l SET remaining = x.remaining
+FROM jsonb_to_recordset(%s::jsonb) AS x(ledger_lot_id bigint, remaining numeric)
 WHERE l.organization_id = %s AND l.ledger_lot_id = x.ledger_lot_id
+"""
+
+_REMOVE_USES = """
+DELETE FROM ledger_lot_uses u USING jsonb_to_recordset(%s::jsonb) AS x(ledger_transaction_id bigint,
+    ledger_lot_id bigint)
+WHERE u.organization_id = %s AND u.ledger_transaction_id = x.ledger_transaction_id
+    AND u.ledger_lot_id = x.ledger_lot_id
+"""
+
+_CAPTURE = """
+UPDATE ledger_transactions t SET amount = x.amount, status = x.status, fiat_value = x.fiat_value, updated_at = %s
+FROM jsonb_to_recordset(%s::jsonb) AS x(ledger_transaction_id bigint, amount numeric, status smallint,
+    fiat_value numeric)
+WHERE t.organization_id = %s AND t.ledger_transaction_id = x.ledger_transaction_id
+"""
+
+_MARK_REVERTED = """
+UPDATE ledger_transactions t SET status = 2, reversal_ledger_transaction_id = x.reversal, updated_at = %s
+FROM jsonb_to_recordset(%s::jsonb) AS x(ledger_transaction_id bigint, reversal bigint)
+WHERE t.organization_id = %s AND t.ledger_transaction_id = x.ledger_transaction_id
 """
 
 _BY_KEY = """
@@ -123,6 +154,13 @@ _TRANSACTION_COLUMNS = (
     "from_wallet_id",
     "to_wallet_id",
     "loyalty_event_id",
+    "atomic_set_id",
+    "reserved_amount",
+    "is_expiry",
+    "fiat_value",
+    "fiat_gross_amount",
+    "fiat_currency",
+    "reverted_ledger_transaction_id",
     "created_at",
     "updated_at",
 )
@@ -136,7 +174,7 @@ _ENTRY_COLUMNS = (
     "updated_balance",
     "is_overdraft",
 )
-_LOT_COLUMNS = (
+_NEW_LOT_COLUMNS = (
     "organization_id",
     "ledger_lot_id",
     "wallet_id",
@@ -165,7 +203,10 @@ class PostedBefore:
 def find_by_key(db: Connection, organization_id: int, system_unique_key: str) -> PostedBefore | None:
     """The transaction that was posted under this key."""
     row = db.exec_driver_sql(_BY_KEY, (organization_id, system_unique_key)).one_or_none()
-    return None if row is None else PostedBefore(*row[:-1], None if row[-1] is None else bytes(row[-1]))
+    if row is None:
+        return None
+    *found, digest = row
+    return PostedBefore(*found, None if digest is None else bytes(digest))
 
 
 def lock_wallets(db: Connection, organization_id: int, wallet_ids: Collection[int]) -> None:
@@ -208,66 +249,102 @@ def _expire(
     holdings: Mapping[Pair, Holding],
     accounts: Mapping[int, LedgerAccount],
 ) -> None:
-    """Burn what lots of the wallets hold past their expiry, so that nothing expired can be spent."""
-    expired: dict[Pair, dict[int, Decimal]] = {}
-    idle = [
-        pair
+    """Burn what lots of the wallets hold past their expiry, so that nothing expired can be spent.
+
+    One transaction for each moment at which something expired, since balances of the past go by it.
+    """
+    expired: dict[tuple[int, int, datetime], dict[int, LotUse]] = {}
+    for wallet_id, account_id, lot_id, remaining, moment in db.exec_driver_sql(
+        _EXPIRED_LOTS, (organization_id, wallets, books.at)
+    ):
+        if account_id in accounts:
+            expired.setdefault((wallet_id, account_id, moment), {})[lot_id] = LotUse(lot_id, remaining, moment)
+    ended = {
+        pair: add_months(held.last_transaction_date, period)
         for pair, held in holdings.items()
         if pair[1] in accounts
-        and idle_too_long(accounts[pair[1]].expires_after_last_transaction, held.last_transaction_date, books.at)
-    ]
-    rows: list[Any] = list(db.exec_driver_sql(_EXPIRED_LOTS, (organization_id, wallets, books.at)))
-    if idle:
-        rows += db.exec_driver_sql(_ALL_LOTS, (as_json(_as_pairs(idle)), organization_id))
-    for wallet_id, account_id, lot_id, remaining in rows:
-        if account_id in accounts:
-            expired.setdefault((wallet_id, account_id), {})[lot_id] = remaining
-    for (wallet_id, account_id), lots in sorted(expired.items()):
-        details = Details(
-            system_unique_key=f"expiry-{wallet_id}-{account_id}-{max(lots)}-{books.at.timestamp():.6f}",
-            description="Expired",
-        )
-        books.expire(accounts[account_id], wallet_id, tuple(lots.items()), details)
+        and held.last_transaction_date is not None
+        and (period := accounts[pair[1]].expires_after_last_transaction) is not None
+        and idle_too_long(period, held.last_transaction_date, books.at)
+    }
+    if ended:
+        rows = db.exec_driver_sql(_ALL_LOTS, (as_json(_as_pairs(ended)), organization_id))
+        for wallet_id, account_id, lot_id, remaining, expires_at in rows:
+            end = ended[wallet_id, account_id]
+            if expires_at is None or expires_at > end:
+                expired.get((wallet_id, account_id, expires_at), {}).pop(lot_id, None)
+                expired.setdefault((wallet_id, account_id, end), {})[lot_id] = LotUse(lot_id, remaining, expires_at)
+    for (wallet_id, account_id, moment), lots in sorted(expired.items(), key=lambda each: each[0]):
+        if lots:
+            key = f"expiry-{wallet_id}-{account_id}-{max(lots)}-{books.at.timestamp():.6f}"
+            books.expire(accounts[account_id], wallet_id, tuple(lots.values()), moment, key)
 
 
 def write_books(db: Connection, organization_id: int, books: Books) -> list[int]:
-    """Write everything that was posted and answer the transactions' ids in the order of the postings."""
-    postings = books.postings
-    if not postings:
+    """Write every step and answer the transaction's id of each; a fixed number of statements for any number."""
+    steps = books.steps
+    if not steps:
         return []
-    tracked = [p for p in postings if p.account.point_tracking_enabled]
-    reserved = reserve_ids(db, ledger_transactions=len(postings), ledger_lots=sum(1 for p in tracked if p.lot_amount))
-    ids = reserved["ledger_transactions"]
+    postings = [step for step in steps if isinstance(step, Posting)]
+    captures = [step for step in steps if isinstance(step, Capture)]
+    fresh = iter(reserve_ids(db, ledger_transactions=len(postings))["ledger_transactions"])
+    ids = [step.stored.ledger_transaction_id if isinstance(step, Capture) else next(fresh) for step in steps]
+    written = list(zip(ids, steps, strict=True))
     add_all(
         db,
         ledger_transactions,
         _TRANSACTION_COLUMNS,
-        [_transaction_row(organization_id, i, p, books.at) for i, p in zip(ids, postings, strict=True)],
+        [_transaction_row(organization_id, i, step, books.at) for i, step in written if isinstance(step, Posting)],
     )
-    add_all(
-        db,
-        ledger_entries,
-        _ENTRY_COLUMNS,
-        [
-            {
-                "organization_id": organization_id,
-                "ledger_transaction_id": transaction_id,
-                "entry_index": index,
-                "ledger_account_id": posting.account.ledger_account_id,
-                "wallet_id": entry.wallet_id,
-                "amount": entry.amount,
-                "updated_balance": entry.updated_balance,
-                "is_overdraft": entry.is_overdraft,
-            }
-            for transaction_id, posting in zip(ids, postings, strict=True)
-            for index, entry in enumerate(posting.entries)
-        ],
-    )
-    if tracked:
-        _write_lots(db, organization_id, books, list(zip(ids, postings, strict=True)), reserved["ledger_lots"])
+    _settle_stored(db, organization_id, captures, written, books.at)
+    add_all(db, ledger_entries, _ENTRY_COLUMNS, _entry_rows(organization_id, written))
+    if any(step.lot_moves for step in steps):
+        _write_lots(db, organization_id, written, books.at)
     _write_holdings(db, organization_id, books)
-    _write_supplies(db, organization_id, postings)
+    _write_supplies(db, organization_id, steps)
     return ids
+
+
+def _settle_stored(
+    db: Connection, organization_id: int, captures: Sequence[Capture], written: Sequence[tuple[int, Step]], at: datetime
+) -> None:
+    """Bring transactions that were stored before up to date: captured, or reverted by one of this unit of work."""
+    if captures:
+        rows: list[dict[str, Any]] = [
+            {
+                "ledger_transaction_id": capture.stored.ledger_transaction_id,
+                # Nothing captured is a release, which leaves on record what was set aside.
+                "amount": capture.amount or capture.stored.amount,
+                "status": SETTLED if capture.amount else REVERTED,
+                "fiat_value": capture.fiat_value,
+            }
+            for capture in captures
+        ]
+        db.exec_driver_sql(_CAPTURE, (at, as_json(rows), organization_id))
+    reverted = [
+        {"ledger_transaction_id": step.reverts.ledger_transaction_id, "reversal": transaction_id}
+        for transaction_id, step in written
+        if isinstance(step, Posting) and step.reverts is not None
+    ]
+    if reverted:
+        db.exec_driver_sql(_MARK_REVERTED, (at, as_json(reverted), organization_id))
+
+
+def _entry_rows(organization_id: int, written: Sequence[tuple[int, Step]]) -> list[dict[str, Any]]:
+    return [
+        {
+            "organization_id": organization_id,
+            "ledger_transaction_id": transaction_id,
+            "entry_index": index,
+            "ledger_account_id": step.account.ledger_account_id,
+            "wallet_id": entry.wallet_id,
+            "amount": entry.amount,
+            "updated_balance": entry.updated_balance,
+            "is_overdraft": entry.is_overdraft,
+        }
+        for transaction_id, step in written
+        for index, entry in enumerate(step.entries, step.stored.entry_count if isinstance(step, Capture) else 0)
+    ]
 
 
 def _transaction_row(organization_id: int, transaction_id: int, posting: Posting, at: datetime) -> dict[str, Any]:
@@ -288,6 +365,13 @@ def _transaction_row(organization_id: int, transaction_id: int, posting: Posting
         "from_wallet_id": posting.from_wallet_id,
         "to_wallet_id": posting.to_wallet_id,
         "loyalty_event_id": details.loyalty_event_id,
+        "atomic_set_id": details.atomic_set_id,
+        "reserved_amount": posting.amount if posting.status == PENDING else None,
+        "is_expiry": posting.is_expiry,
+        "fiat_value": posting.fiat_value,
+        "fiat_gross_amount": details.fiat.gross_amount,
+        "fiat_currency": details.fiat.currency,
+        "reverted_ledger_transaction_id": posting.reverts.ledger_transaction_id if posting.reverts else None,
         "created_at": at,
         "updated_at": at,
     }
@@ -315,106 +399,115 @@ def _write_holdings(db: Connection, organization_id: int, books: Books) -> None:
     db.exec_driver_sql(_WRITE_HOLDINGS, (as_json(rows),))
 
 
-def _write_supplies(db: Connection, organization_id: int, postings: Iterable[Posting]) -> None:
+def _write_supplies(db: Connection, organization_id: int, steps: Iterable[Step]) -> None:
     totals: dict[int, dict[str, Any]] = {}
-    for posting in postings:
-        account_id = posting.account.ledger_account_id
+    for step in steps:
+        account_id = step.account.ledger_account_id
         total = totals.setdefault(
             account_id,
             {"organization_id": organization_id, "ledger_account_id": account_id, "minted": 0, "burned": 0},
         )
-        if posting.transaction_type == MINT:
-            total["minted"] += posting.amount
-        elif posting.transaction_type == BURN:
-            total["burned"] += posting.amount
-    db.exec_driver_sql(_WRITE_SUPPLIES, (as_json(list(totals.values())),))
+        total["minted"] += step.minted
+        total["burned"] += step.burned
+    rows = [total for total in totals.values() if total["minted"] or total["burned"]]
+    if rows:
+        db.exec_driver_sql(_WRITE_SUPPLIES, (as_json(rows),))
 
 
-def _write_lots(
-    db: Connection,
-    organization_id: int,
-    books: Books,
-    written: Sequence[tuple[int, Posting]],
-    lot_ids: list[int],
-) -> None:
-    """Make the lots of mints and take burns from the lots that expire soonest, in the order of the postings."""
-    burned: dict[Pair, Decimal] = {}
-    for _, posting in written:
-        if posting.account.point_tracking_enabled and posting.from_wallet_id is not None:
-            pair = (posting.from_wallet_id, posting.account.ledger_account_id)
-            burned[pair] = burned.get(pair, Decimal(0)) + posting.amount
-    lots = _spendable_lots(db, organization_id, burned)
-    new_lots, uses = [], []
-    fresh_ids = iter(lot_ids)
-    for transaction_id, posting in written:
-        account_id = posting.account.ledger_account_id
-        if posting.lot_amount and posting.to_wallet_id is not None:
-            lot = Lot(next(fresh_ids), posting.lot_expires_at, posting.lot_amount)
-            lots.setdefault((posting.to_wallet_id, account_id), []).append(lot)
-            new_lots.append(_lot_row(organization_id, transaction_id, posting, lot, books.at))
-        elif posting.account.point_tracking_enabled and posting.from_wallet_id is not None:
-            pair = (posting.from_wallet_id, account_id)
-            taken = posting.expired_lots
-            if taken:
-                taken = tuple((lot_id or new_lots[-1]["ledger_lot_id"], amount) for lot_id, amount in taken)
-                gone = {lot_id for lot_id, _ in taken}
-                lots[pair] = [lot for lot in lots[pair] if lot.ledger_lot_id not in gone]
-            else:
-                found, lots[pair], missing = consume(sorted(lots[pair], key=in_order_of_expiry), posting.amount)
-                if missing:
-                    raise RuntimeError(f"wallet {pair[0]}: lots of account {account_id} do not cover its balance")
-                taken = tuple(found)
-            uses += [(transaction_id, lot_id, amount) for lot_id, amount in taken]
-    _store_lots(db, organization_id, new_lots, uses)
-
-
-def _lot_row(organization_id: int, transaction_id: int, posting: Posting, lot: Lot, at: datetime) -> dict[str, Any]:
-    return {
-        "organization_id": organization_id,
-        "ledger_lot_id": lot.ledger_lot_id,
-        "wallet_id": posting.to_wallet_id,
-        "ledger_account_id": posting.account.ledger_account_id,
-        "ledger_transaction_id": transaction_id,
-        "amount": lot.remaining,
-        "remaining": lot.remaining,
-        "expires_at": lot.expires_at,
-        "created_at": at,
-    }
-
-
-def _store_lots(
-    db: Connection, organization_id: int, new_lots: list[dict[str, Any]], uses: list[tuple[int, int, Decimal]]
-) -> None:
-    add_all(db, ledger_lots, _LOT_COLUMNS, new_lots)
-    if not uses:
-        return
-    used: dict[int, Decimal] = {}
-    for _, lot_id, amount in uses:
-        used[lot_id] = used.get(lot_id, Decimal(0)) + amount
+def _write_lots(db: Connection, organization_id: int, written: Sequence[tuple[int, Step]], at: datetime) -> None:
+    """Work out which lots the steps make and take, in their order, and write what has become of them."""
+    allocator = Allocator(_lots_for(db, organization_id, [step for _, step in written]))
+    for transaction_id, step in written:
+        for move in step.lot_moves:
+            allocator.apply(transaction_id, move)
+    found = allocator.found
+    ids = dict(zip(found.new, reserve_ids(db, ledger_lots=len(found.new))["ledger_lots"], strict=True))
     add_all(
-        db, ledger_lot_uses, _USE_COLUMNS, [dict(zip(_USE_COLUMNS, (organization_id, *u), strict=True)) for u in uses]
+        db,
+        ledger_lots,
+        _NEW_LOT_COLUMNS,
+        [
+            {
+                "organization_id": organization_id,
+                "ledger_lot_id": ids[lot.ledger_lot_id],
+                "wallet_id": lot.wallet_id,
+                "ledger_account_id": lot.ledger_account_id,
+                "ledger_transaction_id": lot.ledger_transaction_id,
+                "amount": lot.amount,
+                "remaining": lot.remaining,
+                "expires_at": lot.expires_at,
+                "created_at": at,
+            }
+            for lot in found.new.values()
+        ],
     )
-    left = [{"ledger_lot_id": lot_id, "used": amount} for lot_id, amount in used.items()]
-    db.exec_driver_sql(_WRITE_LOTS_LEFT, (as_json(left), organization_id))
+    if found.left:
+        left = [{"ledger_lot_id": lot_id, "remaining": remaining} for lot_id, remaining in found.left.items()]
+        db.exec_driver_sql(_WRITE_LOTS_LEFT, (as_json(left), organization_id))
+    _write_uses(db, organization_id, found, ids)
 
 
-def _spendable_lots(db: Connection, organization_id: int, burned: Mapping[Pair, Decimal]) -> dict[Pair, list[Lot]]:
-    """The lots that cover what is burned of each pair, or all there are; few are read where few are enough."""
+def _write_uses(db: Connection, organization_id: int, found: Allocation, ids: Mapping[int, int]) -> None:
+    if found.changed_uses:
+        gone = [{"ledger_transaction_id": t, "ledger_lot_id": lot_id} for t, lot_id in found.changed_uses]
+        db.exec_driver_sql(_REMOVE_USES, (as_json(gone), organization_id))
+    uses = {**{key: amount for key, amount in found.changed_uses.items() if amount}, **found.uses}
+    add_all(
+        db,
+        ledger_lot_uses,
+        _USE_COLUMNS,
+        [
+            {
+                "organization_id": organization_id,
+                "ledger_transaction_id": transaction_id,
+                "ledger_lot_id": ids.get(lot_id, lot_id),
+                "amount": amount,
+            }
+            for (transaction_id, lot_id), amount in uses.items()
+        ],
+    )
+
+
+def _lots_for(db: Connection, organization_id: int, steps: Iterable[Step]) -> list[Lot]:
+    """The lots that the steps may touch: enough spendable ones of each pair, and those that they name."""
+    wanted: dict[Pair, Decimal] = {}
+    named: set[int] = set()
+    first_of: set[int] = set()
+    for move in (move for step in steps for move in step.lot_moves):
+        if isinstance(move, TakeLots | MoveLots):
+            wallet_id = move.wallet_id if isinstance(move, TakeLots) else move.from_wallet_id
+            pair = (wallet_id, move.ledger_account_id)
+            wanted[pair] = wanted.get(pair, Decimal(0)) + move.amount
+            if isinstance(move, TakeLots):
+                named.update(use.ledger_lot_id for use in move.only)
+                first_of.update(() if move.first_of is None else (move.first_of,))
+        elif isinstance(move, RestoreLots):
+            named.update(use.ledger_lot_id for use in (*move.returned, *move.spent))
+        elif isinstance(move, SettleLots):
+            named.update(use.ledger_lot_id for use in (*move.kept, *move.released))
+    found = {lot.ledger_lot_id: lot for lot in _spendable_lots(db, organization_id, wanted)}
+    if named or first_of:
+        rows = db.exec_driver_sql(_NAMED_LOTS, (organization_id, list(named), organization_id, list(first_of)))
+        found.update({lot.ledger_lot_id: lot for lot in (Lot(*row) for row in rows)})
+    return list(found.values())
+
+
+def _spendable_lots(db: Connection, organization_id: int, wanted: Mapping[Pair, Decimal]) -> list[Lot]:
+    """Lots that cover what is wanted of each pair, or all there are; few are read where few are enough."""
     found: dict[Pair, list[Lot]] = {}
-    wanted, limit = dict(burned), _LOTS_AT_FIRST
-    while wanted:
-        for pair in wanted:
-            found[pair] = []
-        rows = db.exec_driver_sql(_SPENDABLE_LOTS, (as_json(_as_pairs(wanted)), organization_id, limit))
-        for wallet_id, account_id, lot_id, expires_at, remaining in rows:
-            found[wallet_id, account_id].append(Lot(lot_id, expires_at, remaining))
-        wanted = {
+    missing, limit = dict(wanted), _LOTS_AT_FIRST
+    while missing:
+        found.update({pair: [] for pair in missing})
+        for row in db.exec_driver_sql(_SPENDABLE_LOTS, (as_json(_as_pairs(missing)), organization_id, limit)):
+            lot = Lot(*row)
+            found[lot.wallet_id, lot.ledger_account_id].append(lot)
+        missing = {
             pair: amount
-            for pair, amount in wanted.items()
+            for pair, amount in missing.items()
             if len(found[pair]) == limit and sum(lot.remaining for lot in found[pair]) < amount
         }
         limit *= 8
-    return found
+    return [lot for lots in found.values() for lot in lots]
 
 
 def _as_pairs(pairs: Iterable[Pair]) -> list[dict[str, int]]:

@@ -17,7 +17,8 @@ from domain.campaigns.effects import BURN_POINTS, MINT_POINTS, SPONSOR
 from domain.campaigns.limits import ALL_ACCOUNTS, POINTS, CounterKey, Counters, EventLimits, LimitRule
 from domain.campaigns.variables import ENVIRONMENT
 from domain.expressions import Budget, EvaluationError, explain, reason
-from domain.ledger.books import Books, Details, round_down
+from domain.ledger.books import Books, round_down
+from domain.ledger.postings import Details
 from domain.ledger.records import LedgerAccount
 from domain.problems import Conflict, Refusal
 

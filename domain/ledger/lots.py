@@ -1,39 +1,242 @@
-"""Lots: what a mint gave and has left, spent in the order in which they expire."""
+"""Lots: what a mint gave and has left, spent in the order in which they expire.
+
+The books decide by balances alone and say how lots move; `allocate` then works out which lots, in order.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
+from itertools import count
+
+ZERO = Decimal(0)
+
+# New lots have no ids yet: these stand for them, above all real ones, so that older lots go first among equals.
+FIRST_NEW_LOT = 2**62
 
 
 @dataclass(frozen=True, slots=True)
 class Lot:
-    """A lot with something left; `expires_at` None never expires."""
+    """A lot of a wallet; `expires_at` None never expires."""
 
     ledger_lot_id: int
+    wallet_id: int
+    ledger_account_id: int
+    ledger_transaction_id: int
     expires_at: datetime | None
+    amount: Decimal
     remaining: Decimal
 
 
-def consume(lots: Sequence[Lot], amount: Decimal) -> tuple[list[tuple[int, Decimal]], list[Lot], Decimal]:
-    """Take `amount` from `lots`, which are in order of expiry.
+@dataclass(frozen=True, slots=True)
+class LotUse:
+    """What a transaction took from a lot."""
 
-    Answers what each lot gives as (lot id, amount), the lots as they are left, and what the lots did not cover.
+    ledger_lot_id: int
+    amount: Decimal
+    expires_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NewLot:
+    """A lot comes into being."""
+
+    wallet_id: int
+    ledger_account_id: int
+    amount: Decimal
+    expires_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class TakeLots:
+    """Lots give `amount`: those of the transaction `first_of` first, then those that expire soonest.
+
+    `only` names the lots instead; `just_made` means the wallet's newest one.
     """
-    uses: list[tuple[int, Decimal]] = []
-    left: list[Lot] = []
-    for lot in lots:
-        taken = min(lot.remaining, amount)
-        if taken:
-            uses.append((lot.ledger_lot_id, taken))
-            amount -= taken
-        if lot.remaining > taken:
-            left.append(replace(lot, remaining=lot.remaining - taken))
-    return uses, left, amount
+
+    wallet_id: int
+    ledger_account_id: int
+    amount: Decimal
+    first_of: int | None = None
+    only: tuple[LotUse, ...] = ()
+    just_made: bool = False
 
 
-def in_order_of_expiry(lot: Lot) -> tuple[bool, float, int]:
-    """The sort key of the order in which lots are spent: soonest first, never last, then oldest."""
+@dataclass(frozen=True, slots=True)
+class MoveLots:
+    """Lots of one wallet give `amount`, of which `to_lots` become lots of another with the same expiry."""
+
+    from_wallet_id: int
+    to_wallet_id: int
+    ledger_account_id: int
+    amount: Decimal
+    to_lots: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreLots:
+    """A reverted transaction gives back `returned`; `spent` goes on into the repayment of debt.
+
+    What was taken out of debt rather than out of lots comes back as a new lot of `extra`.
+    """
+
+    wallet_id: int
+    ledger_account_id: int
+    returned: tuple[LotUse, ...]
+    spent: tuple[LotUse, ...] = ()
+    extra: Decimal = ZERO
+    expires_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SettleLots:
+    """A captured transaction keeps some of the lots that it had set aside, and releases the others."""
+
+    ledger_transaction_id: int
+    wallet_id: int
+    ledger_account_id: int
+    kept: tuple[LotUse, ...]
+    released: tuple[LotUse, ...]
+    to_wallet_id: int | None
+    to_lots: Decimal
+
+
+LotMove = NewLot | TakeLots | MoveLots | RestoreLots | SettleLots
+
+
+def split_uses(uses: Iterable[LotUse], amount: Decimal) -> tuple[tuple[LotUse, ...], tuple[LotUse, ...]]:
+    """The first uses up to `amount` in all, and the rest; the one on the border is divided."""
+    first: list[LotUse] = []
+    rest: list[LotUse] = []
+    for use in uses:
+        part = min(use.amount, amount)
+        if part:
+            first.append(replace(use, amount=part))
+        if use.amount > part:
+            rest.append(replace(use, amount=use.amount - part))
+        amount -= part
+    return tuple(first), tuple(rest)
+
+
+@dataclass(slots=True)
+class Allocation:
+    """What becomes of lots: new ones by temporary id, what others have left, and who took what."""
+
+    new: dict[int, Lot] = field(default_factory=dict)
+    left: dict[int, Decimal] = field(default_factory=dict)
+    uses: dict[tuple[int, int], Decimal] = field(default_factory=dict)
+    changed_uses: dict[tuple[int, int], Decimal] = field(default_factory=dict)
+
+
+class LotsMissing(RuntimeError):
+    """The lots of a wallet do not cover its balance, which no sequence of steps may bring about."""
+
+
+class Allocator:
+    """Works out the moves of a unit of work on the lots that were loaded for it."""
+
+    def __init__(self, lots: Iterable[Lot]) -> None:
+        self._lots = {lot.ledger_lot_id: lot for lot in lots}
+        self._of_pair: dict[tuple[int, int], set[int]] = {}
+        for lot in self._lots.values():
+            self._of_pair.setdefault((lot.wallet_id, lot.ledger_account_id), set()).add(lot.ledger_lot_id)
+        self._fresh = count(FIRST_NEW_LOT)
+        self.found = Allocation()
+
+    def apply(self, ledger_transaction_id: int, move: LotMove) -> None:
+        """Make one move for a transaction; raises LotsMissing."""
+        if isinstance(move, NewLot):
+            self._make(ledger_transaction_id, move.wallet_id, move.ledger_account_id, move.amount, move.expires_at)
+        elif isinstance(move, TakeLots):
+            self._take(ledger_transaction_id, move)
+        elif isinstance(move, MoveLots):
+            taken = TakeLots(move.from_wallet_id, move.ledger_account_id, move.amount)
+            uses = self._take(ledger_transaction_id, taken)
+            self._give(ledger_transaction_id, move.to_wallet_id, move.ledger_account_id, uses, move.to_lots)
+        elif isinstance(move, RestoreLots):
+            self._restore(ledger_transaction_id, move)
+        else:
+            self._settle(move)
+
+    def _take(self, ledger_transaction_id: int, move: TakeLots) -> tuple[LotUse, ...]:
+        if move.only:
+            uses = move.only
+        else:
+            wanted = [LotUse(lot.ledger_lot_id, lot.remaining, lot.expires_at) for lot in self._candidates(move)]
+            uses, _ = split_uses(wanted, move.amount)
+        if sum((use.amount for use in uses), ZERO) != move.amount:
+            raise LotsMissing(f"wallet {move.wallet_id}, account {move.ledger_account_id}: lots do not cover a debit")
+        for use in uses:
+            self._leave(use.ledger_lot_id, -use.amount)
+            self._use(ledger_transaction_id, use)
+        return uses
+
+    def _candidates(self, move: TakeLots) -> Sequence[Lot]:
+        ids = self._of_pair.get((move.wallet_id, move.ledger_account_id), set())
+        if move.just_made:
+            return [self._lots[max(ids)]]
+        lots = [self._lots[lot_id] for lot_id in ids if self._lots[lot_id].remaining]
+        lots.sort(key=lambda lot: (lot.ledger_transaction_id != move.first_of, *order_of_spending(lot)))
+        return lots
+
+    def _give(
+        self,
+        ledger_transaction_id: int,
+        wallet_id: int,
+        ledger_account_id: int,
+        pieces: Sequence[LotUse],
+        amount: Decimal,
+    ) -> None:
+        """Make lots of the pieces that expire last, `amount` in all; the others repaid the receiver's debt."""
+        total = sum((piece.amount for piece in pieces), ZERO)
+        _, given = split_uses(pieces, total - amount)
+        for piece in given:
+            self._make(ledger_transaction_id, wallet_id, ledger_account_id, piece.amount, piece.expires_at)
+
+    def _restore(self, ledger_transaction_id: int, move: RestoreLots) -> None:
+        for use in move.returned:
+            self._leave(use.ledger_lot_id, use.amount)
+        for use in move.spent:
+            self._use(ledger_transaction_id, use)
+        if move.extra:
+            self._make(ledger_transaction_id, move.wallet_id, move.ledger_account_id, move.extra, move.expires_at)
+
+    def _settle(self, move: SettleLots) -> None:
+        kept = {use.ledger_lot_id: use.amount for use in move.kept}
+        for use in move.released:
+            self._leave(use.ledger_lot_id, use.amount)
+            self.found.changed_uses[move.ledger_transaction_id, use.ledger_lot_id] = kept.get(use.ledger_lot_id, ZERO)
+        if move.to_wallet_id is not None:
+            self._give(move.ledger_transaction_id, move.to_wallet_id, move.ledger_account_id, move.kept, move.to_lots)
+
+    def _make(
+        self,
+        ledger_transaction_id: int,
+        wallet_id: int,
+        ledger_account_id: int,
+        amount: Decimal,
+        expires_at: datetime | None,
+    ) -> None:
+        lot_id = next(self._fresh)
+        lot = Lot(lot_id, wallet_id, ledger_account_id, ledger_transaction_id, expires_at, amount, amount)
+        self._lots[lot_id] = self.found.new[lot_id] = lot
+        self._of_pair.setdefault((wallet_id, ledger_account_id), set()).add(lot_id)
+
+    def _leave(self, lot_id: int, change: Decimal) -> None:
+        lot = replace(self._lots[lot_id], remaining=self._lots[lot_id].remaining + change)
+        self._lots[lot_id] = lot
+        if lot_id in self.found.new:
+            self.found.new[lot_id] = lot
+        else:
+            self.found.left[lot_id] = lot.remaining
+
+    def _use(self, ledger_transaction_id: int, use: LotUse) -> None:
+        key = (ledger_transaction_id, use.ledger_lot_id)
+        self.found.uses[key] = self.found.uses.get(key, ZERO) + use.amount
+
+
+def order_of_spending(lot: Lot) -> tuple[bool, float, int]:
+    """The sort key of the order in which lots are spent: soonest to expire first, never last, then oldest."""
     return (lot.expires_at is None, lot.expires_at.timestamp() if lot.expires_at else 0.0, lot.ledger_lot_id)

@@ -10,22 +10,15 @@ from typing import Any
 
 import msgspec
 
-from domain.ledger.books import Details
+from domain.ledger.postings import Details
 from domain.ledger.records import MINT, LedgerAccount
-from domain.ledger.refusals import UnknownLedger, UnknownLedgerAccount
+from domain.ledger.refusals import UnknownLedger, UnknownLedgerAccount, WalletNotInLedger
 from domain.members import Member
-from domain.problems import Conflict, KeyReused
+from domain.problems import KeyReused
 from handlers.call import Call
 from persistence import ledger, posting
 
 _canonical = msgspec.json.Encoder(order="deterministic", decimal_format="number").encode
-
-
-class NoSuchWallet(Conflict):
-    """A member's wallet holds balances of the default ledger's accounts only."""
-
-    slug = "wallet-not-in-ledger"
-    title = "The member has no wallet in this ledger"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +41,7 @@ def move_points(call: Call, member: Member, transaction_type: int, body: Mapping
     organization_id = call.organization.organization_id
     account = _account(call, body["ledger_id"], body["ledger_account_id"])
     if account.ledger_id != call.organization.default_ledger_id:
-        raise NoSuchWallet("Members' wallets are in the organization's default ledger.")
+        raise WalletNotInLedger("Members' wallets are in the organization's default ledger.")
     key = body["system_unique_key"] or call.new_key()
     digest = _digest(member, transaction_type, account, body)
     posting.lock_wallets(call.db, organization_id, [member.wallet_id])
@@ -82,7 +75,7 @@ def move_points(call: Call, member: Member, transaction_type: int, body: Mapping
     posted = post(account, member.wallet_id, body["amount"], details)
     ids = posting.write_books(call.db, organization_id, books)
     return MovedPoints(
-        ids[books.postings.index(posted)],
+        ids[books.steps.index(posted)],
         posted.amount,
         posted.from_wallet_id,
         posted.to_wallet_id,

@@ -140,6 +140,9 @@ ledger_transactions = tenant_table(
     Column("to_wallet_id", BigInteger),
     Column("loyalty_event_id", BigInteger),
     Column("atomic_set_id", Uuid(as_uuid=False)),
+    # What a manual capture set aside at first; `amount` becomes what was captured.
+    exact("reserved_amount"),
+    Column("is_expiry", Boolean, nullable=False, server_default=text("false")),
     exact("fiat_value"),
     exact("fiat_gross_amount"),
     Column("fiat_currency", Text),
@@ -211,6 +214,7 @@ ledger_lots = tenant_table(
         "ledger_lot_id",
         postgresql_where=text("remaining > 0"),
     ),
+    Index("ix_ledger_lots_transaction", "organization_id", "ledger_transaction_id"),
     CheckConstraint("remaining BETWEEN 0 AND amount", "remaining"),
     refers_to("ledger_transactions", "ledger_transaction_id"),
     refers_to("wallets", "wallet_id"),

@@ -362,6 +362,8 @@ def upgrade() -> None:
         sa.Column("to_wallet_id", sa.BigInteger(), nullable=True),
         sa.Column("loyalty_event_id", sa.BigInteger(), nullable=True),
         sa.Column("atomic_set_id", sa.Uuid(as_uuid=False), nullable=True),
+        sa.Column("reserved_amount", sa.Numeric(), nullable=True),
+        sa.Column("is_expiry", sa.Boolean(), server_default=sa.text("false"), nullable=False),
         sa.Column("fiat_value", sa.Numeric(), nullable=True),
         sa.Column("fiat_gross_amount", sa.Numeric(), nullable=True),
         sa.Column("fiat_currency", sa.Text(), nullable=True),
@@ -557,18 +559,8 @@ def upgrade() -> None:
         sa.Column("abort_evaluation_if_false", sa.Boolean(), server_default=sa.text("false"), nullable=False),
         sa.Column("abort_evaluation_on_error", sa.Boolean(), server_default=sa.text("false"), nullable=False),
         sa.Column("name", sa.Text(), nullable=True),
-        sa.Column(
-            "rules",
-            postgresql.JSONB(none_as_null=True, astext_type=sa.Text()),
-            server_default=sa.text("'{}'"),
-            nullable=False,
-        ),
-        sa.Column(
-            "effects",
-            postgresql.JSONB(none_as_null=True, astext_type=sa.Text()),
-            server_default=sa.text("'{}'"),
-            nullable=False,
-        ),
+        sa.Column("rules", postgresql.JSON(astext_type=sa.Text()), nullable=False),
+        sa.Column("effects", postgresql.JSON(astext_type=sa.Text()), nullable=False),
         sa.Column("status", sa.Text(), nullable=False),
         sa.Column("priority", sa.Integer(), nullable=False),
         sa.Column("exclusive_group", sa.Text(), nullable=True),
@@ -622,7 +614,7 @@ def upgrade() -> None:
         sa.Column("external_event_date", sa.DateTime(timezone=True), nullable=True),
         sa.Column("description", sa.Text(), nullable=True),
         sa.Column("reason", sa.Text(), nullable=True),
-        sa.Column("payload", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
+        sa.Column("payload", postgresql.JSON(astext_type=sa.Text()), nullable=False),
         sa.Column("tags", sa.ARRAY(sa.Text()), nullable=True),
         sa.Column("location", sa.Text(), nullable=True),
         sa.Column("e2e_tracking_id", sa.Text(), nullable=True),
@@ -633,7 +625,7 @@ def upgrade() -> None:
         sa.Column("last_error", postgresql.JSONB(none_as_null=True, astext_type=sa.Text()), nullable=True),
         sa.Column("limit_discarded_total_amount", sa.Numeric(), server_default=sa.text("0"), nullable=False),
         sa.Column("limit_counters", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
-        sa.Column("result", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
+        sa.Column("result", postgresql.JSON(astext_type=sa.Text()), nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("updated_at", sa.DateTime(timezone=True), nullable=False),
         sa.ForeignKeyConstraint(
@@ -710,6 +702,9 @@ def upgrade() -> None:
         ],
         unique=False,
         postgresql_where=sa.text("remaining > 0"),
+    )
+    op.create_index(
+        "ix_ledger_lots_transaction", "ledger_lots", ["organization_id", "ledger_transaction_id"], unique=False
     )
     op.create_table(
         "member_tiers",
@@ -855,6 +850,7 @@ def downgrade() -> None:
     op.drop_table("purchase_orders")
     op.drop_index("ix_member_tiers_tier", table_name="member_tiers")
     op.drop_table("member_tiers")
+    op.drop_index("ix_ledger_lots_transaction", table_name="ledger_lots")
     op.drop_index("ix_ledger_lots_spendable", table_name="ledger_lots", postgresql_where=sa.text("remaining > 0"))
     op.drop_table("ledger_lots")
     op.drop_index(
@@ -868,16 +864,18 @@ def downgrade() -> None:
     op.drop_table("campaign_actions")
     op.drop_index("ix_members_wallet_id", table_name="members")
     op.drop_index("ix_members_search_text", table_name="members", postgresql_using="gin")
+    op.drop_index("ix_members_member_type", table_name="members", postgresql_where=sa.text("member_type IS NOT NULL"))
     op.drop_index("ix_members_gov_id", table_name="members", postgresql_where=sa.text("gov_id IS NOT NULL"))
     op.drop_index("ix_members_email", table_name="members", postgresql_where=sa.text("email IS NOT NULL"))
     op.drop_index("ix_members_created_at", table_name="members")
-    op.drop_table("members")
-    op.drop_table("loyalty_tiers")
     op.drop_index(
-        "ix_ledger_transactions_event",
-        table_name="ledger_transactions",
-        postgresql_where=sa.text("loyalty_event_id IS NOT NULL"),
+        "ix_members_channel_acquisition",
+        table_name="members",
+        postgresql_where=sa.text("channel_acquisition IS NOT NULL"),
     )
+    op.drop_table("members")
+    op.drop_index(op.f("ix_loyalty_tiers_organization_id_loyalty_program_id"), table_name="loyalty_tiers")
+    op.drop_table("loyalty_tiers")
     op.drop_index(
         "ix_ledger_transactions_tags",
         table_name="ledger_transactions",
@@ -888,6 +886,11 @@ def downgrade() -> None:
         "ix_ledger_transactions_external_event_date",
         table_name="ledger_transactions",
         postgresql_where=sa.text("external_event_date IS NOT NULL"),
+    )
+    op.drop_index(
+        "ix_ledger_transactions_event",
+        table_name="ledger_transactions",
+        postgresql_where=sa.text("loyalty_event_id IS NOT NULL"),
     )
     op.drop_index("ix_ledger_transactions_account", table_name="ledger_transactions")
     op.drop_table("ledger_transactions")

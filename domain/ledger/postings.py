@@ -1,0 +1,125 @@
+"""What moves on the ledger: holdings, transactions to be posted, and transactions as they were stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+
+from domain.ledger.lots import LotMove, LotUse
+from domain.ledger.records import LedgerAccount
+
+ZERO = Decimal(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What a wallet holds of an account while the books are open; as `Balance`, without the stamps."""
+
+    current: Decimal = ZERO
+    pending_credit: Decimal = ZERO
+    pending_debit: Decimal = ZERO
+    overdraft: Decimal = ZERO
+    overdraft_credit: Decimal = ZERO
+    fiat: Decimal = ZERO
+    last_transaction_date: datetime | None = None
+
+    @property
+    def available(self) -> Decimal:
+        """What can be spent: the current balance less what manual captures have set aside."""
+        return self.current - self.pending_debit
+
+
+@dataclass(frozen=True, slots=True)
+class Fiat:
+    """What a burn was worth in money."""
+
+    value: Decimal | None = None
+    gross_amount: Decimal | None = None
+    currency: str | None = None
+
+    def __bool__(self) -> bool:
+        return self.value is not None or self.gross_amount is not None or self.currency is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """What a transaction says about itself; `request_digest` is None for what the server itself caused."""
+
+    system_unique_key: str
+    request_digest: bytes | None = None
+    external_id: str | None = None
+    external_event_date: datetime | None = None
+    description: str | None = None
+    tags: tuple[str, ...] | None = None
+    loyalty_event_id: int | None = None
+    atomic_set_id: str | None = None
+    fiat: Fiat = field(default_factory=Fiat)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One leg of a transaction: `wallet_id` None is the account's issuance side; amounts sum to zero."""
+
+    wallet_id: int | None
+    amount: Decimal
+    updated_balance: Decimal | None = None
+    is_overdraft: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Posting:
+    """A transaction that the work posts. `minted` and `burned` are what it adds to the account's supply."""
+
+    account: LedgerAccount
+    transaction_type: int
+    status: int
+    amount: Decimal
+    from_wallet_id: int | None
+    to_wallet_id: int | None
+    entries: tuple[Entry, ...]
+    details: Details
+    minted: Decimal = ZERO
+    burned: Decimal = ZERO
+    lot_moves: tuple[LotMove, ...] = ()
+    reverts: Stored | None = None
+    is_expiry: bool = False
+    fiat_value: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """A pending transaction that the work settles at `amount`."""
+
+    stored: Stored
+    account: LedgerAccount
+    amount: Decimal
+    entries: tuple[Entry, ...]
+    minted: Decimal
+    burned: Decimal
+    lot_moves: tuple[LotMove, ...]
+    fiat_value: Decimal | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A transaction as it was stored, with the lots that it took; `entry_count` is where further entries begin."""
+
+    ledger_transaction_id: int
+    ledger_account_id: int
+    transaction_type: int
+    status: int
+    amount: Decimal
+    from_wallet_id: int | None
+    to_wallet_id: int | None
+    is_expiry: bool
+    fiat_value: Decimal | None
+    reversal_ledger_transaction_id: int | None
+    external_event_date: datetime | None
+    entry_count: int
+    uses: tuple[LotUse, ...] = ()
+
+
+Step = Posting | Capture
+Pair = tuple[int, int]
+"""A wallet's id and a ledger account's."""
