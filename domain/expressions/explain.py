@@ -56,6 +56,7 @@ class _Explainer(Interpreter):
     """The interpreter, writing down what it sees."""
 
     exhaustive = True
+    price = 1
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)

@@ -1,14 +1,14 @@
 """Operators, functions and methods: the types they take, and what computes them."""
 
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
 from domain.expressions import numbers, texts, times
 from domain.expressions.errors import EvaluationError
-from domain.expressions.runtime import Budget, accepts, limited_list, name_of, sized, type_of
+from domain.expressions.runtime import Budget, accepts, classes_of, limited_list, name_of, sized, type_of
 from domain.expressions.types import (
     ANY_LIST,
     ANY_MAP,
@@ -43,22 +43,26 @@ class Overload:
     variadic: bool = False
     linear: bool = False
     validators: Mapping[int, Callable[[Any], object]] = field(default_factory=dict)
+    classes: tuple[frozenset[type], ...] = field(init=False)
 
-    def _pairs(self, arguments: tuple[Any, ...]) -> Iterator[tuple[Any, Type]] | None:
-        extra = len(arguments) - len(self.parameters)
-        if extra < 0 or (extra and not self.variadic):
-            return None
-        return zip(arguments, self.parameters + self.parameters[-1:] * extra, strict=True)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "classes", tuple(map(classes_of, self.parameters)))
 
     def takes(self, types: tuple[Type, ...]) -> bool:
         """Whether arguments of the types may be passed."""
-        pairs = self._pairs(types)
-        return pairs is not None and all(fits(given, parameter) for given, parameter in pairs)
+        extra = len(types) - len(self.parameters)
+        if extra < 0 or (extra and not self.variadic):
+            return False
+        return all(map(fits, types, self.parameters + self.parameters[-1:] * extra))
 
     def takes_values(self, values: tuple[Any, ...]) -> bool:
         """Whether the values themselves may be passed."""
-        pairs = self._pairs(values)
-        return pairs is not None and all(accepts(parameter, value) for value, parameter in pairs)
+        classes = self.classes
+        if len(values) != len(classes):
+            if len(values) < len(classes) or not self.variadic:
+                return False
+            classes += classes[-1:] * (len(values) - len(classes))
+        return all(map(frozenset.__contains__, classes, map(type, values)))
 
     def result_for(self, types: tuple[Type, ...]) -> Type:
         """The type of the answer for arguments of the types."""

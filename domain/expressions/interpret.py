@@ -4,7 +4,7 @@ Slower than generated code, but it knows where it is, and has CEL's rule for err
 an error when another operand decides the result. It runs when generated code failed, and to explain.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import DecimalException
 from typing import Any, NoReturn
 
@@ -34,6 +34,7 @@ from domain.expressions.tree import (
     MapLiteral,
     Node,
     Select,
+    operands,
     parts,
     weight,
 )
@@ -46,6 +47,9 @@ class Interpreter:
 
     exhaustive = False
     """Whether `&&` and `||` look at all operands though one has decided."""
+
+    price = 4
+    """What a node costs here, for each unit it costs in generated code: the walk takes that much longer, and more."""
 
     def __init__(
         self,
@@ -64,7 +68,7 @@ class Interpreter:
     def value(self, node: Node, scope: Scope) -> Any:
         """The value of a part; raises `EvaluationError` with the place of the innermost part that failed."""
         try:
-            return self.bare_value(node, scope)
+            return _BY_KIND[type(node)](self, node, scope)
         except EvaluationError as error:
             if not error.end:
                 error.start, error.end = node.start, node.end
@@ -72,24 +76,17 @@ class Interpreter:
         except Exception as error:
             _translate(error, node)
 
-    def bare_value(self, node: Node, scope: Scope) -> Any:
-        """As `value`, less the places of errors."""
-        match node:
-            case Constant():
-                return node.value
-            case Identifier():
-                return self._variable(node.name, scope)
-            case Select():
-                return field_of(self.value(node.target, scope), node.field)
-            case ListLiteral():
-                return [self.value(item, scope) for item in node.items]
-            case MapLiteral():
-                return make_map(*(self.value(part, scope) for part in parts(node)))
-            case Macro():
-                return self._macro(node, scope)
-            case Call():
-                return self._call(node, scope)
-        raise TypeError(f"not a node: {node!r}")
+    def _identifier(self, node: Identifier, scope: Scope) -> Any:
+        return self._variable(node.name, scope)
+
+    def _select(self, node: Select, scope: Scope) -> Any:
+        return field_of(self.value(node.target, scope), node.field)
+
+    def _list(self, node: ListLiteral, scope: Scope) -> Any:
+        return [self.value(item, scope) for item in node.items]
+
+    def _map(self, node: MapLiteral, scope: Scope) -> Any:
+        return make_map(*(self.value(part, scope) for part in parts(node)))
 
     def _variable(self, name: str, scope: Scope) -> Any:
         if name in scope:
@@ -122,7 +119,7 @@ class Interpreter:
                 return self.value(args[1 if self._condition(args[0], scope) else 2], scope)
             if name == "has":
                 return self._has(args[0], scope)
-        values = tuple(self.value(part, scope) for part in parts(node))
+        values = tuple([self.value(part, scope) for part in operands(node)])
         if node.target is None:
             simple = _SIMPLE.get(name)
             if simple:
@@ -157,7 +154,7 @@ class Interpreter:
 
     def _macro(self, node: Macro, scope: Scope) -> Any:
         inside = weight(node.body) + (0 if node.condition is None else weight(node.condition))
-        values = list(loop(self.budget, self.value(node.target, scope), inside))
+        values = list(loop(self.budget, self.value(node.target, scope), inside * self.price))
         scopes = [{**scope, node.variable: value} for value in values]
         if node.function in ("all", "exists"):
             return self._quantify(node, scopes)
@@ -191,6 +188,17 @@ class Interpreter:
     def element(self, part: Node, scope: Scope, variable: str) -> Any:
         """The value of a part of a macro for one element, which the scope has as `variable`."""
         return self.value(part, scope)
+
+
+_BY_KIND: dict[type[Node], Callable[..., Any]] = {
+    Constant: lambda interpreter, node, scope: node.value,
+    Identifier: Interpreter._identifier,
+    Select: Interpreter._select,
+    ListLiteral: Interpreter._list,
+    MapLiteral: Interpreter._map,
+    Macro: Interpreter._macro,
+    Call: Interpreter._call,
+}
 
 
 def _different(budget: Budget, left: Any, right: Any) -> bool:

@@ -57,7 +57,7 @@ class Program:
 
     def run_strictly(self, context: Mapping[str, Any], budget: Budget, functions: Functions = NO_FUNCTIONS) -> Any:
         """As `run`, by the interpreter: slower, with the place of an error, and absorbing errors as CEL does."""
-        budget.charge(self._weight)
+        budget.charge(self._weight * Interpreter.price)
         return Interpreter(self.checked, self._environment, context, budget, functions).value(self.checked.node, {})
 
     def _finished(self, value: Any) -> Any:

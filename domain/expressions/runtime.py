@@ -97,20 +97,23 @@ def type_of(value: object) -> TypeValue:
     return TYPE_VALUES.get(_NAMES[type(value)], TYPE_VALUES["null_type"])
 
 
+def classes_of(kind: Type) -> frozenset[type]:
+    """The classes of the values that may be passed for a parameter of the type."""
+    if isinstance(kind, ListOf):
+        return frozenset({list})
+    if isinstance(kind, MapOf | ObjectOf):
+        return frozenset({dict})
+    return frozenset(_CLASSES[kind])
+
+
 def accepts(parameter: Type, value: object) -> bool:
     """Whether the value may be passed for a parameter; the parts of lists and maps are not looked at."""
-    if isinstance(parameter, ListOf):
-        return type(value) is list
-    if isinstance(parameter, MapOf | ObjectOf):
-        return type(value) is dict
-    return type(value) in _CLASSES[parameter]
+    return type(value) in classes_of(parameter)
 
 
 def plain_classes(kind: Type | None) -> frozenset[type]:
     """The classes of values that fit the type and have no parts; for None those of every type."""
-    if isinstance(kind, ListOf | MapOf | ObjectOf):
-        return frozenset()
-    return frozenset(_CLASSES[DYN if kind is None else kind]) - {list, dict}
+    return classes_of(DYN if kind is None else kind) - {list, dict}
 
 
 def as_bool(value: object) -> bool:

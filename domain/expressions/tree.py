@@ -161,6 +161,11 @@ def parts(node: Node) -> Iterator[Node]:
     return (part for part, _ in slots(node))
 
 
+def operands(node: Call) -> tuple[Node, ...]:
+    """The parts of a call, the receiver of a method first."""
+    return node.args if node.target is None else (node.target, *node.args)
+
+
 def weight(node: Node) -> int:
     """How many nodes the tree has: what one evaluation costs, loops apart."""
     return 1 + sum(map(weight, parts(node)))
