@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import logging
@@ -411,3 +412,21 @@ def test_duplicates_are_found_in_every_way_of_writing(served):
             double = f"{{{name}: {value}, {name}: {value}}}".encode()
             assert client("POST", "/v2/any", body=single).status == 200, single
             assert client("POST", "/v2/any", body=double).status == 400, double
+
+
+def test_a_client_that_leaves_before_its_body_is_complete_gets_nothing_and_fails_nothing(served, errors):
+    client, recorder = served
+    before = len(recorder.requests)
+    sent = []
+    messages = [{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}]
+
+    async def receive():
+        return messages.pop(0)
+
+    async def send(message):
+        sent.append(message)
+
+    headers = [(b"authorization", b"Bearer admin"), (b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": "/v2/books", "raw_path": b"/v2/books", "query_string": b""}
+    asyncio.run(client.app({**scope, "headers": headers}, receive, send))
+    assert (sent, len(recorder.requests)) == ([], before)

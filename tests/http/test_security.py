@@ -3,6 +3,7 @@ from __future__ import annotations
 import threading
 
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from domain.problems import Unauthorized
 from handlers.http.app import build_app
@@ -173,3 +174,13 @@ def test_only_useful_headers_reach_a_handler(served):
     client, recorder = served
     client("GET", "/v2/any", headers={"Cookie": "a=b", "User-Agent": "x", "X-Odd": "1"})
     assert recorder.last.headers == {"authorization": "Bearer admin", "user-agent": "x"}
+
+
+def test_a_database_that_is_away_while_a_token_is_verified_is_a_503():
+    def away(token):
+        raise OperationalError("SELECT secret", {}, Exception("connection refused"))
+
+    client = Client(build_app({"integration": document(PATHS)}, Recorder(), away, SETTINGS))
+    reply = client("GET", "/v2/mine")
+    assert (reply.status, reply.json["type"]) == (503, "/problems/unavailable")
+    assert "retry-after" in reply.headers
