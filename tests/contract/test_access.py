@@ -45,12 +45,14 @@ class Operation:
         return path_parameters(self.documented.path) - NO_RECORD
 
     def call(self, api: Api, token: str | None, values: dict[str, Any]) -> Reply:
-        """The request of the documents' example, on the records that `values` name."""
+        """The request of the documents' example, in the organization and on the records that `values` name."""
         path = self.documented.path
         for name in path_parameters(path):
             path = path.replace(f"{{{name}}}", str(values[name]))
         contents = body_contents(DOCUMENTS[self.surface], self.documented)
         body = contents["application/json"]["example"] if contents else None
+        if isinstance(body, dict) and "organizationId" in body:
+            body = {**body, "organizationId": values["organizationId"]}
         return api.surface(token=token).request(self.documented.method.upper(), path, body)
 
 
