@@ -158,8 +158,8 @@ def _other(value: Any) -> Any:
 def reason(trace: Trace) -> dict[str, Any] | None:
     """Why a condition did not hold: the first operand of its `&&` that is false, else the first that failed.
 
-    Answers `code` (CONDITION_FALSE, CONDITION_ERROR or COST), `at`, `label`, and in `actual` the values that were read;
-    None if the condition holds.
+    Answers `code` (CONDITION_FALSE, CONDITION_ERROR or COST), `at`, `label`, in `actual` the values that were read, and
+    but for CONDITION_FALSE a `message`; None if the condition holds.
     """
     if trace.get("value") is True:
         return None
@@ -172,15 +172,20 @@ def reason(trace: Trace) -> dict[str, Any] | None:
         if found is None:
             break
         culprit = found
-    error = None if culprit.get("value") is False else culprit.get("error") or trace.get("error")
-    code = "CONDITION_FALSE" if error is None else "COST" if error["code"] == "cost" else "CONDITION_ERROR"
-    answer = {
+    error = culprit.get("error") or trace.get("error")
+    if culprit.get("value") is False:
+        code, more = "CONDITION_FALSE", {}
+    elif error is None:
+        code, more = "CONDITION_ERROR", {"message": "neither true nor false"}
+    else:
+        code, more = "COST" if error["code"] == "cost" else "CONDITION_ERROR", {"message": error["message"]}
+    return {
         "code": code,
         "at": culprit["at"],
         "label": culprit["labelledExpression"],
         "actual": list(islice(_read(culprit), _SHOWN_ITEMS)),
+        **more,
     }
-    return answer if error is None else answer | {"message": error["message"]}
 
 
 def _read(trace: Trace) -> Iterator[dict[str, Any]]:

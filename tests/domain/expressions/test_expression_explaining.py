@@ -207,5 +207,10 @@ class TestReason:
         assert found["actual"][0]["value"] is None
         assert found["message"] == "null where true or false is needed"
 
+    @pytest.mark.parametrize("text", ["order.paid", "payload.n"])
+    def test_neither_true_nor_false(self, text):
+        found = reason(trace(text))
+        assert (found["code"], found["message"]) == ("CONDITION_ERROR", "neither true nor false")
+
     def test_cost(self):
         assert reason(trace("order.items.all(i, order.items.all(j, true))", Budget(3)))["code"] == "COST"

@@ -289,7 +289,7 @@ def equal(left: Any, right: Any) -> bool:
 
 
 @given(expressions(), contexts)
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=600, deadline=None)
 def test_the_fast_and_the_strict_evaluation_agree(text, context):
     node = parse(text)
     checked = check(node, ENVIRONMENT)
@@ -331,7 +331,7 @@ def test_an_explanation_agrees_with_the_run(text, context):
 
 
 @given(soups)
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=600, deadline=None)
 def test_no_text_raises_anything_else(text):
     try:
         node = parse(text)
@@ -378,7 +378,7 @@ def broken_trees(draw: Any) -> Any:
 
 
 @given(broken_trees() | json_values)
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=400, deadline=None)
 def test_a_tree_is_refused_or_is_what_it_says(tree):
     try:
         node = from_tree(tree)
