@@ -10,7 +10,7 @@ from typing import Any
 
 from domain.problems import Conflict, NotFound
 
-ORDER_EVENT_PREFIX = "member-purchase-order-"
+_EVENT_PREFIX = "member-purchase-order-"
 CREATED, CONFIRMED, CANCELLED = "created", "confirmed", "cancelled"
 REJECTED, RETURNED, PARTIALLY_RETURNED = "rejected", "returned", "partially-returned"
 
@@ -18,6 +18,11 @@ TRANSITIONS: Mapping[str, frozenset[str]] = {
     CREATED: frozenset({CONFIRMED, CANCELLED, REJECTED}),
     CONFIRMED: frozenset({CANCELLED, RETURNED, PARTIALLY_RETURNED}),
     PARTIALLY_RETURNED: frozenset({RETURNED}),
+}
+
+# Looked up, not cut from the type: an organization's own type may begin like an order event.
+_STATUS_OF_EVENT: Mapping[str, str] = {
+    _EVENT_PREFIX + status: status for status in (CREATED, CONFIRMED, CANCELLED, REJECTED, RETURNED, PARTIALLY_RETURNED)
 }
 
 
@@ -93,7 +98,7 @@ class OrderStatusConflict(Conflict):
 
 def status_of_event(event_type: str) -> str | None:
     """The order status that an event stands for; None for events that are not about orders."""
-    return event_type[len(ORDER_EVENT_PREFIX) :] if event_type.startswith(ORDER_EVENT_PREFIX) else None
+    return _STATUS_OF_EVENT.get(event_type)
 
 
 def check_transition(status: str, wanted: str) -> None:

@@ -11,7 +11,7 @@ from handlers.call import ADMINISTRATION, INTEGRATION, Call
 from handlers.operations import operation
 from handlers.wire.base import listed, results, wrapped
 from handlers.wire.event_types import EVENT_TYPE, EVENT_TYPE_CHANGES, NEW_EVENT_TYPE
-from persistence import event_types
+from persistence import event_types, organizations
 from persistence.paging import Page, Paged
 
 
@@ -34,6 +34,7 @@ def create_custom_event_type(call: Call, body: dict[str, Any]) -> CustomEventTyp
     """Add an event type; an apiCode that exists, built-in or not, is refused."""
     if body["api_code"] in BUILT_IN_EVENT_TYPES:
         raise NameTaken(f"{body['api_code']} is a built-in event type.")
+    organizations.raise_configuration_version(call.db, call.organization.organization_id)
     return event_types.add_event_type(
         call.db, call.organization.organization_id, created_at=call.now, updated_at=call.now, **body
     )
@@ -54,4 +55,5 @@ def update_custom_event_type(call: Call, event_type: CustomEventType, body: dict
     """Change an event type; one that is made inactive is no longer tracked."""
     if body.pop("api_code", event_type.api_code) != event_type.api_code:
         raise ApiCodeFixed(f"This event type is called {event_type.api_code} for good.")
+    organizations.raise_configuration_version(call.db, event_type.organization_id)
     return event_types.change_event_type(call.db, event_type, updated_at=call.now, **body)

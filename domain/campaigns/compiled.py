@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from domain.calendar import instant_of
 from domain.campaigns.effects import EFFECTS, Effect, Parameter
 from domain.campaigns.limits import LimitRule
 from domain.campaigns.records import Action, Campaign
@@ -194,10 +195,9 @@ def is_bad(value: Any) -> bool:
 
 def _moment(value: Any) -> Any:
     try:
-        moment = datetime.fromisoformat(value)
-    except (TypeError, ValueError):
+        return instant_of(value) if isinstance(value, str) else _BAD
+    except ValueError:
         return _BAD
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 def _wanted(parameter: Parameter) -> str:

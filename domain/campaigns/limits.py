@@ -116,7 +116,7 @@ class EventLimits:
     def exhausted(self, counters: Counters) -> LimitRule | None:
         """The first transactions rule that leaves no room for one more event."""
         for rule, key in self.rules:
-            if rule.type == TRANSACTIONS and counters.used(key) >= rule.limit:
+            if rule.type == TRANSACTIONS and counters.used(key) + 1 > rule.limit:
                 return rule
         return None
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
-from decimal import Decimal
+from decimal import ROUND_FLOOR, Context, Decimal
 
 from domain.ledger.expiry import add_months
 from domain.ledger.lots import LotMove, LotUse, MoveLots, NewLot, RestoreLots, SettleLots, TakeLots, split_uses
@@ -105,7 +105,9 @@ class Books:
         if tracked and expiry is not None and expiry <= self.at:
             # Minted for something so long ago that it has expired already: it must not be spendable even now.
             just_minted = TakeLots(wallet_id, account.ledger_account_id, to_lot, just_made=True)
-            self._expire(account, wallet_id, to_lot, (just_minted,), expiry, f"{details.system_unique_key}-expiry")
+            # The moment makes it a key that no client can have used for something else.
+            key = f"expiry-{wallet_id}-{details.system_unique_key}-{self.at.timestamp():.6f}"
+            self._expire(account, wallet_id, to_lot, (just_minted,), expiry, key)
         return posting
 
     def burn(
@@ -517,7 +519,7 @@ class Books:
                 by_moment.setdefault(use.expires_at, []).append(use)
         if wallet_id is not None and account.point_tracking_enabled:
             for index, moment in enumerate(sorted(by_moment)):
-                key = f"expiry-after-{transaction_id}-{index}"
+                key = f"expiry-after-{transaction_id}-{index}-{self.at.timestamp():.6f}"
                 self.expire(account, wallet_id, tuple(by_moment[moment]), moment, key)
 
     def _status(self, stored: Stored) -> int:
@@ -567,10 +569,14 @@ def _check(account: LedgerAccount, amount: Decimal, details: Details, fiat_allow
         raise FiatNotAllowed("Only burns have a fiat value.")
 
 
+# Wider than any number that a request or an expression may come to: nothing is rounded before it is cut.
+_WIDE = Context(prec=200)
+
+
 def round_down(account: LedgerAccount, amount: Decimal) -> Decimal:
     """The greatest amount of the account that is not above `amount`: what a computed amount is worth."""
-    scaled = amount.scaleb(account.decimals)
-    return scaled.to_integral_value(rounding="ROUND_FLOOR").scaleb(-account.decimals)
+    whole = _WIDE.scaleb(amount, account.decimals).to_integral_value(ROUND_FLOOR)
+    return _WIDE.scaleb(whole, -account.decimals)
 
 
 def expiry_of_mint(account: LedgerAccount, at: datetime) -> datetime | None:

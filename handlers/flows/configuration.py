@@ -59,6 +59,8 @@ def configuration_of(db: Connection, organization: Organization) -> Configuratio
 
 def _load(db: Connection, organization: Organization) -> Configuration:
     organization_id = organization.organization_id
+    # Campaigns first: what they name was there when they were saved, and accounts and tiers are never removed.
+    active = campaigns.find_active(db, organization_id)
     ledger_id = organization.default_ledger_id
     found = [] if ledger_id is None else configuration.accounts_of_ledger(db, organization_id, ledger_id)
     accounts = {account.ledger_account_id: account for account in found}
@@ -69,7 +71,7 @@ def _load(db: Connection, organization: Organization) -> Configuration:
     }
     account_ids = {account.ledger_account_key: account.ledger_account_id for account in found}
     compiled = []
-    for campaign, actions in campaigns.find_active(db, organization_id):
+    for campaign, actions in active:
         program_id = campaign.loyalty_program_id or organization.default_loyalty_program_id
         main_account = main_accounts.get(program_id or 0) or default
         compiled.append(

@@ -69,6 +69,18 @@ class Result:
     refusal: Refusal | None = None
 
 
+class RefusedBefore(Refusal):
+    """An event that failed under this key before: refused again in the same words."""
+
+    def __init__(self, problem: Mapping[str, Any]) -> None:
+        super().__init__(problem["detail"])
+        self._problem = dict(problem)
+
+    def as_problem(self) -> dict[str, Any]:
+        """The problem object of the first time."""
+        return dict(self._problem)
+
+
 @dataclass(slots=True)
 class _Accepted:
     """An event that will be evaluated, with what was looked up for it."""
@@ -138,36 +150,39 @@ class TrackBatch:
         for position, event in enumerate(incoming):
             try:
                 each = self._looked_up(position, event, members)
+                before = answered.get(event.system_unique_key)
+                if before is None:
+                    self._refuse_untrackable(event, each.member)
+                    accepted.append(each)
+                else:
+                    self._results[position] = self._answered_before(each, *before)
             except Refusal as refusal:
                 self._results[position] = self._refused(event, refusal)
-                continue
-            before = answered.get(event.system_unique_key)
-            if before is None:
-                accepted.append(each)
-            else:
-                self._results[position] = self._answered_before(each, *before)
         return accepted
 
     def _looked_up(self, position: int, event: IncomingEvent, members: Mapping[Any, Any]) -> _Accepted:
-        if event.event_type not in _BUILT_IN and event.event_type not in self._configuration.custom_event_types:
-            raise UnknownEventType(f"There is no active event type {event.event_type}.")
-        if event.event_type in NOT_TRACKABLE and not self._own_events:
-            raise NotTrackable(f"Events of type {event.event_type} are emitted by the server alone.")
         member, tier_ids = members.get(event.member_id or event.loyalty_member_id, (None, ()))
         if member is None:
             raise UnknownMember("The organization has no such member.")
-        if not member.active and event.event_type not in _OF_INACTIVE_MEMBERS and not self._own_events:
-            raise MemberInactive("Events of an inactive member are not tracked.")
         sponsor = None
         if event.sponsor_loyalty_member_id is not None:
             sponsor, _ = members.get(event.sponsor_loyalty_member_id, (None, ()))
             if sponsor is None:
                 raise UnknownMember("The organization has no such sponsor.")
+        digest = self._digest(event, member, sponsor)
+        return _Accepted(position, event, digest, member, sponsor, tier_ids, moment_of(event, self._now))
+
+    def _refuse_untrackable(self, event: IncomingEvent, member: Member) -> None:
+        """Refuse what cannot be tracked as things stand now, which says nothing of what was tracked before."""
+        if event.event_type not in _BUILT_IN and event.event_type not in self._configuration.custom_event_types:
+            raise UnknownEventType(f"There is no active event type {event.event_type}.")
+        if event.event_type in NOT_TRACKABLE and not self._own_events:
+            raise NotTrackable(f"Events of type {event.event_type} are emitted by the server alone.")
+        if not member.active and event.event_type not in _OF_INACTIVE_MEMBERS and not self._own_events:
+            raise MemberInactive("Events of an inactive member are not tracked.")
         order_payload(event)
         if event.event_type == "member-payment-confirmed" and not (event.payload or {}).get("payment"):
             raise PayloadMissing(f"An event of type {event.event_type} needs payload.payment.")
-        digest = self._digest(event, member, sponsor)
-        return _Accepted(position, event, digest, member, sponsor, tier_ids, moment_of(event, self._now))
 
     def _digest(self, event: IncomingEvent, member: Member, sponsor: Member | None) -> bytes:
         """What makes two requests the same: all that was said, on whichever surface it was said."""
@@ -191,7 +206,7 @@ class TrackBatch:
     def _answered_before(self, each: _Accepted, digest: bytes, answer: Mapping[str, Any]) -> Result:
         if digest != each.digest:
             return self._refused(each.event, KeyReused(f"The key {each.event.system_unique_key} was used before."))
-        return Result(dict(answer))
+        return Result(dict(answer), RefusedBefore(answer["error"]) if "error" in answer else None)
 
     def _without_repeats(self, accepted: list[_Accepted]) -> tuple[list[_Accepted], list[tuple[_Accepted, _Accepted]]]:
         """Those whose key comes for the first time in the batch, and the others beside the first of their key."""
@@ -286,7 +301,9 @@ class TrackBatch:
     def _facts(self, each: _Accepted, order: Any, books: Books) -> EventFacts:
         record, items = order or (None, ())
         payment = payment_variable(each.event.payload)
-        tier_keys = frozenset(self._configuration.tier_keys[i] for i in each.tier_ids)
+        # A tier that was made after the configuration was read is no campaign's concern yet.
+        known = self._configuration.tier_keys
+        tier_keys = frozenset(known[tier_id] for tier_id in each.tier_ids if tier_id in known)
         context = {
             "event": event_variable(each.event, each.key),
             "order": order_variable(record, items),

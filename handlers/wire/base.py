@@ -17,9 +17,10 @@ from domain.calendar import instant_of
 from domain.problems import FieldFault, InvalidRequest
 from persistence.paging import Paged
 
-
 # Wider than any number that a request may hold, so that dropping trailing zeros never rounds.
 _WITHOUT_ROUNDING = Context(prec=1000)
+# Beyond it a number is written with an exponent: an expression can come to a number of thousands of digits.
+_MOST_PLAIN_DIGITS = 40
 
 
 def instant_text(moment: datetime) -> str:
@@ -32,7 +33,9 @@ def exact_number(value: Decimal | int) -> Decimal | int:
     if isinstance(value, int):
         return value
     whole = value.to_integral_value()
-    return int(whole) if whole == value else value.normalize(_WITHOUT_ROUNDING)
+    if whole != value or value.adjusted() > _MOST_PLAIN_DIGITS:
+        return value.normalize(_WITHOUT_ROUNDING)
+    return int(whole)
 
 
 class Instant(fields.Field):

@@ -1,0 +1,203 @@
+"""Campaigns, accounts and events as plain values, for tests that run them without a database."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+from domain.campaigns.compiled import CompiledCampaign, compile_action, compile_campaign
+from domain.campaigns.context import HOST_FUNCTIONS
+from domain.campaigns.evaluation import Evaluation, Evaluator, EventFacts
+from domain.campaigns.limits import CounterKey, Counters, limit_rules_of
+from domain.campaigns.records import RUNNING, Action, Campaign
+from domain.ledger.books import Books
+from domain.ledger.postings import Holding
+from domain.ledger.records import LedgerAccount
+
+# A Wednesday.
+NOON = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)
+MEMBER_ID, WALLET_ID, SPONSOR_WALLET_ID = 7, 70, 80
+EVENT_TYPE = "member-generic-event"
+
+
+def account(ledger_account_id: int = 1, **values: Any) -> LedgerAccount:
+    """A ledger account whose key is `account-<id>`; whole points, unlimited, not tracked."""
+    settings: dict[str, Any] = {
+        "organization_id": 1,
+        "ledger_account_id": ledger_account_id,
+        "ledger_account_key": f"account-{ledger_account_id}",
+        "ledger_id": 1,
+        "alias": None,
+        "name": "Points",
+        "active": True,
+        "is_currency": False,
+        "decimals": 0,
+        "format_string": None,
+        "chain_asset_id": None,
+        "chain_sync_enabled": False,
+        "max_supply": None,
+        "is_revolving": True,
+        "point_tracking_enabled": False,
+        "expires_in_months": None,
+        "expiration_policies": (),
+        "is_default_account": ledger_account_id == 1,
+        "overdraft_limit": None,
+        "created_at": NOON,
+        "updated_at": NOON,
+    }
+    return LedgerAccount(**{**settings, **values})
+
+
+def effect(effect_id: str, **params: Any) -> dict[str, Any]:
+    """An effect as an action saves it; a parameter given as `("=", text)` is an expression."""
+    return {
+        "effectId": effect_id,
+        "params": [
+            {"id": name, "expression": value[1]} if isinstance(value, tuple) else {"id": name, "value": value}
+            for name, value in params.items()
+        ],
+    }
+
+
+def mint(amount: Any, **params: Any) -> dict[str, Any]:
+    """A mint-points effect."""
+    return effect("mint-points", amount=amount, **params)
+
+
+def action(action_id: int, *effects: Mapping[str, Any], rule: str | None = None, **values: Any) -> Action:
+    """A running action of priority 1 whose index is its id."""
+    settings: dict[str, Any] = {
+        "organization_id": 1,
+        "action_id": action_id,
+        "action_key": f"action-{action_id}",
+        "campaign_id": 1,
+        "campaign_version_id": None,
+        "action_index": action_id,
+        "abort_evaluation_if_false": False,
+        "abort_evaluation_on_error": False,
+        "name": f"Action {action_id}",
+        "rules": {} if rule is None else {"expression": rule},
+        "effects": {"items": list(effects)},
+        "status": RUNNING,
+        "priority": 1,
+        "exclusive_group": None,
+        "created_at": NOON,
+        "updated_at": NOON,
+    }
+    return Action(**{**settings, **values})
+
+
+def campaign(
+    *actions: Action, campaign_id: int = 1, accounts: Sequence[LedgerAccount] = (), **values: Any
+) -> CompiledCampaign:
+    """An active campaign without restrictions, ready to run; points go to the first of `accounts`."""
+    known = list(accounts) or [account()]
+    settings: dict[str, Any] = {
+        "organization_id": 1,
+        "campaign_id": campaign_id,
+        "campaign_key": f"campaign-{campaign_id}",
+        "loyalty_program_id": None,
+        "code": f"code-{campaign_id}",
+        "active": True,
+        "name": "Campaign",
+        "description": None,
+        "picture_url": None,
+        "type": None,
+        "tags": (),
+        "enabled_topics": (),
+        "audience_keys": (),
+        "days_of_week": (),
+        "location_codes": (),
+        "loyalty_tier_keys": (),
+        "event_type": None,
+        "points_monthly_limit_per_member": None,
+        "allow_partial_application_on_limit": False,
+        "max_transactions_per_member": None,
+        "limit_rules": (),
+        "min_spend_value": None,
+        "custom_attributes": {},
+        "smart_rewards": {},
+        "valid_from": None,
+        "valid_to": None,
+        "created_at": NOON,
+        "updated_at": NOON,
+    }
+    record = Campaign(**{**settings, **values})
+    ids = {each.ledger_account_key: each.ledger_account_id for each in known}
+    return compile_campaign(
+        record, [compile_action(each) for each in actions], limit_rules_of(record, ids), known[0] if known else None
+    )
+
+
+def facts(total: Any = None, **values: Any) -> EventFacts:
+    """An event at NOON; with `total` it is about an order of that total."""
+    order = None if total is None else {"total": Decimal(total), "items": []}
+    context = {
+        "event": {"payload": {}, "eventType": EVENT_TYPE, "tags": []},
+        "order": order,
+        "payment": None,
+        "member": {"loyaltyMemberId": "ana"},
+        "sponsor": None,
+        "balances": {},
+        "badges": {},
+        "missions": {},
+        "audiences": [],
+        "tiers": [],
+        "now": NOON,
+    }
+    settings: dict[str, Any] = {
+        "event_type": EVENT_TYPE,
+        "loyalty_event_id": 1,
+        "key": "event",
+        "at": NOON,
+        "external_event_date": None,
+        "member_id": MEMBER_ID,
+        "wallet_id": WALLET_ID,
+        "sponsor_wallet_id": None,
+        "spend": None if total is None else Decimal(total),
+        "location_code": None,
+        "tier_keys": frozenset(),
+        "audience_keys": frozenset(),
+        "context": context,
+    }
+    return EventFacts(**{**settings, **values})
+
+
+class Bench:
+    """Books and counters that several events go through, as in one batch."""
+
+    def __init__(
+        self,
+        *campaigns: CompiledCampaign,
+        accounts: Sequence[LedgerAccount] = (),
+        holdings: Mapping[tuple[int, int], Holding] | None = None,
+        used: Mapping[CounterKey, Decimal] | None = None,
+    ) -> None:
+        known = list(accounts) or [account()]
+        self.campaigns = campaigns
+        self.accounts = {each.ledger_account_key: each for each in known}
+        self.books = Books(holdings or {}, {}, NOON)
+        self.counters = Counters(used or {})
+
+    def run(self, event: EventFacts | None = None, *, explaining: bool = False) -> Evaluation:
+        """Evaluate one event."""
+        evaluator = Evaluator(
+            event or facts(), self.books, self.counters, self.accounts, HOST_FUNCTIONS, explaining=explaining
+        )
+        return evaluator.run(self.campaigns)
+
+    def balance(self, wallet_id: int = WALLET_ID, ledger_account_id: int = 1) -> Decimal:
+        """What a wallet holds by now."""
+        return self.books.holding(wallet_id, ledger_account_id).current
+
+
+def statuses(found: Evaluation) -> list[tuple[int, str]]:
+    """(action id, status) of the effects in order."""
+    return [(each.action_id, each.status) for each in found.effects]
+
+
+def why(found: Evaluation) -> list[tuple[int, int | None, str | None]]:
+    """(campaign id, action id, code of the reason) of the explanations in order; None where it applied."""
+    return [(each.campaign_id, each.action_id, each.reason and each.reason["code"]) for each in found.explanations]

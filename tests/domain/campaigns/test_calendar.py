@@ -1,0 +1,97 @@
+"""Periods and days of the calendar."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.calendar import DAILY, MONTHLY, TOTAL, WEEKLY, YEARLY, day_of_week, instant_of, period_start
+
+MOMENTS = st.datetimes(timezones=st.just(UTC))
+
+
+@pytest.mark.parametrize(
+    ("at", "period", "start"),
+    [
+        (datetime(2026, 3, 4, 23, 59, 59, 999999), DAILY, date(2026, 3, 4)),
+        (datetime(2026, 3, 1, 23, 59, 59, 999999), WEEKLY, date(2026, 2, 23)),
+        (datetime(2026, 3, 2), WEEKLY, date(2026, 3, 2)),
+        (datetime(2027, 1, 1), WEEKLY, date(2026, 12, 28)),
+        (datetime(2024, 2, 29, 12), MONTHLY, date(2024, 2, 1)),
+        (datetime(2026, 12, 31, 23, 59), MONTHLY, date(2026, 12, 1)),
+        (datetime(2026, 12, 31, 23, 59), YEARLY, date(2026, 1, 1)),
+        (datetime(2027, 1, 1), YEARLY, date(2027, 1, 1)),
+        (datetime(2026, 12, 31), TOTAL, date(1, 1, 1)),
+        (datetime(1, 1, 1), WEEKLY, date(1, 1, 1)),
+    ],
+)
+def test_a_period_begins_on_its_first_day(at, period, start):
+    assert period_start(period, at.replace(tzinfo=UTC)) == start
+
+
+def test_a_period_is_that_of_the_zone():
+    new_year = datetime(2025, 12, 31, 23, 30, tzinfo=UTC)
+    rome = ZoneInfo("Europe/Rome")
+    assert period_start(YEARLY, new_year) == date(2025, 1, 1)
+    assert period_start(YEARLY, new_year, rome) == date(2026, 1, 1)
+    assert day_of_week(new_year) == 3
+    assert day_of_week(new_year, rome) == 4
+    spring_forward = datetime(2026, 3, 29, 22, 30, tzinfo=UTC)
+    assert period_start(DAILY, spring_forward, rome) == date(2026, 3, 30)
+
+
+def test_an_unknown_period_is_refused():
+    with pytest.raises(ValueError, match="fortnightly"):
+        period_start("fortnightly", datetime(2026, 1, 1, tzinfo=UTC))
+
+
+@given(MOMENTS, st.sampled_from([DAILY, WEEKLY, MONTHLY, YEARLY]))
+def test_moments_share_a_period_exactly_if_they_share_its_name(at, period):
+    names = {DAILY: "%Y-%m-%d", WEEKLY: "%G-%V", MONTHLY: "%Y-%m", YEARLY: "%Y"}
+    start = period_start(period, at)
+    assert start <= at.date()
+    assert start.strftime(names[period]) == at.date().strftime(names[period])
+    if start > date(1, 1, 1):
+        assert (start - timedelta(days=1)).strftime(names[period]) != start.strftime(names[period])
+
+
+@given(MOMENTS)
+def test_days_of_the_week_are_numbered_from_monday(at):
+    assert day_of_week(at) == (at.date() - date(1, 1, 1)).days % 7 + 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-03-04T12:00:00Z",
+        "2026-03-04t12:00:00z",
+        "2026-03-04T12:00:00",
+        "2026-03-04 12:00:00Z",
+        "2026-03-04T14:00:00+02:00",
+        "2026-03-04T14:00:00+0200",
+        "2026-03-03T22:00:00-1400",
+        "2026-03-04T12:00:00.000000Z",
+    ],
+)
+def test_a_moment_is_read_in_every_usual_form(text):
+    assert instant_of(text) == datetime(2026, 3, 4, 12, tzinfo=UTC)
+    assert instant_of(text).tzinfo is UTC
+
+
+@given(st.datetimes(datetime(2, 1, 1), datetime(9998, 1, 1)), st.integers(-23 * 60, 23 * 60))
+def test_moments_survive_being_written_in_any_zone(at, minutes):
+    moment = at.replace(tzinfo=timezone(timedelta(minutes=minutes)))
+    assert instant_of(moment.isoformat()) == moment
+
+
+@pytest.mark.parametrize(
+    "text", ["", "yesterday", "2026-02-30T00:00:00Z", "2026-03-04T25:00:00Z", "0001-01-01T00:00:00+01:00",
+             "9999-12-31T23:59:59-00:01"]
+)  # fmt: skip
+def test_what_is_no_moment_is_refused(text):
+    with pytest.raises(ValueError, match=r"."):
+        instant_of(text)

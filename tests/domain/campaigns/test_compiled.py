@@ -1,0 +1,150 @@
+"""Saving actions: what is compiled, and what is refused with its place."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+
+from domain.campaigns.compiled import compile_effects, compile_rules
+from domain.campaigns.effects import EFFECTS
+from domain.event_types import BUILT_IN_EVENT_TYPES
+from domain.expressions import parse, to_tree
+from domain.problems import InvalidRequest
+from tests.builders.campaigns import effect, mint
+
+
+def faults(compiling, part):
+    with pytest.raises(InvalidRequest) as refusal:
+        compiling(part)
+    return refusal.value.faults
+
+
+def test_no_rules_hold_always():
+    assert compile_rules({}) == (None, None)
+
+
+def test_a_rule_is_the_same_as_text_and_as_tree():
+    node = parse("order.total >= 20")
+    from_text, _ = compile_rules({"expression": "order.total >= 20"})
+    from_tree, program = compile_rules({"node": to_tree(node)})
+    assert from_text == from_tree
+    assert program.run({"order": {"total": Decimal(20)}}, None, {}) is True
+
+
+def test_text_and_tree_together_are_refused():
+    [fault] = faults(compile_rules, {"expression": "true", "node": {"kind": "constant"}})
+    assert fault.pointer == "/rules"
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("order.total >=", ""),
+        ("order.totl > 1", "order.totl"),
+        ("ordr.total > 1", "ordr"),
+        ("order.total + 1", None),
+        ("order.total > 'ten'", None),
+        ("nosuch(order)", None),
+    ],
+)
+def test_a_faulty_rule_is_refused_with_its_place(text, part):
+    [fault, *_] = faults(compile_rules, {"expression": text})
+    assert fault.pointer == "/rules/expression"
+    assert fault.code
+    assert fault.detail
+    assert 0 <= fault.start <= fault.end <= len(text)
+    if part:
+        assert part.endswith(text[fault.start : fault.end]) or text[fault.start : fault.end] in part
+
+
+def test_every_fault_of_the_effects_is_named():
+    found = faults(
+        compile_effects,
+        {
+            "items": [
+                {"effectId": "give-cake", "params": []},
+                mint(5),
+                effect("mint-points", recipient="everyone"),
+                {"effectId": "discount", "params": [{"id": "type"}, {"id": "value", "value": 1, "expression": "1"}]},
+                {
+                    "effectId": "burn-points",
+                    "params": [{"id": "amount", "value": 1}, {"id": "amount", "value": 1}, {"id": "size", "value": 1}],
+                },
+                mint(("=", "'five'"), expirationDate="soon"),
+            ]
+        },
+    )
+    assert [fault.pointer for fault in found] == [
+        "/effects/items/0/effectId",
+        "/effects/items/2/params/0/value",
+        "/effects/items/2/params",
+        "/effects/items/3/params/0",
+        "/effects/items/3/params/1",
+        "/effects/items/4/params/1/id",
+        "/effects/items/4/params/2/id",
+        "/effects/items/5/params/0/expression",
+        "/effects/items/5/params/1/value",
+    ]
+    assert found[7].code
+    assert (found[7].start, found[7].end) == (0, 6)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "inside"),
+    [
+        ("amount", 5, Decimal(5)),
+        ("amount", Decimal("0.1"), Decimal("0.1")),
+        ("expirationDate", "2026-12-31", datetime(2026, 12, 31, tzinfo=UTC)),
+        ("expirationDate", "2026-12-31T02:00:00+02:00", datetime(2026, 12, 31, tzinfo=UTC)),
+        ("expirationDate", None, None),
+        ("recipient", "sponsor", "sponsor"),
+        ("recipient", None, "member"),
+        ("description", "", ""),
+    ],
+)
+def test_constants_are_taken_in_their_inside_form(name, value, inside):
+    given = {"amount": 1, name: value}
+    [compiled] = compile_effects({"items": [effect("mint-points", **given)]})
+    assert {each.parameter.id: each.value for each in compiled.params}[name] == inside
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("amount", True),
+        ("amount", "5"),
+        ("amount", None),
+        ("amount", [5]),
+        ("expirationDate", 20261231),
+        ("expirationDate", "31.12.2026"),
+        ("expirationDate", "9999-12-31T23:59:59-10:00"),
+        ("expirationDate", "0001-01-01T00:00:00+10:00"),
+        ("recipient", "Sponsor"),
+        ("recipient", {}),
+        ("ledgerAccountKey", 5),
+        ("description", False),
+    ],
+)
+def test_constants_of_the_wrong_kind_are_refused(name, value):
+    given = {"amount": 1, name: value}
+    found = faults(compile_effects, {"items": [effect("mint-points", **given)]})
+    assert [fault.pointer for fault in found] == [f"/effects/items/0/params/{list(given).index(name)}/value"]
+
+
+def test_parameters_left_out_have_their_defaults():
+    [compiled] = compile_effects({"items": [mint(5)]})
+    assert {each.parameter.id: each.value for each in compiled.params} == {
+        "amount": 5,
+        "ledgerAccountKey": None,
+        "recipient": "member",
+        "expirationDate": None,
+        "description": None,
+    }
+
+
+def test_every_effect_works_with_every_built_in_type():
+    for each in EFFECTS.values():
+        assert sorted(each.supported_event_types.values()) == sorted(BUILT_IN_EVENT_TYPES)
+        assert all(name[0].isupper() and "-" not in name for name in each.supported_event_types)

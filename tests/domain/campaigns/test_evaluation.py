@@ -1,0 +1,385 @@
+"""What an event sets in motion: order, groups, aborts, effects, and the reasons why nothing happened."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.campaigns.evaluation import obstacle_of
+from domain.ledger.postings import Holding
+from tests.builders.campaigns import (
+    EVENT_TYPE,
+    NOON,
+    SPONSOR_WALLET_ID,
+    WALLET_ID,
+    Bench,
+    account,
+    action,
+    campaign,
+    effect,
+    facts,
+    mint,
+    statuses,
+    why,
+)
+
+MICROSECOND = timedelta(microseconds=1)
+
+
+def problem(outcome):
+    return outcome.error["type"]
+
+
+# --- which campaigns apply ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("restriction", "event", "code"),
+    [
+        ({}, {}, None),
+        ({"active": False}, {}, "CAMPAIGN_INACTIVE"),
+        ({"event_type": "benefit-used"}, {}, "EVENT_TYPE"),
+        ({"event_type": EVENT_TYPE}, {}, None),
+        ({"enabled_topics": ("benefit-used",)}, {}, "EVENT_TYPE"),
+        ({"event_type": "benefit-used", "enabled_topics": (EVENT_TYPE,)}, {}, None),
+        ({"valid_from": NOON}, {}, None),
+        ({"valid_from": NOON + MICROSECOND}, {}, "OUTSIDE_WINDOW"),
+        ({"valid_to": NOON}, {}, None),
+        ({"valid_to": NOON - MICROSECOND}, {}, "OUTSIDE_WINDOW"),
+        ({"days_of_week": (3,)}, {}, None),
+        ({"days_of_week": (1, 2, 4, 5, 6, 7)}, {}, "DAY_OF_WEEK"),
+        ({"location_codes": ("centre",)}, {}, "LOCATION"),
+        ({"location_codes": ("centre",)}, {"location_code": "harbour"}, "LOCATION"),
+        ({"location_codes": ("centre", "harbour")}, {"location_code": "harbour"}, None),
+        ({"loyalty_tier_keys": ("gold",)}, {"tier_keys": frozenset({"silver"})}, "TIER"),
+        ({"loyalty_tier_keys": ("gold", "silver")}, {"tier_keys": frozenset({"silver", "other"})}, None),
+        ({"audience_keys": ("young",)}, {}, "AUDIENCE"),
+        ({"audience_keys": ("young",)}, {"audience_keys": frozenset({"young"})}, None),
+        ({"min_spend_value": Decimal("0.01")}, {}, "MIN_SPEND"),
+        ({"min_spend_value": Decimal(20)}, {"spend": Decimal("19.99")}, "MIN_SPEND"),
+        ({"min_spend_value": Decimal(20)}, {"spend": Decimal("20.00")}, None),
+    ],
+)
+def test_a_campaign_applies_only_if_everything_it_names_matches(restriction, event, code):
+    tested = campaign(action(1, mint(5)), **restriction)
+    found = obstacle_of(tested, facts(**event))
+    assert (found and found[0]) == code
+    bench = Bench(tested)
+    explained = bench.run(facts(**event), explaining=True)
+    assert bench.balance() == (0 if code else 5)
+    assert why(explained)[0] == (1, None, code)
+    if code:
+        assert explained.explanations[0].reason["label"]
+        assert len(explained.explanations) == 1
+
+
+@pytest.mark.parametrize(("day", "number"), [(2, 1), (3, 2), (8, 7), (9, 1)])
+def test_the_day_of_the_week_is_that_of_the_event_in_utc(day, number):
+    at = datetime(2026, 3, day, 23, 59, 59, tzinfo=UTC)
+    assert obstacle_of(campaign(days_of_week=(number,)), facts(at=at)) is None
+    assert obstacle_of(campaign(days_of_week=(number % 7 + 1,)), facts(at=at))[0] == "DAY_OF_WEEK"
+
+
+# --- in which order actions run ----------------------------------------------------------------------------------
+
+
+def test_actions_run_by_priority_then_campaign_then_index():
+    first = campaign(
+        action(1, mint(1), priority=2, action_index=0),
+        action(2, mint(1), priority=1, action_index=9),
+        action(3, mint(1), priority=1, action_index=4),
+        campaign_id=10,
+    )
+    second = campaign(
+        action(4, mint(1), priority=1, action_index=0),
+        action(5, mint(1), priority=0, action_index=7),
+        campaign_id=20,
+    )
+    for campaigns in ((first, second), (second, first)):
+        found = Bench(*campaigns).run()
+        assert [each.action_id for each in found.effects] == [5, 3, 2, 4, 1]
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 3), st.integers(0, 3)), max_size=12))
+def test_the_order_never_depends_on_how_campaigns_are_listed(places):
+    of_campaign: dict[int, list] = {}
+    for action_id, (priority, campaign_id, index) in enumerate(places, 1):
+        each = action(action_id, mint(1), priority=priority, action_index=index, campaign_id=campaign_id)
+        of_campaign.setdefault(campaign_id, []).append(each)
+    campaigns = [campaign(*reversed(actions), campaign_id=i) for i, actions in of_campaign.items()]
+    expected = sorted(range(1, len(places) + 1), key=lambda i: (*places[i - 1], i))
+    assert [each.action_id for each in Bench(*campaigns).run().effects] == expected
+    assert [each.action_id for each in Bench(*reversed(campaigns)).run().effects] == expected
+
+
+def test_of_an_exclusive_group_only_the_first_whose_rules_hold_applies_across_campaigns():
+    first = campaign(
+        action(1, mint(1), rule="false", exclusive_group="welcome"),
+        action(2, mint(2), rule="true", exclusive_group="welcome"),
+        action(3, mint(4), exclusive_group="other"),
+    )
+    second = campaign(action(4, mint(8), exclusive_group="welcome"), action(5, mint(16)), campaign_id=2)
+    bench = Bench(first, second)
+    found = bench.run(explaining=True)
+    assert [each.action_id for each in found.effects] == [2, 3, 5]
+    assert bench.balance() == 22
+    assert (2, 4, "EXCLUSIVE_GROUP") in why(found)
+
+
+def test_a_group_is_taken_by_the_first_whose_rules_hold_even_if_a_limit_stops_it():
+    limited = campaign(action(1, mint(1), exclusive_group="g"), max_transactions_per_member=0)
+    other = campaign(action(2, mint(1), exclusive_group="g"), campaign_id=2)
+    assert statuses(Bench(limited, other).run()) == [(1, "skipped")]
+
+
+def test_groups_are_forgotten_between_events():
+    bench = Bench(campaign(action(1, mint(1), exclusive_group="g")))
+    bench.run()
+    assert statuses(bench.run(facts(key="second"))) == [(1, "executed")]
+
+
+@pytest.mark.parametrize(
+    ("flags", "rule", "reached"),
+    [
+        ({}, "false", True),
+        ({"abort_evaluation_on_error": True}, "false", True),
+        ({"abort_evaluation_if_false": True}, "false", False),
+        ({"abort_evaluation_if_false": True}, "true", True),
+        ({}, "1 / 0 == 1", True),
+        ({"abort_evaluation_if_false": True}, "1 / 0 == 1", True),
+        ({"abort_evaluation_on_error": True}, "1 / 0 == 1", False),
+        ({"abort_evaluation_on_error": True}, "true", True),
+    ],
+)
+def test_abort_flags_stop_the_rest_of_their_campaign_and_of_no_other(flags, rule, reached):
+    tested = campaign(action(1, mint(1), rule=rule, **flags), action(2, mint(2)))
+    other = campaign(action(3, mint(4)), campaign_id=2)
+    found = Bench(tested, other).run(explaining=True)
+    ran = {each.action_id for each in found.effects}
+    assert (2 in ran) is reached
+    assert 3 in ran
+    assert ((1, 2, "ABORTED") in why(found)) is not reached
+
+
+def test_a_failed_effect_aborts_only_where_the_action_says_so():
+    for aborts in (True, False):
+        tested = campaign(
+            action(1, effect("burn-points", amount=1), abort_evaluation_on_error=aborts), action(2, mint(1))
+        )
+        found = Bench(tested).run()
+        assert statuses(found) == [(1, "failed")] + ([] if aborts else [(2, "executed")])
+        assert problem(found.effects[0]) == "/problems/insufficient-balance"
+
+
+def test_a_rule_that_fails_is_no_rule_that_holds_and_is_explained():
+    found = Bench(campaign(action(1, mint(1), rule="order.total > 3"))).run(explaining=True)
+    assert found.effects == []
+    assert why(found) == [(1, None, None), (1, 1, "CONDITION_ERROR")]
+
+
+def test_a_false_rule_is_explained_down_to_the_part_that_was_false():
+    rule = "order.total > 3 && order.total < 5"
+    found = Bench(campaign(action(1, mint(1), rule=rule))).run(facts(7), explaining=True)
+    reason = found.explanations[1].reason
+    assert reason["code"] == "CONDITION_FALSE"
+    assert rule[slice(*reason["at"])] == "order.total < 5"
+    assert reason["actual"][0]["value"] == "7"
+    assert found.explanations[1].trace["value"] is False
+
+
+# --- what effects do ---------------------------------------------------------------------------------------------
+
+
+def test_a_mint_goes_to_the_member_or_the_sponsor_and_to_the_account_named():
+    stars = account(2, decimals=2)
+    tested = campaign(
+        action(1, mint(5), mint(Decimal("1.25"), ledgerAccountKey="account-2"), mint(3, recipient="sponsor"))
+    )
+    bench = Bench(tested, accounts=[account(), stars])
+    found = bench.run(facts(sponsor_wallet_id=SPONSOR_WALLET_ID))
+    assert [each.status for each in found.effects] == ["executed"] * 3
+    assert bench.balance() == 5
+    assert bench.balance(ledger_account_id=2) == Decimal("1.25")
+    assert bench.balance(SPONSOR_WALLET_ID) == 3
+    assert dict(found.effects[1].params) == {
+        "amount": Decimal("1.25"),
+        "ledgerAccountKey": "account-2",
+        "recipient": "member",
+        "expirationDate": None,
+        "description": None,
+    }
+
+
+@pytest.mark.parametrize("kind", ["mint-points", "burn-points"])
+def test_what_is_for_a_sponsor_is_skipped_where_there_is_none(kind):
+    found = Bench(campaign(action(1, effect(kind, amount=5, recipient="sponsor")))).run()
+    assert statuses(found) == [(1, "skipped")]
+    assert problem(found.effects[0]) == "/problems/no-sponsor"
+
+
+@pytest.mark.parametrize(
+    ("amount", "decimals", "minted"),
+    [
+        ("4.99", 0, 4),
+        ("4.99", 1, Decimal("4.9")),
+        ("0.000001", 6, Decimal("0.000001")),
+        ("18446744073709", 6, 18446744073709),
+        ("0." + "9" * 60, 0, 0),
+        ("7." + "9" * 60, 6, Decimal("7.999999")),
+        ("18446744073708." + "9" * 60, 6, Decimal("18446744073708.999999")),
+    ],
+)
+def test_a_computed_amount_is_rounded_down_to_the_digits_of_the_account(amount, decimals, minted):
+    known = [account(decimals=decimals)]
+    bench = Bench(campaign(action(1, mint(Decimal(amount))), accounts=known), accounts=known)
+    found = bench.run()
+    assert bench.balance() == minted
+    assert found.effects[0].status == ("executed" if minted else "skipped")
+
+
+@pytest.mark.parametrize("kind", ["mint-points", "burn-points"])
+def test_an_amount_that_comes_to_zero_is_skipped(kind):
+    found = Bench(campaign(action(1, effect(kind, amount=("=", "0.4"))))).run()
+    assert statuses(found) == [(1, "skipped")]
+    assert problem(found.effects[0]) == "/problems/zero-amount"
+
+
+@pytest.mark.parametrize(
+    ("amount", "slug"),
+    [
+        (("=", "0.0 - 1.0"), "effect-parameter"),
+        (("=", "order.total"), "effect-parameter"),
+        (("=", "1.0 / 0.0"), "effect-parameter"),
+        (Decimal("18446744073710"), "invalid-request"),
+        (Decimal("1e300"), "invalid-request"),
+    ],
+)
+def test_an_amount_that_cannot_be_fails_the_effect_alone(amount, slug):
+    bench = Bench(campaign(action(1, mint(amount), mint(2))))
+    found = bench.run()
+    assert statuses(found) == [(1, "failed"), (1, "executed")]
+    assert problem(found.effects[0]) == f"/problems/{slug}"
+    assert bench.balance() == 2
+
+
+def test_an_amount_beyond_all_bounds_fails_under_a_limit_too():
+    for partial in (True, False):
+        tested = campaign(
+            action(1, mint(Decimal("1e300"))),
+            points_monthly_limit_per_member=Decimal(10),
+            allow_partial_application_on_limit=partial,
+        )
+        found = Bench(tested).run()
+        assert found.effects[0].status in ("partial", "skipped", "failed")
+        assert found.limit_discarded >= 0
+
+
+def test_accounts_that_refuse_fail_the_effect_alone():
+    known = [account(), account(2, active=False), account(3, max_supply=Decimal(4))]
+    tested = campaign(
+        action(
+            1,
+            mint(1, ledgerAccountKey="account-2"),
+            mint(5, ledgerAccountKey="account-3"),
+            mint(1, ledgerAccountKey=("=", '"account-" + "9"')),
+            mint(4, ledgerAccountKey="account-3"),
+        ),
+        accounts=known,
+    )
+    found = Bench(tested, accounts=known).run()
+    assert [each.error and each.error["type"] for each in found.effects] == [
+        "/problems/account-inactive",
+        "/problems/supply-exceeded",
+        "/problems/effect-parameter",
+        None,
+    ]
+
+
+def test_a_program_without_a_main_account_cannot_mint_without_a_key():
+    tested = replace(campaign(action(1, mint(1))), main_account=None)
+    found = Bench(tested).run()
+    assert statuses(found) == [(1, "failed")]
+    assert problem(found.effects[0]) == "/problems/effect-parameter"
+
+
+def test_a_burn_takes_what_an_earlier_action_of_the_event_gave():
+    bench = Bench(campaign(action(1, mint(5)), action(2, effect("burn-points", amount=3))))
+    assert statuses(bench.run()) == [(1, "executed"), (2, "executed")]
+    assert bench.balance() == 2
+
+
+def test_a_discount_is_computed_and_executes_nothing():
+    tested = campaign(action(1, effect("discount", type="percentage", value=("=", "order.total / 10.0"))))
+    bench = Bench(tested)
+    found = bench.run(facts(45))
+    assert statuses(found) == [(1, "executed")]
+    assert dict(found.effects[0].params) == {"type": "percentage", "value": Decimal("4.5")}
+    assert bench.books.steps == []
+
+
+def test_a_computed_choice_outside_the_choices_fails_the_effect():
+    tested = campaign(action(1, effect("discount", type=("=", '"free" + ""'), value=1)))
+    found = Bench(tested).run()
+    assert statuses(found) == [(1, "failed")]
+    assert problem(found.effects[0]) == "/problems/effect-parameter"
+
+
+def test_the_expiry_and_the_description_of_a_mint_reach_its_posting():
+    until = datetime(2026, 12, 31, tzinfo=UTC)
+    known = [account(point_tracking_enabled=True)]
+    tested = campaign(action(1, mint(5, expirationDate="2026-12-31T00:00:00Z", description="Winter")), accounts=known)
+    bench = Bench(tested, accounts=known)
+    bench.run(facts(external_event_date=NOON))
+    [posting] = bench.books.steps
+    assert [move.expires_at for move in posting.lot_moves] == [until]
+    assert posting.details.description == "Winter"
+    assert posting.details.loyalty_event_id == 1
+    assert posting.details.external_event_date == NOON
+
+
+def test_postings_of_one_event_have_keys_of_their_own():
+    bench = Bench(
+        campaign(action(1, mint(1), mint(1)), action(2, mint(1))), campaign(action(3, mint(1)), campaign_id=2)
+    )
+    bench.run()
+    keys = [posting.details.system_unique_key for posting in bench.books.steps]
+    assert len(set(keys)) == len(keys) == 4
+
+
+def test_a_dry_run_says_evaluated_where_a_full_run_says_executed():
+    tested = campaign(action(1, mint(5), effect("burn-points", amount=99)))
+    assert statuses(Bench(tested).run(explaining=True)) == [(1, "evaluated"), (1, "failed")]
+    assert statuses(Bench(tested).run()) == [(1, "executed"), (1, "failed")]
+
+
+def test_nothing_is_explained_unless_asked():
+    assert Bench(campaign(action(1, mint(1), rule="false"))).run().explanations == []
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["mint-points", "burn-points"]), st.decimals(0, 50, places=1)),
+        min_size=1,
+        max_size=8,
+    ),
+    st.decimals(0, 60, places=0),
+)
+def test_burns_never_take_more_than_there_is(effects, held):
+    actions = [action(i, effect(kind, amount=amount)) for i, (kind, amount) in enumerate(effects)]
+    bench = Bench(campaign(*actions), holdings={(WALLET_ID, 1): Holding(current=held)})
+    found = bench.run()
+    expected = held
+    for (kind, amount), outcome in zip(effects, found.effects, strict=True):
+        whole = amount // 1
+        if kind == "mint-points":
+            expected += whole
+        elif whole <= expected:
+            expected -= whole
+        else:
+            assert outcome.status == "failed"
+    assert bench.balance() == expected >= 0

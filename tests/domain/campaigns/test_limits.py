@@ -1,0 +1,297 @@
+"""Limits: never one above, and not one below where there was demand for it."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.calendar import period_start
+from domain.campaigns.limits import ALL_ACCOUNTS, ALL_MEMBERS, CounterKey
+from tests.builders.campaigns import (
+    EVENT_TYPE,
+    MEMBER_ID,
+    NOON,
+    SPONSOR_WALLET_ID,
+    Bench,
+    account,
+    action,
+    campaign,
+    effect,
+    facts,
+    mint,
+    statuses,
+    why,
+)
+
+PERIODS = ("daily", "weekly", "monthly", "yearly", "total")
+AMOUNT = mint(("=", "order.total"))
+
+
+def rule(limit, scope="member", kind="points", period="monthly", **more):
+    return {"scope": scope, "type": kind, "period": period, "limit": limit, **more}
+
+
+def test_a_mint_over_a_limit_is_cut_where_parts_are_applied():
+    tested = campaign(action(1, AMOUNT), limit_rules=(rule(100),), allow_partial_application_on_limit=True)
+    bench = Bench(tested)
+    results = [bench.run(facts(total)) for total in (60, 60, 60)]
+    assert [each.effects[0].status for each in results] == ["executed", "partial", "skipped"]
+    assert [each.limit_discarded for each in results] == [0, 20, 60]
+    assert [each.effects[0].error and each.effects[0].error["type"] for each in results] == [
+        None,
+        "/problems/limit-reached",
+        "/problems/limit-reached",
+    ]
+    assert bench.balance() == 100
+
+
+def test_a_mint_over_a_limit_is_left_out_where_parts_are_not_applied():
+    bench = Bench(campaign(action(1, AMOUNT), limit_rules=(rule(100),)))
+    results = [bench.run(facts(total), explaining=True) for total in (60, 60, 40, 1)]
+    assert [each.effects[0].status for each in results] == ["evaluated", "skipped", "evaluated", "skipped"]
+    assert [each.limit_discarded for each in results] == [0, 60, 0, 1]
+    assert why(results[1]) == [(1, None, None), (1, 1, "LIMIT_REACHED")]
+    assert bench.balance() == 100
+
+
+def test_an_action_is_left_out_as_a_whole_with_its_other_effects():
+    tested = campaign(
+        action(1, mint(60), effect("discount", type="amount", value=1), mint(60)), limit_rules=(rule(100),)
+    )
+    bench = Bench(tested)
+    found = bench.run()
+    assert statuses(found) == [(1, "skipped")] * 3
+    assert found.limit_discarded == 120
+    assert bench.books.holding(70, 1).current == 0
+
+
+def test_the_next_action_may_still_use_what_is_left():
+    bench = Bench(campaign(action(1, mint(101)), action(2, mint(100)), limit_rules=(rule(100),)))
+    assert statuses(bench.run()) == [(1, "skipped"), (2, "executed")]
+
+
+def test_a_limit_of_points_counts_what_the_account_can_hold():
+    tested = campaign(
+        action(1, mint(Decimal("7.9"))), limit_rules=(rule(Decimal("10.5")),), allow_partial_application_on_limit=True
+    )
+    bench = Bench(tested)
+    found = [bench.run() for _ in range(3)]
+    assert [each.effects[0].status for each in found] == ["executed", "partial", "skipped"]
+    assert bench.balance() == 10
+
+
+def test_an_account_named_by_a_rule_is_the_only_one_that_counts():
+    known = [account(), account(2)]
+    tested = campaign(
+        action(1, mint(50), mint(50, ledgerAccountKey="account-2")),
+        accounts=known,
+        limit_rules=(rule(60, ledgerAccountKey="account-2"),),
+        allow_partial_application_on_limit=True,
+    )
+    bench = Bench(tested, accounts=known)
+    bench.run()
+    bench.run()
+    assert bench.balance() == 100
+    assert bench.balance(ledger_account_id=2) == 60
+
+
+def test_a_rule_without_an_account_counts_all_accounts_together():
+    known = [account(), account(2)]
+    tested = campaign(
+        action(1, mint(50), mint(50, ledgerAccountKey="account-2")),
+        accounts=known,
+        limit_rules=(rule(60),),
+        allow_partial_application_on_limit=True,
+    )
+    bench = Bench(tested, accounts=known)
+    bench.run()
+    assert (bench.balance(), bench.balance(ledger_account_id=2)) == (50, 10)
+
+
+def test_what_a_sponsor_gets_counts_for_the_member_of_the_event():
+    tested = campaign(action(1, mint(60, recipient="sponsor"), mint(60)), limit_rules=(rule(100),))
+    found = Bench(tested).run(facts(sponsor_wallet_id=SPONSOR_WALLET_ID))
+    assert statuses(found) == [(1, "skipped")] * 2
+    without_sponsor = Bench(tested).run()
+    assert statuses(without_sponsor) == [(1, "skipped"), (1, "executed")]
+
+
+def test_burns_and_discounts_count_no_points():
+    tested = campaign(
+        action(1, mint(10), effect("burn-points", amount=10), effect("discount", type="amount", value=99)),
+        limit_rules=(rule(10),),
+    )
+    found = Bench(tested).run()
+    assert {each.status for each in found.effects} == {"executed"}
+    assert [amount for _, amount in found.counted] == [10]
+
+
+@pytest.mark.parametrize(
+    ("limit", "allowed"), [(0, 0), (1, 1), (Decimal("1.5"), 1), (Decimal("0.5"), 0), (Decimal("2.0"), 2)]
+)
+@pytest.mark.parametrize("scope", ["member", "campaign"])
+def test_a_limit_of_transactions_counts_events_that_had_an_effect(scope, limit, allowed):
+    tested = campaign(
+        action(1, mint(1), mint(1)), action(2, mint(1)), limit_rules=(rule(limit, scope, "transactions"),)
+    )
+    bench = Bench(tested)
+    found = [bench.run() for _ in range(4)]
+    assert [{e.status for e in each.effects} for each in found] == [{"executed"}] * allowed + [{"skipped"}] * (
+        4 - allowed
+    )
+    assert bench.balance() == 3 * allowed
+    assert [each.limit_discarded for each in found] == [0] * allowed + [3] * (4 - allowed)
+
+
+def test_an_event_without_an_effect_uses_up_no_transaction():
+    tested = campaign(action(1, AMOUNT), max_transactions_per_member=1)
+    bench = Bench(tested)
+    nothing = [facts(), facts(0), facts("0.5")]
+    for event in nothing:
+        assert bench.run(event).counted == []
+    assert bench.run(facts(5)).effects[0].status == "executed"
+    assert bench.run(facts(5)).effects[0].status == "skipped"
+
+
+def test_the_shorthands_are_limits_like_the_others():
+    monthly = campaign(action(1, mint(60)), points_monthly_limit_per_member=Decimal(100))
+    assert [Bench(monthly).run().effects[0].status] == ["executed"]
+    bench = Bench(monthly)
+    assert [bench.run().effects[0].status for _ in range(2)] == ["executed", "skipped"]
+    next_month = facts(at=NOON.replace(month=4))
+    assert bench.run(next_month).effects[0].status == "executed"
+    forever = campaign(action(1, mint(1)), max_transactions_per_member=1)
+    bench = Bench(forever)
+    assert [bench.run(facts(at=NOON.replace(year=y))).effects[0].status for y in (2020, 2026, 2030)] == [
+        "executed",
+        "skipped",
+        "skipped",
+    ]
+
+
+def test_two_rules_on_one_counter_count_once_and_the_stricter_decides():
+    tested = campaign(action(1, mint(10)), limit_rules=(rule(35), rule(25)), allow_partial_application_on_limit=True)
+    bench = Bench(tested)
+    for _ in range(4):
+        bench.run()
+    assert bench.balance() == 25
+    assert list(bench.counters.changed.values()) == [25]
+
+
+def test_each_campaign_counts_for_itself():
+    first = campaign(action(1, mint(10)), limit_rules=(rule(10),))
+    second = campaign(action(2, mint(10)), campaign_id=2, limit_rules=(rule(10),))
+    assert statuses(Bench(first, second).run()) == [(1, "executed"), (2, "executed")]
+
+
+def test_members_are_counted_apart_and_a_campaign_as_a_whole():
+    tested = campaign(action(1, mint(10)), limit_rules=(rule(10, "member", period="total"), rule(15, "campaign")))
+    bench = Bench(tested)
+    found = [bench.run(facts(member_id=m, wallet_id=m * 10)).effects[0].status for m in (1, 1, 2, 3)]
+    assert found == ["executed", "skipped", "skipped", "skipped"]
+
+
+def test_what_was_counted_before_counts():
+    key = CounterKey(1, MEMBER_ID, ALL_ACCOUNTS, "points", "monthly", date(2026, 3, 1))
+    tested = campaign(action(1, mint(10)), limit_rules=(rule(100),), allow_partial_application_on_limit=True)
+    bench = Bench(tested, used={key: Decimal(95)})
+    bench.run()
+    assert bench.balance() == 5
+    assert bench.counters.changed == {key: 5}
+    assert Bench(tested, used={key: Decimal(101)}).run().effects[0].status == "skipped"
+
+
+def test_what_an_event_counted_is_told_with_the_counter():
+    tested = campaign(
+        action(1, mint(10)),
+        limit_rules=(rule(100, "campaign", "transactions", "daily"), rule(50, ledgerAccountKey="account-1")),
+    )
+    counted = Bench(tested).run().counted
+    assert sorted(counted, key=str) == sorted(
+        [
+            (CounterKey(1, ALL_MEMBERS, ALL_ACCOUNTS, "transactions", "daily", date(2026, 3, 4)), Decimal(1)),
+            (CounterKey(1, MEMBER_ID, 1, "points", "monthly", date(2026, 3, 1)), Decimal(10)),
+        ],
+        key=str,
+    )
+
+
+def test_a_mint_that_fails_counts_nothing():
+    known = [account(max_supply=Decimal(5))]
+    tested = campaign(action(1, mint(10)), limit_rules=(rule(100), rule(1, "member", "transactions")), accounts=known)
+    bench = Bench(tested, accounts=known)
+    assert bench.run().effects[0].status == "failed"
+    assert bench.counters.changed == {}
+
+
+limits = st.tuples(
+    st.sampled_from(["member", "campaign"]),
+    st.sampled_from(["points", "transactions"]),
+    st.sampled_from(PERIODS),
+    st.integers(0, 60),
+)
+purchases = st.tuples(
+    st.integers(1, 3),
+    st.integers(0, 40),
+    st.datetimes(datetime(2025, 12, 20), datetime(2026, 1, 12), timezones=st.just(UTC)),
+)
+
+
+@given(st.lists(limits, max_size=3), st.booleans(), st.lists(purchases, max_size=25))
+def test_limits_against_a_plain_model(rules, partial, events):
+    tested = campaign(
+        action(1, AMOUNT),
+        event_type=EVENT_TYPE,
+        limit_rules=tuple(rule(limit, scope, kind, period) for scope, kind, period, limit in rules),
+        allow_partial_application_on_limit=partial,
+    )
+    bench = Bench(tested)
+    used: dict[tuple, int] = {}
+    for member, total, at in events:
+        keys = {
+            (scope, kind, period, member if scope == "member" else 0, period_start(period, at)): limit
+            for scope, kind, period, limit in sorted(rules, reverse=True)
+        }
+        wanted = total
+        if any(used.get(key, 0) >= limit for key, limit in keys.items() if key[1] == "transactions"):
+            wanted = 0
+        room = min(
+            (max(0, limit - used.get(key, 0)) for key, limit in keys.items() if key[1] == "points"), default=wanted
+        )
+        expected = min(wanted, room) if partial or wanted <= room else 0
+        before = bench.balance(member * 10)
+        found = bench.run(facts(total, member_id=member, wallet_id=member * 10, at=at))
+        assert bench.balance(member * 10) - before == expected
+        assert found.limit_discarded == total - expected
+        if expected:
+            for key in keys:
+                used[key] = used.get(key, 0) + (expected if key[1] == "points" else 1)
+    assert all(used.get(key, 0) >= 0 for key in used)
+
+
+@given(st.integers(0, 200), st.lists(st.integers(0, 40), max_size=20), st.sampled_from(["member", "campaign"]))
+def test_parts_use_a_limit_up_to_the_last_point(limit, totals, scope):
+    tested = campaign(
+        action(1, AMOUNT), limit_rules=(rule(limit, scope, period="total"),), allow_partial_application_on_limit=True
+    )
+    bench = Bench(tested)
+    discarded = sum(bench.run(facts(total)).limit_discarded for total in totals)
+    assert bench.balance() == min(limit, sum(totals))
+    assert discarded == sum(totals) - bench.balance()
+
+
+def test_an_event_counts_in_the_period_in_which_it_happened():
+    tested = campaign(action(1, mint(10)), limit_rules=(rule(10, period="daily"),))
+    bench = Bench(tested)
+    midnight = datetime(2026, 3, 5, tzinfo=UTC)
+    for at, status in (
+        (midnight - timedelta(microseconds=1), "executed"),
+        (midnight, "executed"),
+        (midnight + timedelta(hours=23, minutes=59), "skipped"),
+        (midnight - timedelta(hours=24), "skipped"),
+    ):
+        assert bench.run(facts(at=at)).effects[0].status == status
