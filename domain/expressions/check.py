@@ -168,7 +168,7 @@ class _Checker:
             self.fault(node.target, f"{node.function}() needs a list or map, this is {_article(target)}")
         if node.variable in scope:
             self.warn(node, f"'{node.variable}' hides another variable of this name", "shadowed-variable")
-        inner = {**scope, node.variable: element}
+        inner = {**scope, node.variable: DYN if element == NULL else element}
         if node.condition is not None:
             self.condition(node.condition, inner)
         if node.function == "map":

@@ -31,7 +31,6 @@ TYPE = Scalar("type")
 DYN = Scalar("dyn")
 
 NUMBERS = (INT, DECIMAL)
-PLAIN = (INT, DECIMAL, STRING, BOOL, TIMESTAMP, DURATION)
 
 
 @dataclass(frozen=True, slots=True)

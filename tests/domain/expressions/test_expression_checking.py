@@ -25,6 +25,7 @@ from tests.domain.expressions.expression_cases import ENVIRONMENT, faults, warni
         ("[]", "list<dyn>"),
         ("{1: 'a'}", "map<int, string>"),
         ("{}.map(k, k)", "list<dyn>"),
+        ("[null].map(x, x + 1)", "list<dyn>"),
         ("count > 1 ? 1 : 2.5", "decimal"),
         ("count > 1 ? 'a' : null", "string"),
         ("now - now", "duration"),
