@@ -138,6 +138,7 @@ HOSTILE = {
     "a name twice, once escaped": b'{"title": "a", "\\u0074itle": "b"}',
     "a name twice in a part": b'{"title": "a", "extra": {"x": {"y": 1, "y": 2}}}',
     "a name twice among quotes": b'{"title": "\\"a\\"", "extra": {"\\"": 1, "\\"": 2}}',
+    "a name twice, its quotes made up for": b'{"title": "a", "extra": 1, "extra": "\\u0022\\u0022"}',
     "a name twice beside a colon": b'{"title": "a:b", "extra": "c:d", "extra": 1}',
     "100,000 arrays": nested(100_000)[:20_000],
     "201 arrays": b'{"title": "a", "extra": ' + nested(MAX_DEPTH) + b"}",
