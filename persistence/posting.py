@@ -8,20 +8,20 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 
 from domain.ledger.books import Books
 from domain.ledger.expiry import add_months, idle_too_long
 from domain.ledger.lots import Allocation, Allocator, Lot, LotUse, MoveLots, RestoreLots, SettleLots, TakeLots
-from domain.ledger.postings import Capture, Holding, Pair, Posting, Step
-from domain.ledger.records import PENDING, REVERTED, SETTLED, LedgerAccount
+from domain.ledger.postings import Capture, Holding, Pair, Posting, Step, Stored
+from domain.ledger.records import PENDING, REVERTED, SETTLED, LedgerAccount, Wallet
 from persistence import ledger
-from persistence.rows import add_all, as_json, reserve_ids
-from persistence.tables.ledger import ledger_entries, ledger_lot_uses, ledger_lots, ledger_transactions
+from persistence.rows import add_all, as_json, columns_of, records, reserve_ids
+from persistence.tables.ledger import ledger_accounts, ledger_entries, ledger_lot_uses, ledger_lots, ledger_transactions
 
 _LOCK_WALLETS = """
-SELECT wallet_id FROM wallets WHERE organization_id = %s AND wallet_id = ANY(%s)
-ORDER BY wallet_id FOR NO KEY UPDATE
+SELECT organization_id, wallet_id, wallet_key, ledger_id, created_at FROM wallets
+WHERE organization_id = %s AND wallet_id = ANY(%s) ORDER BY wallet_id FOR NO KEY UPDATE
 """
 
 _HOLDINGS = """
@@ -131,9 +131,24 @@ FROM jsonb_to_recordset(%s::jsonb) AS x(ledger_transaction_id bigint, reversal b
 WHERE t.organization_id = %s AND t.ledger_transaction_id = x.ledger_transaction_id
 """
 
-_BY_KEY = """
-SELECT ledger_transaction_id, amount, from_wallet_id, to_wallet_id, atomic_set_id, request_digest
-FROM ledger_transactions WHERE organization_id = %s AND system_unique_key = %s
+_POSTED = """
+SELECT system_unique_key, ledger_transaction_id, request_digest FROM ledger_transactions
+WHERE organization_id = %s AND system_unique_key = ANY(%s)
+"""
+
+_STORED = """
+SELECT t.ledger_transaction_id, t.ledger_account_id, t.transaction_type, t.status, t.amount, t.from_wallet_id,
+    t.to_wallet_id, t.is_expiry, t.fiat_value, t.reversal_ledger_transaction_id, t.external_event_date,
+    (SELECT count(*) FROM ledger_entries e
+     WHERE e.organization_id = t.organization_id AND e.ledger_transaction_id = t.ledger_transaction_id)
+FROM ledger_transactions t WHERE t.organization_id = %s AND t.ledger_transaction_id = ANY(%s)
+"""
+
+_USES = """
+SELECT u.ledger_transaction_id, u.ledger_lot_id, u.amount, l.expires_at
+FROM ledger_lot_uses u JOIN ledger_lots l USING (organization_id, ledger_lot_id)
+WHERE u.organization_id = %s AND u.ledger_transaction_id = ANY(%s)
+ORDER BY u.ledger_transaction_id, l.expires_at NULLS LAST, u.ledger_lot_id
 """
 
 _LOTS_AT_FIRST = 64
@@ -193,25 +208,44 @@ class PostedBefore:
     """A transaction that was posted under a key; `request_digest` is None where the server itself caused it."""
 
     ledger_transaction_id: int
-    amount: Decimal
-    from_wallet_id: int | None
-    to_wallet_id: int | None
-    atomic_set_id: str | None
     request_digest: bytes | None
 
 
-def find_by_key(db: Connection, organization_id: int, system_unique_key: str) -> PostedBefore | None:
-    """The transaction that was posted under this key."""
-    row = db.exec_driver_sql(_BY_KEY, (organization_id, system_unique_key)).one_or_none()
-    if row is None:
-        return None
-    *found, digest = row
-    return PostedBefore(*found, None if digest is None else bytes(digest))
+def find_posted(db: Connection, organization_id: int, keys: Collection[str]) -> dict[str, PostedBefore]:
+    """What was posted under each of these keys."""
+    rows = db.exec_driver_sql(_POSTED, (organization_id, list(keys)))
+    return {key: PostedBefore(id_, None if digest is None else bytes(digest)) for key, id_, digest in rows}
 
 
-def lock_wallets(db: Connection, organization_id: int, wallet_ids: Collection[int]) -> None:
-    """Lock wallets, and with them all that their holders have, in the order of `locks`."""
-    db.exec_driver_sql(_LOCK_WALLETS, (organization_id, list(wallet_ids)))
+def find_stored(db: Connection, organization_id: int, transaction_ids: Collection[int]) -> dict[int, Stored]:
+    """Transactions that are to be captured or reverted, with the lots that they took, soonest to expire first."""
+    if not transaction_ids:
+        return {}
+    wanted = (organization_id, list(transaction_ids))
+    uses: dict[int, list[LotUse]] = {}
+    for transaction_id, lot_id, amount, expires_at in db.exec_driver_sql(_USES, wanted):
+        uses.setdefault(transaction_id, []).append(LotUse(lot_id, amount, expires_at))
+    rows = db.exec_driver_sql(_STORED, wanted)
+    return {row[0]: Stored(*row, uses=tuple(uses.get(row[0], ()))) for row in rows}
+
+
+def find_accounts(
+    db: Connection, organization_id: int, ledger_account_ids: Collection[int]
+) -> dict[int, LedgerAccount]:
+    """Ledger accounts by id."""
+    rows = db.execute(
+        select(*columns_of(ledger_accounts, LedgerAccount)).where(
+            ledger_accounts.c.organization_id == organization_id,
+            ledger_accounts.c.ledger_account_id.in_(list(ledger_account_ids)),
+        )
+    )
+    return {account.ledger_account_id: account for account in records(LedgerAccount, rows)}
+
+
+def lock_wallets(db: Connection, organization_id: int, wallet_ids: Collection[int]) -> dict[int, Wallet]:
+    """Lock wallets, and with them all that their holders have, in the order of `locks`; answers those there are."""
+    rows = db.exec_driver_sql(_LOCK_WALLETS, (organization_id, list(wallet_ids)))
+    return {row[1]: Wallet(*row) for row in rows}
 
 
 def open_books(

@@ -1,0 +1,275 @@
+"""Posting ledger transactions: any number of them in a fixed number of statements, each key answered once.
+
+Every way of moving points by request comes through here: single calls, sets that are one unit, and batches in which
+items of one set stand or fall together and the others stand alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from decimal import Decimal
+
+import msgspec
+
+from domain.ledger.books import Books
+from domain.ledger.postings import Details, Fiat, Posting, Stored
+from domain.ledger.records import LedgerAccount, Wallet
+from domain.ledger.refusals import UnknownLedgerAccount, UnknownLedgerTransaction, UnknownWallet
+from domain.problems import Conflict, KeyReused, Refusal
+from handlers.call import Call
+from persistence import posting
+
+_canonical = msgspec.json.Encoder(order="deterministic", decimal_format="number").encode
+
+
+@dataclass(frozen=True, slots=True)
+class Movement:
+    """What a request asks the ledger to move: a mint (no `from_wallet_id`), a burn (no `to_wallet_id`), a transfer, or
+    the revert of `reverts`, which is found by id.
+    """
+
+    ledger_account_id: int | None = None
+    amount: Decimal | None = None
+    from_wallet_id: int | None = None
+    to_wallet_id: int | None = None
+    system_unique_key: str | None = None
+    external_event_date: datetime | None = None
+    external_id: str | None = None
+    description: str | None = None
+    tags: tuple[str, ...] | None = None
+    fiat_value: Decimal | None = None
+    fiat_gross_amount: Decimal | None = None
+    fiat_currency: str | None = None
+    manual: bool = False
+    allow_overdraft: bool = False
+    expiration_date: datetime | None = None
+    atomic_set_id: str | None = None
+    reverts: int | None = None
+    burn_available: bool = False
+    partial_fiat_value: Decimal | None = None
+    ledger_id: int | None = None
+
+    @property
+    def digest(self) -> bytes:
+        """What makes two requests the same: all that they ask for."""
+        said = [getattr(self, each.name) for each in fields(self) if each.name != "system_unique_key"]
+        return hashlib.sha256(_canonical(said)).digest()
+
+
+class SetFailed(Conflict):
+    """Another item of the same set was refused, so this one was not done either."""
+
+    slug = "atomic-set-failed"
+    title = "Another item of the set was refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one movement: the id of its transaction, or why it was refused."""
+
+    ledger_transaction_id: int | None = None
+    refusal: Refusal | None = None
+
+
+class Poster:
+    """Posts the movements of one call."""
+
+    def __init__(self, call: Call, movements: Sequence[Movement]) -> None:
+        self._call = call
+        self._db = call.db
+        self._organization_id = call.organization.organization_id
+        self._movements = [_keyed(each, call) for each in movements]
+        self._outcomes: dict[int, Outcome] = {}
+
+    def post(self, atomic: bool) -> list[Outcome]:
+        """Do the movements in their order and answer an outcome for each; `atomic` raises the first refusal."""
+        reverts = {each.reverts for each in self._movements if each.reverts is not None}
+        stored = posting.find_stored(self._db, self._organization_id, reverts)
+        self._lock(stored)
+        if reverts:
+            # Now that nobody else can move them any more.
+            stored = posting.find_stored(self._db, self._organization_id, reverts)
+        self._answer_known_keys()
+        account_ids = {each.ledger_account_id for each in self._movements if each.ledger_account_id is not None}
+        account_ids |= {each.ledger_account_id for each in stored.values()}
+        accounts = posting.find_accounts(self._db, self._organization_id, account_ids)
+        books = posting.open_books(self._db, self._organization_id, self._wallets, accounts, self._call.now)
+        made = self._make(books, accounts, stored, atomic)
+        ids = posting.write_books(self._db, self._organization_id, books)
+        by_posting = {id(step): transaction_id for step, transaction_id in zip(books.steps, ids, strict=True)}
+        for position, step in made.items():
+            self._outcomes[position] = Outcome(by_posting[id(step)])
+        self._answer_repeats()
+        return [self._outcomes[position] for position in range(len(self._movements))]
+
+    def _lock(self, stored: Mapping[int, Stored]) -> None:
+        sides = [(each.from_wallet_id, each.to_wallet_id) for each in self._movements]
+        sides += [(each.from_wallet_id, each.to_wallet_id) for each in stored.values()]
+        wanted = {wallet_id for side in sides for wallet_id in side if wallet_id is not None}
+        self._wallets: Mapping[int, Wallet] = posting.lock_wallets(self._db, self._organization_id, wanted)
+
+    def _answer_known_keys(self) -> None:
+        """Answer what was done under its key before, and sort out keys that come twice."""
+        keys = [each.system_unique_key or "" for each in self._movements]
+        known = posting.find_posted(self._db, self._organization_id, keys)
+        self._repeats: dict[int, int] = {}
+        first: dict[str, int] = {}
+        for position, (key, movement) in enumerate(zip(keys, self._movements, strict=True)):
+            before = known.get(key)
+            if before is not None:
+                same = before.request_digest == movement.digest
+                self._outcomes[position] = Outcome(before.ledger_transaction_id) if same else _reused(key)
+            elif key in first:
+                same = movement.digest == self._movements[first[key]].digest
+                if same:
+                    self._repeats[position] = first[key]
+                else:
+                    self._outcomes[position] = _reused(key)
+            else:
+                first[key] = position
+
+    def _answer_repeats(self) -> None:
+        for position, original in self._repeats.items():
+            self._outcomes[position] = self._outcomes[original]
+
+    def _make(
+        self, books: Books, accounts: Mapping[int, LedgerAccount], stored: Mapping[int, Stored], atomic: bool
+    ) -> dict[int, Posting]:
+        """Post what can be posted. A refused item takes its whole set with it, so the others start over without it."""
+        refused = {p for p, outcome in self._outcomes.items() if outcome.refusal is not None}
+        failed_sets = {self._movements[p].atomic_set_id for p in refused} - {None}
+        start = books.mark()
+        while True:
+            books.undo(start)
+            made: dict[int, Posting] = {}
+            refusals: dict[int, Refusal] = {}
+            again = False
+            for position, movement in enumerate(self._movements):
+                set_id = movement.atomic_set_id
+                if position in self._outcomes or position in self._repeats or set_id in failed_sets:
+                    continue
+                mark = books.mark()
+                try:
+                    made[position] = self._one(books, movement, accounts, stored)
+                except Refusal as refusal:
+                    books.undo(mark)
+                    if atomic:
+                        raise
+                    if set_id is None:
+                        refusals[position] = refusal
+                        continue
+                    # For good: started over without its set, the others may come out otherwise.
+                    self._outcomes[position] = Outcome(refusal=refusal)
+                    failed_sets.add(set_id)
+                    again = True
+                    break
+            if not again:
+                break
+        self._outcomes.update({position: Outcome(refusal=refusal) for position, refusal in refusals.items()})
+        for position, movement in enumerate(self._movements):
+            if movement.atomic_set_id in failed_sets and position not in self._outcomes:
+                self._outcomes[position] = Outcome(refusal=SetFailed("Another item of the set was refused."))
+        return made
+
+    def _one(
+        self, books: Books, movement: Movement, accounts: Mapping[int, LedgerAccount], stored: Mapping[int, Stored]
+    ) -> Posting:
+        details = Details(
+            system_unique_key=movement.system_unique_key or "",
+            request_digest=movement.digest,
+            external_id=movement.external_id,
+            external_event_date=movement.external_event_date,
+            description=movement.description,
+            tags=movement.tags,
+            atomic_set_id=movement.atomic_set_id,
+            fiat=Fiat(movement.fiat_value, movement.fiat_gross_amount, movement.fiat_currency),
+        )
+        if movement.reverts is not None:
+            return self._revert(books, movement, details, accounts, stored)
+        account = accounts.get(movement.ledger_account_id or 0)
+        if account is None or (movement.ledger_id is not None and account.ledger_id != movement.ledger_id):
+            raise UnknownLedgerAccount("There is no such account in the ledger.")
+        source, target = movement.from_wallet_id, movement.to_wallet_id
+        for wallet_id in (source, target):
+            if wallet_id is not None and getattr(self._wallets.get(wallet_id), "ledger_id", None) != account.ledger_id:
+                raise UnknownWallet(f"The ledger has no wallet {wallet_id}.")
+        amount = movement.amount or Decimal(0)
+        if source is None and target is not None:
+            return books.mint(account, target, amount, details, movement.expiration_date, movement.manual)
+        if source is not None and target is None:
+            return books.burn(account, source, amount, details, movement.allow_overdraft, movement.manual)
+        return books.transfer(account, source or 0, target or 0, amount, details, movement.manual)
+
+    def _revert(
+        self,
+        books: Books,
+        movement: Movement,
+        details: Details,
+        accounts: Mapping[int, LedgerAccount],
+        stored: Mapping[int, Stored],
+    ) -> Posting:
+        original = stored.get(movement.reverts or 0)
+        account = accounts.get(original.ledger_account_id) if original is not None else None
+        if original is None or account is None or movement.ledger_account_id not in (None, account.ledger_account_id):
+            raise UnknownLedgerTransaction(f"There is no transaction {movement.reverts}.")
+        return books.revert(
+            original,
+            account,
+            details,
+            allow_overdraft=movement.allow_overdraft,
+            burn_available=movement.burn_available,
+            partial_fiat=movement.partial_fiat_value,
+        )
+
+
+def post_one(call: Call, movement: Movement) -> int:
+    """Post one movement and answer its transaction's id; raises what refuses it."""
+    return post_set(call, [movement])[0]
+
+
+def post_set(call: Call, movements: Sequence[Movement]) -> list[int]:
+    """Post movements as one unit and answer their transactions' ids; raises the first refusal."""
+    outcomes = Poster(call, movements).post(atomic=True)
+    for outcome in outcomes:
+        if outcome.refusal is not None:
+            raise outcome.refusal
+    return [outcome.ledger_transaction_id or 0 for outcome in outcomes]
+
+
+def post_batch(call: Call, movements: Sequence[Movement]) -> list[Outcome]:
+    """Post each movement for itself, those of one atomic set together."""
+    return Poster(call, movements).post(atomic=False)
+
+
+def capture(call: Call, account: LedgerAccount, amounts: Sequence[tuple[int, Decimal | None]]) -> None:
+    """Capture pending transactions of the account, all or none; raises what refuses the first that is refused."""
+    organization_id = call.organization.organization_id
+    ids = {transaction_id for transaction_id, _ in amounts}
+    stored = posting.find_stored(call.db, organization_id, ids)
+    wallets = {
+        wallet_id
+        for each in stored.values()
+        for wallet_id in (each.from_wallet_id, each.to_wallet_id)
+        if wallet_id is not None
+    }
+    posting.lock_wallets(call.db, organization_id, wallets)
+    stored = posting.find_stored(call.db, organization_id, ids)
+    fresh = posting.find_accounts(call.db, organization_id, {account.ledger_account_id})
+    books = posting.open_books(call.db, organization_id, wallets, fresh, call.now)
+    for transaction_id, amount in amounts:
+        held = stored.get(transaction_id)
+        if held is None or held.ledger_account_id != account.ledger_account_id:
+            raise UnknownLedgerTransaction(f"The account has no transaction {transaction_id}.")
+        books.capture(held, fresh[account.ledger_account_id], amount)
+    posting.write_books(call.db, organization_id, books)
+
+
+def _keyed(movement: Movement, call: Call) -> Movement:
+    return movement if movement.system_unique_key is not None else replace(movement, system_unique_key=call.new_key())
+
+
+def _reused(key: str) -> Outcome:
+    return Outcome(refusal=KeyReused(f"The key {key} was used for another request."))
