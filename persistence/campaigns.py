@@ -40,6 +40,8 @@ ACTION_ORDER_COLUMNS = {
     }.items()
 }
 
+_GREATEST_INDEX = 2**31 - 1
+
 _COLUMNS = columns_of(campaigns, Campaign)
 _ACTION_COLUMNS = columns_of(campaign_actions, Action)
 
@@ -161,7 +163,7 @@ def change_action(db: Connection, action: Action, **values: Any) -> Action:
 
 
 def next_action_index(db: Connection, campaign: Campaign) -> int:
-    """One above the greatest index of the campaign's actions."""
+    """One above the greatest index of the campaign's actions; the greatest there is can be had by several."""
     greatest = db.execute(
         select(campaign_actions.c.action_index)
         .where(
@@ -171,4 +173,5 @@ def next_action_index(db: Connection, campaign: Campaign) -> int:
         .order_by(campaign_actions.c.action_index.desc())
         .limit(1)
     ).scalar()
-    return 0 if greatest is None else greatest + 1
+    # Of actions with one index the older one goes first, so the new one is the last all the same.
+    return 0 if greatest is None else min(greatest + 1, _GREATEST_INDEX)

@@ -1,4 +1,4 @@
-"""The filters of the list of campaigns."""
+"""Campaigns and actions in lists: filters and places."""
 
 from __future__ import annotations
 
@@ -23,3 +23,13 @@ def test_a_campaign_has_all_tags_and_any_code_asked_for(organization, query, fou
     listed = campaigns.get("/campaigns", order="code,asc", **query)
     assert [each["code"] for each in listed["results"]] == found
     assert listed["totalCount"] == len(found)
+
+
+def test_an_action_has_a_place_after_the_last_one_that_there_is(organization):
+    campaign = organization.administration.post("/campaigns", {"code": "full", "name": "Full"})["campaign"]
+    actions = f"/campaigns/{campaign['campaignId']}/actions"
+    body = {"effects": {"items": []}, "status": "draft", "priority": 1}
+    last = organization.administration.post(actions, {**body, "actionIndex": 2**31 - 1})["action"]
+    after = organization.administration.post(actions, body)["action"]
+    assert after["actionIndex"] == last["actionIndex"]
+    assert after["actionId"] > last["actionId"]
