@@ -1,0 +1,88 @@
+"""A running server of the whole product, and an organization that has one of everything."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg2
+import pytest
+
+from persistence import embedded
+from tests.conftest import FAST
+from tests.fuzz.world import World, build_world
+from tests.processes.loyalty import Server, loyalty
+
+
+@dataclass(frozen=True)
+class RunningServer:
+    """`loyalty serve` in processes of its own, with its home and database."""
+
+    server: Server
+    home: Path
+    database_url: str
+
+    @property
+    def base_url(self) -> str:
+        return f"{self.server.url}/v2"
+
+    @property
+    def port(self) -> int:
+        return self.server.port
+
+    def new_world(self) -> World:
+        """A fresh organization with records of every kind."""
+        created = json.loads(self._loyalty("organizations", "create", "Corner Coffee", "--json"))
+        identity = str(created["organizationId"])
+        token = self._loyalty("token", "--organization", identity, "--admin", "--expires", "86400").strip()
+        return build_world(self.port, created, token)
+
+    def errors(self) -> list[str]:
+        """What the log holds above the level of information."""
+        lines = self.server.log.read_text().splitlines()
+        return [line[:4000] for line in lines if '"level":"INFO"' not in line]
+
+    def verify(self) -> str:
+        """What `loyalty verify` says of the ledgers; fails if it finds them broken."""
+        return self._loyalty("verify")
+
+    def tables(self) -> dict[str, str]:
+        """A digest of the content of every table."""
+        connection = psycopg2.connect(self.database_url)
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT relname FROM pg_stat_user_tables ORDER BY relname")
+                names = [name for (name,) in cursor.fetchall()]
+                digests = {}
+                for name in names:
+                    cursor.execute(f'SELECT md5(string_agg(t::text, chr(10) ORDER BY t::text)) FROM "{name}" t')
+                    digests[name] = cursor.fetchone()[0]
+                return digests
+        finally:
+            connection.close()
+
+    def _loyalty(self, *arguments: str) -> str:
+        ended = loyalty(self.home, *arguments)
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        return ended.stdout
+
+
+@pytest.fixture(scope="session")
+def fuzz_home(temporary_directory: Path) -> Iterator[Path]:
+    """A home whose database server stays up for the session."""
+    home = temporary_directory / "fuzz" / "home"
+    home.parent.mkdir(mode=0o755)
+    with embedded.server(home, options=FAST):
+        yield home
+
+
+@pytest.fixture(scope="session")
+def running_server(fuzz_home: Path) -> Iterator[RunningServer]:
+    """The server as it runs in production, with one worker."""
+    server = Server(fuzz_home, "--workers", "1")
+    server.greeting()
+    with embedded.server(fuzz_home) as url:
+        yield RunningServer(server, fuzz_home, url)
+    server.stop()

@@ -1,0 +1,126 @@
+"""An organization in which every operation of the documents can succeed, made by calls as a client makes them."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+CONDITIONS = ("order.total >= 20", "event.eventType == 'cup-returned'", "'vip' in event.tags || order.total > 100", "true")
+
+
+@dataclass(frozen=True)
+class World:
+    """Ids by the names that paths give them, and whatever else valid requests must name."""
+
+    token: str
+    client_id: str
+    client_secret: str
+    ids: Mapping[str, Any]
+    # What operations that change a record are pointed at, so that the others keep finding theirs as they were.
+    changeable: Mapping[str, Any]
+    keys: Mapping[str, str]
+    trees: list[Any] = field(default_factory=list)
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> World:
+        return cls(**json.loads(text))
+
+
+class Client:
+    """Calls of one administrator; answers the body, and fails for anything but a 2xx."""
+
+    def __init__(self, port: int, token: str) -> None:
+        self._port = port
+        self._token = token
+
+    def __call__(self, method: str, path: str, body: Any = None) -> Any:
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=30)
+        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
+        try:
+            connection.request(method, f"/v2{path}", None if body is None else json.dumps(body), headers)
+            answer = connection.getresponse()
+            text = answer.read().decode()
+        finally:
+            connection.close()
+        assert 200 <= answer.status < 300, (method, path, answer.status, text)
+        return json.loads(text)
+
+
+def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
+    """Fill the organization that `loyalty organizations create` answered as `created`."""
+    call = Client(port, token)
+    home = f"/organizations/{created['organizationId']}"
+    ledger = f"{home}/ledgers/{created['ledgerId']}"
+    program = f"{home}/loyalty-programs/{created['loyaltyProgramId']}"
+    members = [call("POST", f"{home}/members", {"loyaltyMemberId": name})["loyalMember"] for name in ("ana-7", "bob-8")]
+    tiers = [
+        call("POST", f"{program}/tiers", {"name": n, "active": True, "minRequiredPoints": p, "tierOrder": p})["tier"]
+        for n, p in (("Silver", 500), ("Gold", 1000))
+    ]
+    account = call("POST", f"{ledger}/accounts", _account("Spare points"))["ledgerAccount"]
+    campaigns = [call("POST", f"{home}/campaigns", {"code": c, "name": c})["campaign"] for c in ("one", "two")]
+    action = f"{home}/campaigns/{campaigns[0]['campaignId']}/actions"
+    actions = [call("POST", action, _action(created))["action"] for _ in range(2)]
+    for code in ("cup-returned", "cup-lost"):
+        call("POST", f"{home}/custom-event-types", {"name": code, "apiCode": code, "schemaType": "custom"})
+    mint = call("POST", f"{home}/members/by-loyalty-member-id/ana-7/mint", {"amount": 100_000})["ledgerTransactions"][0]
+    event = call("POST", "/events/track", {"events": [_event("ana-7", "cup-returned")]})["results"][0]
+    parsed = call("POST", f"{home}/expressions/parse", {"inputs": [{"expression": text} for text in CONDITIONS]})
+    second = call(
+        "POST",
+        f"{home}/loyalty-programs",
+        {"ledgerId": created["ledgerId"], "description": "Spare", "setAsDefault": False},
+    )["loyaltyProgram"]
+    ids = {
+        "organizationId": created["organizationId"],
+        "loyaltyMemberId": members[0]["loyaltyMemberId"],
+        "memberId": members[0]["memberId"],
+        "loyaltyProgramId": created["loyaltyProgramId"],
+        "loyaltyTierId": tiers[0]["loyaltyTierId"],
+        "ledgerId": created["ledgerId"],
+        "ledgerAccountId": created["ledgerAccountId"],
+        "walletId": mint["toWalletId"],
+        "campaignId": campaigns[0]["campaignId"],
+        "actionId": actions[0]["actionId"],
+        "apiCode": "cup-returned",
+        "loyaltyEventKey": event["loyaltyEventKey"],
+        "effectId": "mint-points",
+    }
+    changeable = {
+        "updateMember": {"loyaltyMemberId": members[1]["loyaltyMemberId"], "memberId": members[1]["memberId"]},
+        "updateLoyaltyProgram": {"loyaltyProgramId": second["loyaltyProgramId"]},
+        "updateTier": {"loyaltyTierId": tiers[1]["loyaltyTierId"]},
+        "updateLedgerAccount": {"ledgerAccountId": account["ledgerAccountId"]},
+        "updateCampaign": {"campaignId": campaigns[1]["campaignId"]},
+        "updateAction": {"actionId": actions[1]["actionId"]},
+        "updateCustomEventType": {"apiCode": "cup-lost"},
+    }
+    keys = {
+        "campaign": campaigns[0]["campaignKey"],
+        "tier": tiers[0]["loyaltyTierKey"],
+        "account": created["ledgerAccountKey"],
+    }
+    assert not any(each["errors"] for each in parsed["nodes"]), parsed
+    trees = [each["node"] for each in parsed["nodes"]]
+    return World(token, created["clientId"], created["clientSecret"], ids, changeable, keys, trees)
+
+
+def _account(name: str) -> dict[str, Any]:
+    return {"name": name, "active": True, "isRevolving": True, "chainSyncEnabled": False, "decimals": 6}
+
+
+def _action(created: Mapping[str, Any]) -> dict[str, Any]:
+    params = [{"id": "amount", "expression": "1"}, {"id": "ledgerAccountKey", "value": created["ledgerAccountKey"]}]
+    effects = {"items": [{"effectId": "mint-points", "params": params}]}
+    return {"status": "running", "priority": 1, "rules": {"expression": CONDITIONS[0]}, "effects": effects}
+
+
+def _event(member: str, event_type: str) -> dict[str, Any]:
+    return {"loyaltyMemberId": member, "systemUniqueKey": str(uuid.uuid4()), "eventType": event_type}
