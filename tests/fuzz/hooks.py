@@ -1,7 +1,7 @@
 """Hooks of Schemathesis: valid requests are given what a schema cannot say, such as ids of records that exist.
 
-Only the parts of a request that were generated as valid are touched, and one in eight is left as it was generated: except
-where links are followed, since there a 404 means that a record got lost.
+Only the parts of a request that were generated as valid are touched, and one in eight is left as it was generated,
+but for requests that follow links, where a 404 means that a record got lost.
 """
 
 from __future__ import annotations

@@ -9,7 +9,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-CONDITIONS = ("order.total >= 20", "event.eventType == 'cup-returned'", "'vip' in event.tags || order.total > 100", "true")
+CONDITIONS = (
+    "order.total >= 20",
+    "event.eventType == 'cup-returned'",
+    "'vip' in event.tags || order.total > 100",
+    "true",
+)
 
 
 @dataclass(frozen=True)
