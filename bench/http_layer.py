@@ -102,9 +102,18 @@ def _asgi(app: Any, method: str, path: str, query: bytes = b"", body: bytes = b"
 
     async def call() -> None:
         scope = {
-            **{"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "http"},
-            **{"path": path, "raw_path": path.encode(), "query_string": query, "root_path": "", "headers": headers},
-            **{"server": ("localhost", 80), "client": ("127.0.0.1", 1)},
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": method,
+            "scheme": "http",
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": query,
+            "root_path": "",
+            "headers": headers,
+            "server": ("localhost", 80),
+            "client": ("127.0.0.1", 1),
         }
 
         async def receive() -> Any:
@@ -122,10 +131,18 @@ def _asgi(app: Any, method: str, path: str, query: bytes = b"", body: bytes = b"
 def _wsgi(app: Any, method: str, path: str, query: str = "", body: bytes = b"") -> Case:
     async def call() -> None:
         environ = {
-            **{"REQUEST_METHOD": method, "PATH_INFO": path, "QUERY_STRING": query, "SCRIPT_NAME": ""},
-            **{"SERVER_NAME": "localhost", "SERVER_PORT": "80", "SERVER_PROTOCOL": "HTTP/1.1"},
-            **{"wsgi.url_scheme": "http", "wsgi.input": io.BytesIO(body), "wsgi.errors": sys.stderr},
-            **{"CONTENT_TYPE": "application/json", "CONTENT_LENGTH": str(len(body))},
+            "REQUEST_METHOD": method,
+            "PATH_INFO": path,
+            "QUERY_STRING": query,
+            "SCRIPT_NAME": "",
+            "SERVER_NAME": "localhost",
+            "SERVER_PORT": "80",
+            "SERVER_PROTOCOL": "HTTP/1.1",
+            "wsgi.url_scheme": "http",
+            "wsgi.input": io.BytesIO(body),
+            "wsgi.errors": sys.stderr,
+            "CONTENT_TYPE": "application/json",
+            "CONTENT_LENGTH": str(len(body)),
         }
         b"".join(app(environ, lambda status, headers, exc_info=None: None))
 
