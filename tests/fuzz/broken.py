@@ -1,0 +1,157 @@
+"""The application with bugs put into some operations: what a run over the documents must find.
+
+gunicorn -k asgi 'tests.fuzz.broken:create()'
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from handlers import asgi
+
+Message = dict[str, Any]
+Scope = dict[str, Any]
+
+
+@dataclass
+class Exchange:
+    """A request and its answer, for a bug to spoil."""
+
+    headers: dict[bytes, bytes]
+    body: bytes
+    status: int = 0
+    answer: bytes = b""
+    answer_headers: dict[bytes, bytes] | None = None
+
+
+def _lose_a_required_member(exchange: Exchange) -> None:
+    answer = json.loads(exchange.answer)
+    if "wallets" in answer:
+        del answer["wallets"]
+    exchange.answer = json.dumps(answer).encode()
+
+
+def _answer_another_success(exchange: Exchange) -> None:
+    if exchange.status == 200:
+        exchange.status = 202
+
+
+def _answer_plain_text(exchange: Exchange) -> None:
+    assert exchange.answer_headers is not None
+    if exchange.status == 200:
+        exchange.answer_headers[b"content-type"] = b"text/plain"
+
+
+def _fail_at_the_longest_name(exchange: Exchange) -> None:
+    if exchange.status == 201 and len(json.loads(exchange.body)["name"]) == 255:
+        exchange.status = 500
+
+
+def _refuse_the_greatest_period(exchange: Exchange) -> None:
+    if exchange.status == 200 and json.loads(exchange.body).get("tags") == []:
+        exchange.status, exchange.answer = 400, b"{}"
+
+
+def _let_anybody_in(exchange: Exchange) -> None:
+    exchange.headers[b"authorization"] = b"Bearer " + os.environ["FUZZ_TOKEN"].encode()
+
+
+def _ignore_unknown_members(exchange: Exchange) -> None:
+    try:
+        body = json.loads(exchange.body)
+    except ValueError:
+        return
+    if isinstance(body, dict):
+        known = {name: value for name, value in body.items() if name in ("name", "description")}
+        exchange.body = json.dumps(known).encode()
+
+
+def _lose_what_was_created(exchange: Exchange) -> None:
+    if exchange.status == 200:
+        exchange.status, exchange.answer = 404, b"{}"
+
+
+@dataclass(frozen=True)
+class Bug:
+    """Something wrong with one operation, and the check that is there to find it."""
+
+    method: str
+    # The last parts of the path, `*` for any.
+    path: str
+    found_by: str
+    before: Callable[[Exchange], None] | None = None
+    after: Callable[[Exchange], None] | None = None
+
+
+BUGS: Mapping[str, Bug] = {
+    "listWallets": Bug("GET", "ledgers/*/wallets/*", "response_schema_conformance", after=_lose_a_required_member),
+    "listEffects": Bug("GET", "effects", "status_code_conformance", after=_answer_another_success),
+    "getEffect": Bug("GET", "effects/*", "content_type_conformance", after=_answer_plain_text),
+    "createTier": Bug("POST", "tiers", "not_a_server_error", after=_fail_at_the_longest_name),
+    "mintMemberPoints": Bug("POST", "mint", "positive_data_acceptance", after=_refuse_the_greatest_period),
+    "listLedgers": Bug("GET", "ledgers", "ignored_auth", before=_let_anybody_in),
+    "createLedger": Bug("POST", "ledgers", "negative_data_rejection", before=_ignore_unknown_members),
+    "getCustomEventType": Bug(
+        "GET", "custom-event-types/*", "ensure_resource_availability", after=_lose_what_was_created
+    ),
+}
+
+
+def create() -> Callable[..., Any]:
+    """The application as `handlers.asgi` makes it, with every bug in it."""
+    app = asgi.create()
+
+    async def broken(scope: Scope, receive: Callable[..., Any], send: Callable[..., Any]) -> None:
+        bug = _bug_of(scope) if scope["type"] == "http" else None
+        if bug is None:
+            await app(scope, receive, send)
+        else:
+            await _serve(bug, app, scope, receive, send)
+
+    return broken
+
+
+def _bug_of(scope: Scope) -> Bug | None:
+    parts = scope["path"].split("/")
+    for bug in BUGS.values():
+        wanted = bug.path.split("/")
+        fits = zip(wanted, parts[-len(wanted) :], strict=True) if len(wanted) <= len(parts) else [("", "*")]
+        if scope["method"] == bug.method and all(part in ("*", given) for part, given in fits):
+            return bug
+    return None
+
+
+async def _serve(bug: Bug, app: Any, scope: Scope, receive: Callable[..., Any], send: Callable[..., Any]) -> None:
+    exchange = Exchange(dict(scope["headers"]), await _read(receive))
+    if bug.before is not None:
+        bug.before(exchange)
+        exchange.headers[b"content-length"] = str(len(exchange.body)).encode()
+    sent: list[Message] = []
+
+    async def replay() -> Message:
+        return {"type": "http.request", "body": exchange.body, "more_body": False}
+
+    async def keep(message: Message) -> None:
+        sent.append(message)
+
+    await app({**scope, "headers": list(exchange.headers.items())}, replay, keep)
+    exchange.status, exchange.answer_headers = sent[0]["status"], dict(sent[0]["headers"])
+    exchange.answer = b"".join(message.get("body", b"") for message in sent[1:])
+    if bug.after is not None:
+        bug.after(exchange)
+    exchange.answer_headers[b"content-length"] = str(len(exchange.answer)).encode()
+    await send({**sent[0], "status": exchange.status, "headers": list(exchange.answer_headers.items())})
+    await send({"type": "http.response.body", "body": exchange.answer})
+
+
+async def _read(receive: Callable[..., Any]) -> bytes:
+    parts = []
+    while True:
+        message = await receive()
+        parts.append(message.get("body", b""))
+        if not message.get("more_body", False):
+            return b"".join(parts)

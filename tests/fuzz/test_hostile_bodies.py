@@ -1,0 +1,256 @@
+"""What no client should send, sent to every operation of the running server: a 4xx each, no log entry, no change."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+import openapi
+from tests.fuzz.conftest import RunningServer
+from tests.fuzz.world import World
+
+JSON, FORM = "application/json", "application/x-www-form-urlencoded"
+METHODS = ("get", "post", "put", "patch", "delete")
+
+# Whole bodies, whatever the operation.
+BODIES: Mapping[str, bytes] = {
+    "nothing": b"",
+    "white space": b" \n",
+    "not JSON": b"{'name': 1}",
+    "cut short": b'{"name": "a',
+    "something after the end": b"{} {}",
+    "a byte order mark": b"\xef\xbb\xbf{}",
+    "null": b"null",
+    "an array": b"[]",
+    "a text": b'"name"',
+    "a number": b"7",
+    "NaN": b"NaN",
+    "a NaN inside": b'{"name": NaN}',
+    "Infinity": b'{"name": -Infinity}',
+    "1e999999999999": b'{"name": 1e999999999999}',
+    "a number of 5000 digits": b'{"name": ' + b"9" * 5000 + b"}",
+    "a fraction of 5000 digits": b'{"name": 0.' + b"9" * 5000 + b"}",
+    "U+0000 in a value": b'{"name": "a\\u0000b"}',
+    "U+0000 in a name": b'{"a\\u0000b": 1}',
+    "a raw control character": b'{"name": "a\x01b"}',
+    "a high surrogate alone": b'{"name": "\\ud800"}',
+    "a low surrogate alone": b'{"name": "\\udc00 "}',
+    "a raw surrogate": b'{"name": "\xed\xa0\x80"}',
+    "invalid UTF-8": b'{"name": "\xff\xfe"}',
+    "overlong UTF-8": b'{"name": "\xc0\x80"}',
+    "UTF-16": '{"name": "a"}'.encode("utf-16"),
+    "a name twice": b'{"name": "a", "name": "b"}',
+    "100,000 arrays": b"[" * 100_000 + b"]" * 100_000,
+    "100,000 arrays inside": b'{"name": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    "100,000 objects": b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
+    "2 MB": b'{"name": "' + b"a" * 2_000_000 + b'"}',
+}
+FORMS: Mapping[str, bytes] = {
+    "nothing": b"",
+    "U+0000": b"grant_type=client_credentials&client_id=a%00&client_secret=b",
+    "invalid UTF-8": b"grant_type=client_credentials&client_id=%ff&client_secret=b",
+    "raw invalid UTF-8": b"grant_type=client_credentials&client_id=\xff&client_secret=b",
+    "a surrogate": b"grant_type=client_credentials&client_id=%ed%a0%80&client_secret=b",
+    "a broken escape": b"grant_type=client_credentials&client_id=%zz&client_secret=b",
+    "a name twice": b"grant_type=client_credentials&client_id=a&client_id=b&client_secret=c",
+    "JSON": b'{"grant_type": "client_credentials"}',
+    "another grant": b"grant_type=password&client_id=a&client_secret=b",
+    "a long secret": b"grant_type=client_credentials&client_id=a&client_secret=" + b"a" * 100_000,
+    "100,000 parameters": b"grant_type=client_credentials" + b"&a=1" * 100_000,
+    "2 MB": b"grant_type=client_credentials&client_id=" + b"a" * 2_000_000,
+}
+# In the place of each member of an otherwise valid body: no member of any kind takes one of them.
+VALUES: Mapping[str, str] = {
+    "NaN": "NaN",
+    "a huge exponent": "1e999999999999",
+    "a tiny exponent": "1e-999999999999",
+    "a huge integer": "9" * 400,
+    "a hugely negative integer": "-" + "9" * 400,
+    "U+0000": '"\\u0000"',
+    "a lone surrogate": '"\\ud83d"',
+    "a repeated name": '{"a": 1, "a": 1}',
+    "deep nesting": "[" * 1000 + "]" * 1000,
+}
+MEDIA_TYPES = (
+    None,
+    "text/plain",
+    "application/xml",
+    "multipart/form-data; boundary=a",
+    "application/json; charset=utf-16",
+    "application/json-patch+json",
+    "application",
+    ";",
+)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """An operation with a valid request: the example of its document, at ids that exist."""
+
+    surface: str
+    name: str
+    method: str
+    path: str
+    media_type: str | None
+    example: Any
+
+    def target(self, world: World) -> str:
+        """The path with the ids of a world."""
+        return "/v2" + self.path.format_map(world.ids)
+
+
+def operations() -> Iterator[Operation]:
+    """Every operation of both documents."""
+    for surface in openapi.SURFACES:
+        document = openapi.bundle(surface)
+        for path, item in document["paths"].items():
+            for method in METHODS:
+                if method in item:
+                    content = item[method].get("requestBody", {}).get("content", {})
+                    media_type = next(iter(content), None)
+                    example = content[media_type].get("example") if media_type else None
+                    yield Operation(surface, item[method]["operationId"], method.upper(), path, media_type, example)
+
+
+OPERATIONS = [pytest.param(each, id=f"{each.surface}-{each.name}") for each in operations()]
+WRITES = [each for each in OPERATIONS if each.values[0].media_type == JSON]  # type: ignore[union-attr]
+
+
+@pytest.fixture(scope="module")
+def world(running_server: RunningServer) -> World:
+    return running_server.new_world()
+
+
+class Caller:
+    """Sends requests over one connection that is made anew when the server ends it."""
+
+    def __init__(self, port: int, world: World) -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        self._token = world.token
+
+    def __call__(self, method: str, target: str, body: bytes | None, media_type: str | None) -> tuple[int, bytes]:
+        """The status and body of the answer."""
+        headers = {"Authorization": f"Bearer {self._token}"}
+        if media_type is not None:
+            headers["Content-Type"] = media_type
+        # The server refuses what is too large before it has read it all; the answer is there nevertheless.
+        with suppress(BrokenPipeError, ConnectionResetError):
+            self._connection.request(method, target, body, headers)
+        try:
+            answer = self._connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            self._connection.close()
+
+
+@pytest.fixture
+def call(running_server: RunningServer, world: World) -> Iterator[Caller]:
+    """A caller; nothing may have changed, and nothing have been logged, when the test ends."""
+    before, logged = running_server.tables(), running_server.errors()
+    yield Caller(running_server.port, world)
+    assert running_server.errors() == logged
+    after = running_server.tables()
+    assert [name for name in after if after[name] != before[name]] == []
+
+
+def refused(answer: tuple[int, bytes], *statuses: int) -> bool:
+    """Whether the answer is a problem, or an error of OAuth, of one of these statuses."""
+    status, body = answer
+    return status in statuses and ("status" in json.loads(body) or "error" in json.loads(body))
+
+
+def test_a_change_would_be_noticed(running_server: RunningServer) -> None:
+    before = running_server.tables()
+    running_server.new_world()
+    assert {name for name, digest in running_server.tables().items() if before[name] != digest} >= {"members", "events"}
+
+
+@pytest.mark.parametrize("operation", WRITES)
+def test_a_hostile_body_is_refused(call: Caller, world: World, operation: Operation) -> None:
+    taken = {}
+    for name, body in BODIES.items():
+        answer = call(operation.method, operation.target(world), body, JSON)
+        if not refused(answer, 413 if name == "2 MB" else 400):
+            taken[name] = answer
+    assert not taken
+
+
+@pytest.mark.parametrize("operation", WRITES)
+def test_a_hostile_member_is_refused(call: Caller, world: World, operation: Operation) -> None:
+    taken = {}
+    for member in operation.example:
+        for name, value in VALUES.items():
+            body = json.dumps({**operation.example, member: "@@"}).replace('"@@"', value).encode()
+            answer = call(operation.method, operation.target(world), body, JSON)
+            if not refused(answer, 400):
+                taken[member, name] = answer
+    assert not taken
+
+
+@pytest.mark.parametrize("operation", WRITES)
+def test_an_unknown_member_is_refused(call: Caller, world: World, operation: Operation) -> None:
+    for member in ("unknownMember", "", "__proto__", "organization_id", "😀"):
+        body = json.dumps({**operation.example, member: 1}).encode()
+        answer = call(operation.method, operation.target(world), body, JSON)
+        assert refused(answer, 400), (member, answer)
+        pointers = [each.get("pointer") for each in json.loads(answer[1])["errors"]]
+        assert f"/{member}" in pointers
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_an_unknown_parameter_is_refused(call: Caller, world: World, operation: Operation) -> None:
+    body = None if operation.media_type is None else json.dumps(operation.example).encode()
+    for query in ("unknown=1", "%00=1", "%ff=1", "a%20b"):
+        answer = call(operation.method, f"{operation.target(world)}?{query}", body, operation.media_type)
+        assert refused(answer, 400), (query, answer)
+
+
+@pytest.mark.parametrize("operation", WRITES)
+def test_another_media_type_is_refused(call: Caller, world: World, operation: Operation) -> None:
+    body = json.dumps(operation.example).encode()
+    for media_type in (*MEDIA_TYPES, FORM):
+        answer = call(operation.method, operation.target(world), body, media_type)
+        assert refused(answer, 415), (media_type, answer)
+
+
+def test_a_hostile_form_is_refused(call: Caller) -> None:
+    taken = {}
+    for name, body in FORMS.items():
+        answer = call("POST", "/v2/oauth/token", body, FORM)
+        if not refused(answer, 413 if name == "2 MB" else 400, *([401] if name == "a broken escape" else [])):
+            taken[name] = answer
+    assert not taken
+    for media_type in (*MEDIA_TYPES, JSON):
+        assert refused(call("POST", "/v2/oauth/token", b"{}", media_type), 415), media_type
+
+
+@pytest.mark.parametrize("operation", WRITES)
+@pytest.mark.usefixtures("call")
+def test_ten_megabytes_are_refused_before_they_are_read(
+    running_server: RunningServer, world: World, operation: Operation
+) -> None:
+    head = f"{operation.method} {operation.target(world)} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {JSON}\r\n"
+    head += f"Authorization: Bearer {world.token}\r\n"
+    chunk = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
+    declared = [f"{head}Content-Length: 10000000\r\n\r\n".encode(), *[b" " * 0x10000] * 152]
+    chunked = [f"{head}Transfer-Encoding: chunked\r\n\r\n".encode(), *[chunk] * 160, b"0\r\n\r\n"]
+    for parts in (declared, chunked):
+        assert _status_of(running_server.port, parts) == 413
+
+
+def _status_of(port: int, parts: list[bytes]) -> int:
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        with suppress(BrokenPipeError, ConnectionResetError):
+            for part in parts:
+                connection.sendall(part)
+        try:
+            return int(connection.recv(4096).split(b" ")[1])
+        except (ConnectionResetError, IndexError):
+            return 0
