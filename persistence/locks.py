@@ -2,7 +2,8 @@
 
 1. wallets, by wallet id. A member's wallet row is the lock of all that a member has: balances, limits, events, orders.
 2. campaign-wide limit counters, by campaign id.
-3. ledger accounts, by account id: shared by those who post, alone by those who mint under a maximum supply and, with
+3. ledgers, by those who add accounts to one or choose its default.
+4. ledger accounts, by account id: shared by those who post, alone by those who mint under a maximum supply and, with
    FOR UPDATE, by those who change what an account allows.
 
 Rows that a unit inserts are claimed by their unique keys; who loses such a race starts over (`transactions.run`).

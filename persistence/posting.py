@@ -8,7 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from domain.ledger.books import Books
 from domain.ledger.expiry import add_months, idle_too_long
@@ -30,9 +30,12 @@ SELECT wallet_id, ledger_account_id, current_balance, pending_credit_balance, pe
 FROM ledger_balances WHERE organization_id = %s AND wallet_id = ANY(%s)
 """
 
-# Sharing the account's row keeps a change of its rules waiting until what was decided by them is committed.
-_SHARE_ACCOUNTS = """
-SELECT ledger_account_id FROM ledger_accounts WHERE organization_id = %s AND ledger_account_id = ANY(%s)
+_ACCOUNT_COLUMNS = ", ".join(column.name for column in columns_of(ledger_accounts, LedgerAccount))
+
+# Sharing the account's row keeps a change of its rules waiting until what was decided by them is committed. After a
+# wait for such a change the row is answered as the change left it.
+_SHARE_ACCOUNTS = f"""
+SELECT {_ACCOUNT_COLUMNS} FROM ledger_accounts WHERE organization_id = %s AND ledger_account_id = ANY(%s)
 ORDER BY ledger_account_id FOR KEY SHARE
 """
 
@@ -226,20 +229,7 @@ def find_stored(db: Connection, organization_id: int, transaction_ids: Collectio
     for transaction_id, lot_id, amount, expires_at in db.exec_driver_sql(_USES, wanted):
         uses.setdefault(transaction_id, []).append(LotUse(lot_id, amount, expires_at))
     rows = db.exec_driver_sql(_STORED, wanted)
-    return {row[0]: Stored(*row, uses=tuple(uses.get(row[0], ()))) for row in rows}
-
-
-def find_accounts(
-    db: Connection, organization_id: int, ledger_account_ids: Collection[int]
-) -> dict[int, LedgerAccount]:
-    """Ledger accounts by id."""
-    rows = db.execute(
-        select(*columns_of(ledger_accounts, LedgerAccount)).where(
-            ledger_accounts.c.organization_id == organization_id,
-            ledger_accounts.c.ledger_account_id.in_(list(ledger_account_ids)),
-        )
-    )
-    return {account.ledger_account_id: account for account in records(LedgerAccount, rows)}
+    return {row[0]: Stored(*(*row, tuple(uses.get(row[0], ())))) for row in rows}
 
 
 def lock_wallets(db: Connection, organization_id: int, wallet_ids: Collection[int]) -> dict[int, Wallet]:
@@ -249,18 +239,13 @@ def lock_wallets(db: Connection, organization_id: int, wallet_ids: Collection[in
 
 
 def open_books(
-    db: Connection,
-    organization_id: int,
-    wallet_ids: Collection[int],
-    accounts: Mapping[int, LedgerAccount],
-    at: datetime,
+    db: Connection, organization_id: int, wallet_ids: Collection[int], ledger_account_ids: Collection[int], at: datetime
 ) -> Books:
-    """The books of wallets that the caller has locked, for posting to `accounts`; what has expired is burned first."""
+    """The books of locked wallets, on the accounts as they are now; what has expired is burned first."""
     wallets = list(wallet_ids)
-    capped = sorted(a.ledger_account_id for a in accounts.values() if a.max_supply is not None)
-    shared = sorted(a.ledger_account_id for a in accounts.values() if a.max_supply is None)
-    if shared:
-        db.exec_driver_sql(_SHARE_ACCOUNTS, (organization_id, shared))
+    shared = db.exec_driver_sql(_SHARE_ACCOUNTS, (organization_id, list(ledger_account_ids)))
+    accounts = {account.ledger_account_id: account for account in records(LedgerAccount, shared)}
+    capped = [account_id for account_id, account in accounts.items() if account.max_supply is not None]
     issued: dict[int, Decimal] = {}
     if capped:
         db.exec_driver_sql(_LOCK_CAPPED_ACCOUNTS, (organization_id, capped))
@@ -268,7 +253,7 @@ def open_books(
     holdings = {
         (row[0], row[1]): Holding(*row[2:]) for row in db.exec_driver_sql(_HOLDINGS, (organization_id, wallets))
     }
-    books = Books(holdings, issued, at)
+    books = Books(accounts, holdings, issued, at)
     tracked = {i: a for i, a in accounts.items() if a.point_tracking_enabled}
     if tracked:
         _expire(db, organization_id, books, wallets, holdings, tracked)

@@ -20,16 +20,20 @@ Kind = TypeVar("Kind")
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 
 
-@cache
-def fields_of(kind: type) -> tuple[str, ...]:
+def fields_of(kind: type[Any]) -> tuple[str, ...]:
     """The field names of a record's dataclass, in order."""
     return tuple(f.name for f in dataclasses.fields(kind))
 
 
-@cache
-def columns_of(table: Table, kind: type) -> tuple:
+def columns_of(table: Table, kind: type[Any]) -> tuple:
     """The columns of `table` that fill `kind`, in the order of its fields."""
-    return tuple(table.c[name] for name in fields_of(kind))
+    known = _COLUMNS.get((table, kind))
+    if known is None:
+        known = _COLUMNS[table, kind] = tuple(table.c[name] for name in fields_of(kind))
+    return known
+
+
+_COLUMNS: dict[tuple[Table, type[Any]], tuple] = {}
 
 
 def record(kind: type[Kind], row: Row | None) -> Kind | None:

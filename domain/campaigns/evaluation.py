@@ -264,6 +264,7 @@ class Evaluator:
     def _account(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> LedgerAccount:
         key = params["ledgerAccountKey"]
         account = campaign.main_account if key is None else self._accounts.get(key)
+        account = None if account is None else self._books.accounts.get(account.ledger_account_id)
         if account is None:
             raise BadParameter("The campaign's program has no main account." if key is None else f"No account {key}.")
         return account

@@ -34,9 +34,19 @@ _FIAT_DIGITS = Decimal("0.000001")
 
 
 class Books:
-    """Balances of locked wallets by (wallet, account), open for posting at the moment `at`."""
+    """Balances of locked wallets by (wallet, account), open for posting at the moment `at`.
 
-    def __init__(self, holdings: Mapping[Pair, Holding], issued: Mapping[int, Decimal], at: datetime) -> None:
+    `accounts` are the accounts, by id, as they are while they are locked; `issued` is known of those with a maximum.
+    """
+
+    def __init__(
+        self,
+        accounts: Mapping[int, LedgerAccount],
+        holdings: Mapping[Pair, Holding],
+        issued: Mapping[int, Decimal],
+        at: datetime,
+    ) -> None:
+        self.accounts = accounts
         self.at = at
         self.steps: list[Step] = []
         self._holdings = dict(holdings)

@@ -95,9 +95,8 @@ class Poster:
         self._answer_known_keys()
         account_ids = {each.ledger_account_id for each in self._movements if each.ledger_account_id is not None}
         account_ids |= {each.ledger_account_id for each in stored.values()}
-        accounts = posting.find_accounts(self._db, self._organization_id, account_ids)
-        books = posting.open_books(self._db, self._organization_id, self._wallets, accounts, self._call.now)
-        made = self._make(books, accounts, stored, atomic)
+        books = posting.open_books(self._db, self._organization_id, self._wallets, account_ids, self._call.now)
+        made = self._make(books, stored, atomic)
         ids = posting.write_books(self._db, self._organization_id, books)
         by_posting = {id(step): transaction_id for step, transaction_id in zip(books.steps, ids, strict=True)}
         for position, step in made.items():
@@ -135,9 +134,7 @@ class Poster:
         for position, original in self._repeats.items():
             self._outcomes[position] = self._outcomes[original]
 
-    def _make(
-        self, books: Books, accounts: Mapping[int, LedgerAccount], stored: Mapping[int, Stored], atomic: bool
-    ) -> dict[int, Posting]:
+    def _make(self, books: Books, stored: Mapping[int, Stored], atomic: bool) -> dict[int, Posting]:
         """Post what can be posted. A refused item takes its whole set with it, so the others start over without it."""
         refused = {p for p, outcome in self._outcomes.items() if outcome.refusal is not None}
         failed_sets = {self._movements[p].atomic_set_id for p in refused} - {None}
@@ -153,7 +150,7 @@ class Poster:
                     continue
                 mark = books.mark()
                 try:
-                    made[position] = self._one(books, movement, accounts, stored)
+                    made[position] = self._one(books, movement, stored)
                 except Refusal as refusal:
                     books.undo(mark)
                     if atomic:
@@ -174,9 +171,7 @@ class Poster:
                 self._outcomes[position] = Outcome(refusal=SetFailed("Another item of the set was refused."))
         return made
 
-    def _one(
-        self, books: Books, movement: Movement, accounts: Mapping[int, LedgerAccount], stored: Mapping[int, Stored]
-    ) -> Posting:
+    def _one(self, books: Books, movement: Movement, stored: Mapping[int, Stored]) -> Posting:
         details = Details(
             system_unique_key=movement.system_unique_key or "",
             request_digest=movement.digest,
@@ -188,8 +183,8 @@ class Poster:
             fiat=Fiat(movement.fiat_value, movement.fiat_gross_amount, movement.fiat_currency),
         )
         if movement.reverts is not None:
-            return self._revert(books, movement, details, accounts, stored)
-        account = accounts.get(movement.ledger_account_id or 0)
+            return self._revert(books, movement, details, stored)
+        account = books.accounts.get(movement.ledger_account_id or 0)
         if account is None or (movement.ledger_id is not None and account.ledger_id != movement.ledger_id):
             raise UnknownLedgerAccount("There is no such account in the ledger.")
         source, target = movement.from_wallet_id, movement.to_wallet_id
@@ -208,11 +203,10 @@ class Poster:
         books: Books,
         movement: Movement,
         details: Details,
-        accounts: Mapping[int, LedgerAccount],
         stored: Mapping[int, Stored],
     ) -> Posting:
         original = stored.get(movement.reverts or 0)
-        account = accounts.get(original.ledger_account_id) if original is not None else None
+        account = books.accounts.get(original.ledger_account_id) if original is not None else None
         if original is None or account is None or movement.ledger_account_id not in (None, account.ledger_account_id):
             raise UnknownLedgerTransaction(f"There is no transaction {movement.reverts}.")
         return books.revert(
@@ -257,13 +251,12 @@ def capture(call: Call, account: LedgerAccount, amounts: Sequence[tuple[int, Dec
     }
     posting.lock_wallets(call.db, organization_id, wallets)
     stored = posting.find_stored(call.db, organization_id, ids)
-    fresh = posting.find_accounts(call.db, organization_id, {account.ledger_account_id})
-    books = posting.open_books(call.db, organization_id, wallets, fresh, call.now)
+    books = posting.open_books(call.db, organization_id, wallets, {account.ledger_account_id}, call.now)
     for transaction_id, amount in amounts:
         held = stored.get(transaction_id)
         if held is None or held.ledger_account_id != account.ledger_account_id:
             raise UnknownLedgerTransaction(f"The account has no transaction {transaction_id}.")
-        books.capture(held, fresh[account.ledger_account_id], amount)
+        books.capture(held, books.accounts[account.ledger_account_id], amount)
     posting.write_books(call.db, organization_id, books)
 
 

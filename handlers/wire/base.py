@@ -150,7 +150,7 @@ class Shape:
     def dump(self, record: Any) -> dict[str, Any]:
         """The JSON object of a record or mapping."""
         read = record.__getitem__ if isinstance(record, Mapping) else lambda name: getattr(record, name)
-        answer = {}
+        answer: dict[str, Any] = {}
         for inside, wire, convert, omit_none in self._dumps:
             value = read(inside)
             if value is None:
