@@ -100,9 +100,11 @@ def _real(body: Body, name: str, value: Any) -> None:
 
 def _member(body: Body, path: Body) -> None:
     _unique(body, "loyaltyMemberId")
+    _unique(body, "publicLoyaltyMemberId")
 
 
 def _member_change(body: Body, path: Body) -> None:
+    _unique(body, "publicLoyaltyMemberId")
     if "loyaltyMemberId" in body:
         if "loyaltyMemberId" in path:
             body["loyaltyMemberId"] = path["loyaltyMemberId"]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -41,10 +42,23 @@ class Run:
         """The operations that never answered a 2xx."""
         return [name for key, name in self.operations.items() if not self._successes(key)]
 
+    @property
+    def links(self) -> tuple[int, int]:
+        """How many links between operations were followed, and how many there are."""
+        told = re.search(r"API Links: +(\d+) covered / (\d+) selected", self.output)
+        return (int(told[1]), int(told[2])) if told else (0, 0)
+
+    def summary(self) -> str:
+        """One line of figures."""
+        reached = len(self.operations) - len(self.unreached)
+        return (
+            f"{self.surface}: {reached} of {len(self.operations)} operations reached 2xx, {self.cases} requests,"
+            f" {self.links[0]} of {self.links[1]} links followed in {self.scenarios['stateful']} scenarios"
+        )
+
     def table(self) -> str:
         """How many requests of each operation were answered how."""
-        reached = len(self.operations) - len(self.unreached)
-        lines = [f"{self.surface}: {reached} of {len(self.operations)} operations reached 2xx, {self.cases} cases"]
+        lines = [self.summary()]
         for key, name in self.operations.items():
             counts = self.statuses.get(key, Counter())
             shown = ", ".join(f"{status}: {count}" for status, count in sorted(counts.items()))
@@ -113,10 +127,3 @@ def findings(run: Run, longest: int = 20_000) -> str:
     """The part of the output that tells failures, warnings and errors, with a command that repeats each."""
     start = run.output.find("=== FAILURES ===")
     return run.output[max(start, 0) :][:longest]
-
-
-def tags(surface: str) -> Sequence[str]:
-    """The tags of a surface that have operations."""
-    document = openapi.bundle(surface)
-    items = document["paths"].values()
-    return sorted({item[method]["tags"][0] for item in items for method in _METHODS if method in item})
