@@ -50,6 +50,8 @@ def create_engine(
         max_overflow=0,
         pool_pre_ping=False,
         isolation_level="READ COMMITTED",
+        # The values of a statement are members' data, which have no place in a log.
+        hide_parameters=True,
         json_serializer=to_json,
         json_deserializer=from_json,
         connect_args={

@@ -30,17 +30,34 @@ CLAIMED_KEYS = frozenset(
 def run(engine: Engine, work: Callable[[Connection], Result]) -> Result:
     """Do `work` in one database transaction and commit; what loses a race for locks or keys is started over.
 
-    Work has no effect outside the database, so it may run again. Raises whatever work raises, after a rollback.
+    So is what loses its connection before the commit, say to a restart of the database. Work has no effect outside the
+    database, so it may run again. Raises whatever work raises, after a rollback.
     """
     for attempt in range(1, ATTEMPTS + 1):
+        committing = False
         try:
             with engine.begin() as db:
-                return work(db)
+                result = work(db)
+                committing = True
+            return result
         except DBAPIError as error:
-            if attempt == ATTEMPTS or not may_start_over(error):
+            lost_before_commit = error.connection_invalidated and not committing
+            if attempt == ATTEMPTS or not (lost_before_commit or may_start_over(error)):
                 raise
         time.sleep(random.uniform(0.0, 0.005 * 2**attempt))
     raise AssertionError("the loop above returns or raises")
+
+
+def read(engine: Engine, work: Callable[[Connection], Result]) -> Result:
+    """Do `work`, which only reads, on an engine that opens no transactions; once more if its connection was lost."""
+    try:
+        with engine.connect() as db:
+            return work(db)
+    except DBAPIError as error:
+        if not error.connection_invalidated:
+            raise
+    with engine.connect() as db:
+        return work(db)
 
 
 def may_start_over(error: DBAPIError) -> bool:

@@ -16,7 +16,7 @@ from domain.campaigns.compiled import CompiledAction, CompiledCampaign, Compiled
 from domain.campaigns.effects import BURN_POINTS, MINT_POINTS, SPONSOR
 from domain.campaigns.limits import ALL_ACCOUNTS, POINTS, CounterKey, Counters, EventLimits, LimitRule
 from domain.campaigns.variables import ENVIRONMENT
-from domain.expressions import Budget, EvaluationError, explain, reason
+from domain.expressions import EVENT_COST, Budget, EvaluationError, explain, reason
 from domain.ledger.books import Books, round_down
 from domain.ledger.postings import Details
 from domain.ledger.records import LedgerAccount
@@ -131,7 +131,7 @@ class Evaluator:
         self._accounts = accounts
         self._functions = functions
         self._explaining = explaining
-        self._budget = Budget()
+        self._budget = Budget(EVENT_COST)
         self._found = Evaluation()
         self._limits: dict[int, EventLimits] = {}
         self._exhausted: dict[int, LimitRule | None] = {}
@@ -216,7 +216,7 @@ class Evaluator:
                     return values, BadParameter(f"{param.parameter.id}: {error}")
                 value = constant(param.parameter, value)
                 if is_bad(value):
-                    return values, BadParameter(f"{param.parameter.id} came to a value of the wrong kind.")
+                    return values, BadParameter(f"{param.parameter.id} came to a value of the wrong kind or size.")
             values[param.parameter.id] = value
         if values.get("amount") is not None and values["amount"] < 0:
             return values, BadParameter(f"amount came to {values['amount']}, which is below zero.")

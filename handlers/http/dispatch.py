@@ -16,6 +16,7 @@ from handlers.http.addresses import ADDRESSES, resolve_addresses
 from handlers.operations import Operation, all_operations
 from handlers.settings import Settings
 from persistence import organizations, transactions
+from persistence.engine import autocommit
 
 # Operations that belong to no organization yet: they find out which.
 WITHOUT_ORGANIZATION = frozenset({"createAccessToken"})
@@ -27,7 +28,7 @@ class Dispatcher:
     def __init__(self, settings: Settings, engine: Engine) -> None:
         self._settings = settings
         self._engine = engine
-        self._reading = engine.execution_options(isolation_level="AUTOCOMMIT")
+        self._reading = autocommit(engine)
         self._operations = all_operations()
         self._routes = {surface: _routes(openapi.bundle(surface)) for surface in openapi.SURFACES}
         _refuse_gaps(self._operations, self._routes)
@@ -36,10 +37,8 @@ class Dispatcher:
         """Do the request and answer; raises Refusals, and database errors once trying again is in vain."""
         operation = self._operations[request.operation_id]
         status, reads, _ = self._routes[request.surface][request.operation_id]
-        if reads:
-            with self._reading.connect() as db:
-                return self._do(db, operation, request, status)
-        return transactions.run(self._engine, lambda db: self._do(db, operation, request, status))
+        run, engine = (transactions.read, self._reading) if reads else (transactions.run, self._engine)
+        return run(engine, lambda db: self._do(db, operation, request, status))
 
     def _do(self, db: Connection, operation: Operation, request: Request, status: int) -> Answer:
         organization = None if request.operation_id in WITHOUT_ORGANIZATION else _organization_of(db, request)
