@@ -224,7 +224,8 @@ class TrackBatch:
         return self._results[original.position]
 
     def _evaluate(self, accepted: list[_Accepted]) -> None:
-        stores, evaluates = self._mode != DRY_RUN, self._mode != CAPTURE_ONLY
+        stores = self._mode != DRY_RUN
+        evaluates = self._mode != CAPTURE_ONLY and any(self._considered(each) for each in accepted)
         payloads = [payload for each in accepted if (payload := order_payload(each.event)) is not None]
         ids = self._ids(len(accepted), len(payloads), sum(len(each.get("items") or ()) for each in payloads))
         for each, event_id in zip(accepted, ids["events"], strict=True):
