@@ -1,0 +1,68 @@
+"""The purchases of CDNOW's customers, 1997-1998, read and reckoned by the simplest means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from bench.demo import purchases_file
+
+ORDERS, MEMBERS = 69_659, 23_570
+# One point for each whole dollar.
+POINTS, TOP_MEMBER, TOP_POINTS = 2_453_159, "07592", 13_860
+
+
+@dataclass(frozen=True)
+class Order:
+    """A line of the file; `date` as it is written there, such as 19970131."""
+
+    number: int
+    customer: str
+    date: str
+    total: Decimal
+
+    @property
+    def key(self) -> str:
+        return f"cdnow-{self.number:06}"
+
+    @property
+    def month(self) -> str:
+        return self.date[:6]
+
+
+def orders(count: int = ORDERS) -> list[Order]:
+    """The first orders of the file."""
+    found = []
+    for number, line in enumerate(purchases_file().read_text().splitlines()[1 : count + 1], 1):
+        customer, date, _, total = line.split()
+        found.append(Order(number, customer, date, Decimal(total)))
+    return found
+
+
+@dataclass
+class Reckoning:
+    """What a limit of 100 points a member and month leaves of the points wanted."""
+
+    minted: dict[str, int] = field(default_factory=dict)
+    discarded: dict[str, int] = field(default_factory=dict)
+    used: dict[tuple[str, str], int] = field(default_factory=dict)
+    cut: int = 0
+    """How many mints were cut, in part or as a whole."""
+
+
+def reckon(
+    bought: Iterable[Order], mints: Sequence[Callable[[Decimal], int]], *, limit: int, partially: bool
+) -> Reckoning:
+    """Go through the orders, and through the mints of each; a mint that does not fit is cut, or left out as a whole."""
+    found = Reckoning()
+    for order in bought:
+        month = (order.customer, order.month)
+        for mint in mints:
+            wanted, room = mint(order.total), limit - found.used.get(month, 0)
+            granted = wanted if wanted <= room else room if partially else 0
+            found.used[month] = found.used.get(month, 0) + granted
+            found.minted[order.customer] = found.minted.get(order.customer, 0) + granted
+            found.discarded[order.customer] = found.discarded.get(order.customer, 0) + wanted - granted
+            found.cut += granted < wanted
+    return found

@@ -1,0 +1,152 @@
+"""An organization that takes the orders of the file through the pipeline itself, in batches, without HTTP between."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Connection, text
+
+from domain.events import FULL
+from handlers.flows.track_events import TrackBatch
+from handlers.flows.verify_ledger import verify
+from handlers.wire.events import incoming_events
+from persistence import organizations, transactions
+from persistence.engine import autocommit
+from tests.builders.api import Api, Organization
+from tests.purchases.cdnow import Order
+
+BATCH = 100
+EVENT_TYPE = "member-purchase-order-created"
+
+_ENROL = text(
+    """
+    WITH wanted AS MATERIALIZED (
+        SELECT loyalty_member_id, gen_random_uuid() AS wallet_key
+        FROM unnest(CAST(:members AS text[])) AS x(loyalty_member_id)
+    ), made AS (
+        INSERT INTO wallets (organization_id, wallet_key, ledger_id, created_at)
+        SELECT :organization_id, wallet_key, :ledger_id, now() FROM wanted
+        RETURNING wallet_id, wallet_key
+    )
+    INSERT INTO members (organization_id, loyalty_member_id, wallet_id, wallet_key, created_at, updated_at)
+    SELECT :organization_id, loyalty_member_id, wallet_id, wallet_key, now(), now()
+    FROM wanted JOIN made USING (wallet_key)
+    """
+)
+
+
+@dataclass(frozen=True)
+class Shop:
+    """The organization, and what its books and records say by member."""
+
+    organization: Organization
+
+    @classmethod
+    def new(cls, api: Api, bought: Iterable[Order]) -> Shop:
+        """A new organization with those who bought as its members."""
+        shop = cls(api.organization("CD shop"))
+        values = {
+            "organization_id": shop.organization.id,
+            "ledger_id": shop.organization.created.ledger_id,
+            "members": sorted({order.customer for order in bought}),
+        }
+        transactions.run(api.engine, lambda db: db.execute(_ENROL, values))
+        # What autovacuum does within the minute where members are enrolled one after the other.
+        with autocommit(api.engine).connect() as db:
+            db.execute(text("ANALYZE members, wallets"))
+        return shop
+
+    def campaign(self, *actions: dict[str, Any], **properties: Any) -> None:
+        """A campaign on orders, made by the API; its actions in this order."""
+        administration = self.organization.administration
+        body = {"code": "points", "name": "Points", "eventType": EVENT_TYPE, **properties}
+        campaign_id = administration.post("/campaigns", body)["campaign"]["campaignId"]
+        for priority, action in enumerate(actions, 1):
+            body = {"status": "running", "priority": priority, **action}
+            administration.post(f"/campaigns/{campaign_id}/actions", body)
+
+    def track(self, bought: Sequence[Order]) -> list[dict[str, Any]]:
+        """Track the orders in their order; answers all results."""
+        results: list[dict[str, Any]] = []
+        for start in range(0, len(bought), BATCH):
+            bodies = [_event(order) for order in bought[start : start + BATCH]]
+            results += transactions.run(self.organization.api.engine, lambda db, bodies=bodies: self._track(db, bodies))
+        return results
+
+    def _track(self, db: Connection, bodies: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        organization = organizations.find(db, self.organization.id)
+        assert organization is not None
+        batch = TrackBatch(db, organization, FULL, datetime.now(UTC), lambda: str(uuid.uuid4()), "test")
+        return [result.answer for result in batch.track(incoming_events(bodies))]
+
+    def balances(self) -> dict[str, int]:
+        """What each member holds; those who never got anything are left out."""
+        return dict(
+            self.ask(
+                "SELECT loyalty_member_id, current_balance::bigint FROM ledger_balances JOIN members"
+                " USING (organization_id, wallet_id) WHERE organization_id = :organization_id AND current_balance <> 0"
+            )
+        )
+
+    def discarded(self) -> dict[str, int]:
+        """What limits cut of each member's points, from the records of the events."""
+        return dict(
+            self.ask(
+                "SELECT loyalty_member_id, sum(limit_discarded_total_amount)::bigint FROM events JOIN members"
+                " USING (organization_id, member_id) WHERE organization_id = :organization_id"
+                " GROUP BY 1 HAVING sum(limit_discarded_total_amount) <> 0"
+            )
+        )
+
+    def counters(self) -> dict[tuple[str, str], int]:
+        """What counts against the limits, by member and month."""
+        rows = self.ask(
+            "SELECT loyalty_member_id, to_char(period_start, 'YYYYMM'), used::bigint FROM campaign_limit_counters"
+            " JOIN members USING (organization_id, member_id) WHERE organization_id = :organization_id AND used <> 0"
+        )
+        return {(member, month): used for member, month, used in rows}
+
+    def sizes(self) -> dict[str, int]:
+        """How many records there are of all that tracking writes."""
+        tables = (
+            "events",
+            "purchase_orders",
+            "order_items",
+            "ledger_transactions",
+            "ledger_entries",
+            "ledger_balances",
+        )
+        return {
+            table: self.ask(f"SELECT count(*) FROM {table} WHERE organization_id = :organization_id")[0][0]
+            for table in tables
+        }
+
+    def faults(self) -> list[str]:
+        """What is broken in the ledger."""
+        with self.organization.api.engine.connect() as db:
+            return verify(db, self.organization.id)
+
+    def ask(self, statement: str) -> list[Any]:
+        """The rows of a query on the organization."""
+        with self.organization.api.engine.connect() as db:
+            return list(map(tuple, db.execute(text(statement), {"organization_id": self.organization.id})))
+
+
+def mint(expression: str, rule: str | None = None, **properties: Any) -> dict[str, Any]:
+    """An action that mints."""
+    effect = {"effectId": "mint-points", "params": [{"id": "amount", "expression": expression}]}
+    return {"rules": {"expression": rule} if rule else {}, "effects": {"items": [effect]}, **properties}
+
+
+def _event(order: Order) -> dict[str, Any]:
+    return {
+        "loyaltyMemberId": order.customer,
+        "systemUniqueKey": order.key,
+        "eventType": EVENT_TYPE,
+        "externalEventDate": f"{order.date[:4]}-{order.date[4:6]}-{order.date[6:]}T00:00:00Z",
+        "payload": {"order": {"externalId": order.key, "total": order.total}},
+    }

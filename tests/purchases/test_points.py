@@ -1,0 +1,106 @@
+"""Real purchases turned into points: every point compared with totals that are reckoned beside the product."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tests.purchases.cdnow import MEMBERS, ORDERS, POINTS, TOP_MEMBER, TOP_POINTS, Order, orders, reckon
+from tests.purchases.shop import Shop, mint
+
+LIMIT = 100
+# Enough for members with many orders a month, and for what the whole file would take too long for.
+SOME = 10_000
+
+
+def without_zeros(figures):
+    return {key: value for key, value in figures.items() if value}
+
+
+def points_of(result):
+    """The points that an answer says it minted."""
+    return sum(
+        param["value"]
+        for effect in result["effects"]
+        for param in effect["params"]
+        if param["id"] == "amount" and effect["status"] == "executed"
+    )
+
+
+def test_the_whole_file_at_one_point_a_dollar(api):
+    bought = orders()
+    shop = Shop.new(api, bought)
+    shop.campaign(mint("floor(order.total)"))
+    results = shop.track(bought)
+    balances = shop.balances()
+
+    expected: Counter[str] = Counter()
+    for order in bought:
+        expected[order.customer] += int(order.total)
+    assert (len(bought), len(expected)) == (ORDERS, MEMBERS)
+    assert balances == without_zeros(expected)
+    assert sum(balances.values()) == POINTS
+    assert max(balances.items(), key=lambda each: each[1]) == (TOP_MEMBER, TOP_POINTS)
+    assert all(points_of(result) == int(order.total) for order, result in zip(bought, results, strict=True))
+    assert shop.faults() == []
+
+    before = shop.sizes()
+    assert before["events"] == before["purchase_orders"] == ORDERS
+    assert shop.track(bought) == results
+    assert shop.sizes() == before
+    assert shop.balances() == balances
+
+
+@pytest.mark.parametrize("partially", [False, True], ids=["whole mints only", "partial mints"])
+def test_the_whole_file_with_double_points_under_a_monthly_limit(api, partially):
+    bought = orders()
+    shop = Shop.new(api, bought)
+    shop.campaign(
+        mint("floor(order.total) * (order.total >= 20 ? 2 : 1)"),
+        limitRules=[{"scope": "member", "type": "points", "period": "monthly", "limit": LIMIT}],
+        allowPartialApplicationOnLimit=partially,
+    )
+    results = shop.track(bought)
+
+    expected = reckon(bought, [lambda total: int(total) * (2 if total >= 20 else 1)], limit=LIMIT, partially=partially)
+    assert shop.balances() == without_zeros(expected.minted)
+    assert shop.discarded() == without_zeros(expected.discarded)
+    assert shop.counters() == without_zeros(expected.used)
+    assert sum(result["limitDiscardedTotalAmount"] for result in results) == sum(expected.discarded.values())
+    cut = [
+        e
+        for result in results
+        for e in result["effects"]
+        if e.get("error", {}).get("type", "").endswith("limit-reached")
+    ]
+    assert len(cut) == expected.cut
+    assert shop.faults() == []
+
+
+@pytest.mark.parametrize("partially", [False, True], ids=["whole mints only", "partial mints"])
+def test_a_bonus_of_its_own_is_cut_apart_from_the_points_it_doubles(api, partially):
+    bought = orders(SOME)
+    shop = Shop.new(api, bought)
+    shop.campaign(
+        mint("floor(order.total)"),
+        mint("floor(order.total)", "order.total >= 20"),
+        pointsMonthlyLimitPerMember=LIMIT,
+        allowPartialApplicationOnLimit=partially,
+    )
+    shop.track(bought)
+    mints = [int, lambda total: int(total) if total >= 20 else 0]
+    expected = reckon(bought, mints, limit=LIMIT, partially=partially)
+    assert shop.balances() == without_zeros(expected.minted)
+    assert shop.discarded() == without_zeros(expected.discarded)
+    assert shop.counters() == without_zeros(expected.used)
+
+
+def test_the_order_of_a_members_purchases_matters_under_a_limit():
+    """What the comparisons above rest on: the reckoning itself tells other orders and other limits apart."""
+    first, second = (Order(n, "1", "19970105", total) for n, total in ((1, 60), (2, 90)))
+    mints = [int]
+    assert reckon([first, second], mints, limit=LIMIT, partially=False).minted == {"1": 60}
+    assert reckon([second, first], mints, limit=LIMIT, partially=False).minted == {"1": 90}
+    assert reckon([first, second], mints, limit=LIMIT, partially=True).minted == {"1": 100}
+    assert reckon([first, second], mints, limit=LIMIT, partially=True).discarded == {"1": 50}
