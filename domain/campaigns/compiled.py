@@ -173,13 +173,16 @@ def _compile(source: Any, is_tree: bool, expected: Type, pointer: str) -> tuple[
 
 _BAD = object()
 
+# What every reader of JSON can hold as a number; an expression can come to more.
+_LARGEST_EXPONENT = 300
+
 
 def constant(parameter: Parameter, value: Any) -> Any:
     """The inside form of a constant, or of what an expression gave; a value of the wrong kind is `_BAD`."""
     if value is None and parameter.is_optional:
         return parameter.default_value
     if parameter.type == DECIMAL:
-        return Decimal(value) if isinstance(value, int | Decimal) and not isinstance(value, bool) else _BAD
+        return Decimal(value) if _is_number(value) else _BAD
     if parameter.type == TIMESTAMP:
         return value if isinstance(value, datetime) else _moment(value)
     if parameter.type == STRING:
@@ -191,6 +194,12 @@ def constant(parameter: Parameter, value: Any) -> Any:
 def is_bad(value: Any) -> bool:
     """True for what `constant` answers for a value of the wrong kind."""
     return value is _BAD
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | Decimal):
+        return False
+    return not value or abs(Decimal(value).adjusted()) <= _LARGEST_EXPONENT
 
 
 def _moment(value: Any) -> Any:

@@ -178,7 +178,7 @@ class Bench:
         known = list(accounts) or [account()]
         self.campaigns = campaigns
         self.accounts = {each.ledger_account_key: each for each in known}
-        self.books = Books(holdings or {}, {}, NOON)
+        self.books = Books({each.ledger_account_id: each for each in known}, holdings or {}, {}, NOON)
         self.counters = Counters(used or {})
 
     def run(self, event: EventFacts | None = None, *, explaining: bool = False) -> Evaluation:

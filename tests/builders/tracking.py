@@ -1,0 +1,128 @@
+"""Campaigns and events through the API: short ways to set them up and to say what is tracked."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from sqlalchemy import text
+
+from handlers.flows.verify_ledger import verify
+from tests.builders.api import Organization
+from tests.builders.campaigns import effect, mint
+
+ORDER_CREATED = "member-purchase-order-created"
+GENERIC = "member-generic-event"
+WHOLE_DOLLARS = mint(("=", "floor(order.total)"))
+
+
+def key() -> str:
+    """A systemUniqueKey that nobody has used."""
+    return f"key-{uuid.uuid4()}"
+
+
+def event(member: str, event_type: str = GENERIC, **more: Any) -> dict[str, Any]:
+    """An event of a member as the integration surface takes it."""
+    return {"loyaltyMemberId": member, "systemUniqueKey": key(), "eventType": event_type, **more}
+
+
+def order(member: str, total: Any = 10, status: str = "created", external_id: str | None = None, **more: Any) -> Any:
+    """An event about a purchase order; keywords that an event does not have are the order's."""
+    own = {name: more.pop(name) for name in ("systemUniqueKey", "externalEventDate", "tags") if name in more}
+    details = {"externalId": external_id or f"order-{uuid.uuid4()}", **more}
+    if total is not None:
+        details["total"] = Decimal(total)
+    return event(member, f"member-purchase-order-{status}", payload={"order": details}, **own)
+
+
+def running(*effects: Mapping[str, Any], rule: str | None = None, **more: Any) -> dict[str, Any]:
+    """The body of a running action of priority 1."""
+    rules = {} if rule is None else {"rules": {"expression": rule}}
+    return {"effects": {"items": list(effects)}, "status": "running", "priority": 1, **rules, **more}
+
+
+@dataclass(frozen=True)
+class Shop:
+    """An organization whose campaigns reward what its members do."""
+
+    organization: Organization
+
+    @property
+    def integration(self) -> Any:
+        return self.organization.integration
+
+    @property
+    def administration(self) -> Any:
+        return self.organization.administration
+
+    def member(self, **properties: Any) -> str:
+        """A new member's loyaltyMemberId."""
+        return self.organization.member(**properties)["loyaltyMemberId"]
+
+    def account(self, **settings: Any) -> dict[str, Any]:
+        """A further account of the default ledger."""
+        body = {"name": "Stars", "active": True, "isRevolving": True, "chainSyncEnabled": False, **settings}
+        return self.administration.post(f"/ledgers/{self.organization.created.ledger_id}/accounts", body)[
+            "ledgerAccount"
+        ]
+
+    def campaign(self, *actions: Mapping[str, Any], **body: Any) -> dict[str, Any]:
+        """A campaign with its actions; the record, with the actions' records as `actions`."""
+        given = {"code": f"code-{uuid.uuid4()}", "name": "Campaign", **body}
+        made = self.administration.post("/campaigns", given)["campaign"]
+        path = f"/campaigns/{made['campaignId']}/actions"
+        return {**made, "actions": [self.administration.post(path, each)["action"] for each in actions]}
+
+    def track(self, *events: Mapping[str, Any], **body: Any) -> list[dict[str, Any]]:
+        """Track events and answer their results."""
+        return self.integration.post("/events/track", {"events": list(events), **body}, expect=200)["results"]
+
+    def track_one(self, one: Mapping[str, Any], **body: Any) -> dict[str, Any]:
+        """Track one event and answer its result, which must be a success."""
+        [result] = self.track(one, **body)
+        assert result["status"] == "success", result
+        return result
+
+    def refused(self, one: Mapping[str, Any], **body: Any) -> str:
+        """Track one event that must fail, and answer the type of the problem."""
+        [result] = self.track(one, **body)
+        assert result["status"] == "failed", result
+        assert result["effects"] == []
+        return result["error"]["type"]
+
+    def give(self, member: str, amount: Any, action: str = "mint", **body: Any) -> dict[str, Any]:
+        """Mint for a member, or burn; answers the transaction."""
+        path = f"/members/by-loyalty-member-id/{member}/{action}"
+        answer = self.administration.post(path, {"amount": amount, **body}, expect=200)
+        return answer["ledgerTransactions"][0]
+
+    def balance(self, member: str, ledger_account_id: int | None = None) -> Any:
+        """What the member has of an account, the default one unless named."""
+        wanted = ledger_account_id or self.organization.created.ledger_account_id
+        record = self.integration.get(f"/members/{member}")["loyaltyMember"]
+        return next(b["balance"] for b in record["ledgerBalances"] if b["ledgerAccountId"] == wanted)
+
+    def events(self, member: str, **query: Any) -> list[dict[str, Any]]:
+        """The member's events, newest first, without the one of the enrolment."""
+        member_id = self.integration.get(f"/members/{member}")["loyaltyMember"]["memberId"]
+        listed = self.administration.get(f"/members/{member_id}/events", **query)["results"]
+        return [each for each in listed if each["eventType"] != "member-created"]
+
+    def rows(self, table: str, columns: str = "*", order: str = "1") -> Sequence[Any]:
+        """Stored rows of the organization."""
+        statement = text(f"SELECT {columns} FROM {table} WHERE organization_id = :id ORDER BY {order}")
+        with self.organization.api.engine.connect() as db:
+            return db.execute(statement, {"id": self.organization.id}).all()
+
+    def check_ledger(self) -> None:
+        """Every invariant of the ledger holds on what is stored."""
+        with self.organization.api.engine.connect() as db:
+            assert verify(db, self.organization.id) == []
+
+
+def spend(amount: Any, **params: Any) -> dict[str, Any]:
+    """A burn-points effect."""
+    return effect("burn-points", amount=amount, **params)

@@ -1,0 +1,530 @@
+"""Campaigns and their actions over HTTP."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from decimal import Decimal
+
+import pytest
+
+from tests.builders.campaigns import effect, mint
+from tests.builders.tracking import Shop, running
+
+EMPTY = {
+    "active": True,
+    "description": None,
+    "pictureUrl": None,
+    "type": None,
+    "tags": [],
+    "enabledTopics": [],
+    "audienceKeys": [],
+    "daysOfWeek": [],
+    "locationCodes": [],
+    "loyaltyTierKeys": [],
+    "eventType": None,
+    "loyaltyProgramId": None,
+    "pointsMonthlyLimitPerMember": None,
+    "allowPartialApplicationOnLimit": False,
+    "maxTransactionsPerMember": None,
+    "limitRules": [],
+    "minSpendValue": None,
+    "customAttributes": {},
+    "smartRewards": {},
+    "validFrom": None,
+    "validTo": None,
+}
+
+
+@pytest.fixture
+def shop(organization):
+    return Shop(organization)
+
+
+@pytest.fixture
+def administration(organization):
+    return organization.administration
+
+
+def code():
+    return f"code-{uuid.uuid4()}"
+
+
+def full(shop):
+    """A campaign that says everything, as it is answered."""
+    created = shop.organization.created
+    tiers = shop.administration.get(f"/loyalty-programs/{created.loyalty_program_id}/tiers")["results"]
+    return {
+        "loyaltyProgramId": created.loyalty_program_id,
+        "code": code(),
+        "active": False,
+        "name": "Point a peso",
+        "description": "One for each",
+        "pictureUrl": "https://example.test/p.png",
+        "type": "accrual",
+        "tags": ["orders", "base"],
+        "enabledTopics": ["benefit-used", "member-updated"],
+        "audienceKeys": [],
+        "daysOfWeek": [1, 7],
+        "locationCodes": ["centre", "harbour"],
+        "loyaltyTierKeys": [tiers[0]["loyaltyTierKey"]],
+        "eventType": "member-purchase-order-created",
+        "pointsMonthlyLimitPerMember": Decimal("500.5"),
+        "allowPartialApplicationOnLimit": True,
+        "maxTransactionsPerMember": 9007199254740991,
+        "limitRules": [
+            {
+                "scope": "campaign",
+                "type": "points",
+                "period": "yearly",
+                "limit": Decimal("18446744073708.123456"),
+                "ledgerAccountKey": created.ledger_account_key,
+            },
+            {"scope": "member", "type": "transactions", "period": "daily", "limit": 3, "ledgerAccountKey": None},
+        ],
+        "minSpendValue": Decimal("0.01"),
+        "customAttributes": {"n": Decimal("1.10"), "list": [None, True, {"deep": "ü"}]},
+        "smartRewards": {"model": "v1"},
+        "validFrom": "2026-01-01T00:00:00Z",
+        "validTo": "2026-12-31T23:59:59.999999Z",
+    }
+
+
+def stamps(record):
+    return {name: record[name] for name in ("organizationId", "campaignId", "campaignKey", "createdAt", "updatedAt")}
+
+
+def test_a_campaign_is_kept_with_everything_it_said(shop, administration):
+    body = full(shop)
+    made = administration.post("/campaigns", body)["campaign"]
+    assert made == {**body, **stamps(made)}
+    assert made["organizationId"] == shop.organization.id
+    assert made["campaignKey"] == str(uuid.UUID(made["campaignKey"]))
+    assert made["createdAt"] == made["updatedAt"]
+    assert administration.get(f"/campaigns/{made['campaignId']}") == {"campaign": made}
+
+
+def test_a_campaign_of_the_least_members_restricts_nothing(administration):
+    body = {"code": code(), "name": "Least"}
+    made = administration.post("/campaigns", body)["campaign"]
+    assert made == {**EMPTY, **body, **stamps(made)}
+
+
+def test_nulls_are_the_defaults(administration):
+    nullable = [name for name, value in EMPTY.items() if value is None]
+    body = {"code": code(), "name": "Nulls", **dict.fromkeys(nullable)}
+    made = administration.post("/campaigns", body)["campaign"]
+    assert made == {**EMPTY, **body, **stamps(made)}
+
+
+def test_replacing_takes_the_whole_campaign(shop, administration):
+    made = administration.post("/campaigns", full(shop))["campaign"]
+    path = f"/campaigns/{made['campaignId']}"
+    body = {"code": made["code"], "name": "Least"}
+    changed = administration.put(path, body)["campaign"]
+    assert changed == {**EMPTY, **body, **stamps(made), "updatedAt": changed["updatedAt"]}
+    assert changed["updatedAt"] > made["updatedAt"]
+    again = administration.put(path, {**full(shop), "code": "other"})["campaign"]
+    assert again == {**full(shop), "code": "other", **stamps(made), "updatedAt": again["updatedAt"]}
+    assert administration.get(path)["campaign"] == again
+
+
+@pytest.mark.parametrize(
+    ("change", "pointer"),
+    [
+        ({"code": None}, "/code"),
+        ({"code": ""}, "/code"),
+        ({"code": "a,b"}, "/code"),
+        ({"name": None}, "/name"),
+        ({"name": ""}, "/name"),
+        ({"colour": "red"}, "/colour"),
+        ({"daysOfWeek": [0]}, "/daysOfWeek/0"),
+        ({"daysOfWeek": [8]}, "/daysOfWeek/0"),
+        ({"maxTransactionsPerMember": Decimal("1.5")}, "/maxTransactionsPerMember"),
+        ({"pointsMonthlyLimitPerMember": -1}, "/pointsMonthlyLimitPerMember"),
+        ({"minSpendValue": "1"}, "/minSpendValue"),
+        ({"loyaltyTierKeys": ["gold"]}, "/loyaltyTierKeys/0"),
+        ({"validFrom": "soon"}, "/validFrom"),
+        ({"validFrom": "2026-02-30T00:00:00Z"}, "/validFrom"),
+        ({"validFrom": "0001-01-01T00:00:00+01:00"}, "/validFrom"),
+        ({"validFrom": "2026-02-01T00:00:00Z", "validTo": "2026-01-31T23:59:59Z"}, "/validTo"),
+        ({"audienceKeys": [str(uuid.uuid4())]}, "/audienceKeys/0"),
+        ({"limitRules": [{"scope": "all", "type": "points", "period": "daily", "limit": 1}]}, "/limitRules/0/scope"),
+        ({"limitRules": [{"scope": "member", "type": "coins", "period": "daily", "limit": 1}]}, "/limitRules/0/type"),
+        (
+            {"limitRules": [{"scope": "member", "type": "points", "period": "hourly", "limit": 1}]},
+            "/limitRules/0/period",
+        ),
+        (
+            {"limitRules": [{"scope": "member", "type": "points", "period": "daily", "limit": -1}]},
+            "/limitRules/0/limit",
+        ),
+    ],
+)
+def test_what_a_campaign_cannot_be_is_refused_with_its_place(administration, change, pointer):
+    made = administration.post("/campaigns", {"code": code(), "name": "n"})["campaign"]
+    body = {"code": made["code"], "name": "n", **change}
+    for problem in (
+        administration.post("/campaigns", body, expect=400),
+        administration.put(f"/campaigns/{made['campaignId']}", body, expect=400),
+    ):
+        assert problem["type"] == "/problems/invalid-request"
+        assert {fault["pointer"] for fault in problem["errors"]} == {pointer}
+
+
+@pytest.mark.parametrize(
+    ("change", "slug"),
+    [
+        ({"loyaltyProgramId": 10**12}, "unknown-loyalty-program"),
+        ({"loyaltyTierKeys": [str(uuid.uuid4())]}, "unknown-tier"),
+        (
+            {
+                "limitRules": [
+                    {
+                        "scope": "member",
+                        "type": "points",
+                        "period": "daily",
+                        "limit": 1,
+                        "ledgerAccountKey": str(uuid.uuid4()),
+                    }
+                ]
+            },
+            "unknown-ledger-account",
+        ),
+        ({"eventType": "moon-landing"}, "unknown-event-type"),
+        ({"enabledTopics": ["benefit-used", "moon-landing"]}, "unknown-event-type"),
+    ],
+)
+def test_what_a_campaign_names_must_be_there(administration, change, slug):
+    problem = administration.post("/campaigns", {"code": code(), "name": "n", **change}, expect=404)
+    assert problem["type"] == f"/problems/{slug}"
+    made = administration.post("/campaigns", {"code": code(), "name": "n"})["campaign"]
+    body = {"code": made["code"], "name": "n", **change}
+    assert administration.put(f"/campaigns/{made['campaignId']}", body, expect=404)["type"] == f"/problems/{slug}"
+
+
+def test_what_another_organization_has_is_not_there(administration, other_organization):
+    foreign = other_organization.created
+    rule = {"scope": "member", "type": "points", "period": "daily", "limit": 1}
+    for change, slug in (
+        ({"loyaltyProgramId": foreign.loyalty_program_id}, "unknown-loyalty-program"),
+        (
+            {"limitRules": [{**rule, "ledgerAccountKey": foreign.ledger_account_key}]},
+            "unknown-ledger-account",
+        ),
+    ):
+        problem = administration.post("/campaigns", {"code": code(), "name": "n", **change}, expect=404)
+        assert problem["type"] == f"/problems/{slug}"
+    made = Shop(other_organization).campaign(running(mint(1)))
+    administration.get(f"/campaigns/{made['campaignId']}", expect=404)
+    administration.get(f"/campaigns/{made['campaignId']}/actions", expect=404)
+    administration.put(f"/campaigns/{made['campaignId']}", {"code": "x", "name": "x"}, expect=404)
+    administration.post(f"/campaigns/{made['campaignId']}/actions", running(mint(1)), expect=404)
+
+
+def test_custom_types_can_be_named_while_they_are_active(shop, administration):
+    shop.integration.post("/custom-event-types", {"name": "Cup", "apiCode": "cup", "schemaType": "custom"})
+    made = administration.post("/campaigns", {"code": code(), "name": "n", "eventType": "cup"})["campaign"]
+    shop.integration.patch("/custom-event-types/cup", {"active": False})
+    body = {"code": made["code"], "name": "n", "eventType": "cup"}
+    problem = administration.put(f"/campaigns/{made['campaignId']}", body, expect=404)
+    assert problem["type"] == "/problems/unknown-event-type"
+
+
+def test_a_code_belongs_to_one_campaign_of_an_organization(administration, other_organization):
+    body = {"code": code(), "name": "n"}
+    administration.post("/campaigns", body)
+    assert administration.post("/campaigns", body, expect=409)["type"] == "/problems/name-taken"
+    other = administration.post("/campaigns", {"code": code(), "name": "n"})["campaign"]
+    problem = administration.put(f"/campaigns/{other['campaignId']}", body, expect=409)
+    assert problem["type"] == "/problems/name-taken"
+    administration.put(f"/campaigns/{other['campaignId']}", {"code": other["code"], "name": "same"})
+    other_organization.administration.post("/campaigns", body)
+
+
+# --- lists -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def many(api):
+    shop = Shop(api.organization())
+    program = shop.organization.created.loyalty_program_id
+    rows = [
+        {"code": "c", "name": "x", "type": "accrual", "tags": ["a", "b"], "validFrom": "2026-01-02T00:00:00Z"},
+        {"code": "a", "name": "y", "type": "burn", "tags": ["b"], "validTo": "2026-01-02T00:00:00Z", "active": False},
+        {"code": "d", "name": "x", "tags": ["a", "c"], "loyaltyProgramId": program},
+        {
+            "code": "b",
+            "name": "z",
+            "type": "accrual",
+            "validFrom": "2026-01-01T00:00:00Z",
+            "validTo": "2027-01-01T00:00:00Z",
+        },
+    ]
+    return shop, [shop.campaign(**row) for row in rows]
+
+
+def codes(many, **query):
+    return [each["code"] for each in many[0].administration.get("/campaigns", **query)["results"]]
+
+
+def test_campaigns_are_listed_newest_first_in_pages(many):
+    administration = many[0].administration
+    whole = administration.get("/campaigns")
+    assert (whole["totalCount"], whole["page"]) == (4, 0)
+    assert [each["code"] for each in whole["results"]] == ["b", "d", "a", "c"]
+    expected = {name: value for name, value in many[1][0].items() if name != "actions"}
+    assert whole["results"][-1] == expected
+    pages = [administration.get("/campaigns", page=page, limit=3) for page in range(3)]
+    assert [[each["code"] for each in page["results"]] for page in pages] == [["b", "d", "a"], ["c"], []]
+    assert [page["totalCount"] for page in pages] == [4, 4, 4]
+
+
+def test_campaigns_can_be_filtered(many):
+    program = many[0].organization.created.loyalty_program_id
+    assert codes(many, type="accrual") == ["b", "c"]
+    assert codes(many, type="none") == []
+    assert codes(many, tags="a") == ["d", "c"]
+    assert codes(many, tags="a,b") == ["c"]
+    assert codes(many, codes="a,d,nothing") == ["d", "a"]
+    assert codes(many, loyaltyProgramId=program) == ["d"]
+    assert codes(many, loyaltyProgramId=program + 10**6) == []
+    assert codes(many, codes="c,b", tags="a", type="accrual") == ["c"]
+    for query in (
+        {"loyaltyProgramId": 0},
+        {"limit": 101},
+        {"limit": 0},
+        {"order": "tags"},
+        {"colour": "red"},
+        {"codes": ""},
+    ):
+        many[0].administration.get("/campaigns", expect=400, **query)
+
+
+@pytest.mark.parametrize(
+    "column", ["campaignId", "code", "name", "active", "type", "validFrom", "validTo", "createdAt", "updatedAt"]
+)
+def test_campaigns_come_in_every_order(many, column):
+    for direction in ("", ",asc", ",desc"):
+        rows = many[0].administration.get("/campaigns", order=column + direction)["results"]
+        check_order(rows, column, "campaignId", direction == ",desc")
+
+
+def check_order(rows, column, tie_break, descending):
+    values = [each[column] for each in rows]
+    present = [value for value in values if value is not None]
+    assert present == sorted(present, reverse=descending)
+    assert values[len(present) :] == [None] * (len(values) - len(present))
+    for before, after in itertools.pairwise(rows):
+        if before[column] == after[column]:
+            assert (before[tie_break] > after[tie_break]) is descending
+
+
+# --- actions -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def campaign_path(administration):
+    made = administration.post("/campaigns", {"code": code(), "name": "n"})["campaign"]
+    return f"/campaigns/{made['campaignId']}"
+
+
+def test_an_action_is_kept_with_everything_it_said(shop, administration, campaign_path):
+    body = {
+        "campaignVersionId": 3,
+        "actionIndex": 7,
+        "abortEvaluationIfFalse": True,
+        "abortEvaluationOnError": True,
+        "name": "Big orders",
+        "rules": {"expression": "order.total   >= 20"},
+        "effects": {
+            "items": [
+                {
+                    "effectId": "mint-points",
+                    "params": [
+                        {"id": "ledgerAccountKey", "value": shop.organization.created.ledger_account_key},
+                        {"id": "amount", "expression": "floor( order.total )"},
+                        {"id": "expirationDate", "value": "2030-01-01T00:00:00Z"},
+                        {"id": "recipient", "value": "sponsor"},
+                        {"id": "description", "value": "Thanks"},
+                    ],
+                },
+                effect("discount", type="amount", value=Decimal("1.10")),
+            ]
+        },
+        "status": "draft",
+        "priority": 5,
+        "exclusiveGroup": "welcome",
+    }
+    made = administration.post(f"{campaign_path}/actions", body)["action"]
+    assert made == {
+        **body,
+        "organizationId": shop.organization.id,
+        "campaignId": int(campaign_path.rsplit("/", 1)[1]),
+        "actionId": made["actionId"],
+        "actionKey": str(uuid.UUID(made["actionKey"])),
+        "createdAt": made["createdAt"],
+        "updatedAt": made["createdAt"],
+    }
+    assert list(made["effects"]["items"][0]["params"][0]) == ["id", "value"]
+    path = f"{campaign_path}/actions/{made['actionId']}"
+    assert administration.get(path) == {"action": made}
+    least = {"effects": {"items": []}, "status": "disabled", "priority": 0}
+    changed = administration.put(path, least)["action"]
+    assert changed == {
+        **made,
+        "campaignVersionId": None,
+        "abortEvaluationIfFalse": False,
+        "abortEvaluationOnError": False,
+        "name": None,
+        "rules": {},
+        "exclusiveGroup": None,
+        **least,
+        "actionIndex": 7,
+        "updatedAt": changed["updatedAt"],
+    }
+    assert changed["updatedAt"] > made["updatedAt"]
+    assert administration.put(path, {**least, "actionIndex": 2})["action"]["actionIndex"] == 2
+
+
+def test_actions_take_the_place_after_the_last(administration, campaign_path):
+    path = f"{campaign_path}/actions"
+    asked = [{}, {"actionIndex": 8}, {}, {"actionIndex": 3}, {}]
+    made = [administration.post(path, running(mint(1), **more))["action"] for more in asked]
+    assert [each["actionIndex"] for each in made] == [0, 8, 9, 3, 10]
+
+
+def test_a_rule_may_be_a_tree(shop, administration, campaign_path):
+    [parsed] = administration.post("/expressions/parse", {"inputs": [{"expression": "order.total >= 20"}]}, expect=200)[
+        "nodes"
+    ]
+    body = {"effects": {"items": [mint(4)]}, "status": "running", "priority": 1, "rules": {"node": parsed["node"]}}
+    made = administration.post(f"{campaign_path}/actions", body)["action"]
+    assert made["rules"] == {"node": parsed["node"]}
+    member = shop.member()
+    for total in (19, 20):
+        shop.track_one(
+            {
+                "loyaltyMemberId": member,
+                "systemUniqueKey": f"k-{total}",
+                "eventType": "member-purchase-order-created",
+                "payload": {"order": {"externalId": f"o-{total}", "total": total}},
+            }
+        )
+    assert shop.balance(member) == 4
+
+
+@pytest.mark.parametrize(
+    ("rule", "start", "end"),
+    [("order.total >=", 14, 14), ("order.total + 1.0", 0, 17), ("1 > 0 && order.totl > 1", None, None)],
+)
+def test_a_faulty_rule_is_refused_with_its_place(administration, campaign_path, rule, start, end):
+    problem = administration.post(f"{campaign_path}/actions", running(mint(1), rule=rule), expect=400)
+    [fault, *_] = problem["errors"]
+    assert fault["pointer"] == "/rules/expression"
+    assert fault["code"]
+    assert fault["detail"]
+    if start is None:
+        assert rule[fault["start"] : fault["end"]] in "order.totl"
+    else:
+        assert (fault["start"], fault["end"]) == (start, end)
+    assert administration.get(f"{campaign_path}/actions")["totalCount"] == 0
+
+
+def test_all_faults_of_rules_and_effects_come_together(administration, campaign_path):
+    body = running(
+        mint(("=", "order.total >")),
+        {"effectId": "cake", "params": []},
+        mint(True),
+        effect("discount", type="free"),
+        rule="order.colour == 'red'",
+    )
+    problem = administration.post(f"{campaign_path}/actions", body, expect=400)
+    assert {fault["pointer"] for fault in problem["errors"]} == {
+        "/rules/expression",
+        "/effects/items/0/params/0/expression",
+        "/effects/items/1/effectId",
+        "/effects/items/2/params/0/value",
+        "/effects/items/3/params/0/value",
+        "/effects/items/3/params",
+    }
+    made = administration.post(f"{campaign_path}/actions", running(mint(1)))["action"]
+    again = administration.put(f"{campaign_path}/actions/{made['actionId']}", body, expect=400)
+    assert again["errors"] == problem["errors"]
+
+
+@pytest.mark.parametrize(
+    ("change", "pointer"),
+    [
+        ({"status": "paused"}, "/status"),
+        ({"status": None}, "/status"),
+        ({"priority": -1}, "/priority"),
+        ({"priority": None}, "/priority"),
+        ({"effects": None}, "/effects"),
+        ({"effects": {}}, "/effects/items"),
+        ({"effects": {"items": [{"effectId": "mint-points"}]}}, "/effects/items/0/params"),
+        ({"rules": {"expression": "true", "node": {}}}, "/rules"),
+        ({"rules": {"expression": ""}}, "/rules/expression"),
+        ({"rules": {"text": "true"}}, "/rules/text"),
+        ({"actionIndex": -1}, "/actionIndex"),
+        ({"exclusiveGroup": ""}, "/exclusiveGroup"),
+        ({"colour": "red"}, "/colour"),
+    ],
+)
+def test_what_an_action_cannot_be_is_refused_with_its_place(administration, campaign_path, change, pointer):
+    problem = administration.post(f"{campaign_path}/actions", {**running(mint(1)), **change}, expect=400)
+    assert {fault["pointer"] for fault in problem["errors"]} == {pointer}
+
+
+@pytest.mark.parametrize(
+    "value", ["x" * 2001, ["a"], {"a": 1}, Decimal("1e300"), -1, "18446744073709551616", None, "", 10**60]
+)
+def test_no_value_of_a_parameter_fails_the_server(shop, administration, campaign_path, value):
+    for name in ("amount", "description", "ledgerAccountKey", "expirationDate"):
+        params = {"amount": 1, name: value}
+        reply = administration.request("POST", f"{campaign_path}/actions", running(effect("mint-points", **params)))
+        assert reply.status in (201, 400, 404), reply.text
+    shop.track_one({"loyaltyMemberId": shop.member(), "systemUniqueKey": "k", "eventType": "benefit-used"})
+
+
+def test_an_account_that_an_effect_names_outright_must_be_there(administration, campaign_path, other_organization):
+    for key in (str(uuid.uuid4()), other_organization.created.ledger_account_key):
+        body = running(mint(1, ledgerAccountKey=key))
+        problem = administration.post(f"{campaign_path}/actions", body, expect=404)
+        assert problem["type"] == "/problems/unknown-ledger-account"
+
+
+def test_an_action_belongs_to_its_campaign(administration, campaign_path):
+    made = administration.post(f"{campaign_path}/actions", running(mint(1)))["action"]
+    other = administration.post("/campaigns", {"code": code(), "name": "n"})["campaign"]
+    path = f"/campaigns/{other['campaignId']}/actions/{made['actionId']}"
+    administration.get(path, expect=404)
+    administration.put(path, running(mint(1)), expect=404)
+    administration.get(f"{campaign_path}/actions/{10**12}", expect=404)
+
+
+def test_actions_are_listed_filtered_and_ordered(administration, campaign_path):
+    path = f"{campaign_path}/actions"
+    for name, status, priority, index in (
+        ("b", "running", 2, 5),
+        (None, "draft", 1, 4),
+        ("a", "running", 2, 3),
+        ("b", "disabled", 3, 3),
+    ):
+        administration.post(
+            path, running(mint(1), name=name, priority=priority, actionIndex=index) | {"status": status}
+        )
+    whole = administration.get(path)
+    ids = [each["actionId"] for each in whole["results"]]
+    assert ids == sorted(ids, reverse=True)
+    assert whole["totalCount"] == 4
+    assert [each["actionId"] for each in administration.get(path, page=1, limit=3)["results"]] == ids[3:]
+    for status, count in (("running", 2), ("draft", 1), ("disabled", 1)):
+        found = administration.get(path, status=status)
+        assert (found["totalCount"], {each["status"] for each in found["results"]}) == (count, {status})
+    for column in ("actionId", "actionIndex", "name", "status", "priority", "createdAt", "updatedAt"):
+        for direction in ("", ",asc", ",desc"):
+            rows = administration.get(path, order=column + direction)["results"]
+            check_order(rows, column, "actionId", direction == ",desc")
+    for query in ({"status": "paused"}, {"order": "rules"}, {"limit": 101}, {"colour": "red"}):
+        administration.get(path, expect=400, **query)

@@ -1,0 +1,55 @@
+"""The catalogue of effects over HTTP."""
+
+from __future__ import annotations
+
+import pytest
+
+from domain.event_types import BUILT_IN_EVENT_TYPES
+
+
+@pytest.fixture
+def administration(organization):
+    return organization.administration
+
+
+def test_the_catalogue_is_listed_by_id(organization, administration):
+    found = administration.get("/effects")
+    assert (found["totalCount"], found["page"], found["limit"]) == (3, 0, 100)
+    assert [each["effectId"] for each in found["results"]] == ["burn-points", "discount", "mint-points"]
+    for each in found["results"]:
+        assert each["organizationId"] == organization.id
+        assert sorted(each["supportedEventTypes"].values()) == sorted(BUILT_IN_EVENT_TYPES)
+        assert each["supportedEventTypes"]["MemberPurchaseOrderCreated"] == "member-purchase-order-created"
+        assert administration.get(f"/effects/{each['effectId']}") == {"effect": each}
+    params = {each["effectId"]: each["params"] for each in found["results"]}
+    assert [tuple(each.values()) for each in params["mint-points"]] == [
+        ("amount", "Amount", "decimal", None, False),
+        ("ledgerAccountKey", "Ledger account", "string", None, True),
+        ("recipient", "Recipient", "string", "member", True),
+        ("expirationDate", "Expiration date", "timestamp", None, True),
+        ("description", "Description", "string", None, True),
+    ]
+    assert list(params["mint-points"][0]) == ["id", "label", "type", "defaultValue", "isOptional"]
+    assert [each["id"] for each in params["burn-points"]] == ["amount", "ledgerAccountKey", "recipient", "description"]
+    assert [(each["id"], each["isOptional"]) for each in params["discount"]] == [("type", False), ("value", False)]
+
+
+def test_the_catalogue_can_be_ordered_and_paged(administration):
+    def ids(**query):
+        return [each["effectId"] for each in administration.get("/effects", **query)["results"]]
+
+    by_id = ["burn-points", "discount", "mint-points"]
+    for column in ("effectId", "name"):
+        assert ids(order=column) == ids(order=f"{column},asc") == by_id
+        assert ids(order=f"{column},desc") == by_id[::-1]
+    assert ids(limit=2) == by_id[:2]
+    assert ids(limit=2, page=1) == by_id[2:]
+    assert ids(page=9) == []
+    assert administration.get("/effects", page=9)["totalCount"] == 3
+    for query in ({"order": "params"}, {"limit": 101}, {"limit": 0}, {"page": -1}, {"colour": "red"}):
+        administration.get("/effects", expect=400, **query)
+
+
+def test_an_effect_that_is_not_there_is_404(administration):
+    assert administration.get("/effects/give-cake", expect=404)["type"] == "/problems/not-found"
+    administration.get("/effects/Mint%20points", expect=400)

@@ -1,0 +1,1076 @@
+"""Tracking events over HTTP, and reading what became of them."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+from sqlalchemy import text
+
+from domain.event_types import BUILT_IN_EVENT_TYPES, NOT_TRACKABLE
+from handlers.flows import configuration
+from tests.builders.api import running_api
+from tests.builders.campaigns import effect, mint
+from tests.builders.tracking import GENERIC, ORDER_CREATED, WHOLE_DOLLARS, Shop, event, key, order, running, spend
+
+RESULT = {"status": "success", "effects": [], "limitDiscardedTotalAmount": 0, "missions": [], "explain": []}
+
+
+@pytest.fixture
+def shop(organization):
+    return Shop(organization)
+
+
+@pytest.fixture
+def member(shop):
+    return shop.member()
+
+
+def snapshot(api):
+    """Every row of every table, and where every sequence stands."""
+    with api.engine.connect() as db:
+        tables = (
+            db.execute(text("SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1")).scalars().all()
+        )
+        rows = {
+            table: db.execute(
+                text(f"SELECT count(*), md5(coalesce(string_agg(t::text, '|' ORDER BY t::text), '')) FROM {table} t")
+            ).one()
+            for table in tables
+        }
+        sequences = db.execute(text("SELECT sequencename, last_value FROM pg_sequences ORDER BY 1")).all()
+    return rows, sequences
+
+
+# --- one event ---------------------------------------------------------------------------------------------------
+
+
+def test_an_event_is_kept_with_everything_it_said(shop, member):
+    sponsor = shop.member()
+    tracked = {
+        "loyaltyMemberId": member,
+        "sponsorLoyaltyMemberId": sponsor,
+        "systemUniqueKey": key(),
+        "externalId": "receipt-7",
+        "eventType": ORDER_CREATED,
+        "description": "Two flat whites",
+        "externalEventDate": "2026-03-02T10:15:00.25+02:00",
+        "tags": ["morning", "rain"],
+        "payload": {
+            "note": {"any": [1, Decimal("0.10"), None, True, "ü"]},
+            "order": {"externalId": "order-7", "total": Decimal("9.00"), "locationCode": "centre"},
+        },
+    }
+    answer = shop.integration.post("/events/track", {"events": [tracked]}, expect=200)
+    assert (answer["executionMode"], answer["dryRun"]) == ("full", False)
+    [result] = answer["results"]
+    event_key = str(uuid.UUID(result["loyaltyEventKey"]))
+    assert result == {**RESULT, "systemUniqueKey": tracked["systemUniqueKey"], "loyaltyEventKey": event_key}
+    outcome = shop.integration.get(f"/events/{event_key}")
+    assert outcome["result"] == result
+    kept = outcome["event"]
+    member_id = shop.integration.get(f"/members/{member}")["loyaltyMember"]["memberId"]
+    assert kept == {
+        "loyaltyEventId": kept["loyaltyEventId"],
+        "loyaltyEventKey": event_key,
+        "organizationId": shop.organization.id,
+        "externalId": "receipt-7",
+        "memberId": member_id,
+        "externalEventDate": "2026-03-02T08:15:00.250000Z",
+        "eventType": ORDER_CREATED,
+        "description": "Two flat whites",
+        "reason": None,
+        "systemUniqueKey": tracked["systemUniqueKey"],
+        "tags": ["morning", "rain"],
+        "location": "centre",
+        "e2eTrackingId": kept["e2eTrackingId"],
+        "revertedLoyaltyEventId": None,
+        "reversalLoyaltyEventId": None,
+        "evaluationStatus": 1,
+        "status": "success",
+        "limitDiscardedTotalAmount": 0,
+        "limitCounters": [],
+        "createdAt": kept["createdAt"],
+        "updatedAt": kept["createdAt"],
+    }
+    assert kept["e2eTrackingId"]
+    assert shop.events(member) == [kept]
+    assert shop.integration.get(f"/members/{member}/events")["results"][0] == kept
+
+
+def test_an_event_of_the_least_members_has_the_others_null(shop, member):
+    result = shop.track_one(event(member))
+    kept = shop.integration.get(f"/events/{result['loyaltyEventKey']}")["event"]
+    assert [kept[name] for name in ("externalId", "externalEventDate", "description", "location")] == [None] * 4
+    assert kept["tags"] == []
+
+
+def test_the_administration_tracks_one_event_with_its_effects(shop, member):
+    made = shop.campaign(running(mint(5), name="Five"))
+    member_id = shop.integration.get(f"/members/{member}")["loyaltyMember"]["memberId"]
+    body = {
+        "organizationId": shop.organization.id,
+        "memberId": member_id,
+        "systemUniqueKey": key(),
+        "externalId": "abc",
+        "eventType": GENERIC,
+        "description": "Waved",
+        "payload": {"hand": "left"},
+        "externalEventDate": "2026-03-02T08:15:00Z",
+        "tags": ["wave"],
+    }
+    answer = shop.administration.post("/events/track", body, expect=200)
+    assert answer == {
+        "systemUniqueKey": body["systemUniqueKey"],
+        "effects": [
+            {
+                "actionId": made["actions"][0]["actionId"],
+                "actionIndex": 0,
+                "campaignId": made["campaignId"],
+                "campaignCode": made["code"],
+                "actionName": "Five",
+                "effectId": "mint-points",
+                "status": "executed",
+                "params": [
+                    {"id": "amount", "value": 5},
+                    {"id": "ledgerAccountKey", "value": None},
+                    {"id": "recipient", "value": "member"},
+                    {"id": "expirationDate", "value": None},
+                    {"id": "description", "value": None},
+                ],
+            }
+        ],
+    }
+    assert shop.balance(member) == 5
+    [kept] = shop.events(member)
+    assert (kept["description"], kept["tags"], kept["externalId"]) == ("Waved", ["wave"], "abc")
+    again = shop.administration.post("/events/track", body, expect=200)
+    assert again == answer
+    assert shop.balance(member) == 5
+
+
+@pytest.mark.parametrize(
+    ("change", "pointer"),
+    [
+        ({"systemUniqueKey": "ab"}, "/systemUniqueKey"),
+        ({"systemUniqueKey": "a" * 256}, "/systemUniqueKey"),
+        ({"externalId": "ab"}, "/externalId"),
+        ({"externalId": "a" * 256}, "/externalId"),
+        ({"memberId": 0}, "/memberId"),
+        ({"memberId": "1"}, "/memberId"),
+        ({"eventType": "ab"}, "/eventType"),
+        ({"organizationId": 999999}, "/organizationId"),
+        ({"externalEventDate": "soon"}, "/externalEventDate"),
+        ({"colour": "red"}, "/colour"),
+    ],
+)
+def test_what_the_administration_refuses_of_an_event(shop, change, pointer):
+    body = {"organizationId": shop.organization.id, "memberId": 1, "systemUniqueKey": "abc", "eventType": GENERIC}
+    problem = shop.administration.post("/events/track", {**body, **change}, expect=400)
+    assert [fault["pointer"] for fault in problem["errors"]] == [pointer]
+
+
+def test_every_fault_of_a_batch_is_named_and_nothing_is_tracked(shop, member):
+    good = event(member)
+    bad = [
+        {**event(member), "externalEventDate": "2026-02-30T00:00:00Z"},
+        {"loyaltyMemberId": member},
+        order(member, externalEventDate="0001-01-01T00:00:00+01:00"),
+        event(member, payload={"order": {"externalId": "o", "total": -1}}),
+        event(member, payload={"order": {"externalId": "o", "externalEventDate": "9999-12-31T23:59:59-01:00"}}),
+    ]
+    problem = shop.integration.post("/events/track", {"events": [good, *bad]}, expect=400)
+    pointers = {fault["pointer"] for fault in problem["errors"]}
+    assert any(p.startswith("/events/1") for p in pointers)
+    assert any(p.startswith("/events/2") for p in pointers)
+    assert any(p.startswith("/events/4") for p in pointers)
+    assert shop.events(member) == []
+
+
+@pytest.mark.parametrize("dated", ["0001-01-01T00:00:00+01:00", "9999-12-31T23:59:59-01:00"])
+def test_dates_outside_the_calendar_are_400_with_their_place(shop, member, dated):
+    for one, place in (
+        ({**event(member), "externalEventDate": dated}, "/events/0/externalEventDate"),
+        (
+            event(
+                member, ORDER_CREATED, payload={"order": {"externalId": "o", "total": 1, "externalEventDate": dated}}
+            ),
+            "/events/0/payload/order/externalEventDate",
+        ),
+    ):
+        problem = shop.integration.post("/events/track", {"events": [one]}, expect=400)
+        assert [fault["pointer"] for fault in problem["errors"]] == [place]
+
+
+@pytest.mark.parametrize("count", [0, 101])
+def test_a_batch_has_1_to_100_events(shop, member, count):
+    shop.integration.post("/events/track", {"events": [event(member)] * count}, expect=400)
+
+
+def test_100_events_of_100_members_are_answered_in_order(shop):
+    members = [shop.member() for _ in range(3)]
+    shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
+    sent = [order(members[i % 3], i) for i in range(100)]
+    results = shop.track(*sent)
+    assert [each["systemUniqueKey"] for each in results] == [each["systemUniqueKey"] for each in sent]
+    assert [shop.balance(each) for each in members] == [sum(range(i, 100, 3)) for i in range(3)]
+    assert len({each["loyaltyEventKey"] for each in results}) == 100
+    shop.check_ledger()
+
+
+def test_every_built_in_type_but_the_ledgers_can_be_tracked(shop, member):
+    payment = {"paymentId": "p", "total": 1}
+    for event_type in BUILT_IN_EVENT_TYPES:
+        if event_type.startswith("member-purchase-order-"):
+            continue
+        one = event(member, event_type, payload={"payment": payment})
+        if event_type in NOT_TRACKABLE:
+            assert shop.refused(one) == "/problems/event-type-not-trackable"
+        else:
+            shop.track_one(one)
+
+
+def test_what_cannot_be_taken_is_not_stored_and_its_key_stays_free(shop, member):
+    inactive = shop.member(active=False)
+    cases = {
+        "/problems/unknown-member": event("nobody"),
+        "/problems/unknown-event-type": event(member, "moon-landing"),
+        "/problems/event-type-not-trackable": event(member, "ledger-transaction-created"),
+        "/problems/member-inactive": event(inactive),
+        "/problems/payload-missing": event(member, ORDER_CREATED),
+    }
+    results = shop.track(*cases.values(), event(member))
+    assert [each.get("error", {}).get("type") for each in results] == [*cases, None]
+    assert [each["loyaltyEventKey"] is None for each in results] == [True] * 5 + [False]
+    for each in results[:5]:
+        assert each["error"]["title"]
+        assert each["error"]["detail"]
+    assert {each["error"]["status"] for each in results[:2]} == {404}
+    assert {each["error"]["status"] for each in results[2:5]} == {409}
+    for one in cases.values():
+        shop.track_one({**event(member), "systemUniqueKey": one["systemUniqueKey"]})
+
+
+def test_a_sponsor_must_exist(shop, member):
+    one = event(member, sponsorLoyaltyMemberId="nobody")
+    assert shop.refused(one) == "/problems/unknown-member"
+
+
+def test_a_payment_needs_its_payload(shop, member):
+    for payload in ({}, {"payload": {}}, {"payload": {"order": {"externalId": "o"}}}):
+        assert shop.refused(event(member, "member-payment-confirmed", **payload)) == "/problems/payload-missing"
+
+
+def test_the_administration_answers_refusals_as_their_problems(shop, member):
+    inactive = shop.organization.member(active=False)["memberId"]
+    member_id = shop.integration.get(f"/members/{member}")["loyaltyMember"]["memberId"]
+    shop.track_one(order(member, external_id="order-1"))
+    created = {"order": {"externalId": "order-1", "total": 1}}
+    cases = [
+        (404, "unknown-member", 10**12, GENERIC, None),
+        (404, "unknown-event-type", member_id, "moon-landing", None),
+        (409, "event-type-not-trackable", member_id, "ledger-transaction-created", None),
+        (409, "member-inactive", inactive, GENERIC, None),
+        (409, "payload-missing", member_id, ORDER_CREATED, None),
+        (409, "payload-missing", member_id, ORDER_CREATED, {"order": {"externalId": "order-2"}}),
+        (409, "order-exists", member_id, ORDER_CREATED, created),
+        (409, "order-status", member_id, "member-purchase-order-returned", created),
+        (404, "unknown-order", member_id, "member-purchase-order-confirmed", {"order": {"externalId": "order-3"}}),
+    ]
+    before = len(shop.rows("events"))
+    for status, slug, subject, event_type, payload in cases:
+        body = {
+            "organizationId": shop.organization.id,
+            "memberId": subject,
+            "systemUniqueKey": key(),
+            "eventType": event_type,
+            **({} if payload is None else {"payload": payload}),
+        }
+        problem = shop.administration.post("/events/track", body, expect=status)
+        assert problem["type"] == f"/problems/{slug}"
+        assert problem["instance"]
+    assert len(shop.rows("events")) == before
+
+
+def test_members_of_another_organization_are_unknown(shop, member, other_organization):
+    stranger = other_organization.member()["loyaltyMemberId"]
+    assert shop.refused(event(stranger)) == "/problems/unknown-member"
+    assert shop.refused(event(member, sponsorLoyaltyMemberId=stranger)) == "/problems/unknown-member"
+    tracked = shop.track_one(event(member))
+    other_organization.integration.get(f"/events/{tracked['loyaltyEventKey']}", expect=404)
+
+
+def test_an_event_that_nobody_tracked_is_404(shop):
+    assert shop.integration.get(f"/events/{uuid.uuid4()}", expect=404)["type"] == "/problems/not-found"
+    shop.integration.get("/events/not-a-key", expect=400)
+
+
+def test_an_inactive_member_may_still_be_reported_as_deactivated(shop):
+    inactive = shop.member(active=False)
+    shop.track_one(event(inactive, "member-profile-deactivated"))
+
+
+# --- the same key ------------------------------------------------------------------------------------------------
+
+
+def test_the_same_request_is_answered_alike_to_the_letter(shop, member):
+    shop.campaign(running(mint(("=", "order.total / 3.0")), spend(10**6)), pointsMonthlyLimitPerMember=7)
+    one = order(member, Decimal("20.50"), items=[{"productCode": "x", "quantity": Decimal("1.5")}], tags=["a"])
+    first, again = (
+        shop.integration.request("POST", "/events/track", {"events": [one]}, expect=200).text for _ in range(2)
+    )
+    assert first == again
+    assert shop.balance(member) == 6
+    assert len(shop.events(member)) == 1
+    shop.check_ledger()
+
+
+def test_the_same_key_with_other_content_is_refused_and_changes_nothing(shop, member):
+    other = shop.member()
+    shop.campaign(running(mint(5)))
+    one = event(
+        member, description="a", tags=["a"], payload={"n": 1}, externalId="e", externalEventDate="2026-01-01T00:00:00Z"
+    )
+    shop.track_one(one)
+    changes = [
+        {"loyaltyMemberId": other},
+        {"sponsorLoyaltyMemberId": other},
+        {"eventType": "benefit-used"},
+        {"description": "b"},
+        {"tags": ["b"]},
+        {"payload": {"n": 2}},
+        {"externalId": "f"},
+        {"externalEventDate": "2026-01-01T00:00:01Z"},
+    ]
+    results = shop.track(*({**one, **change} for change in changes))
+    assert [each["error"]["type"] for each in results] == ["/problems/key-reused"] * len(changes)
+    assert {each["loyaltyEventKey"] for each in results} == {None}
+    assert shop.refused(one, executionMode="captureOnly") == "/problems/key-reused"
+    assert (shop.balance(member), shop.balance(other)) == (5, 0)
+    assert shop.track_one(one)["loyaltyEventKey"]
+
+
+def test_the_same_key_twice_in_one_batch_acts_once(shop, member):
+    shop.campaign(running(mint(5)))
+    one, second = event(member), event(member)
+    results = shop.track(one, second, one, {**one, "description": "other"}, second)
+    assert results[0] == results[2]
+    assert results[1] == results[4]
+    assert results[3]["error"]["type"] == "/problems/key-reused"
+    assert shop.balance(member) == 10
+    assert len(shop.events(member)) == 2
+
+
+def test_a_refused_event_leaves_its_key_to_the_next_of_the_batch(shop, member):
+    one = event(member)
+    results = shop.track({**one, "loyaltyMemberId": "nobody"}, one)
+    assert [each["status"] for each in results] == ["failed", "success"]
+
+
+def test_a_key_is_the_same_on_both_surfaces(shop, member):
+    made = shop.campaign(running(mint(5)))
+    member_id = shop.integration.get(f"/members/{member}")["loyaltyMember"]["memberId"]
+    one = event(member, payload={"n": 1}, tags=["a"])
+    body = {name: value for name, value in one.items() if name != "loyaltyMemberId"}
+    body |= {"organizationId": shop.organization.id, "memberId": member_id}
+    first = shop.track_one(one)
+    assert shop.administration.post("/events/track", body, expect=200)["effects"] == first["effects"]
+    body["systemUniqueKey"] = one["systemUniqueKey"] = key()
+    second = shop.administration.post("/events/track", body, expect=200)
+    assert shop.track_one(one)["effects"] == second["effects"]
+    assert second["effects"][0]["campaignId"] == made["campaignId"]
+    assert shop.balance(member) == 10
+    changed = shop.administration.post("/events/track", {**body, "tags": ["b"]}, expect=409)
+    assert changed["type"] == "/problems/key-reused"
+
+
+def test_a_failed_event_answers_its_failure_again_on_both_surfaces(shop, member):
+    member_id = shop.integration.get(f"/members/{member}")["loyaltyMember"]["memberId"]
+    shop.track_one(order(member, external_id="order-1"))
+    again = order(member, external_id="order-1")
+    [first] = shop.track(again)
+    assert first["error"]["type"] == "/problems/order-exists"
+    assert first["loyaltyEventKey"]
+    assert shop.track(again, again) == [first, first]
+    body = {name: value for name, value in again.items() if name != "loyaltyMemberId"}
+    body |= {"organizationId": shop.organization.id, "memberId": member_id}
+    problem = shop.administration.post("/events/track", body, expect=409)
+    assert {**first["error"], "instance": problem["instance"]} == problem
+    kept = shop.integration.get(f"/events/{first['loyaltyEventKey']}")
+    assert kept["event"]["status"] == "failed"
+    assert kept["event"]["evaluationStatus"] == 2
+    assert kept["event"]["lastError"] == first["error"]
+    assert kept["result"] == first
+
+
+def test_what_was_tracked_is_answered_again_whatever_has_changed_since(shop, member):
+    made = shop.campaign(running(mint(5)))
+    shop.integration.post("/custom-event-types", {"name": "Cup", "apiCode": "cup", "schemaType": "custom"})
+    one, cup = event(member), event(member, "cup")
+    first = shop.track(one, cup)
+    action = made["actions"][0]
+    path = f"/campaigns/{made['campaignId']}"
+    shop.administration.put(f"{path}/actions/{action['actionId']}", running(mint(99)))
+    shop.administration.put(path, {"code": made["code"], "name": "Over", "active": False})
+    shop.integration.patch("/custom-event-types/cup", {"active": False})
+    shop.integration.patch(f"/members/{member}", {"active": False})
+    assert shop.track(one, cup) == first
+    assert shop.refused(event(member)) == "/problems/member-inactive"
+
+
+def test_keys_of_two_organizations_have_nothing_to_do_with_each_other(shop, member, other_organization):
+    other = Shop(other_organization)
+    one = event(member)
+    shop.track_one(one)
+    other.track_one({**one, "loyaltyMemberId": other.member()})
+
+
+def test_a_key_of_an_event_is_not_one_of_a_transaction(shop, member):
+    one = event(member)
+    shop.track_one(one)
+    shop.give(member, 5, systemUniqueKey=one["systemUniqueKey"])
+    assert shop.balance(member) == 5
+
+
+# --- modes -------------------------------------------------------------------------------------------------------
+
+
+def test_a_dry_run_changes_nothing_at_all(api, shop, member):
+    tracked = shop.account(pointTrackingEnabled=True, expiresInMonths=1, maxSupply=1000)
+    shop.give(member, 50, ledgerAccountId=tracked["ledgerAccountId"], externalEventDate="2020-01-01T00:00:00Z")
+    shop.campaign(
+        running(WHOLE_DOLLARS, mint(3, ledgerAccountKey=tracked["ledgerAccountKey"]), spend(2)),
+        limitRules=[{"scope": "campaign", "type": "points", "period": "total", "limit": 100}],
+        pointsMonthlyLimitPerMember=50,
+        allowPartialApplicationOnLimit=True,
+    )
+    kept = order(member, external_id="kept")
+    shop.track_one(kept)
+    events = [order(member, 40, items=[{"productCode": "x"}]), order(member, 7), order("nobody"), event(member, "no")]
+    before = snapshot(api)
+    body = {"events": [*events, order(member, None, "confirmed", "kept")], "executionMode": "dryRun"}
+    answer = shop.integration.post("/events/track", body, expect=200)
+    assert snapshot(api) == before
+    assert (answer["executionMode"], answer["dryRun"]) == ("dryRun", True)
+    statuses = [[effect["status"] for effect in each["effects"]] for each in answer["results"]]
+    cut = ["skipped", "skipped", "evaluated"]
+    assert statuses == [["partial", "skipped", "evaluated"], cut, [], [], cut]
+    assert [each["loyaltyEventKey"] for each in answer["results"]] == [None] * 5
+    assert [each["status"] for each in answer["results"]] == ["success", "success", "failed", "failed", "success"]
+    again = shop.integration.post("/events/track", body, expect=200)
+    assert again == answer
+    full = shop.track(*body["events"])
+    for dry, real in zip(answer["results"], full, strict=True):
+        executed = [e["status"].replace("evaluated", "executed") for e in dry["effects"]]
+        assert executed == [e["status"] for e in real["effects"]]
+        assert [e["params"] for e in dry["effects"]] == [e["params"] for e in real["effects"]]
+        assert dry["limitDiscardedTotalAmount"] == real["limitDiscardedTotalAmount"]
+    shop.check_ledger()
+
+
+def test_a_dry_run_explains_every_campaign_and_action(shop, member):
+    matching = shop.campaign(
+        running(mint(1), rule="order.total >= 20", name="Big"),
+        running(mint(1), rule="order.total < 20", name="Small"),
+        running(mint(1), rule="payment.total > 1", name="Error", abortEvaluationOnError=True),
+        running(mint(1), name="Never"),
+        eventType=ORDER_CREATED,
+    )
+    elsewhere = shop.campaign(running(mint(1)), locationCodes=["moon"])
+    [result] = shop.track(order(member, Decimal("4.50")), executionMode="dryRun")
+    explain = {(each["campaignId"], each["actionName"]): each for each in result["explain"]}
+    assert len(explain) == len(result["explain"]) == 6
+    codes = {name: each.get("reason", {}).get("code") for (_, name), each in explain.items() if name}
+    assert codes == {"Big": "CONDITION_FALSE", "Small": None, "Error": "CONDITION_ERROR", "Never": "ABORTED"}
+    big = explain[matching["campaignId"], "Big"]
+    assert big["applied"] is False
+    assert big["campaignKey"] == matching["campaignKey"]
+    assert big["campaignCode"] == matching["code"]
+    assert big["actionId"] == matching["actions"][0]["actionId"]
+    assert (big["reason"]["start"], big["reason"]["end"]) == (0, 17)
+    assert big["reason"]["label"]
+    assert big["reason"]["actual"][0]["value"] == "4.50"
+    assert big["trace"]["value"] is False
+    assert explain[matching["campaignId"], "Small"]["applied"] is True
+    assert explain[matching["campaignId"], None]["applied"] is True
+    location = explain[elsewhere["campaignId"], None]
+    assert location["applied"] is False
+    assert location["reason"]["code"] == "LOCATION"
+    assert location["reason"]["start"] is None
+    assert shop.track(order(member), executionMode="full")[0]["explain"] == []
+
+
+def test_a_dry_run_with_moments_and_durations_in_the_trace_can_be_answered(shop, member):
+    rule = (
+        "event.externalEventDate + duration('1h') < timestamp('2020-01-01T00:00:00Z') && now < event.externalEventDate"
+    )
+    shop.campaign(running(mint(1), rule=rule))
+    [result] = shop.track(event(member, externalEventDate="2026-01-01T00:00:00Z"), executionMode="dryRun")
+    assert result["explain"][1]["reason"]["code"] == "CONDITION_FALSE"
+
+
+def test_later_events_of_a_dry_run_see_what_earlier_ones_would_do(shop, member):
+    shop.campaign(
+        running(mint(6), rule="event.description == 'in'"), running(spend(5), rule="event.description == 'out'")
+    )
+    sent = [event(member, description=d) for d in ("in", "out", "out")]
+    results = shop.track(*sent, executionMode="dryRun")
+    assert [[e["status"] for e in each["effects"]] for each in results] == [["evaluated"], ["evaluated"], ["failed"]]
+    assert shop.balance(member) == 0
+
+
+def test_a_captured_event_is_stored_with_its_order_and_not_evaluated(shop, member):
+    shop.campaign(running(WHOLE_DOLLARS))
+    one = order(member, 10, external_id="captured", items=[{"productCode": "x"}])
+    result = shop.track_one(one, executionMode="captureOnly")
+    assert result == {**RESULT, "systemUniqueKey": one["systemUniqueKey"], "loyaltyEventKey": result["loyaltyEventKey"]}
+    assert shop.balance(member) == 0
+    kept = shop.integration.get(f"/events/{result['loyaltyEventKey']}")["event"]
+    assert (kept["evaluationStatus"], kept["status"]) == (0, "success")
+    assert [row.status for row in shop.rows("purchase_orders")] == ["created"]
+    assert len(shop.rows("order_items")) == 1
+    assert shop.refused(order(member, external_id="captured"), executionMode="captureOnly") == "/problems/order-exists"
+
+
+def test_the_deprecated_dry_run_is_a_dry_run_with_a_deprecation_header(shop, member):
+    for body, mode in (
+        ({"dryRun": True}, "dryRun"),
+        ({"dryRun": True, "executionMode": "full"}, "dryRun"),
+        ({"dryRun": False}, "full"),
+        ({"dryRun": False, "executionMode": "captureOnly"}, "captureOnly"),
+    ):
+        reply = shop.integration.request("POST", "/events/track", {"events": [event(member)], **body}, expect=200)
+        assert reply.json["executionMode"] == mode
+        assert reply.json["dryRun"] is (mode == "dryRun")
+        assert reply.headers["Deprecation"].startswith("@")
+    reply = shop.integration.request("POST", "/events/track", {"events": [event(member)]}, expect=200)
+    assert "Deprecation" not in reply.headers
+    assert len(shop.events(member)) == 3
+    shop.integration.post("/events/track", {"events": [event(member)], "executionMode": "authorise"}, expect=400)
+
+
+def test_campaign_keys_restrict_the_campaigns_in_every_mode(shop, member):
+    first, second = (shop.campaign(running(mint(amount))) for amount in (1, 10))
+    inactive = shop.campaign(running(mint(100)), active=False)
+    keys = [second["campaignKey"].upper(), inactive["campaignKey"]]
+    [result] = shop.track(event(member), campaignKeys=keys)
+    assert [each["campaignId"] for each in result["effects"]] == [second["campaignId"]]
+    assert shop.balance(member) == 10
+    [dry] = shop.track(event(member), campaignKeys=[first["campaignKey"]], executionMode="dryRun")
+    assert {each["campaignId"] for each in dry["explain"]} == {first["campaignId"]}
+    shop.track_one(event(member))
+    assert shop.balance(member) == 21
+
+
+def test_unknown_campaign_keys_refuse_the_call(shop, member, other_organization):
+    foreign = Shop(other_organization).campaign()["campaignKey"]
+    for campaign_key in (str(uuid.uuid4()), foreign):
+        body = {"events": [event(member)], "campaignKeys": [campaign_key]}
+        problem = shop.integration.post("/events/track", body, expect=404)
+        assert problem["type"] == "/problems/unknown-campaign"
+    assert shop.events(member) == []
+
+
+# --- orders ------------------------------------------------------------------------------------------------------
+
+STATUSES = ("created", "confirmed", "cancelled", "rejected", "returned", "partially-returned")
+LEGAL = {
+    ("created", "confirmed"),
+    ("created", "cancelled"),
+    ("created", "rejected"),
+    ("confirmed", "cancelled"),
+    ("confirmed", "returned"),
+    ("confirmed", "partially-returned"),
+    ("partially-returned", "returned"),
+}
+PATHS = {
+    "created": (),
+    "confirmed": ("confirmed",),
+    "cancelled": ("cancelled",),
+    "rejected": ("rejected",),
+    "returned": ("confirmed", "returned"),
+    "partially-returned": ("confirmed", "partially-returned"),
+}
+
+
+def test_an_order_is_kept_with_everything_it_said(shop, member):
+    program = shop.organization.created.loyalty_program_id
+    item = {
+        "productCode": "flat-white",
+        "description": "Flat white",
+        "customAttributes": {"milk": "oat"},
+        "total": Decimal("4.50"),
+        "amount": Decimal("4.5"),
+        "quantity": 1,
+        "discountedTotal": Decimal("4.05"),
+        "subTotal": Decimal("4.50"),
+        "categoryCode": "coffee",
+    }
+    told = {
+        "externalEventDate": "2026-03-01T10:00:00+02:00",
+        "description": "Breakfast",
+        "loyaltyProgramId": program,
+        "customAttributes": {"table": 7},
+        "type": "dine-in",
+        "tags": ["morning"],
+        "discountedTotal": Decimal("8.10"),
+        "subTotal": Decimal("9.00"),
+        "merchantId": "m-1",
+        "paymentMethod": "cash",
+        "locationCode": "centre",
+        "referralCode": "ref",
+        "channel": "counter",
+        "coupons": {"code": "ten"},
+        "status": "created",
+    }
+    one = event(
+        member,
+        ORDER_CREATED,
+        payload={"order": {"externalId": "o-1", "total": Decimal("9.000001"), "items": [item, {}], **told}},
+    )
+    result = shop.track_one(one)
+    [kept] = shop.rows("purchase_orders")
+    event_id = shop.integration.get(f"/events/{result['loyaltyEventKey']}")["event"]["loyaltyEventId"]
+    assert (kept.loyalty_event_id, kept.external_id, kept.total) == (event_id, "o-1", Decimal("9.000001"))
+    assert kept.external_event_date == datetime(2026, 3, 1, 8, tzinfo=UTC)
+    assert (kept.discounted_total, kept.sub_total) == (Decimal("8.1"), 9)
+    assert (kept.description, kept.loyalty_program_id, kept.type, kept.tags) == (
+        "Breakfast",
+        program,
+        "dine-in",
+        ["morning"],
+    )
+    assert (kept.merchant_id, kept.payment_method, kept.location_code) == ("m-1", "cash", "centre")
+    assert (kept.referral_code, kept.channel, kept.status) == ("ref", "counter", "created")
+    assert (kept.custom_attributes, kept.coupons) == ({"table": 7}, {"code": "ten"})
+    first, second = shop.rows("order_items", order="order_item_id")
+    assert (first.product_code, first.description, first.category_code) == ("flat-white", "Flat white", "coffee")
+    assert (first.total, first.amount, first.quantity) == (Decimal("4.5"), Decimal("4.5"), 1)
+    assert (first.discounted_total, first.sub_total, first.custom_attributes) == (
+        Decimal("4.05"),
+        Decimal("4.5"),
+        {"milk": "oat"},
+    )
+    assert (second.product_code, second.total, second.custom_attributes) == (None, None, {})
+
+
+def test_the_status_of_an_order_follows_its_events(shop, member):
+    events, expected = [], []
+    for before, after in itertools.product(STATUSES, STATUSES):
+        external_id = f"{before}-{after}"
+        events.append(order(member, external_id=external_id))
+        expected.append(None)
+        for status in PATHS[before]:
+            events.append(order(member, None, status, external_id))
+            expected.append(None)
+        events.append(order(member, 5 if after == "created" else None, after, external_id))
+        if after == "created":
+            expected.append("/problems/order-exists")
+        else:
+            expected.append(None if (before, after) in LEGAL else "/problems/order-status")
+    results = []
+    for start in range(0, len(events), 37):
+        # Batches that end anywhere: some orders are moved in the batch that made them, others in a later one.
+        results += shop.track(*events[start : start + 37])
+    assert [each.get("error", {}).get("type") for each in results] == expected
+    stored = {row.external_id: row.status for row in shop.rows("purchase_orders")}
+    assert stored == {
+        f"{before}-{after}": after if (before, after) in LEGAL else before
+        for before, after in itertools.product(STATUSES, STATUSES)
+    }
+
+
+def test_an_order_belongs_to_its_member(shop, member):
+    shop.track_one(order(member, external_id="mine"))
+    stranger = shop.member()
+    assert shop.refused(order(stranger, None, "confirmed", "mine")) == "/problems/unknown-order"
+    assert shop.refused(order(stranger, 5, external_id="mine")) == "/problems/order-exists"
+    assert shop.refused(order(member, None, "confirmed", "other")) == "/problems/unknown-order"
+    shop.track_one(order(member, None, "confirmed", "mine"))
+
+
+def test_a_payload_that_says_another_status_is_refused(shop, member):
+    one = event(member, ORDER_CREATED, payload={"order": {"externalId": "o", "total": 1, "status": "confirmed"}})
+    assert shop.refused(one) == "/problems/order-status"
+    assert shop.rows("purchase_orders") == []
+
+
+def test_a_new_order_needs_a_total(shop, member):
+    [result] = shop.track(order(member, None, external_id="o"))
+    assert result["error"]["type"] == "/problems/payload-missing"
+    assert result["loyaltyEventKey"]
+    shop.track_one(order(member, 0, external_id="o"))
+
+
+def test_a_later_event_sees_the_order_as_it_was_created(shop, member):
+    shop.campaign(
+        running(WHOLE_DOLLARS), eventType="member-purchase-order-confirmed", minSpendValue=10, locationCodes=["c"]
+    )
+    shop.track(
+        order(member, 12, external_id="a", locationCode="c"), order(member, 9, external_id="b", locationCode="c")
+    )
+    shop.track(*(order(member, None, "confirmed", external_id) for external_id in "ab"))
+    assert shop.balance(member) == 12
+
+
+def test_an_event_that_its_order_forbids_has_changed_nothing_but_its_record(shop, member):
+    shop.campaign(running(mint(5)), maxTransactionsPerMember=10)
+    shop.track_one(order(member, external_id="o"))
+    before = [shop.rows(table) for table in ("purchase_orders", "ledger_transactions", "campaign_limit_counters")]
+    shop.refused(order(member, external_id="o"))
+    assert [
+        shop.rows(table) for table in ("purchase_orders", "ledger_transactions", "campaign_limit_counters")
+    ] == before
+    assert shop.balance(member) == 5
+    assert [each["status"] for each in shop.events(member)] == ["failed", "success"]
+
+
+def test_a_custom_type_that_begins_like_an_order_event_is_no_order_event(shop, member):
+    body = {"name": "Rated", "apiCode": "member-purchase-order-rated", "schemaType": "number"}
+    shop.integration.post("/custom-event-types", body)
+    shop.track_one(event(member, "member-purchase-order-rated", payload={"stars": 5}))
+
+
+# --- what campaigns see ------------------------------------------------------------------------------------------
+
+
+def test_expressions_see_the_event_the_order_the_member_and_the_balances(shop):
+    ana = shop.member(memberType="staff", profile={"country": "PT", "tags": ["vip"]}, customAttributes={"level": 3})
+    sponsor = shop.member(memberType="friend")
+    stars = shop.account(alias="stars", decimals=2)
+    shop.give(ana, Decimal("2.25"), ledgerAccountId=stars["ledgerAccountId"])
+    rules = [
+        "event.payload.n == 3 && event.tags.exists(t, t == 'rain') && event.externalId == 'e'",
+        "order.total == 9.5 && order.items.size() == 2 && order.items.map(i, i.total).sum() == 9.5",
+        "order.items.exists(i, i.categoryCode == 'coffee' && i.quantity >= 1)",
+        "member.memberType == 'staff' && member.profile.country == 'PT' && 'vip' in member.profile.tags",
+        "member.customAttributes.level == 3",
+        "sponsor.memberType == 'friend'",
+        f"balances['stars'] == 2.25 && balances['{stars['ledgerAccountKey']}'] == 2.25 && balances['points'] == 0.0",
+        "tiers.size() == 1",
+        "now > event.externalEventDate",
+        "payment == null",
+    ]
+    shop.campaign(*(running(effect("discount", type="amount", value=i), rule=rule) for i, rule in enumerate(rules)))
+    items = [{"total": 4, "categoryCode": "coffee", "quantity": 1}, {"total": Decimal("5.5")}]
+    one = order(ana, Decimal("9.5"), items=items, externalEventDate="2026-01-01T00:00:00Z", tags=["rain"])
+    one["payload"]["n"] = 3
+    one |= {"externalId": "e", "sponsorLoyaltyMemberId": sponsor}
+    [dry] = shop.track(one, executionMode="dryRun")
+    unmet = [(each["actionName"], each["reason"]) for each in dry["explain"] if not each["applied"]]
+    assert unmet == []
+    assert len(shop.track_one(one)["effects"]) == len(rules)
+
+
+def test_a_payment_is_seen_and_meets_the_least_spend(shop, member):
+    shop.campaign(
+        running(mint(("=", "payment.products.map(p, p.quantity).sum()")), rule="payment.storeId == 's'"),
+        eventType="member-payment-confirmed",
+        minSpendValue=Decimal("4.50"),
+    )
+    products = [{"sku": "a", "quantity": 2}, {"sku": "b", "quantity": 3, "total": Decimal("1.5")}]
+    for total, minted in ((Decimal("4.49"), 0), (Decimal("4.50"), 5)):
+        payment = {"paymentId": key(), "total": total, "storeId": "s", "products": products}
+        shop.track_one(event(member, "member-payment-confirmed", payload={"payment": payment}))
+        assert shop.balance(member) == minted
+
+
+def test_a_sponsor_gets_what_is_meant_for_the_sponsor(shop, member):
+    sponsor = shop.member()
+    shop.campaign(running(mint(5), mint(3, recipient="sponsor")))
+    shop.track_one(event(member, sponsorLoyaltyMemberId=sponsor))
+    assert (shop.balance(member), shop.balance(sponsor)) == (5, 3)
+    result = shop.track_one(event(member))
+    assert [each["status"] for each in result["effects"]] == ["executed", "skipped"]
+    assert result["effects"][1]["error"]["type"] == "/problems/no-sponsor"
+    shop.check_ledger()
+
+
+def test_an_effect_that_fails_fails_nothing_else(shop, member):
+    shop.campaign(running(spend(5), mint(2)))
+    result = shop.track_one(event(member))
+    assert [each["status"] for each in result["effects"]] == ["failed", "executed"]
+    assert result["effects"][0]["error"]["type"] == "/problems/insufficient-balance"
+    assert result["effects"][0]["error"]["status"] == 409
+    assert shop.balance(member) == 2
+
+
+@pytest.mark.parametrize("partial", [True, False])
+def test_amounts_beyond_all_bounds_are_no_failure_of_the_server(shop, member, partial):
+    shop.campaign(
+        running(mint(10**30), mint(("=", "order.total * 1e300 * 1e300")), mint(("=", "order.total * 1e3000"))),
+        running(effect("discount", type="amount", value=("=", "0.0 - order.total * 1e4000"))),
+        pointsMonthlyLimitPerMember=5,
+        allowPartialApplicationOnLimit=partial,
+    )
+    one = order(member, Decimal("10.5"))
+    [dry] = shop.track(one, executionMode="dryRun")
+    assert dry["status"] == "success"
+    first = shop.track(one)
+    assert shop.track(one) == first
+    shop.integration.get(f"/events/{first[0]['loyaltyEventKey']}")
+    assert shop.balance(member) <= 5
+
+
+def test_limits_are_counted_given_in_the_record_and_cut(shop, member):
+    shop.campaign(
+        running(WHOLE_DOLLARS),
+        eventType=ORDER_CREATED,
+        pointsMonthlyLimitPerMember=100,
+        limitRules=[{"scope": "campaign", "type": "transactions", "period": "weekly", "limit": 5}],
+        allowPartialApplicationOnLimit=True,
+    )
+    day = "2026-03-04T12:00:00Z"
+    results = shop.track(*(order(member, 60, externalEventDate=day) for _ in range(3)))
+    assert [each["effects"][0]["status"] for each in results] == ["executed", "partial", "skipped"]
+    assert [each["limitDiscardedTotalAmount"] for each in results] == [0, 20, 60]
+    assert results[1]["effects"][0]["error"]["type"] == "/problems/limit-reached"
+    assert shop.balance(member) == 100
+    third, second, first = shop.events(member)
+    assert [each["limitDiscardedTotalAmount"] for each in (first, second, third)] == [0, 20, 60]
+    counters = sorted(second["limitCounters"], key=lambda each: each["type"])
+    campaign_id = counters[0]["campaignId"]
+    assert counters == [
+        {
+            "campaignId": campaign_id,
+            "scope": "member",
+            "type": "points",
+            "period": "monthly",
+            "periodStart": "2026-03-01",
+            "ledgerAccountId": None,
+            "amount": 40,
+        },
+        {
+            "campaignId": campaign_id,
+            "scope": "campaign",
+            "type": "transactions",
+            "period": "weekly",
+            "periodStart": "2026-03-02",
+            "ledgerAccountId": None,
+            "amount": 1,
+        },
+    ]
+    assert third["limitCounters"] == []
+    shop.track_one(order(member, 60, externalEventDate="2026-04-01T00:00:00Z"))
+    assert shop.balance(member) == 160
+
+
+def test_points_minted_by_events_expire_like_any_other(shop, member):
+    stars = shop.account(pointTrackingEnabled=True, expiresInMonths=1)
+    shop.campaign(
+        running(
+            mint(5, ledgerAccountKey=stars["ledgerAccountKey"]),
+            mint(7, ledgerAccountKey=stars["ledgerAccountKey"], expirationDate="2100-01-01T00:00:00Z"),
+        )
+    )
+    shop.track_one(event(member, externalEventDate="2020-01-01T00:00:00Z"))
+    assert shop.balance(member, stars["ledgerAccountId"]) == 7
+    shop.track_one(event(member))
+    assert shop.balance(member, stars["ledgerAccountId"]) == 19
+    shop.check_ledger()
+
+
+def test_the_account_of_the_program_is_the_one_without_a_key(shop, member):
+    stars = shop.account(alias="stars")
+    program = {
+        "ledgerId": shop.organization.created.ledger_id,
+        "description": "Second",
+        "setAsDefault": False,
+        "active": True,
+    }
+    made = shop.administration.post(
+        "/loyalty-programs", {**program, "name": "Second", "mainLedgerAccountId": stars["ledgerAccountId"]}
+    )["loyaltyProgram"]
+    shop.campaign(running(mint(5)), loyaltyProgramId=made["loyaltyProgramId"])
+    shop.campaign(running(mint(3)))
+    shop.track_one(event(member))
+    assert (shop.balance(member, stars["ledgerAccountId"]), shop.balance(member)) == (5, 3)
+
+
+def test_the_ledger_tells_what_an_event_posted(shop, member):
+    shop.campaign(running(mint(5, description="Thanks")))
+    shop.track_one(event(member, externalEventDate="2026-01-02T03:04:05Z"))
+    path = f"/members/{member}/ledger-transactions"
+    [row] = shop.integration.get(path)["results"]
+    assert (row["amount"], row["description"], row["transactionType"]) == (5, "Thanks", "mint")
+    assert row["externalEventDate"] == "2026-01-02T03:04:05Z"
+
+
+# --- changes of the configuration --------------------------------------------------------------------------------
+
+
+def test_a_change_is_seen_at_the_next_event_by_every_process(settings, shop, member):
+    with running_api(settings) as elsewhere:
+        integration = elsewhere.surface("", shop.organization.token)
+
+        def minted():
+            [result] = integration.post("/events/track", {"events": [event(member)]}, expect=200)["results"]
+            return [each["params"][0]["value"] for each in result["effects"]]
+
+        assert minted() == []
+        made = shop.campaign(running(mint(1)))
+        assert minted() == [1]
+        path = f"/campaigns/{made['campaignId']}"
+        action_path = f"{path}/actions/{made['actions'][0]['actionId']}"
+        shop.administration.put(action_path, running(mint(2)))
+        assert minted() == [2]
+        shop.administration.put(action_path, running(mint(2), status="disabled"))
+        assert minted() == []
+        shop.administration.put(action_path, running(mint(3)))
+        shop.administration.put(path, {"code": made["code"], "name": "n", "active": False})
+        assert minted() == []
+        shop.administration.put(path, {"code": made["code"], "name": "n", "validTo": "2020-01-01T00:00:00Z"})
+        assert minted() == []
+
+
+def test_a_custom_type_is_tracked_from_its_creation_on_and_not_while_inactive(shop, member):
+    # The configuration is in memory before the type is there.
+    assert shop.refused(event(member, "cup")) == "/problems/unknown-event-type"
+    shop.integration.post("/custom-event-types", {"name": "Cup", "apiCode": "cup", "schemaType": "custom"})
+    shop.campaign(running(mint(2)), eventType="cup")
+    shop.track_one(event(member, "cup"))
+    shop.integration.patch("/custom-event-types/cup", {"active": False})
+    assert shop.refused(event(member, "cup")) == "/problems/unknown-event-type"
+    shop.administration.put("/custom-event-types/cup", {"name": "Cup", "apiCode": "cup", "schemaType": "custom"})
+    shop.track_one(event(member, "cup"))
+    assert shop.balance(member) == 4
+
+
+def test_an_account_is_seen_at_the_next_event(shop, member):
+    shop.track_one(event(member))
+    stars = shop.account()
+    shop.campaign(running(mint(2, ledgerAccountKey=stars["ledgerAccountKey"])))
+    shop.track_one(event(member))
+    path = f"/ledgers/{stars['ledgerId']}/accounts/{stars['ledgerAccountId']}"
+    body = {"name": "Stars", "active": False, "isRevolving": True, "chainSyncEnabled": False}
+    shop.administration.put(path, body)
+    result = shop.track_one(event(member))
+    assert result["effects"][0]["error"]["type"] == "/problems/account-inactive"
+    assert shop.balance(member, stars["ledgerAccountId"]) == 2
+
+
+def test_configurations_are_kept_for_the_version_they_were_read_at(shop, member):
+    shop.track_one(event(member))
+    kept = configuration._kept[shop.organization.id]
+    shop.track_one(event(member))
+    assert configuration._kept[shop.organization.id] is kept
+    shop.campaign()
+    shop.track_one(event(member))
+    assert configuration._kept[shop.organization.id].version > kept.version
+
+
+# --- lists -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def history(api):
+    """A member of whom much was tracked."""
+    shop = Shop(api.organization())
+    member = shop.member()
+    days = ["2026-03-03T00:00:00Z", "2026-03-01T00:00:00Z", None, "2026-03-02T00:00:00Z"]
+    for number, day in enumerate(days):
+        event_type = GENERIC if number % 2 else "benefit-used"
+        shop.track_one(event(member, event_type, externalEventDate=day, externalId=f"e-{number}"))
+    shop.track_one(order(member, external_id="o"))
+    shop.track(order(member, external_id="o"))
+    return shop, member
+
+
+def listed(history, surface="administration", **query):
+    shop, member = history
+    if surface == "integration":
+        return shop.integration.get(f"/members/{member}/events", **query)
+    member_id = shop.integration.get(f"/members/{member}")["loyaltyMember"]["memberId"]
+    return shop.administration.get(f"/members/{member_id}/events", **query)
+
+
+@pytest.mark.parametrize("surface", ["integration", "administration"])
+def test_the_events_of_a_member_come_newest_first_in_pages(history, surface):
+    whole = listed(history, surface)
+    assert (whole["totalCount"], whole["page"], whole["limit"]) == (7, 0, 25)
+    ids = [each["loyaltyEventId"] for each in whole["results"]]
+    assert ids == sorted(ids, reverse=True)
+    pages = [listed(history, surface, page=p, limit=3) for p in range(4)]
+    assert [each["loyaltyEventId"] for page in pages for each in page["results"]] == ids
+    assert {page["totalCount"] for page in pages} == {7}
+    assert pages[3]["results"] == []
+    listed_with_others = {each["eventType"] for each in whole["results"]}
+    assert listed_with_others == {GENERIC, "benefit-used", ORDER_CREATED, "member-created"}
+
+
+@pytest.mark.parametrize("surface", ["integration", "administration"])
+@pytest.mark.parametrize(
+    "column", ["loyaltyEventId", "externalEventDate", "eventType", "status", "createdAt", "updatedAt"]
+)
+def test_the_events_of_a_member_come_in_every_order(history, surface, column):
+    def place(each, descending):
+        value = each[column]
+        return (value is None) != descending, value or ""
+
+    for direction in ("", ",asc", ",desc"):
+        rows = listed(history, surface, order=column + direction)["results"]
+        down = direction == ",desc"
+        values = [each[column] for each in rows]
+        present = [value for value in values if value is not None]
+        assert present == sorted(present, reverse=down)
+        assert values[len(present) :] == [None] * (len(values) - len(present))
+        for before, after in itertools.pairwise(rows):
+            if before[column] == after[column]:
+                assert (before["loyaltyEventId"] > after["loyaltyEventId"]) is down
+    shop, member = history
+    shop.integration.get(f"/members/{member}/events", order="payload", expect=400)
+
+
+@pytest.mark.parametrize("surface", ["integration", "administration"])
+def test_the_events_of_a_member_can_be_filtered(history, surface):
+    def found(**query):
+        return [each["externalId"] for each in listed(history, surface, **query)["results"]]
+
+    assert found(eventType=GENERIC) == ["e-3", "e-1"]
+    assert found(eventType="benefit-used") == ["e-2", "e-0"]
+    assert found(eventType="nothing-known") == []
+    assert len(found(status="failed")) == 1
+    assert len(found(status="success")) == 6
+    assert found(status="pending") == found(status="running") == []
+    rows = listed(history, surface, order="createdAt,asc")["results"]
+    third = rows[2]["createdAt"]
+    assert len(found(fromCreatedAt=third)) == 5
+    assert len(found(toCreatedAt=third)) == 2
+    assert found(fromCreatedAt=third, toCreatedAt=rows[3]["createdAt"]) == [rows[2]["externalId"]]
+    tomorrow = (datetime.now(UTC) + timedelta(days=1)).isoformat()
+    assert found(fromCreatedAt=tomorrow) == []
+    shop, member = history
+    for query in (
+        {"status": "done"},
+        {"fromCreatedAt": "soon"},
+        {"limit": 26},
+        {"limit": 0},
+        {"page": -1},
+        {"colour": "red"},
+    ):
+        shop.integration.get(f"/members/{member}/events", expect=400, **query)
+    shop.integration.get("/members/nobody/events", expect=404)
+
+
+# --- events of the server's own ----------------------------------------------------------------------------------
+
+
+def test_the_server_tells_campaigns_of_members(shop):
+    shop.campaign(running(mint(10)), eventType="member-created")
+    shop.campaign(running(mint(1)), eventType="member-updated")
+    shop.campaign(running(mint(100)), eventType="member-profile-deactivated")
+    member = shop.member()
+    assert shop.balance(member) == 10
+    shop.integration.patch(f"/members/{member}", {"memberType": "vip", "updateReason": "They asked"})
+    assert shop.balance(member) == 11
+    shop.integration.patch(f"/members/{member}", {"memberType": "new", "emitEvent": False})
+    assert shop.balance(member) == 11
+    shop.integration.patch(f"/members/{member}", {"active": False})
+    assert shop.balance(member) == 112
+    kept = shop.events(member)
+    assert [each["eventType"] for each in kept] == ["member-profile-deactivated", "member-updated", "member-updated"]
+    assert kept[-1]["reason"] == "They asked"
+    shop.check_ledger()

@@ -1,0 +1,180 @@
+"""Expressions as text, tree and words over HTTP."""
+
+from __future__ import annotations
+
+import pytest
+
+TREE = {
+    "kind": "call",
+    "function": ">=",
+    "args": [
+        {"kind": "select", "target": {"kind": "identifier", "name": "order"}, "field": "total"},
+        {"kind": "constant", "type": "int", "value": 20},
+    ],
+}
+
+
+@pytest.fixture
+def parse(organization):
+    def parse(*inputs, **more):
+        given = [each if isinstance(each, dict) else {"expression": each} for each in inputs]
+        return organization.administration.post("/expressions/parse", {"inputs": given, **more}, expect=200)["nodes"]
+
+    return parse
+
+
+@pytest.fixture
+def from_trees(organization):
+    def from_trees(*nodes, **more):
+        given = [each if "node" in each else {"node": each} for each in nodes]
+        return organization.administration.post("/expressions/from-trees", {"inputs": given, **more}, expect=200)[
+            "nodes"
+        ]
+
+    return from_trees
+
+
+def without_places(node):
+    if isinstance(node, dict):
+        return {k: without_places(v) for k, v in node.items() if k not in ("start", "end", "at")}
+    return [without_places(each) for each in node] if isinstance(node, list) else node
+
+
+def test_a_text_is_answered_as_tree_text_and_words(parse):
+    [answer] = parse("order.total>=20")
+    assert without_places(answer.pop("node")) == TREE
+    assert answer == {
+        "expression": "order.total >= 20",
+        "labelledExpression": "order total is at least 20",
+        "errors": [],
+        "isEffectExpression": False,
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "order.items.exists(i, i.categoryCode == 'coffee' && i.quantity > 1)",
+        "member.customAttributes.level in [1, 2, 3] || !(event.tags.size() > 2)",
+        "balances['points'] - 1.5 > 0.0 ? true : false",
+        "matches(order.items[0], 'coffee')",
+        "now - duration('24h') < event.externalEventDate",
+        "'a\\nb\\u00fc' + \"'\" == 'x'",
+    ],
+)
+def test_text_tree_and_text_are_the_same_expression(parse, from_trees, text):
+    [parsed] = parse(text)
+    assert parsed["errors"] == []
+    assert parsed["labelledExpression"]
+    [printed] = from_trees(parsed["node"])
+    assert printed == parsed
+    [again] = parse(printed["expression"])
+    assert without_places(again["node"]) == without_places(parsed["node"])
+
+
+def test_annotated_trees_carry_types(parse, from_trees):
+    [plain], [annotated] = parse("order.total >= 20"), parse("order.total >= 20", annotate=True)
+    assert plain["node"] != annotated["node"]
+    assert annotated["node"]["type"] == "bool"
+    assert annotated["node"]["args"][0]["type"] == "decimal"
+    assert annotated["node"]["at"] == [0, 17]
+    assert "type" not in plain["node"]
+    [formatted] = from_trees(plain["node"], annotate=True)
+    assert formatted["node"] == annotated["node"]
+
+
+def test_a_condition_is_of_type_bool_and_a_parameter_of_any(parse, from_trees):
+    condition, parameter = parse("order.total", {"expression": "order.total", "isEffectExpression": True})
+    assert condition["errors"]
+    assert condition["node"]
+    assert (condition["isEffectExpression"], parameter["isEffectExpression"]) == (False, True)
+    assert parameter["errors"] == []
+    node = parameter["node"]
+    condition, parameter = from_trees({"node": node}, {"node": node, "isEffectExpression": True})
+    assert (bool(condition["errors"]), bool(parameter["errors"])) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "end"),
+    [("order.total >=", 14, 14), ("", 0, 0), ("1 +* 2", 3, 4), ("'open", None, None), ("\x07", None, None)],
+)
+def test_a_text_that_does_not_parse_has_its_faults_and_no_tree(parse, text, start, end):
+    good, bad = parse("true", text)
+    assert good["errors"] == []
+    assert "node" not in bad
+    assert (bad["expression"], bad["labelledExpression"]) == (text, None)
+    [fault, *_] = bad["errors"]
+    assert fault["message"]
+    assert fault["code"]
+    if start is not None:
+        assert (fault["start"], fault["end"]) == (start, end)
+
+
+def test_a_text_that_makes_no_sense_has_its_faults_beside_its_tree(parse):
+    [answer] = parse("order.colour == 'red' && ordr.total > 1")
+    assert answer["node"]
+    text = answer["expression"]
+    assert len(answer["errors"]) == 2
+    for fault in answer["errors"]:
+        assert text[fault["start"] : fault["end"]] in text
+        assert fault["start"] < fault["end"]
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        {},
+        {"kind": "nothing"},
+        {"kind": "call"},
+        {"kind": "call", "function": "+", "args": [TREE]},
+        {"kind": "constant", "type": "int", "value": "twenty"},
+        {"kind": "constant", "type": "int", "value": 2**64},
+        {"kind": "identifier", "name": "a b"},
+        {"kind": "identifier", "name": "true"},
+        {"kind": "select", "target": TREE, "field": ""},
+        {**TREE, "colour": "red"},
+        {**TREE, "args": None},
+        {"kind": ["call"]},
+    ],
+)
+def test_a_tree_that_is_none_has_its_faults(from_trees, node):
+    good, bad = from_trees({"node": TREE}, {"node": node})
+    assert good["errors"] == []
+    assert bad["errors"]
+    assert bad["expression"] is None
+
+
+def test_a_tree_of_any_depth_is_no_failure_of_the_server(organization):
+    node = {"kind": "identifier", "name": "order"}
+    for _ in range(60):
+        node = {"kind": "call", "function": "!", "args": [node]}
+    body = {"inputs": [{"node": node}]}
+    reply = organization.administration.request("POST", "/expressions/from-trees", body)
+    assert reply.status in (200, 400)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"inputs": []},
+        {"inputs": [{"expression": "true"}] * 101},
+        {"inputs": [{"expression": "x" * 4001}]},
+        {"inputs": [{}]},
+        {"inputs": [{"expression": 5}]},
+        {"inputs": [{"node": TREE}]},
+        {"inputs": [{"expression": "true"}], "annotate": "yes"},
+    ],
+)
+def test_what_cannot_be_parsed_at_all_is_400(organization, body):
+    organization.administration.post("/expressions/parse", body, expect=400)
+
+
+def test_as_many_expressions_as_allowed_are_parsed_at_once(parse):
+    assert len(parse(*["order.total >= 20 && member.active"] * 100)) == 100
+
+
+def test_labels_show_what_people_call_things(parse):
+    [answer] = parse("order.items.exists(i, i.total > 5.0) && tiers.size() > 0")
+    assert "member tiers" in answer["labelledExpression"]
+    assert "items" in answer["labelledExpression"]
