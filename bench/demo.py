@@ -1,6 +1,7 @@
 """`make demo`: a server of its own, the real purchases of CDNOW's customers of 1997-1998, and what became of them.
 
-The data stay in `.loyalty/demo`, so that a second run shows that nothing is counted twice.
+They are replayed twice, to show that nothing is counted twice; then the ledger is checked. The data stay in
+`.loyalty/demo`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ _START_SECONDS = 120
 def main() -> int:
     """Serve, replay, verify; the exit code is that of the first that failed."""
     purchases = purchases_file()
+    # Let what ends this program end the server with it.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
@@ -38,7 +41,12 @@ def main() -> int:
     server = subprocess.Popen([*command, "serve"], env=environment, stdout=subprocess.DEVNULL, start_new_session=True)
     try:
         wait_until_ready(server, f"http://127.0.0.1:{port}/health/ready")
-        for arguments in (["replay", str(purchases)], ["verify"]):
+        for title, arguments in (
+            ("The purchases become points", ["replay", str(purchases)]),
+            ("The same purchases again", ["replay", str(purchases)]),
+            ("The ledger is checked", ["verify"]),
+        ):
+            print(f"\n{title}: loyalty {arguments[0]} ...", flush=True)
             done = subprocess.run([*command, *arguments], env=environment)
             if done.returncode:
                 return done.returncode

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -38,7 +39,7 @@ _TOKEN_SECONDS = 24 * 3600
 _MOST_FAILURES_TOLD = 5
 _LONGEST_NAME = 100
 # Held while the organization is looked for and made, so that two replays of a file do not make two.
-_ORGANIZATION_LOCK = 0x6C6F79616C7479
+_ORGANIZATION_LOCK = 0x6C6F79616C7403
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -190,7 +191,7 @@ class _Replay:
             known.update(each["loyaltyMemberId"] for each in there)
         missing = iter([each for each in members if each not in known])
         created = 0
-        with tqdm(total=len(members), initial=len(known), desc="Members  ", unit=" members") as bar:
+        with _bar("Members", len(members), len(known)) as bar:
             for is_new in self._side_by_side(self._create_member, [missing] * _LANES):
                 created += is_new
                 bar.update()
@@ -201,7 +202,7 @@ class _Replay:
 
     def _track(self, lanes: Sequence[Sequence[Purchase]], outcome: Outcome) -> None:
         batches = [_batches(lane, _BATCH) for lane in lanes]
-        with tqdm(total=outcome.orders, desc="Purchases", unit=" orders") as bar:
+        with _bar("Purchases", outcome.orders) as bar:
             for batch, results, tracked in self._side_by_side(self._track_batch, batches):
                 outcome.tracked += tracked
                 for purchase, result in zip(batch, results, strict=True):
@@ -277,6 +278,12 @@ class _Replay:
         member = self._api.get(f"/members/{quote(loyalty_member_id, safe='')}")["loyaltyMember"]
         account_id = self._account()["ledgerAccountId"]
         return next(each["balance"] for each in member["ledgerBalances"] if each["ledgerAccountId"] == account_id)
+
+
+def _bar(title: str, total: int, done: int = 0) -> tqdm:
+    """A progress bar on the standard error, drawn anew less often where nobody watches it move."""
+    interval = 0.1 if sys.stderr.isatty() else 5.0
+    return tqdm(total=total, initial=done, desc=f"{title:<9}", mininterval=interval)
 
 
 def _lanes(purchases: Sequence[Purchase], members: Sequence[str]) -> list[list[Purchase]]:

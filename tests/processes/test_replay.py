@@ -1,0 +1,216 @@
+"""`loyalty replay` against a running server, on the first purchases of the real file and on files that are wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from decimal import Decimal
+
+import pytest
+from sqlalchemy import text
+
+from bench.demo import purchases_file
+from persistence import embedded
+from persistence.engine import create_engine
+from tests.processes.loyalty import Server, environment, free_port, loyalty
+
+HEADINGS = "customer_id date number_of_cds dollar_value"
+SOME = 1000
+
+
+class Site:
+    """A server with its home, on which a test replays files of its own."""
+
+    def __init__(self, home):
+        self.home = home
+        self.server = Server(home, "--workers", "1", LOYALTY_LOG_LEVEL="error")
+        self.server.greeting()
+        self.variables = {"LOYALTY_PORT": str(self.server.port)}
+
+    def file(self, name, lines):
+        path = self.home.parent / name
+        path.write_text("\n".join([HEADINGS, *lines]) + "\n")
+        return path
+
+    def replay(self, path, *arguments, timeout=120):
+        return subprocess.run(
+            self.command(path, *arguments),
+            env=environment(self.home, **self.variables),
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+        )
+
+    @staticmethod
+    def command(path, *arguments):
+        return [sys.executable, "-m", "handlers", "replay", str(path), *arguments]
+
+
+@pytest.fixture(scope="module")
+def site(temporary_directory):
+    home = temporary_directory / "replay" / "home"
+    home.parent.mkdir(mode=0o755)
+    with embedded.server(home, options={"fsync": "off"}):
+        site = Site(home)
+        yield site
+        assert site.server.stop() == 0
+
+
+@pytest.fixture(scope="module")
+def lines():
+    return purchases_file().read_text().splitlines()[1 : SOME + 1]
+
+
+def summary(done):
+    """The summary's figures by heading."""
+    return dict(re.split(r"\s{2,}", line, maxsplit=1) for line in done.stdout.splitlines() if "  " in line)
+
+
+def points_of(lines):
+    points = Counter()
+    for line in lines:
+        customer, _, _, total = line.split()
+        points[customer] += int(Decimal(total))
+    return points
+
+
+def test_purchases_become_points_once(site, lines):
+    path = site.file("some purchases.txt", lines)
+    points = points_of(lines)
+    top, most = points.most_common(1)[0]
+
+    first = site.replay(path)
+    assert first.returncode == 0, first.stderr
+    told = summary(first)
+    assert told["Organization"] == "some purchases"
+    assert told["Orders"] == "1,000: 1,000 new, 0 repeated, 0 failed"
+    assert told["Members"] == f"{len(points)}: {len(points)} new"
+    assert told["Points minted"] == f"{points.total():,} in all, {points.total():,} by this run"
+    assert told["Top member"] == f"{top} with {most:,} points"
+    assert "Nothing changed" not in first.stdout
+    assert "100%" in first.stderr
+
+    again = site.replay(path)
+    assert again.returncode == 0, again.stderr
+    told = summary(again)
+    assert told["Orders"] == "1,000: 0 new, 1,000 repeated, 0 failed"
+    assert told["Members"] == f"{len(points)}: 0 new"
+    assert told["Points minted"] == f"{points.total():,} in all, 0 by this run"
+    assert told["Top member"] == f"{top} with {most:,} points"
+    assert "Nothing changed" in again.stdout
+    assert loyalty(site.home, "verify").returncode == 0
+
+
+def test_what_a_file_has_more_is_added(site, lines):
+    path = site.file("growing.txt", lines[:450])
+    assert summary(site.replay(path))["Orders"].startswith("450: 450 new")
+    told = summary(site.replay(site.file("growing.txt", lines[:600])))
+    assert told["Orders"] == "600: 150 new, 450 repeated, 0 failed"
+    assert told["Points minted"].startswith(f"{points_of(lines[:600]).total():,} in all")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=lambda number: number.name)
+def test_a_replay_that_was_interrupted_is_completed(site, lines, number):
+    path = site.file(f"interrupted by {number.name}.txt", lines)
+    process = subprocess.Popen(
+        site.command(path),
+        env=environment(site.home, **site.variables),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    _wait_until_some_are_tracked(site, path.stem)
+    process.send_signal(number)
+    said = process.communicate(timeout=60)[1].decode()
+    assert process.returncode != 0
+    assert "Traceback" not in said
+
+    completed = site.replay(path)
+    assert completed.returncode == 0, completed.stderr
+    told = summary(completed)
+    counts = re.fullmatch(r"1,000: (\d+) new, (\d+) repeated, 0 failed", told["Orders"])
+    new, repeated = map(int, counts.groups())
+    assert new > 0
+    assert repeated > 0
+    assert new + repeated == SOME
+    assert told["Points minted"].startswith(f"{points_of(lines).total():,} in all")
+
+
+def test_a_line_that_was_changed_since_is_told_and_changes_nothing(site, lines):
+    kept, changed = lines[:20], ["00001 19970101 1 99.00", *lines[1:20]]
+    assert site.replay(site.file("changed.txt", kept)).returncode == 0
+    again = site.replay(site.file("changed.txt", changed))
+    assert again.returncode == 1
+    told = summary(again)
+    assert told["Orders"] == "20: 0 new, 19 repeated, 1 failed"
+    assert told["Failed"].startswith("line 2: ")
+    assert told["Points minted"] == f"{points_of(kept).total():,} in all, 0 by this run"
+
+
+def test_an_organization_may_be_named_by_its_id_with_a_token(site, lines):
+    made = json.loads(loyalty(site.home, "organizations", "create", "Elsewhere", "--json").stdout)
+    identity = str(made["organizationId"])
+    token = loyalty(site.home, "token", "--organization", identity, "--admin").stdout.strip()
+    path = site.file("elsewhere.txt", lines[:50])
+    away = {"LOYALTY_DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none"}
+    arguments = ["--organization", identity, "--token", token, "--base-url", f"{site.server.url}/v2"]
+    done = loyalty(site.home, "replay", str(path), *arguments, **away)
+    assert done.returncode == 0, done.stderr
+    assert summary(done)["Organization"] == "Elsewhere"
+    assert summary(done)["Orders"].startswith("50: 50 new")
+
+
+def test_a_token_that_is_not_accepted_is_told(site, lines):
+    path = site.file("refused.txt", lines[:5])
+    refused = site.replay(path, "--organization", "1", "--token", "nonsense")
+    assert refused.returncode == 1
+    assert "was answered 401" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+def test_a_token_and_an_organization_go_together(site, lines):
+    refused = site.replay(site.file("alone.txt", lines[:5]), "--token", "x")
+    assert refused.returncode == 2
+    assert "--organization and --token go together" in refused.stderr
+
+
+def test_no_server_is_told_in_one_line(site, lines):
+    path = site.file("unanswered.txt", lines[:5])
+    refused = site.replay(path, "--base-url", f"http://127.0.0.1:{free_port()}/v2")
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("Error: no server answers at http://127.0.0.1:")
+    assert refused.stderr.count("\n") == 1
+
+
+@pytest.mark.stress
+def test_the_whole_file(site):
+    done = site.replay(purchases_file(), timeout=1200)
+    told = summary(done)
+    assert told["Orders"] == "69,659: 69,659 new, 0 repeated, 0 failed"
+    assert told["Members"] == "23,570: 23,570 new"
+    assert told["Points minted"] == "2,453,159 in all, 2,453,159 by this run"
+    assert told["Top member"] == "07592 with 13,860 points"
+    assert "Nothing changed" in site.replay(purchases_file(), timeout=1200).stdout
+    assert loyalty(site.home, "verify").returncode == 0
+
+
+def _wait_until_some_are_tracked(site, name):
+    """Wait until the organization of a replay has some events."""
+    counted = (
+        "SELECT count(*) FROM events JOIN organizations USING (organization_id)"
+        " WHERE name = :name AND event_type = 'member-purchase-order-created'"
+    )
+    with embedded.server(site.home) as url:
+        engine = create_engine(url, threads=1)
+        deadline = time.monotonic() + 60
+        while True:
+            with engine.begin() as db:
+                if db.execute(text(counted), {"name": name}).scalar_one():
+                    break
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+        engine.dispose()
