@@ -1,0 +1,187 @@
+"""Batches, limits, orders, members and campaigns under many threads."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from functools import partial
+
+import pytest
+
+from tests.builders.campaigns import mint
+from tests.builders.tracking import WHOLE_DOLLARS, event, order, running
+from tests.concurrency.together import together
+
+
+def test_batches_that_touch_the_same_members_in_opposite_order_never_fail(shop):
+    members = [shop.member() for _ in range(12)]
+    capped = shop.account(maxSupply=10**9)
+    for _ in range(2):
+        shop.campaign(
+            running(mint(1), mint(1, ledgerAccountKey=capped["ledgerAccountKey"]), mint(1, recipient="sponsor")),
+            limitRules=[
+                {"scope": "campaign", "type": "points", "period": "daily", "limit": 10**9},
+                {"scope": "campaign", "type": "transactions", "period": "total", "limit": 10**9},
+            ],
+            pointsMonthlyLimitPerMember=10**9,
+        )
+
+    def rounds(ordered, count):
+        for _ in range(count):
+            sponsors = ordered[1:] + ordered[:1]
+            batch = [event(each, sponsorLoyaltyMemberId=by) for each, by in zip(ordered, sponsors, strict=True)]
+            for result in shop.track(*batch):
+                assert result["status"] == "success", result
+                assert [each["status"] for each in result["effects"]] == ["executed"] * 6
+
+    together([partial(rounds, list(turned), 12) for turned in (members, members[::-1])] * 2)
+    assert [shop.balance(each) for each in members] == [4 * 12 * 4] * 12
+
+
+def test_members_who_sponsor_each_other_never_fail(shop):
+    one, two = shop.member(), shop.member()
+    shop.campaign(running(mint(1), mint(1, recipient="sponsor")))
+    calls = [partial(shop.track_one, event(a, sponsorLoyaltyMemberId=b)) for a, b in ((one, two), (two, one))]
+    for _ in range(4):
+        together([partial(shop.track_one, event(a, sponsorLoyaltyMemberId=b)) for a, b in ((one, two), (two, one))] * 8)
+    assert len(calls) == 2
+
+
+LIMITS = [
+    ({"pointsMonthlyLimitPerMember": 100}, True, 100),
+    ({"pointsMonthlyLimitPerMember": 100}, False, 98),
+    ({"limitRules": [{"scope": "member", "type": "points", "period": "total", "limit": 100}]}, True, 100),
+    ({"limitRules": [{"scope": "campaign", "type": "points", "period": "total", "limit": 100}]}, True, 100),
+    ({"limitRules": [{"scope": "campaign", "type": "points", "period": "monthly", "limit": 100}]}, False, 98),
+    ({"limitRules": [{"scope": "campaign", "type": "transactions", "period": "monthly", "limit": 9}]}, False, 63),
+    ({"maxTransactionsPerMember": 9}, False, 63),
+]
+
+
+@pytest.mark.parametrize(("limit", "parts", "total"), LIMITS)
+def test_a_limit_is_used_to_the_last_point_and_not_beyond(shop, limit, parts, total):
+    of_member = "pointsMonthlyLimitPerMember" in limit or "maxTransactionsPerMember" in limit
+    of_member = of_member or limit.get("limitRules", [{}])[0].get("scope") == "member"
+    members = [shop.member()] if of_member else [shop.member() for _ in range(8)]
+    shop.campaign(
+        running(WHOLE_DOLLARS),
+        eventType="member-purchase-order-created",
+        allowPartialApplicationOnLimit=parts,
+        **limit,
+    )
+    day = "2026-03-04T12:00:00Z"
+    batches = [[order(members[(i + j) % len(members)], 7, externalEventDate=day) for j in range(2)] for i in range(32)]
+    answers = together([partial(shop.track, *batch) for batch in batches])
+    results = [result for batch in answers for result in batch]
+    assert {result["status"] for result in results} == {"success"}
+    assert sum(shop.balance(each) for each in members) == total
+    discarded = sum(result["limitDiscardedTotalAmount"] for result in results)
+    assert discarded == 64 * 7 - total
+    [used] = {row.used for row in shop.rows("campaign_limit_counters")}
+    assert used == (9 if total == 63 else total)
+
+
+def test_one_external_id_of_two_members_makes_one_order(shop):
+    members = [shop.member() for _ in range(4)]
+    shop.campaign(running(mint(5)), eventType="member-purchase-order-created")
+    for number in range(6):
+        calls = [partial(shop.track, order(each, 10, external_id=f"o-{number}"), event(each)) for each in members]
+        answers = together(calls)
+        assert Counter(result.get("error", {}).get("type") for result, _ in answers) == {
+            None: 1,
+            "/problems/order-exists": 3,
+        }
+        assert {other["status"] for _, other in answers} == {"success"}
+    assert sum(shop.balance(each) for each in members) == 30
+    assert len(shop.rows("purchase_orders")) == 6
+    failed = [row for row in shop.rows("events") if row.status == "failed"]
+    assert len(failed) == 18
+
+
+def test_an_order_moves_once_to_one_of_its_next_states(shop):
+    member = shop.member()
+    shop.campaign(running(mint(5)), enabledTopics=["member-purchase-order-confirmed", "member-purchase-order-rejected"])
+    for number in range(4):
+        shop.track_one(order(member, 10, external_id=f"o-{number}"))
+        moves = ("confirmed", "rejected") * 4
+        answers = together([partial(shop.track, order(member, None, each, f"o-{number}")) for each in moves])
+        found = Counter(result.get("error", {}).get("type") for [result] in answers)
+        assert found == {None: 1, "/problems/order-status": 7}
+    assert shop.balance(member) == 20
+
+
+def test_one_loyalty_member_id_is_enrolled_once(shop):
+    shop.campaign(running(mint(5)), eventType="member-created")
+    for number in range(4):
+        name = f"ana-{number}"
+        call = partial(shop.integration.request, "POST", "/members", {"loyaltyMemberId": name})
+        replies = together([call] * 16)
+        assert Counter(reply.status for reply in replies) == {201: 1, 409: 15}
+        assert {reply.json["type"] for reply in replies if reply.status == 409} == {"/problems/member-exists"}
+        assert shop.balance(name) == 5
+    assert len(shop.rows("members")) == len(shop.rows("wallets")) == 4
+
+
+def test_actions_created_at_once_take_places_of_their_own(shop):
+    made = shop.campaign()
+    path = f"/campaigns/{made['campaignId']}/actions"
+    answers = together([partial(shop.administration.post, path, running(mint(1)))] * 12)
+    assert sorted(answer["action"]["actionIndex"] for answer in answers) == list(range(12))
+
+
+def test_a_changed_campaign_holds_for_every_event_that_begins_after_the_change(shop):
+    members = [shop.member() for _ in range(6)]
+    made = shop.campaign(running(mint(1)))
+    path = f"/campaigns/{made['campaignId']}/actions/{made['actions'][0]['actionId']}"
+    answered, done, faults = [1], threading.Event(), []
+
+    def purchases(member):
+        while not done.is_set():
+            least = answered[-1]
+            [result] = shop.track(event(member))
+            minted = [each["params"][0]["value"] for each in result["effects"]]
+            if result["status"] != "success" or len(minted) != 1 or minted[0] < least:
+                faults.append((least, result))
+
+    def changes():
+        try:
+            for amount in range(2, 20):
+                shop.administration.put(path, running(mint(amount)))
+                answered.append(amount)
+        finally:
+            done.set()
+
+    together([*(partial(purchases, each) for each in members), changes])
+    assert faults == []
+
+
+def test_an_account_that_begins_to_track_points_under_load_tracks_all_of_them(shop):
+    accounts = [shop.account() for _ in range(4)]
+    member_of = {each["ledgerAccountId"]: [shop.member() for _ in range(4)] for each in accounts}
+    shop.campaign(*(running(mint(1, ledgerAccountKey=each["ledgerAccountKey"])) for each in accounts))
+    done = threading.Event()
+
+    def load(index):
+        while not done.is_set():
+            for account in accounts:
+                member = member_of[account["ledgerAccountId"]][index]
+                shop.give(member, 2, ledgerAccountId=account["ledgerAccountId"])
+                shop.give(member, 1, "burn", ledgerAccountId=account["ledgerAccountId"])
+                result = shop.track_one(event(member))
+                assert {each["status"] for each in result["effects"]} == {"executed"}
+
+    def settings():
+        try:
+            for account in accounts:
+                path = f"/ledgers/{account['ledgerId']}/accounts/{account['ledgerAccountId']}"
+                body = {"name": "Stars", "active": True, "isRevolving": True, "chainSyncEnabled": False}
+                shop.administration.put(path, {**body, "pointTrackingEnabled": True})
+        finally:
+            done.set()
+
+    together([*(partial(load, index) for index in range(4)), settings])
+    for account in accounts:
+        for member in member_of[account["ledgerAccountId"]]:
+            held = shop.balance(member, account["ledgerAccountId"])
+            if held:
+                shop.give(member, held, "burn", ledgerAccountId=account["ledgerAccountId"])
