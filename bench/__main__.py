@@ -1,0 +1,27 @@
+"""All benchmarks, or those named: `python -m bench [NAME ...]`; see docs/performance.md."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+BENCHMARKS = ("expressions", "http_layer", "tracking", "ledger")
+
+
+def main() -> int:
+    """Run each in a process of its own, so that none warms up for another."""
+    wanted = sys.argv[1:] or list(BENCHMARKS)
+    unknown = sorted(set(wanted) - set(BENCHMARKS))
+    if unknown:
+        print(f"there is no benchmark {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}", file=sys.stderr)
+        return 2
+    for name in wanted:
+        print(f"## {name}", flush=True)
+        done = subprocess.run([sys.executable, "-m", f"bench.{name}"])
+        if done.returncode:
+            return done.returncode
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,340 @@
+"""How many events are tracked a second, beside what the database can do at most: `python -m bench.tracking`.
+
+One run on one database, durable as in production: pgbench writes the rows of an event (the limit), then a server with
+one and with two workers is given single events and batches of 100 over HTTP, then half of its greatest rate to measure
+how long a call takes. Prints a table for `docs/performance.md`. Trust the ratios: machines differ, and are shared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import itertools
+import json
+import os
+import random
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from sqlalchemy import Connection, Engine, event, text
+
+from handlers.call import Caller, Request
+from handlers.flows.create_organization import CreatedOrganization, create_organization
+from handlers.http.dispatch import Dispatcher
+from handlers.settings import Settings
+from handlers.tokens import issue_operator_token
+from persistence import embedded, members, schema, transactions
+from persistence.engine import create_engine
+
+MEMBERS = 10_000
+CLIENTS = 8
+
+# The durable writes of one purchase that mints points: event, order, transaction with two entries, balance, supply.
+PGBENCH = """
+\\set number random(0, {members} - 1)
+\\set member :first_member + :number
+\\set wallet :first_wallet + :number
+\\set total random(1, 100)
+BEGIN;
+INSERT INTO events (organization_id, loyalty_event_key, member_id, event_type, system_unique_key, request_digest,
+    payload, evaluation_status, status, limit_counters, result, created_at, updated_at)
+SELECT :organization, gen_random_uuid(), m.member_id, 'member-purchase-order-created', gen_random_uuid()::text,
+    sha256(random()::text::bytea), '{payload}', 1, 'success', '[]', '{result}', now(), now()
+FROM members m WHERE m.organization_id = :organization AND m.member_id = :member;
+INSERT INTO purchase_orders (organization_id, member_id, loyalty_event_id, external_id, total, status, created_at,
+    updated_at)
+VALUES (:organization, :member, lastval(), gen_random_uuid()::text, :total, 'created', now(),
+    now());
+INSERT INTO ledger_transactions (organization_id, ledger_account_id, transaction_type, status, amount,
+    system_unique_key, to_wallet_id, created_at, updated_at)
+VALUES (:organization, :account, 1, 1, :total, gen_random_uuid()::text, :wallet, now(), now());
+INSERT INTO ledger_entries (organization_id, ledger_transaction_id, entry_index, ledger_account_id, wallet_id, amount,
+    updated_balance)
+VALUES (:organization, lastval(), 0, :account, :wallet, :total, :total),
+    (:organization, lastval(), 1, :account, NULL, 0::numeric - :total, NULL);
+INSERT INTO ledger_balances AS b (organization_id, wallet_id, ledger_account_id, current_balance, created_at,
+    updated_at)
+VALUES (:organization, :wallet, :account, :total, now(), now())
+ON CONFLICT (organization_id, wallet_id, ledger_account_id)
+    DO UPDATE SET current_balance = b.current_balance + excluded.current_balance, updated_at = excluded.updated_at;
+INSERT INTO ledger_account_supplies AS s (organization_id, ledger_account_id, shard, minted, burned)
+VALUES (:organization, :account, pg_backend_pid() % 16, :total, 0)
+ON CONFLICT (organization_id, ledger_account_id, shard) DO UPDATE SET minted = s.minted + excluded.minted;
+COMMIT;
+"""
+
+
+@dataclass(frozen=True)
+class World:
+    """An organization with members and the campaign "one point for each whole dollar"."""
+
+    url: str
+    organization: CreatedOrganization
+    token: str
+    first_member: int
+    first_wallet: int
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One measurement: events a second, and the milliseconds of a call."""
+
+    events_a_second: float
+    latencies: list[float]
+
+    def percentile(self, share: int) -> float:
+        """Milliseconds within which `share` percent of the calls were answered."""
+        return statistics.quantiles(self.latencies, n=100)[share - 1]
+
+
+def make_world(engine: Engine, url: str) -> World:
+    """The organization that everything runs on, its members written straight to the database."""
+    now = datetime.now(UTC)
+    settings = Settings(database_url=url)
+    made = transactions.run(engine, lambda db: create_organization(db, name="Benchmark", now=now))
+    token = transactions.run(
+        engine,
+        lambda db: issue_operator_token(
+            db,
+            settings,
+            organization_id=made.organization_id,
+            roles=frozenset(),
+            is_admin=True,
+            lifetime=86_400,
+            now=now,
+        ),
+    )
+    first = transactions.run(engine, lambda db: _enrol(db, made, now))
+    return World(url, made, token, *first)
+
+
+def _enrol(db: Connection, made: CreatedOrganization, now: datetime) -> tuple[int, int]:
+    for number in range(MEMBERS):
+        members.add_member(
+            db,
+            made.organization_id,
+            ledger_id=made.ledger_id,
+            loyalty_program_id=made.loyalty_program_id,
+            wallet_key=f"00000000-0000-4000-8000-{number:012d}",
+            now=now,
+            loyalty_member_id=f"m{number}",
+            active=True,
+            **dict.fromkeys(("public_loyalty_member_id", "member_type", "channel_acquisition", "referral_code")),
+            **{name: {} for name in ("profile", "custom_attributes", "notifications", "on_chain")},
+        )
+    found = db.execute(
+        text("SELECT min(member_id), min(wallet_id) FROM members WHERE organization_id = :o"),
+        {"o": made.organization_id},
+    ).one()
+    return found[0], found[1]
+
+
+class Client:
+    """Tracks events over one kept connection."""
+
+    def __init__(self, port: int, world: World, numbers: Iterator[int]) -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        self._headers = {"Authorization": f"Bearer {world.token}", "Content-Type": "application/json"}
+        self._numbers = numbers
+        self._random = random.Random(id(self))
+
+    def track(self, count: int) -> None:
+        """Track a batch of `count` new purchases and wait for the answer."""
+        events = [new_event(self._numbers, self._random) for _ in range(count)]
+        self.call("POST", "/v2/events/track", {"events": events})
+
+    def call(self, method: str, path: str, body: object) -> dict:
+        """One call; anything but success ends the benchmark."""
+        self._connection.request(method, path, json.dumps(body), self._headers)
+        answer = self._connection.getresponse()
+        content = answer.read()
+        if answer.status >= 300:
+            sys.exit(f"{method} {path} was answered {answer.status}: {content[:500]!r}")
+        return json.loads(content)
+
+
+def new_event(numbers: Iterator[int], chance: random.Random) -> dict:
+    """The purchase of a random member."""
+    number = next(numbers)
+    order = {"externalId": f"order-{number}", "total": chance.randrange(100, 10_000) / 100}
+    return {
+        "loyaltyMemberId": f"m{chance.randrange(MEMBERS)}",
+        "systemUniqueKey": f"event-{number}",
+        "eventType": "member-purchase-order-created",
+        "payload": {"order": order},
+    }
+
+
+def add_campaign(client: Client, world: World) -> None:
+    """One point for each whole dollar of an order."""
+    base = f"/v2/organizations/{world.organization.organization_id}/campaigns"
+    campaign = {"code": "whole-dollars", "name": "Whole dollars", "eventType": "member-purchase-order-created"}
+    made = client.call("POST", base, campaign)["campaign"]
+    params = [{"id": "amount", "expression": "floor(order.total)"}]
+    action = {"status": "running", "priority": 1, "effects": {"items": [{"effectId": "mint-points", "params": params}]}}
+    client.call("POST", f"{base}/{made['campaignId']}/actions", action)
+
+
+def limit(world: World, seconds: int) -> float:
+    """The transactions a second that pgbench makes of the writes of one event each."""
+    with tempfile.NamedTemporaryFile("w", suffix=".sql") as script:
+        payload, result = json.dumps({"order": {"externalId": "order-1", "total": 12.5}}), json.dumps({"effects": []})
+        script.write(PGBENCH.format(members=MEMBERS, payload=payload, result=result))
+        script.flush()
+        variables = {
+            "organization": world.organization.organization_id,
+            "account": world.organization.ledger_account_id,
+            "first_member": world.first_member,
+            "first_wallet": world.first_wallet,
+        }
+        command = [str(embedded.program("pgbench")), "-n", "-M", "prepared", "-c", str(CLIENTS), "-j", "2"]
+        command += ["-T", str(seconds), "-f", script.name]
+        command += [f"-D{name}={value}" for name, value in variables.items()]
+        done = subprocess.run([*command, _libpq(world.url)], capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"pgbench failed: {done.stderr[-2000:]}")
+    return float(done.stdout.split("tps = ")[1].split()[0])
+
+
+def _libpq(url: str) -> str:
+    return url.replace("postgresql+psycopg2://", "postgresql://")
+
+
+@contextmanager
+def serving(world: World, workers: int) -> Iterator[int]:
+    """A server on a free port with so many workers."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    environment = {
+        **os.environ,
+        "LOYALTY_DATABASE_URL": world.url,
+        "LOYALTY_PORT": str(port),
+        "LOYALTY_WORKERS": str(workers),
+        "LOYALTY_LOG_LEVEL": "warning",
+    }
+    server = subprocess.Popen([sys.executable, "-m", "handlers", "serve"], env=environment, stdout=subprocess.DEVNULL)
+    try:
+        _wait_until_ready(server, port)
+        yield port
+    finally:
+        server.send_signal(signal.SIGTERM)
+        server.wait(30)
+
+
+def _wait_until_ready(server: subprocess.Popen, port: int) -> None:
+    for _ in range(300):
+        if server.poll() is not None:
+            sys.exit("the server ended at its start")
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/health/ready", timeout=2)
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
+    sys.exit("the server did not get ready")
+
+
+def measure(clients: list[Client], size: int, seconds: float, rate: float | None = None) -> Measured:
+    """Track batches of `size` from all clients for so long: as fast as they go, or `rate` events a second in all."""
+    end = time.perf_counter() + seconds
+    latencies: list[float] = []
+    interval = None if rate is None else size * len(clients) / rate
+
+    def work(client: Client, offset: float) -> None:
+        due = time.perf_counter() + offset
+        while due < end and time.perf_counter() < end:
+            if interval is not None:
+                time.sleep(max(0.0, due - time.perf_counter()))
+            else:
+                due = time.perf_counter()
+            client.track(size)
+            # From the moment the call was due, so that a stall counts for all the calls that it delays.
+            latencies.append((time.perf_counter() - due) * 1000)
+            due += interval or 0.0
+
+    start = time.perf_counter()
+    offsets = [(interval or 0.0) * index / len(clients) for index in range(len(clients))]
+    threads = [
+        threading.Thread(target=work, args=(client, offset)) for client, offset in zip(clients, offsets, strict=True)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return Measured(len(latencies) * size / (time.perf_counter() - start), latencies)
+
+
+def statements(world: World, engine: Engine, numbers: Iterator[int]) -> dict[int, int]:
+    """SQL statements of a call that tracks so many events, without BEGIN and COMMIT."""
+    counted: list[str] = []
+    dispatcher = Dispatcher(Settings(database_url=world.url), engine)
+    caller = Caller("benchmark", world.organization.organization_id, frozenset(), is_admin=True)
+    event.listen(engine, "before_cursor_execute", lambda *arguments: counted.append(arguments[2]))
+    found = {}
+    for size in (1, 100):
+        for _ in range(2):  # the first call also loads the campaigns
+            counted.clear()
+            body = {"events": [new_event(numbers, random.Random(size)) for _ in range(size)]}
+            dispatcher(Request("integration", "trackEvents", {}, {}, body, caller, "benchmark", {}))
+        found[size] = len(counted)
+    return found
+
+
+def main() -> None:
+    """Run everything and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=int, default=10, help="how long each measurement takes")
+    seconds = parser.parse_args().seconds
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
+        Path(directory).chmod(0o755)
+        with embedded.server(Path(directory) / "home") as url:
+            engine = create_engine(url, threads=1)
+            schema.migrate(engine)
+            world = make_world(engine, url)
+            numbers = itertools.count(1)
+            _report(world, seconds, numbers)
+            counts = ", ".join(f"{count} for {size}" for size, count in statements(world, engine, numbers).items())
+            print(f"SQL statements of a call, by events in it: {counts}.")
+            engine.dispose()
+
+
+def _report(world: World, seconds: int, numbers: Iterator[int]) -> None:
+    limits = [limit(world, seconds)]
+    print("| what | events/s | of the limit | p50 ms | p95 ms | p99 ms |")
+    print("|---|---|---|---|---|---|")
+    campaign_added = False
+    for workers in (1, 2):
+        with serving(world, workers) as port:
+            clients = [Client(port, world, numbers) for _ in range(CLIENTS)]
+            if not campaign_added:
+                add_campaign(clients[0], world)
+                campaign_added = True
+            for size, count in ((1, CLIENTS), (100, 2 * workers)):
+                measure(clients[:count], size, 2)
+                best = measure(clients[:count], size, seconds)
+                half = measure(clients[:count], size, seconds, best.events_a_second / 2)
+                _row(f"batches of {size}, {workers} worker{'s'[: workers - 1]}", best, half, limits[0])
+        limits.append(limit(world, seconds))
+    print(f"\nThe limit, pgbench before, between and after: {', '.join(f'{each:.0f}' for each in limits)} a second.")
+
+
+def _row(name: str, best: Measured, half: Measured, most: float) -> None:
+    times = " | ".join(f"{half.percentile(share):.1f}" for share in (50, 95, 99))
+    print(f"| {name} | {best.events_a_second:.0f} | {best.events_a_second / most:.2f} | {times} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
