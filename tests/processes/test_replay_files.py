@@ -1,0 +1,90 @@
+"""What is read of a file of purchases, and what is said of one that cannot be read."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pytest
+from click.testing import CliRunner
+
+from handlers.cli import main
+from handlers.commands.purchases import FaultyFile, Purchase, read_purchases
+
+HEADINGS = b"customer_id date number_of_cds dollar_value\n"
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "purchases.txt"
+
+
+def test_a_purchase_is_read_exactly(path):
+    path.write_bytes(b"\xef\xbb\xbf  " + HEADINGS + b" 00004 19970101  2   29.33\r\n\n ana@x 19980630 1 0\n")
+    first, second = read_purchases(path)
+    assert first == Purchase(1, "00004", date(1997, 1, 1), 2, Decimal("29.33"))
+    assert first.at == datetime(1997, 1, 1, tzinfo=UTC)
+    assert second == Purchase(3, "ana@x", date(1998, 6, 30), 1, Decimal(0))
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (b"00004 19970101 2", "3 fields instead of the 4"),
+        (b"00004 19970101 2 29.33 x", "5 fields instead of the 4"),
+        (b"00004 19970229 2 29.33", "date is a day such as 19970131, not '19970229'"),
+        (b"00004 1997-1-1 2 29.33", "date is a day"),
+        (b"00004 00000101 2 29.33", "date is a day"),
+        ("00004 １９９７０１０１ 2 29.33".encode(), "date is a day"),
+        (b"00004 19970101 two 29.33", "number_of_cds is a whole number, not 'two'"),
+        (b"00004 19970101 -2 29.33", "number_of_cds is a whole number"),
+        (b"00004 19970101 2 29,33", "dollar_value is an amount such as 11.77, not '29,33'"),
+        (b"00004 19970101 2 -29.33", "dollar_value is an amount"),
+        (b"00004 19970101 2 NaN", "dollar_value is an amount"),
+        (b"00004 19970101 2 1e999999999", "dollar_value is an amount"),
+        (b"00004 19970101 2 9999999999999", "dollar_value is an amount"),
+        (b"a/b 19970101 2 29.33", "customer_id has at most 255 characters, no slash"),
+        (b".. 19970101 2 29.33", "not made of dots only"),
+        (b"x" * 256 + b" 19970101 2 29.33", "at most 255 characters"),
+        (b"a\0b 19970101 2 29.33", "customer_id"),
+    ],
+)
+def test_a_line_that_is_wrong_is_named(path, line, said):
+    path.write_bytes(HEADINGS + b"00001 19970101 1 11.77\n" + line + b"\n")
+    with pytest.raises(FaultyFile, match="^" + str(path) + ", line 3: ") as caught:
+        read_purchases(path)
+    assert said in caught.value.message
+
+
+def test_all_wrong_lines_are_told_up_to_ten(path):
+    path.write_bytes(HEADINGS + b"wrong\n" * 12)
+    with pytest.raises(FaultyFile) as caught:
+        read_purchases(path)
+    told = caught.value.message.splitlines()
+    assert [line.split(":")[0].rpartition(" ")[2] for line in told[:10]] == [str(n) for n in range(2, 12)]
+    assert told[10:] == ["and 2 more"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "line 1: the headings must be `customer_id date number_of_cds dollar_value`"),
+        (b"00001 19970101 1 11.77\n", "line 1: the headings must be"),
+        (HEADINGS, "holds no purchases"),
+        (HEADINGS + b"\n \n", "holds no purchases"),
+        (HEADINGS + b"\xff\xfe\n", "is not a text file in UTF-8"),
+    ],
+)
+def test_the_command_refuses_such_a_file_without_a_server_or_a_traceback(path, content, said):
+    path.write_bytes(content)
+    refused = CliRunner().invoke(main, ["replay", str(path)])
+    assert refused.exit_code == 1
+    assert refused.stderr.startswith("Error: ")
+    assert said in refused.stderr
+
+
+@pytest.mark.parametrize("name", ["missing.txt", "."])
+def test_a_path_that_is_no_file_is_a_wrong_argument(tmp_path, name):
+    refused = CliRunner().invoke(main, ["replay", str(tmp_path / name)])
+    assert refused.exit_code == 2
+    assert "FILE" in refused.stderr
