@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,8 @@ from tests.fuzz.world import World
 
 ROOT = Path(__file__).parents[2]
 CONFIGURATION = Path(__file__).with_name("schemathesis.toml")
+# Stands between the outputs of several runs.
+_NEXT = "\n##### "
 _METHODS = ("get", "post", "put", "patch", "delete")
 
 Operation = tuple[str, str]
@@ -25,35 +26,32 @@ Operation = tuple[str, str]
 
 @dataclass
 class Run:
-    """What one run did: the statuses each operation answered, and everything that was found."""
+    """What one run did, or several: the statuses each operation answered, and everything that was found."""
 
     surface: str
-    exit_code: int
-    output: str
     operations: Mapping[Operation, str]
+    # Those that the document declares, however few of them a run follows.
+    links: int
+    exit_code: int = 0
+    output: str = ""
     statuses: dict[Operation, Counter[int]] = field(default_factory=dict)
-    # operationId or "stateful" -> names of the checks that failed
+    # operationId -> names of the checks that failed
     failed_checks: dict[str, set[str]] = field(default_factory=dict)
     scenarios: Counter[str] = field(default_factory=Counter)
-    cases: int = 0
+    followed: set[str] = field(default_factory=set)
+    requests: int = 0
 
     @property
     def unreached(self) -> list[str]:
         """The operations that never answered a 2xx."""
         return [name for key, name in self.operations.items() if not self._successes(key)]
 
-    @property
-    def links(self) -> tuple[int, int]:
-        """How many links between operations were followed, and how many there are."""
-        told = re.search(r"API Links: +(\d+) covered / (\d+) selected", self.output)
-        return (int(told[1]), int(told[2])) if told else (0, 0)
-
     def summary(self) -> str:
         """One line of figures."""
         reached = len(self.operations) - len(self.unreached)
         return (
-            f"{self.surface}: {reached} of {len(self.operations)} operations reached 2xx, {self.cases} requests,"
-            f" {self.links[0]} of {self.links[1]} links followed in {self.scenarios['stateful']} scenarios"
+            f"{self.surface}: {reached} of {len(self.operations)} operations reached 2xx in {self.requests} requests,"
+            f" {len(self.followed)} of {self.links} links followed in {self.scenarios['stateful']} scenarios"
         )
 
     def table(self) -> str:
@@ -65,22 +63,83 @@ class Run:
             lines.append(f"  {'  ' if self._successes(key) else '! '}{name:32} {shown}")
         return "\n".join(lines)
 
+    def findings(self, longest: int = 20_000) -> str:
+        """What the output tells of failures, warnings and errors, with a command that repeats each."""
+        told = [part[max(part.find("=== FAILURES"), 0) :] for part in self.output.split(_NEXT) if "= SUMMARY =" in part]
+        return "\n".join(told)[:longest] or self.output[-longest:]
+
     def _successes(self, key: Operation) -> int:
         return sum(count for status, count in self.statuses.get(key, Counter()).items() if 200 <= status < 300)
 
 
-def run(surface: str, base_url: str, world: World, directory: Path, *options: str) -> Run:
-    """Run all phases over a surface's document; `options` are those of `schemathesis run`."""
-    document = _with_plain_bearer(openapi.bundle(surface))
+@dataclass(frozen=True)
+class Target:
+    """A server to run against, an organization of it, and a directory for what runs leave."""
+
+    base_url: str
+    world: World
+    directory: Path
+
+
+def run(surface: str, target: Target, *options: str) -> Run:
+    """Run Schemathesis over a surface's document with more options of `schemathesis run`."""
+    return _run(_new(surface), target, "run", options)
+
+
+def run_completely(surface: str, target: Target, *options: str, follow: tuple[str, ...]) -> Run:
+    """All phases over all operations: first each operation by itself, then the links with the options `follow`.
+
+    A run follows the links of the first few operations only, so every operation that links begin at has its own.
+    """
+    whole = _run(_new(surface), target, "single", ("--phases", "examples,coverage,fuzzing", *options))
+    for name, members in linked_operations(openapi.bundle(surface)).items():
+        included = [option for member in members for option in ("--include-operation-id", member)]
+        _run(whole, target, f"from-{name}", ("--phases", "stateful", *included, *follow))
+    return whole
+
+
+def linked_operations(document: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Operations that links lead from and none leads to -> all that links reach from there, themselves too."""
+    leads: dict[str, set[str]] = {}
+    for item in document["paths"].values():
+        for operation in (item[method] for method in _METHODS if method in item):
+            answers = operation["responses"].values()
+            leads[operation["operationId"]] = {
+                link["operationId"] for answer in answers for link in answer.get("links", {}).values()
+            }
+    targets = {target for name, found in leads.items() for target in found if target != name}
+    groups = {}
+    for start in (name for name, found in leads.items() if found and name not in targets):
+        reached, pending = {start}, [start]
+        while pending:
+            new = leads[pending.pop()] - reached
+            reached |= new
+            pending.extend(new)
+        groups[start] = sorted(reached)
+    return groups
+
+
+def _new(surface: str) -> Run:
+    document = openapi.bundle(surface)
+    operations = dict(_operations(document))
+    linked = [
+        item[method]["responses"].values() for item in document["paths"].values() for method in item.keys() & _METHODS
+    ]
+    return Run(surface, operations, sum(len(answer.get("links", {})) for answers in linked for answer in answers))
+
+
+def _run(found: Run, target: Target, name: str, options: Sequence[str]) -> Run:
+    directory = target.directory / found.surface
     directory.mkdir(parents=True, exist_ok=True)
-    source, report = directory / f"{surface}.json", directory / f"{surface}.ndjson"
-    source.write_text(json.dumps(document))
+    source, report = directory / "document.json", directory / f"{name}.ndjson"
+    source.write_text(json.dumps(_with_plain_bearer(openapi.bundle(found.surface))))
     command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(CONFIGURATION), "run", str(source)]
-    command += ["--url", base_url, "--report", "ndjson", "--report-ndjson-path", str(report), *options]
+    command += ["--url", target.base_url, "--report", "ndjson", "--report-ndjson-path", str(report), *options]
+    world = target.world
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "FUZZ_TOKEN": world.token, "FUZZ_WORLD": world.to_json()}
     ended = subprocess.run(command, env=environment, cwd=directory, capture_output=True, text=True)
-    operations = dict(_operations(document))
-    found = Run(surface, ended.returncode, ended.stdout + ended.stderr, operations)
+    found.exit_code = max(found.exit_code, ended.returncode)
+    found.output += f"{_NEXT}{name}\n{ended.stdout}{ended.stderr}"
     with report.open() as lines:
         _read(found, (json.loads(line) for line in lines))
     return found
@@ -106,24 +165,19 @@ def _operations(document: Mapping[str, Any]) -> Iterator[tuple[Operation, str]]:
 def _read(found: Run, events: Iterator[Mapping[str, Any]]) -> None:
     for event in events:
         (name, content), *_ = event.items()
-        if name == "ScenarioFinished":
-            found.scenarios[content["phase"]] += 1
-            recorder = content["recorder"]
-            cases = {identity: case["value"] for identity, case in recorder.get("cases", {}).items()}
-            for identity, interaction in recorder.get("interactions", {}).items():
-                answer = interaction.get("response")
-                if answer is not None and identity in cases:
-                    key = cases[identity]["method"], cases[identity]["path"]
-                    found.cases += 1
-                    found.statuses.setdefault(key, Counter())[answer["status_code"]] += 1
-            for identity, checks in recorder.get("checks", {}).items():
-                key = cases[identity]["method"], cases[identity]["path"]
-                failed = {check["name"] for check in checks if check["status"] == "failure"}
-                if failed:
-                    found.failed_checks.setdefault(found.operations.get(key, str(key)), set()).update(failed)
-
-
-def findings(run: Run, longest: int = 20_000) -> str:
-    """The part of the output that tells failures, warnings and errors, with a command that repeats each."""
-    start = run.output.find("=== FAILURES ===")
-    return run.output[max(start, 0) :][:longest]
+        if name != "ScenarioFinished":
+            continue
+        found.scenarios[content["phase"]] += 1
+        recorder = content["recorder"]
+        for identity, case in recorder.get("cases", {}).items():
+            key = case["value"]["method"], case["value"]["path"]
+            answer = recorder["interactions"].get(identity, {}).get("response")
+            if answer is not None:
+                found.requests += 1
+                found.statuses.setdefault(key, Counter())[answer["status_code"]] += 1
+            if case.get("is_transition_applied"):
+                found.followed.add(case["transition"]["id"])
+            checks = recorder["checks"].get(identity, ())
+            failed = {check["name"] for check in checks if check["status"] == "failure"}
+            if failed:
+                found.failed_checks.setdefault(found.operations.get(key, str(key)), set()).update(failed)

@@ -12,7 +12,7 @@ import pytest
 
 from tests.fuzz.broken import BUGS
 from tests.fuzz.conftest import RunningServer
-from tests.fuzz.runs import Run, run
+from tests.fuzz.runs import Run, Target, run
 from tests.fuzz.world import World
 from tests.processes.loyalty import ROOT, environment, free_port, status
 
@@ -52,9 +52,9 @@ def broken_url(running_server: RunningServer, world: World) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def broken_run(broken_url: str, world: World, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A run over the operations with bugs and a few others."""
-    directory: Path = tmp_path_factory.mktemp("broken")
+    target = Target(broken_url, world, tmp_path_factory.mktemp("broken"))
     names = [option for name in (*BUGS, *SOUND) for option in ("--include-operation-id", name)]
-    return run("administration", broken_url, world, directory, "--max-examples", "8", "--seed", "1", *names)
+    return run("administration", target, "--max-examples", "8", "--seed", "1", *names)
 
 
 @pytest.mark.parametrize("operation", BUGS)
@@ -72,7 +72,7 @@ def test_a_token_that_is_refused_everywhere_fails_a_run(
 ) -> None:
     stranger = World.from_json(world.to_json().replace(world.token, "nobody"))
     options = ("--max-examples", "1", "--phases", "examples", "--include-operation-id", "listLedgers")
-    refused = run("administration", running_server.base_url, stranger, tmp_path, *options)
+    refused = run("administration", Target(running_server.base_url, stranger, tmp_path), *options)
     assert refused.exit_code == 1, refused.output
     assert refused.unreached
     assert not refused.failed_checks
