@@ -1,6 +1,17 @@
 """The schema as SQLAlchemy Core tables, one module a subject; migrations bring a database to exactly this."""
 
-from persistence.tables import campaigns, events, guards, ledger, members, organizations, programs
+from persistence.tables import audiences, campaigns, events, guards, ledger, matchers, members, organizations, programs
 from persistence.tables.base import metadata
 
-__all__ = ["campaigns", "events", "guards", "ledger", "members", "metadata", "organizations", "programs"]
+__all__ = [
+    "audiences",
+    "campaigns",
+    "events",
+    "guards",
+    "ledger",
+    "matchers",
+    "members",
+    "metadata",
+    "organizations",
+    "programs",
+]

@@ -1,0 +1,17 @@
+"""Item matchers."""
+
+from sqlalchemy import Column, Text, UniqueConstraint
+
+from persistence.tables.base import belongs_to_organization, created_and_updated, document, key, tenant_table
+
+matchers = tenant_table(
+    "matchers",
+    "matcher_id",
+    key("matcher_key"),
+    Column("name", Text, nullable=False),
+    Column("type", Text, nullable=False),
+    document("matcher"),
+    *created_and_updated(),
+    UniqueConstraint("organization_id", "matcher_key"),
+    belongs_to_organization(),
+)
