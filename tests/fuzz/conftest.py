@@ -15,6 +15,12 @@ from tests.conftest import FAST
 from tests.fuzz.world import World, build_world
 from tests.processes.loyalty import Server, loyalty
 
+_TABLES = """
+    SELECT relname, EXISTS (
+        SELECT FROM pg_attribute WHERE attrelid = relid AND attname = 'organization_id' AND NOT attisdropped
+    ) FROM pg_stat_user_tables ORDER BY relname
+"""
+
 
 @dataclass(frozen=True)
 class RunningServer:
@@ -48,16 +54,16 @@ class RunningServer:
         """What `loyalty verify` says of the ledgers; fails if it finds them broken."""
         return self._loyalty("verify")
 
-    def tables(self) -> dict[str, str]:
-        """A digest of the content of every table."""
+    def tables(self, organization_id: int) -> dict[str, str]:
+        """A digest of what every table holds of an organization, or of all that it holds where it is nobody's."""
         connection = psycopg2.connect(self.database_url)
         try:
             with connection.cursor() as cursor:
-                cursor.execute("SELECT relname FROM pg_stat_user_tables ORDER BY relname")
-                names = [name for (name,) in cursor.fetchall()]
+                cursor.execute(_TABLES)
                 digests = {}
-                for name in names:
-                    cursor.execute(f'SELECT md5(string_agg(t::text, chr(10) ORDER BY t::text)) FROM "{name}" t')
+                for name, is_tenants in cursor.fetchall():
+                    mine = f"WHERE t.organization_id = {organization_id}" if is_tenants else ""
+                    cursor.execute(f'SELECT md5(string_agg(t::text, chr(10) ORDER BY t::text)) FROM "{name}" t {mine}')
                     digests[name] = cursor.fetchone()[0]
                 return digests
         finally:
