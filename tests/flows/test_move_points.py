@@ -1,0 +1,293 @@
+"""Minting for members and burning from them: every property, every refusal, every key."""
+
+from __future__ import annotations
+
+import uuid
+from decimal import Decimal
+
+import pytest
+
+from tests.builders.api import running_api
+from tests.builders.tracking import Shop, key
+
+LONG_AGO = "2020-01-31T00:00:00Z"
+
+
+@pytest.fixture(scope="module")
+def api(settings):
+    with running_api(settings) as api:
+        yield api
+
+
+@pytest.fixture(scope="module")
+def stranger(api):
+    return api.organization("Other tenant")
+
+
+@pytest.fixture
+def shop(api):
+    return Shop(api.organization())
+
+
+@pytest.fixture
+def member(shop):
+    return shop.member()
+
+
+def path(member, action):
+    return f"/members/by-loyalty-member-id/{member}/{action}"
+
+
+def refused(shop, member, action, status, **body):
+    return shop.administration.post(path(member, action), {"amount": 1, **body}, expect=status)["type"]
+
+
+def kept(shop, member, **query):
+    return shop.integration.get(f"/members/{member}/ledger-transactions", **query)["results"]
+
+
+@pytest.mark.parametrize("action", ["mint", "burn"])
+def test_everything_that_is_said_is_kept(shop, member, action):
+    created = shop.organization.created
+    shop.give(member, 100)
+    said = {
+        "description": "Birthday bonus",
+        "tags": ["birthday", "ana"],
+        "systemUniqueKey": key(),
+        "externalEventDate": "2026-03-02T10:15:00+02:00",
+        "externalId": "bonus-1",
+    }
+    wallet = shop.integration.get(f"/members/{member}")["loyaltyMember"]["ledgerWalletId"]
+    moved = shop.give(
+        member, Decimal("12.0"), action, ledgerId=created.ledger_id, ledgerAccountId=created.ledger_account_id, **said
+    )
+    assert moved == {
+        "ledgerTransactionId": str(int(moved["ledgerTransactionId"])),
+        "amount": 12,
+        "fromWalletId": wallet if action == "burn" else None,
+        "toWalletId": wallet if action == "mint" else None,
+        "organizationId": shop.organization.id,
+        "ledgerId": created.ledger_id,
+        "ledgerAccountId": created.ledger_account_id,
+        "atomicSetId": None,
+        "systemUniqueKey": said["systemUniqueKey"],
+    }
+    [row] = kept(shop, member, systemUniqueKey=said["systemUniqueKey"])
+    told = {name: row[name] for name in said}
+    assert told == {**said, "externalEventDate": "2026-03-02T08:15:00Z"}
+    assert (row["transactionType"], row["status"], row["amount"]) == (action, 1, 12)
+    assert row["updatedBalance"] == shop.balance(member) == (112 if action == "mint" else 88)
+    shop.check_ledger()
+
+
+def test_the_least_request_goes_to_the_default_account_under_a_generated_key(shop, member):
+    moved = shop.give(member, 5)
+    assert moved["ledgerAccountId"] == shop.organization.created.ledger_account_id
+    assert moved["systemUniqueKey"] == str(uuid.UUID(moved["systemUniqueKey"]))
+    again = shop.give(member, 5)
+    assert again["ledgerTransactionId"] != moved["ledgerTransactionId"]
+    assert shop.balance(member) == 10
+    assert shop.give(member, 5, "burn", ledgerId=None, ledgerAccountId=None, tags=[])["amount"] == 5
+
+
+def test_an_account_may_be_named_without_its_ledger(shop, member):
+    stars = shop.account(decimals=6)
+    amount = Decimal("18446744073708.123456")
+    assert shop.give(member, amount, ledgerAccountId=stars["ledgerAccountId"])["amount"] == amount
+    assert shop.balance(member, stars["ledgerAccountId"]) == amount
+    shop.give(member, amount, "burn", ledgerAccountId=stars["ledgerAccountId"])
+    assert shop.balance(member, stars["ledgerAccountId"]) == 0
+
+
+def test_nothing_may_be_moved(shop, member):
+    assert shop.give(member, 0)["amount"] == 0
+    assert shop.give(member, 0, "burn")["amount"] == 0
+    assert len(kept(shop, member)) == 2
+    shop.check_ledger()
+
+
+@pytest.mark.parametrize("action", ["mint", "burn"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"amount": None},
+        {"amount": -1},
+        {"amount": "5"},
+        {"amount": True},
+        {"amount": Decimal("0.5")},
+        {"amount": 18446744073710},
+        {"amount": Decimal("0." + "9" * 40)},
+        {"amount": Decimal("1e-300")},
+        {"amount": Decimal("1e300")},
+        {"ledgerId": 0},
+        {"ledgerAccountId": "1"},
+        {"systemUniqueKey": ""},
+        {"systemUniqueKey": "x" * 256},
+        {"externalEventDate": "soon"},
+        {"externalEventDate": "0001-01-01T00:00:00+01:00"},
+        {"externalId": "x" * 256},
+        {"description": "x" * 2001},
+        {"tags": ["a,b"]},
+        {"tags": [""]},
+        {"expirationDate": "2030-01-01T00:00:00Z"},
+    ],
+)
+def test_what_is_malformed_is_400(shop, member, action, body):
+    before = len(kept(shop, member))
+    assert refused(shop, member, action, 400, **body) == "/problems/invalid-request"
+    assert len(kept(shop, member)) == before
+
+
+@pytest.mark.parametrize("action", ["mint", "burn"])
+def test_what_is_not_there_is_404(shop, member, action, stranger):
+    other = shop.administration.post("/ledgers", {"name": "Franchise"})["ledger"]["ledgerId"]
+    created, foreign = shop.organization.created, stranger.created
+    assert refused(shop, "nobody", action, 404) == "/problems/not-found"
+    assert refused(shop, stranger.member()["loyaltyMemberId"], action, 404) == "/problems/not-found"
+    for ledger_id in (10**12, foreign.ledger_id):
+        assert refused(shop, member, action, 404, ledgerId=ledger_id) == "/problems/unknown-ledger"
+    cases = [
+        {"ledgerAccountId": 10**12},
+        {"ledgerAccountId": foreign.ledger_account_id},
+        {"ledgerId": other},
+        {"ledgerId": other, "ledgerAccountId": created.ledger_account_id},
+    ]
+    for body in cases:
+        assert refused(shop, member, action, 404, **body) == "/problems/unknown-ledger-account"
+
+
+@pytest.mark.parametrize("action", ["mint", "burn"])
+def test_an_account_of_another_ledger_holds_nothing_of_members(shop, member, action):
+    other = shop.administration.post("/ledgers", {"name": "Franchise"})["ledger"]["ledgerId"]
+    body = {"name": "Stars", "active": True, "isRevolving": True, "chainSyncEnabled": False}
+    shop.administration.post(f"/ledgers/{other}/accounts", body)
+    reply = shop.administration.request("POST", path(member, action), {"amount": 1, "ledgerId": other})
+    assert reply.status == 409
+    shop.check_ledger()
+
+
+@pytest.mark.parametrize("action", ["mint", "burn"])
+def test_an_inactive_account_is_not_moved(shop, member, action):
+    stars = shop.account(active=False)["ledgerAccountId"]
+    assert refused(shop, member, action, 409, ledgerAccountId=stars) == "/problems/account-inactive"
+
+
+def test_no_more_is_burned_than_there_is(shop, member):
+    assert refused(shop, member, "burn", 409) == "/problems/insufficient-balance"
+    shop.give(member, 5)
+    assert refused(shop, member, "burn", 409, amount=6) == "/problems/insufficient-balance"
+    shop.give(member, 5, "burn")
+    assert refused(shop, member, "burn", 409) == "/problems/insufficient-balance"
+    assert shop.balance(member) == 0
+
+
+def test_no_more_is_minted_than_may_be(shop, member):
+    revolving = shop.account(maxSupply=10)["ledgerAccountId"]
+    for account, again in (
+        (revolving, True),
+        (shop.account(maxSupply=10, isRevolving=False)["ledgerAccountId"], False),
+    ):
+        assert refused(shop, member, "mint", 409, amount=11, ledgerAccountId=account) == "/problems/supply-exceeded"
+        shop.give(member, 10, ledgerAccountId=account)
+        assert refused(shop, member, "mint", 409, ledgerAccountId=account) == "/problems/supply-exceeded"
+        shop.give(member, 4, "burn", ledgerAccountId=account)
+        if again:
+            shop.give(member, 4, ledgerAccountId=account)
+        assert refused(shop, member, "mint", 409, ledgerAccountId=account) == "/problems/supply-exceeded"
+    shop.check_ledger()
+
+
+@pytest.mark.parametrize("action", ["mint", "burn"])
+def test_the_same_key_answers_the_same_to_the_letter(shop, member, action):
+    shop.give(member, 10)
+    body = {"amount": Decimal("5"), "systemUniqueKey": key(), "tags": ["a"], "externalEventDate": LONG_AGO}
+    first = shop.administration.request("POST", path(member, action), body, expect=200)
+    # What was done is answered, whatever the balance would allow now.
+    shop.give(member, shop.balance(member), "burn")
+    again = shop.administration.request("POST", path(member, action), body, expect=200)
+    assert first.text == again.text
+    assert shop.balance(member) == 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"amount": 6},
+        {"description": "other"},
+        {"tags": ["b"]},
+        {"externalId": "other"},
+        {"externalEventDate": "2026-01-01T00:00:00Z"},
+    ],
+)
+def test_the_same_key_with_other_content_is_refused(shop, member, change):
+    body = {"amount": 5, "systemUniqueKey": key(), "description": "d", "tags": ["a"], "externalId": "e"}
+    shop.give(member, **body)
+    assert refused(shop, member, "mint", 409, **{**body, **change}) == "/problems/key-reused"
+    assert shop.balance(member) == 5
+
+
+def test_a_key_belongs_to_one_member_account_and_direction(shop, member):
+    stars, other, body = shop.account()["ledgerAccountId"], shop.member(), {"amount": 5, "systemUniqueKey": key()}
+    shop.give(member, **body)
+    assert refused(shop, other, "mint", 409, **body) == "/problems/key-reused"
+    assert refused(shop, member, "burn", 409, **body) == "/problems/key-reused"
+    assert refused(shop, member, "mint", 409, **body, ledgerAccountId=stars) == "/problems/key-reused"
+    assert shop.balance(member) == 5
+
+
+def test_a_refused_request_leaves_its_key_free(shop, member):
+    body = {"amount": 5, "systemUniqueKey": key()}
+    refused(shop, member, "burn", 409, **body)
+    shop.give(member, 5)
+    shop.give(member, action="burn", **body)
+    assert shop.balance(member) == 0
+
+
+def test_what_has_expired_cannot_be_spent_and_is_not_shown(shop, member):
+    stars = shop.account(pointTrackingEnabled=True, expiresInMonths=1)["ledgerAccountId"]
+    shop.give(member, 10, ledgerAccountId=stars)
+    moved = shop.give(member, 90, ledgerAccountId=stars, externalEventDate=LONG_AGO)
+    assert moved["amount"] == 90
+    assert shop.balance(member, stars) == 10
+    assert refused(shop, member, "burn", 409, amount=11, ledgerAccountId=stars) == "/problems/insufficient-balance"
+    shop.give(member, 10, "burn", ledgerAccountId=stars)
+    shop.check_ledger()
+
+
+def test_what_expires_in_the_meantime_is_gone_before_the_next_movement(shop, member):
+    stars = shop.account(pointTrackingEnabled=True, expiresInMonths=1)["ledgerAccountId"]
+    shop.give(member, 10, ledgerAccountId=stars)
+    with shop.organization.api.engine.begin() as db:
+        db.exec_driver_sql(
+            "UPDATE ledger_lots SET expires_at = now() - interval '1 second' WHERE organization_id = %s",
+            (shop.organization.id,),
+        )
+    assert shop.balance(member, stars) == 0
+    shop.give(member, 3, ledgerAccountId=stars)
+    assert shop.balance(member, stars) == 3
+    assert refused(shop, member, "burn", 409, amount=4, ledgerAccountId=stars) == "/problems/insufficient-balance"
+    shop.check_ledger()
+
+
+def test_no_key_of_a_client_can_stand_in_the_way_of_an_expiry(shop, member):
+    stars = shop.account(pointTrackingEnabled=True, expiresInMonths=1)["ledgerAccountId"]
+    for taken in ("a-expiry", "expiry-a", "expiry"):
+        shop.give(member, 1, systemUniqueKey=taken)
+    shop.give(member, 5, ledgerAccountId=stars, systemUniqueKey="a", externalEventDate=LONG_AGO)
+    assert shop.balance(member, stars) == 0
+    again = {"systemUniqueKey": "a", "externalEventDate": LONG_AGO, "ledgerAccountId": stars}
+    shop.give(member, 5, **again)
+    assert shop.balance(member, stars) == 0
+    shop.check_ledger()
+
+
+def test_events_and_transactions_have_keys_apart(shop, member):
+    taken = key()
+    shop.give(member, 5, systemUniqueKey=taken)
+    shop.track_one({"loyaltyMemberId": member, "systemUniqueKey": taken, "eventType": "member-generic-event"})
+
+
+def test_the_roles_of_the_ledger_are_needed(shop, member):
+    for role, status in (("ledgers:write", 200), ("ledgers:read", 403), ("members:write", 403)):
+        surface = shop.administration.with_token(shop.organization.token_of(role))
+        surface.post(path(member, "mint"), {"amount": 1}, expect=status)

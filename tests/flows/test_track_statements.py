@@ -1,0 +1,144 @@
+"""The work that calls give the database: the same number of statements for one thing and for a hundred."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from sqlalchemy import event as engine_event
+
+from tests.builders.api import running_api
+from tests.builders.campaigns import mint
+from tests.builders.tracking import Shop, event, order, running, spend
+
+
+@pytest.fixture(scope="module")
+def shop(settings):
+    with running_api(settings) as api:
+        yield Shop(api.organization())
+
+
+@contextmanager
+def counted(shop) -> Iterator[list[str]]:
+    """The statements that the server executes meanwhile."""
+    statements: list[str] = []
+
+    def note(connection, cursor, statement, parameters, context, executemany):
+        statements.append(statement)
+        assert not executemany
+
+    engine = shop.organization.api.engine
+    engine_event.listen(engine, "before_cursor_execute", note)
+    try:
+        yield statements
+    finally:
+        engine_event.remove(engine, "before_cursor_execute", note)
+
+
+def count(shop, call) -> int:
+    with counted(shop) as statements:
+        call()
+    return len(statements)
+
+
+@pytest.fixture(scope="module")
+def rewarding(shop):
+    """Campaigns that mint, burn, count limits of every kind and use lots."""
+    tracked = shop.account(pointTrackingEnabled=True, expiresInMonths=6, maxSupply=10**9)
+    for _ in range(3):
+        shop.campaign(
+            running(mint(3), spend(1), mint(2, ledgerAccountKey=tracked["ledgerAccountKey"])),
+            running(spend(1, ledgerAccountKey=tracked["ledgerAccountKey"])),
+            pointsMonthlyLimitPerMember=10**9,
+            maxTransactionsPerMember=10**9,
+            limitRules=[
+                {"scope": scope, "type": kind, "period": period, "limit": 10**9}
+                for scope in ("member", "campaign")
+                for kind in ("points", "transactions")
+                for period in ("daily", "total")
+            ],
+        )
+    return shop
+
+
+def test_tracking_costs_as_many_statements_for_1_event_as_for_100(rewarding):
+    shop = rewarding
+    members = [shop.member() for _ in range(20)]
+
+    def batch(size):
+        return [
+            order(members[i % 20], 10, items=[{"productCode": str(n)} for n in range(5)], tags=["a"])
+            for i in range(size)
+        ]
+
+    def tracked(size):
+        def call():
+            results = shop.track(*batch(size))
+            assert {each["status"] for each in results} == {"success"}
+            assert {e["status"] for each in results for e in each["effects"]} == {"executed"}
+            assert len(results[0]["effects"]) == 12
+
+        return count(shop, call)
+
+    shop.track(*batch(20))
+    assert len({tracked(size) for size in (1, 10, 100)}) == 1
+    assert tracked(100) < 40
+
+
+def test_tracking_of_one_member_costs_as_many_statements_for_1_event_as_for_100(rewarding):
+    shop, member = rewarding, rewarding.member()
+    shop.track(event(member))
+    counts = {size: count(shop, lambda s=size: shop.track(*(event(member) for _ in range(s)))) for size in (1, 10, 100)}
+    assert len(set(counts.values())) == 1
+
+
+@pytest.mark.parametrize("mode", ["dryRun", "captureOnly"])
+def test_the_other_modes_cost_as_many_statements_for_1_event_as_for_100(rewarding, mode):
+    shop, member = rewarding, rewarding.member()
+    batches = [[order(member, 5, items=[{}]) for _ in range(size)] for size in (1, 10, 100)]
+    counts = {len(b): count(shop, lambda b=b: shop.track(*b, executionMode=mode)) for b in batches}
+    assert len(set(counts.values())) == 1
+
+
+def test_answering_again_costs_no_more_than_acting(rewarding):
+    shop, member = rewarding, rewarding.member()
+    batch = [order(member, 5) for _ in range(50)]
+    acting = count(shop, lambda: shop.track(*batch))
+    again = count(shop, lambda: shop.track(*batch))
+    assert again < acting
+    assert again == count(shop, lambda: shop.track(batch[0]))
+
+
+def test_moving_orders_on_costs_as_many_statements_for_1_as_for_50(shop):
+    shop = Shop(shop.organization.api.organization())
+    member = shop.member()
+    shop.campaign(running(mint(3)), pointsMonthlyLimitPerMember=10**9)
+    shop.track(*(order(member, 5, external_id=f"move-{i}", items=[{}]) for i in range(51)))
+    one = count(shop, lambda: shop.track(order(member, None, "confirmed", "move-0")))
+    many = count(shop, lambda: shop.track(*(order(member, None, "confirmed", f"move-{i}") for i in range(1, 51))))
+    assert one == many
+
+
+def test_lists_cost_as_many_statements_for_1_row_as_for_25(shop):
+    members = [shop.member() for _ in range(25)]
+    for amount in range(1, 26):
+        shop.give(members[0], amount, tags=["a"])
+    member_id = shop.integration.get(f"/members/{members[0]}")["loyaltyMember"]["memberId"]
+    shop.track(*(event(members[0]) for _ in range(25)))
+    shop.campaign(*(running(mint(1)) for _ in range(3)))
+    created = shop.organization.created
+    account = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}"
+    lists = [
+        (shop.integration, "/members"),
+        (shop.administration, "/members"),
+        (shop.administration, "/members/search"),
+        (shop.integration, f"/members/{members[0]}/ledger-transactions"),
+        (shop.administration, f"{account}/transactions"),
+        (shop.integration, f"/members/{members[0]}/events"),
+        (shop.administration, f"/members/{member_id}/events"),
+    ]
+    for surface, path in lists:
+        short = count(shop, lambda s=surface, p=path: s.get(p, limit=1))
+        assert len(surface.get(path, limit=25)["results"]) == 25
+        assert count(shop, lambda s=surface, p=path: s.get(p, limit=25)) == short, path
