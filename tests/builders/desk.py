@@ -1,0 +1,155 @@
+"""An organization whose ledger is worked on through the flows themselves, at any moment, without HTTP between."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Engine, insert, text
+
+from domain.ledger.views import WalletView
+from domain.organizations import Organization
+from handlers.call import ADMINISTRATION, Call
+from handlers.flows import post_transactions
+from handlers.flows.post_transactions import Movement, Outcome
+from handlers.flows.verify_ledger import verify
+from handlers.settings import Settings
+from persistence import ledger, organizations, transactions
+from persistence.tables.ledger import ledger_accounts, ledgers, wallets
+
+START = datetime(2026, 1, 31, tzinfo=UTC)
+
+Result = TypeVar("Result")
+
+
+@dataclass
+class Desk:
+    """The organization; each of its methods is one database transaction, committed, at the moment `now`."""
+
+    engine: Engine
+    organization: Organization
+    ledger_id: int
+    now: datetime = START
+
+    @classmethod
+    def new(cls, engine: Engine, now: datetime = START) -> Desk:
+        """An organization with an empty ledger and nothing else."""
+        stamps = {"created_at": now, "updated_at": now}
+
+        def make(db: Connection) -> Desk:
+            organization = organizations.add_organization(
+                db, organization_key=str(uuid.uuid4()), name="Corner shop", locales=["en"], **stamps
+            )
+            owned = {"organization_id": organization.organization_id, "ledger_key": str(uuid.uuid4()), **stamps}
+            statement = insert(ledgers).values(**owned, name="Default").returning(ledgers.c.ledger_id)
+            return cls(engine, organization, db.execute(statement).scalar_one(), now)
+
+        return transactions.run(engine, make)
+
+    @property
+    def id(self) -> int:
+        return self.organization.organization_id
+
+    def account(self, **settings: Any) -> int:
+        """A further account, revolving and without fraction digits unless `settings` say otherwise; answers its id."""
+        values = {
+            "organization_id": self.id,
+            "ledger_id": self.ledger_id,
+            "ledger_account_key": str(uuid.uuid4()),
+            "name": "Points",
+            "active": True,
+            "is_revolving": True,
+            "created_at": self.now,
+            "updated_at": self.now,
+            **settings,
+        }
+        statement = insert(ledger_accounts).values(**values).returning(ledger_accounts.c.ledger_account_id)
+        return self.run(lambda db: db.execute(statement).scalar_one())
+
+    def wallets(self, count: int) -> list[int]:
+        """So many new wallets; answers their ids."""
+        owned = {"organization_id": self.id, "ledger_id": self.ledger_id, "created_at": self.now}
+        rows = [{**owned, "wallet_key": str(uuid.uuid4())} for _ in range(count)]
+        statement = insert(wallets).returning(wallets.c.wallet_id, sort_by_parameter_order=True)
+        return self.run(lambda db: list(db.execute(statement, rows).scalars()))
+
+    def run(self, work: Callable[[Connection], Result]) -> Result:
+        """Do any work as the product does it: committed, and started over where it lost a race."""
+        return transactions.run(self.engine, work)
+
+    def call(self, db: Connection, now: datetime | None = None) -> Call:
+        """What a handler would be given at `now`."""
+        return Call(
+            db=db,
+            organization=self.organization,
+            caller=None,
+            now=now or self.now,
+            request_id="test",
+            surface=ADMINISTRATION,
+            settings=Settings(database_url="", home=Path()),
+            new_key=lambda: str(uuid.uuid4()),
+        )
+
+    def post(self, movement: Movement) -> int:
+        """Post one movement; answers its transaction's id."""
+        return self.run(lambda db: post_transactions.post_one(self.call(db), movement))
+
+    def post_set(self, movements: Sequence[Movement]) -> list[int]:
+        """Post movements as one unit."""
+        return self.run(lambda db: post_transactions.post_set(self.call(db), movements))
+
+    def post_batch(self, movements: Sequence[Movement]) -> list[Outcome]:
+        """Post each movement for itself, those of a set together."""
+        return self.run(lambda db: post_transactions.post_batch(self.call(db), movements))
+
+    def capture(self, ledger_account_id: int, amounts: Sequence[tuple[int, Decimal | None]]) -> None:
+        """Capture pending transactions of an account."""
+
+        def work(db: Connection) -> None:
+            account = ledger.find_account(db, self.id, ledger_account_id)
+            assert account is not None
+            post_transactions.capture(self.call(db), account, amounts)
+
+        self.run(work)
+
+    def mint(self, account_id: int, wallet_id: int, amount: Any, **details: Any) -> int:
+        """Mint; answers the transaction's id."""
+        return self.post(Movement(account_id, Decimal(amount), to_wallet_id=wallet_id, **details))
+
+    def burn(self, account_id: int, wallet_id: int, amount: Any, **details: Any) -> int:
+        """Burn."""
+        return self.post(Movement(account_id, Decimal(amount), from_wallet_id=wallet_id, **details))
+
+    def transfer(self, account_id: int, source: int, target: int, amount: Any, **details: Any) -> int:
+        """Move from one wallet to another."""
+        return self.post(Movement(account_id, Decimal(amount), source, target, **details))
+
+    def revert(self, transaction_id: int, **details: Any) -> int:
+        """Revert a transaction."""
+        return self.post(Movement(reverts=transaction_id, **details))
+
+    def balances(self, wallet_ids: Iterable[int]) -> dict[tuple[int, int], WalletView]:
+        """What each wallet is shown to hold of each account, by (wallet, account)."""
+        found = self.run(lambda db: ledger.balances_of_wallets(db, self.id, list(wallet_ids), self.now))
+        return {(view.wallet_id, view.ledger_account_id): view for views in found.values() for view in views}
+
+    def balance(self, account_id: int, wallet_id: int) -> WalletView:
+        """What one wallet is shown to hold of one account."""
+        return self.balances([wallet_id])[wallet_id, account_id]
+
+    def issued(self, *account_ids: int) -> dict[int, Decimal]:
+        """What each account has issued."""
+        return self.run(lambda db: ledger.issued(db, self.id, account_ids))
+
+    def verify(self) -> list[str]:
+        """What is broken in the books."""
+        return self.run(lambda db: verify(db, self.id))
+
+    def ask(self, statement: str, **values: Any) -> list[Any]:
+        """The rows of a query; `:org` is the organization."""
+        return self.run(lambda db: list(map(tuple, db.execute(text(statement), {"org": self.id, **values}))))

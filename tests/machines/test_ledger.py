@@ -1,0 +1,328 @@
+"""The ledger on PostgreSQL beside the plain model: whatever happens in whatever order, both say the same."""
+
+from __future__ import annotations
+
+import uuid
+from copy import deepcopy
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+from itertools import product
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from sqlalchemy import Engine, text
+
+from domain.problems import Refusal
+from handlers.flows.post_transactions import Movement
+from tests.builders.desk import START, Desk
+from tests.machines.model import PENDING, Model, Record, Refused, refuse, total
+
+WALLETS, ACCOUNTS = 3, 2
+STEPS_BETWEEN_VERIFICATIONS = 6
+
+amounts = st.sampled_from([Decimal(each) for each in (1, 2, 5, 10, 10, 25, 60, "0.5", "2.25")])
+days = st.sampled_from([-400, -62, -31, -1, 0, 1, 10, 31, 70])
+flags = st.booleans()
+rarely = st.sampled_from([False, False, False, True])
+wallets = st.integers(0, WALLETS - 1)
+accounts = st.integers(0, ACCOUNTS - 1)
+recent = st.integers(0, 12)
+
+rules = st.builds(
+    lambda expiry, **others: {"active": True, **expiry, **others},
+    expiry=st.sampled_from(
+        [
+            {"tracked": False, "months": None, "idle": None},
+            {"tracked": True, "months": None, "idle": None},
+            {"tracked": True, "months": 1, "idle": None},
+            {"tracked": True, "months": 3, "idle": None},
+            {"tracked": True, "months": None, "idle": 1},
+            {"tracked": True, "months": 2, "idle": 1},
+        ]
+    ),
+    revolving=st.sampled_from([True, True, False]),
+    overdraft=st.sampled_from([0, 0, 40]),
+    cap=st.sampled_from([None, None, 100]),
+    decimals=st.sampled_from([0, 1, 6]),
+).map(lambda each: SimpleNamespace(**{**each, "overdraft": each["overdraft"] if each["revolving"] else 0}))
+
+moves = st.fixed_dictionaries(
+    {
+        "kind": st.sampled_from(["mint", "mint", "burn", "transfer"]),
+        "account": accounts,
+        "source": wallets,
+        "target": wallets,
+        "amount": amounts,
+        "manual": rarely,
+        "overdraft": flags,
+        "event": st.none() | days,
+        "expires": st.sampled_from([None, None, 1, 10, 31, 70]),
+    }
+)
+reverts = st.fixed_dictionaries({"kind": st.just("revert"), "which": recent, "overdraft": rarely, "available": rarely})
+requests = moves | moves | reverts
+
+
+class Units:
+    """What is done to a model as one unit of work, and taken back where it is refused."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+
+    def do(self, wallet_ids, account_ids, *acts):
+        """Do all of the acts, or nothing; answers the slug of the refusal."""
+        before = deepcopy(self.model.__dict__)
+        try:
+            self.model.expire(wallet_ids, account_ids)
+            for act in acts:
+                act()
+        except Refused as refused:
+            self.model.__dict__ = before
+            return str(refused)
+        return None
+
+    def batch(self, wallet_ids, account_ids, items):
+        """Each of (set, act) for itself, those of a set together; answers the slug of each refusal or None."""
+        self.model.expire(wallet_ids, account_ids)
+        start, failed = deepcopy(self.model.__dict__), {}
+        while True:
+            self.model.__dict__, outcomes = deepcopy(start), []
+            for position, (name, act) in enumerate(items):
+                slug = failed[name].get(position, "atomic-set-failed") if name in failed else self.do((), (), act)
+                if slug and name and name not in failed:
+                    failed[name] = {position: slug}
+                    break
+                outcomes.append(slug)
+            else:
+                return outcomes
+
+
+class Ledger(RuleBasedStateMachine):
+    """Each rule asks both for the same; after each step they must show the same."""
+
+    engine: Engine
+    model: Model | None = None
+
+    @initialize(chosen=st.lists(rules, min_size=ACCOUNTS, max_size=ACCOUNTS))
+    def open(self, chosen):
+        self.desk = Desk.new(self.engine)
+        self.wallets = self.desk.wallets(WALLETS)
+        self.accounts = [
+            self.desk.account(
+                active=each.active,
+                point_tracking_enabled=each.tracked,
+                expires_in_months=each.months,
+                expiration_policies=[{"expirationType": "lastTransaction", "period": each.idle}] if each.idle else [],
+                overdraft_limit=each.overdraft or None,
+                max_supply=each.cap,
+                is_revolving=each.revolving,
+                decimals=each.decimals,
+            )
+            for each in chosen
+        ]
+        self.model = Model(dict(zip(self.accounts, chosen, strict=True)), START)
+        self.units = Units(self.model)
+        self.ids, self.done, self.requests, self.steps = {}, [], 0, 0
+
+    @rule(request=requests)
+    def one(self, request):
+        """One movement by itself."""
+        made = self.understood(request)
+        slug, ids = self.tried(lambda: [self.desk.post(made.movement)])
+        assert slug == self.units.do(made.wallets, made.accounts, made.act)
+        self.remember([made], ids)
+
+    @rule(several=st.lists(requests, min_size=2, max_size=4))
+    def all_or_nothing(self, several):
+        """A transaction set."""
+        made = [self.understood(each) for each in several]
+        slug, ids = self.tried(lambda: self.desk.post_set([each.movement for each in made]))
+        assert slug == self.units.do(*self.concerned(made), *(each.act for each in made))
+        self.remember(made, ids)
+
+    @rule(several=st.lists(st.tuples(requests, st.sampled_from([None, None, "a", "b"])), min_size=2, max_size=6))
+    def each_for_itself(self, several):
+        """A batch, with items that stand or fall together."""
+        sets = {"a": str(uuid.uuid4()), "b": str(uuid.uuid4()), None: None}
+        made = [self.understood(request) for request, _ in several]
+        movements = [replace(m.movement, atomic_set_id=sets[name]) for m, (_, name) in zip(made, several, strict=True)]
+        outcomes = self.desk.post_batch(movements)
+        items = [(name, each.act) for each, (_, name) in zip(made, several, strict=True)]
+        assert [o.refusal and o.refusal.slug for o in outcomes] == self.units.batch(*self.concerned(made), items)
+        for each, movement, outcome in zip(made, movements, outcomes, strict=True):
+            each.movement = movement
+            self.remember([each], [outcome.ledger_transaction_id] if outcome.refusal is None else None)
+
+    @precondition(lambda self: self.ids)
+    @rule(several=st.lists(st.tuples(recent, st.sampled_from(["all", "half", "none", "more"])), min_size=1, max_size=2))
+    def settle(self, several):
+        """Capture what was set aside, in part or as a whole, or release it."""
+        held = [key for key, t in self.model.done.items() if t.status == PENDING] or list(self.ids)
+        parts = []
+        for which, part in several:
+            key = held[-1 - which % len(held)]
+            amount = self.model.done[key].amount
+            parts.append((key, {"all": None, "half": amount // 2, "none": Decimal(0), "more": amount + 1}[part]))
+        account = self.model.done[parts[0][0]].account
+        parts = [(key, amount) for key, amount in parts if self.model.done[key].account == account]
+        slug, _ = self.tried(lambda: self.desk.capture(account, [(self.ids[key], amount) for key, amount in parts]))
+        concerned = {w for key, _ in parts for w in (self.model.done[key].source, self.model.done[key].target) if w}
+        acts = [lambda key=key, amount=amount: self.model.capture(key, amount) for key, amount in parts]
+        assert slug == self.units.do(concerned, {account}, *acts)
+
+    @precondition(lambda self: self.done)
+    @rule(which=recent)
+    def again(self, which):
+        """What was done is answered again, and does nothing."""
+        movement, *concerned, transaction_id = self.done[-1 - which % len(self.done)]
+        assert self.desk.post(movement) == transaction_id
+        self.units.do(*concerned)
+
+    @rule(passed=st.sampled_from([0, 1, 5, 20, 31, 45]), microseconds=st.sampled_from([0, 0, 1]))
+    def wait(self, passed, microseconds):
+        """The clock moves on."""
+        self.tick(timedelta(days=passed, microseconds=microseconds))
+
+    @rule(early=rarely)
+    def wait_for_an_expiry(self, early):
+        """The clock moves to the very moment at which something expires, or to the last one before it."""
+        moments = [lot.expires for lots in self.model.lots.values() for lot in lots if lot.expires > self.model.now]
+        if moments and min(moments).year < 9999:
+            self.tick(min(moments) - self.model.now - timedelta(microseconds=early))
+
+    @rule(account=accounts, active=st.sampled_from([True, True, False]))
+    def switch(self, account, active):
+        """An account is closed, or opened again."""
+        statement = text("UPDATE ledger_accounts SET active = :active WHERE ledger_account_id = :id")
+        self.desk.run(lambda db: db.execute(statement, {"active": active, "id": self.accounts[account]}))
+        self.model.rules[self.accounts[account]].active = active
+
+    @invariant()
+    def the_same_is_shown(self):
+        expected = {pair: self.expected(*pair) for pair in product(self.wallets, self.accounts)}
+        nothing = dict.fromkeys(expected, (0, 0, 0, 0, 0, None))
+        assert nothing | {pair: shown(view) for pair, view in self.desk.balances(self.wallets).items()} == expected
+        issued = dict.fromkeys(self.accounts, 0) | self.desk.issued(*self.accounts)
+        assert issued == {account: self.model.issued(account) for account in self.accounts}
+        self.steps += 1
+        if self.steps % STEPS_BETWEEN_VERIFICATIONS == 0:
+            assert self.desk.verify() == []
+
+    def teardown(self):
+        if self.model is not None:
+            assert self.desk.verify() == []
+
+    def expected(self, wallet, account):
+        """What the model says that a wallet is shown to hold."""
+        pair, model = (wallet, account), self.model
+        debit, credit = model.pending(account, source=wallet), model.pending(account, target=wallet)
+        current = total(model.unexpired(pair)) + debit
+        return current, debit, credit, model.debt[pair], model.repaid[pair], model.last.get(pair)
+
+    def understood(self, request):
+        """A request as the movement that is asked for, and as what it does to the model."""
+        self.requests += 1
+        key, unique = self.requests, str(uuid.uuid4())
+        if request["kind"] == "revert":
+            return self.understood_revert(key, unique, request)
+        account, amount, manual, overdraft = (request[name] for name in ("account", "amount", "manual", "overdraft"))
+        record = Record(
+            kind=request["kind"],
+            account=self.accounts[account],
+            source=None if request["kind"] == "mint" else self.wallets[request["source"]],
+            target=None if request["kind"] == "burn" else self.wallets[request["target"]],
+            amount=amount,
+            event=self.in_days(request["event"]),
+            expires=self.in_days(None if manual or request["kind"] != "mint" else request["expires"]),
+        )
+        movement = Movement(
+            record.account,
+            amount,
+            record.source,
+            record.target,
+            system_unique_key=unique,
+            external_event_date=record.event,
+            expiration_date=record.expires,
+            manual=manual,
+            allow_overdraft=overdraft,
+        )
+        concerned = {wallet for wallet in (record.source, record.target) if wallet}
+        act = lambda: self.model.post(key, deepcopy(record), manual, overdraft)  # noqa: E731
+        return Record(key=key, movement=movement, wallets=concerned, accounts={record.account}, act=act)
+
+    def understood_revert(self, key, unique, request):
+        """Of a transaction that there is; of one that there is not while there is none."""
+        overdraft, available = request["overdraft"], request["available"]
+        movement = Movement(reverts=0, system_unique_key=unique, allow_overdraft=overdraft, burn_available=available)
+        if not self.ids:
+            act = lambda: refuse(True, "unknown-ledger-transaction")  # noqa: E731
+            return Record(key=key, movement=movement, wallets=set(), accounts=set(), act=act)
+        original = list(self.ids)[-1 - request["which"] % len(self.ids)]
+        t = self.model.done[original]
+        movement = replace(movement, reverts=self.ids[original])
+        act = lambda: self.model.revert(key, original, overdraft, available)  # noqa: E731
+        concerned = {wallet for wallet in (t.source, t.target) if wallet}
+        return Record(key=key, movement=movement, wallets=concerned, accounts={t.account}, act=act)
+
+    def in_days(self, days):
+        return None if days is None else self.model.now + timedelta(days=days)
+
+    def concerned(self, made):
+        """The wallets and accounts in which what has expired is burned, all of one unit of work."""
+        return set().union(*(each.wallets for each in made)), set().union(*(each.accounts for each in made))
+
+    def tried(self, work):
+        """The slug of what refused, or None, and what work answered."""
+        try:
+            return None, work()
+        except Refusal as refusal:
+            return refusal.slug, None
+
+    def remember(self, made, ids):
+        for each, transaction_id in zip(made, ids or (), strict=bool(ids)):
+            self.ids[each.key] = transaction_id
+            self.done.append((each.movement, each.wallets, each.accounts, transaction_id))
+
+    def tick(self, passed):
+        self.model.now += passed
+        self.desk.now += passed
+
+
+def shown(view):
+    """A wallet as it is shown."""
+    return (
+        view.current_balance,
+        view.pending_debit_balance,
+        view.pending_credit_balance,
+        view.current_overdraft_balance,
+        view.total_overdraft_credit_balance,
+        view.last_transaction_date,
+    )
+
+
+def run(engine, **profile):
+    machine = type("LedgerOnPostgreSQL", (Ledger,), {"engine": engine})
+    checks = list(HealthCheck)
+    run_state_machine_as_test(
+        machine, settings=settings(deadline=None, database=None, suppress_health_check=checks, **profile)
+    )
+
+
+def test_some_histories(engine):
+    run(engine, max_examples=25, stateful_step_count=25, derandomize=True)
+
+
+@pytest.mark.stress
+def test_many_long_histories(engine):
+    run(engine, max_examples=600, stateful_step_count=60)
