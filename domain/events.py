@@ -14,6 +14,9 @@ SUCCESS, FAILURE = "success", "failed"
 
 NOT_EVALUATED, EVALUATED, EVALUATION_FAILED = 0, 1, 2
 
+# What the server reports because of an event may set off more, so far and not farther.
+MAX_DEPTH, MAX_CAUSED = 5, 100
+
 FULL, DRY_RUN, CAPTURE_ONLY = "full", "dryRun", "captureOnly"
 
 
@@ -56,6 +59,7 @@ class LoyaltyEvent:
     e2e_tracking_id: str | None
     reverted_loyalty_event_id: int | None
     reversal_loyalty_event_id: int | None
+    cause_loyalty_event_id: int | None
     evaluation_status: int
     status: str
     last_error: Mapping[str, Any] | None

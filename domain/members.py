@@ -40,12 +40,13 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class MemberTier:
-    """The tier that a member holds in one program; without `expires_at` until it is evaluated again."""
+    """The tier that a member holds in one program; `is_manual` until `expires_at`, or for good, whatever the points."""
 
     organization_id: int
     member_id: int
     loyalty_program_id: int
     loyalty_tier_id: int
+    is_manual: bool
     expires_at: datetime | None
     created_at: datetime
 

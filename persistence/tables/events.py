@@ -12,6 +12,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    text,
 )
 from sqlalchemy.dialects.postgresql import JSON, JSONB
 
@@ -62,6 +63,8 @@ events = tenant_table(
     Column("e2e_tracking_id", Text),
     Column("reverted_loyalty_event_id", BigInteger),
     Column("reversal_loyalty_event_id", BigInteger),
+    # The event that made the server report this one.
+    Column("cause_loyalty_event_id", BigInteger),
     Column("evaluation_status", SmallInteger, nullable=False),
     Column("status", Text, nullable=False),
     Column("last_error", JSONB(none_as_null=True)),
@@ -73,6 +76,12 @@ events = tenant_table(
     UniqueConstraint("organization_id", "system_unique_key"),
     Index("ix_events_key", "organization_id", "loyalty_event_key"),
     Index("ix_events_member", "organization_id", "member_id", "loyalty_event_id"),
+    Index(
+        "ix_events_cause",
+        "organization_id",
+        "cause_loyalty_event_id",
+        postgresql_where=text("cause_loyalty_event_id IS NOT NULL"),
+    ),
     refers_to("members", "member_id"),
 )
 

@@ -6,6 +6,7 @@ from sqlalchemy import (
     Column,
     Computed,
     Index,
+    LargeBinary,
     PrimaryKeyConstraint,
     Table,
     Text,
@@ -23,6 +24,7 @@ from persistence.tables.base import (
     metadata,
     refers_to,
     tenant_table,
+    texts,
 )
 
 members = tenant_table(
@@ -87,13 +89,43 @@ member_tiers = Table(
     Column("member_id", BigInteger, nullable=False),
     Column("loyalty_program_id", BigInteger, nullable=False),
     Column("loyalty_tier_id", BigInteger, nullable=False),
+    # Set by hand: it stays whatever the points, until it expires.
+    Column("is_manual", Boolean, nullable=False, server_default=text("false")),
     instant("expires_at"),
     instant("created_at", nullable=False),
     PrimaryKeyConstraint("organization_id", "member_id", "loyalty_program_id"),
     Index("ix_member_tiers_tier", "organization_id", "loyalty_program_id", "loyalty_tier_id"),
+    Index(
+        "ix_member_tiers_expires_at",
+        "organization_id",
+        "expires_at",
+        postgresql_where=text("expires_at IS NOT NULL"),
+    ),
     refers_to("members", "member_id"),
     refers_to("loyalty_programs", "loyalty_program_id"),
     refers_to("loyalty_tiers", "loyalty_tier_id"),
+)
+
+# Every request to set a member's tier, or to give it back to the evaluation by points (no `loyalty_tier_id`).
+member_tier_trackings = tenant_table(
+    "member_tier_trackings",
+    "member_tier_tracking_id",
+    Column("member_id", BigInteger, nullable=False),
+    Column("loyalty_program_id", BigInteger, nullable=False),
+    Column("loyalty_tier_id", BigInteger),
+    # The tier that the member had then, as it was answered.
+    Column("answered_tier_id", BigInteger),
+    instant("expires_at"),
+    Column("system_unique_key", Text, nullable=False),
+    Column("request_digest", LargeBinary, nullable=False),
+    Column("external_id", Text),
+    Column("description", Text),
+    texts("tags"),
+    instant("created_at", nullable=False),
+    UniqueConstraint("organization_id", "system_unique_key"),
+    Index("ix_member_tier_trackings_member", "organization_id", "member_id", "loyalty_program_id"),
+    refers_to("members", "member_id"),
+    refers_to("loyalty_programs", "loyalty_program_id"),
 )
 
 audit_log = tenant_table(

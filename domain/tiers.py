@@ -1,0 +1,137 @@
+"""Which tier of a loyalty program a member is in, and how that changes with the member's points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from domain.problems import Conflict
+
+ZERO = Decimal(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An active tier of a program: reached at `min_required_points`, of equal ones the greater `tier_order` wins."""
+
+    loyalty_tier_id: int
+    min_required_points: Decimal
+    tier_order: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """The tiers of one active program; `ledger_account_id` is the account whose balance decides, None for none.
+
+    `moves` is False where there is no tier beyond the default one: nobody changes place then.
+    """
+
+    loyalty_program_id: int
+    loyalty_program_key: str
+    ledger_account_id: int | None
+    default_tier_id: int | None
+    steps: tuple[Step, ...]
+    moves: bool
+
+    def tier_at(self, points: Decimal) -> int | None:
+        """The tier that a balance of `points` reaches, else the program's default one, else None."""
+        reached = [step for step in self.steps if step.min_required_points <= points]
+        if self.ledger_account_id is None or not reached:
+            return self.default_tier_id
+        # Tiers alike in both are told apart by age, so that the answer does not depend on the order of the rows.
+        best = max(reached, key=lambda step: (step.min_required_points, step.tier_order, -step.loyalty_tier_id))
+        return best.loyalty_tier_id
+
+
+@dataclass(frozen=True, slots=True)
+class HeldTier:
+    """A member's stored place in a program: `is_manual` holds it whatever the points until `expires_at`, or for good."""
+
+    loyalty_tier_id: int
+    is_manual: bool = False
+    expires_at: datetime | None = None
+
+    def has_lapsed(self, at: datetime) -> bool:
+        """True once the tier must be evaluated again."""
+        return self.expires_at is not None and self.expires_at <= at
+
+    def holds(self, at: datetime) -> bool:
+        """True while the tier stays whatever the points."""
+        return self.is_manual and not self.has_lapsed(at)
+
+
+@dataclass(frozen=True, slots=True)
+class TierMove:
+    """A member's change of place in a program; None is no tier."""
+
+    member_id: int
+    ladder: Ladder
+    before: int | None
+    after: int | None
+
+
+Points = Callable[[int], Decimal]
+Place = tuple[int, int]
+"""A member's id and a loyalty program's."""
+
+
+class Standings:
+    """Where the members of one unit of work stand at the moment `at`, and what has changed of that."""
+
+    def __init__(self, ladders: Iterable[Ladder], held: Mapping[Place, HeldTier], at: datetime) -> None:
+        self._ladders = {ladder.loyalty_program_id: ladder for ladder in ladders}
+        self._held = dict(held)
+        self._at = at
+        self.changed: dict[Place, int | None] = {}
+
+    def tier_ids(self, member_id: int, points: Points) -> list[int]:
+        """The tiers that the member has now; `points` answers the member's balance of an account."""
+        found = [
+            self.current(program_id, held, points)
+            for (holder, program_id), held in self._held.items()
+            if holder == member_id
+        ]
+        return [tier_id for tier_id in found if tier_id is not None]
+
+    def current(self, program_id: int, held: HeldTier, points: Points) -> int | None:
+        """The tier that a stored place stands for: another one where it has lapsed."""
+        ladder = self._ladders.get(program_id)
+        return _evaluated(ladder, points) if ladder and held.has_lapsed(self._at) else held.loyalty_tier_id
+
+    def settle(self, member_id: int, ledger_account_ids: Collection[int], points: Points) -> list[TierMove]:
+        """Put the member where the points belong, after a change of these accounts; answers the moves that took."""
+        moves = []
+        for program_id, ladder in self._ladders.items():
+            place = (member_id, program_id)
+            held = self._held.get(place)
+            has_lapsed = held is not None and held.has_lapsed(self._at)
+            if not has_lapsed and (not ladder.moves or ladder.ledger_account_id not in ledger_account_ids):
+                continue
+            if held is not None and held.holds(self._at):
+                continue
+            before, after = held and held.loyalty_tier_id, _evaluated(ladder, points)
+            if has_lapsed or before != after:
+                self._put(place, after)
+            if before != after:
+                moves.append(TierMove(member_id, ladder, before, after))
+        return moves
+
+    def _put(self, place: Place, tier_id: int | None) -> None:
+        self.changed[place] = tier_id
+        if tier_id is None:
+            self._held.pop(place, None)
+        else:
+            self._held[place] = HeldTier(tier_id)
+
+
+def _evaluated(ladder: Ladder, points: Points) -> int | None:
+    return ladder.tier_at(ZERO if ladder.ledger_account_id is None else points(ladder.ledger_account_id))
+
+
+class TierInactive(Conflict):
+    """Nobody can be put into a tier that is not active."""
+
+    slug = "tier-inactive"
+    title = "The tier is not active"
