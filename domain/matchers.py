@@ -1,0 +1,159 @@
+"""Item matchers: stored conditions on the items of orders (administration "Matchers and effects").
+
+An item is a mapping by the names of the API. What an item does not have, or has as another kind of value, fulfils no
+condition: a matcher never fails.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from domain.problems import FieldFault, InvalidRequest
+from domain.scalars import LONGEST_TEXT, is_number, is_scalar, is_text, token
+
+ITEM_MATCHER = "item-matcher"
+AND, OR = "AND", "OR"
+MOST_VALUES = 1000
+
+ItemPredicate = Callable[[Mapping[str, Any]], bool]
+_Test = Callable[[Any], bool]
+
+_ATTRIBUTES = "customAttributes."
+_COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
+    ">=": operator.ge,
+    ">": operator.gt,
+    "<=": operator.le,
+    "<": operator.lt,
+}
+_TEXT_OPERATORS = frozenset({"equals", "in", "contains", "startsWith"})
+_NUMBER_OPERATORS = frozenset({"equals", "in", *_COMPARISONS})
+_TEXT = f"a text of 1 to {LONGEST_TEXT} characters"
+_SCALAR = f"{_TEXT}, a number or a boolean"
+
+
+@dataclass(frozen=True, slots=True)
+class Matcher:
+    """A stored matcher; `matcher` is `{operator, conditions: [{field, operator, value}]}` as it was written."""
+
+    organization_id: int
+    matcher_id: int
+    matcher_key: str
+    name: str
+    type: str
+    matcher: Mapping[str, Any]
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """What a field holds: which operators it knows, and which values it can be compared with."""
+
+    operators: frozenset[str]
+    accepts: Callable[[Any], bool]
+    wanted: str
+
+
+_TEXT_FIELD = _Field(_TEXT_OPERATORS, is_text, _TEXT)
+_NUMBER_FIELD = _Field(_NUMBER_OPERATORS, is_number, "a number")
+_ATTRIBUTE = _Field(_TEXT_OPERATORS | _NUMBER_OPERATORS, is_scalar, _SCALAR)
+_FIELDS: Mapping[str, _Field] = {
+    "productCode": _TEXT_FIELD,
+    "categoryCode": _TEXT_FIELD,
+    "description": _TEXT_FIELD,
+    "quantity": _NUMBER_FIELD,
+    "total": _NUMBER_FIELD,
+}
+
+
+def compile_matcher(matcher: Mapping[str, Any], pointer: str = "/matcher") -> ItemPredicate:
+    """Whether an item matches, as a function; raises InvalidRequest with every fault, `pointer` being the matcher's."""
+    tests: list[ItemPredicate] = []
+    faults: list[FieldFault] = []
+    for index, condition in enumerate(matcher["conditions"]):
+        try:
+            tests.append(_compile_condition(condition, f"{pointer}/conditions/{index}"))
+        except InvalidRequest as refusal:
+            faults += refusal.faults
+    if faults:
+        raise InvalidRequest(faults)
+    if matcher["operator"] == AND:
+        return lambda item: all(test(item) for test in tests)
+    return lambda item: any(test(item) for test in tests)
+
+
+def _compile_condition(condition: Mapping[str, Any], pointer: str) -> ItemPredicate:
+    name, sign, value = condition["field"], condition["operator"], condition["value"]
+    field = _ATTRIBUTE if name.startswith(_ATTRIBUTES) else _FIELDS.get(name)
+    path = name.split(".")
+    if field is None or not all(path):
+        raise _fault(f"an item has no field {name} to match", f"{pointer}/field")
+    if sign not in field.operators:
+        raise _fault(f"{name} cannot be asked for {sign}", f"{pointer}/operator")
+    wanted = _wanted(field, sign)
+    if sign == "in":
+        if not isinstance(value, list) or not 0 < len(value) <= MOST_VALUES or not all(map(field.accepts, value)):
+            raise _fault(f"in takes a list of 1 to {MOST_VALUES} values, each {wanted}", f"{pointer}/value")
+    elif not _accepted(field, sign, value):
+        raise _fault(f"{sign} takes {wanted} here", f"{pointer}/value")
+    test = _test(sign, value)
+    if len(path) == 1:
+        return lambda item: test(item.get(name))
+    return lambda item: test(_at(item, path))
+
+
+def _fault(detail: str, pointer: str) -> InvalidRequest:
+    return InvalidRequest([FieldFault(detail, pointer=pointer)])
+
+
+def _wanted(field: _Field, sign: str) -> str:
+    if sign in _COMPARISONS:
+        return "a number"
+    return _TEXT if sign == "startsWith" else field.wanted
+
+
+def _accepted(field: _Field, sign: str, value: Any) -> bool:
+    if sign in _COMPARISONS:
+        return is_number(value)
+    return is_text(value) if sign == "startsWith" else field.accepts(value)
+
+
+def _at(item: Mapping[str, Any], path: Sequence[str]) -> Any:
+    """What stands in the item under names inside each other; None where there is nothing."""
+    found: Any = item
+    for name in path:
+        if not isinstance(found, Mapping):
+            return None
+        found = found.get(name)
+    return found
+
+
+def _test(sign: str, value: Any) -> _Test:
+    if sign == "equals":
+        one = token(value)
+        return lambda actual: token(actual) == one
+    if sign == "in":
+        some = frozenset(map(token, value))
+        return lambda actual: token(actual) in some
+    if sign == "contains":
+        return _contains(value)
+    if sign == "startsWith":
+        return lambda actual: isinstance(actual, str) and actual.startswith(value)
+    compare = _COMPARISONS[sign]
+    return lambda actual: is_number(actual) and compare(actual, value)
+
+
+def _contains(value: Any) -> _Test:
+    """A part of a text, or an element of a list."""
+    one = token(value)
+
+    def test(actual: Any) -> bool:
+        if isinstance(actual, str):
+            return isinstance(value, str) and value in actual
+        return isinstance(actual, list | tuple) and any(token(each) == one for each in actual)
+
+    return test

@@ -1,0 +1,32 @@
+"""Values inside free JSON, compared as JSON means them: `true` is not 1, and 1.0 is 1."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+LONGEST_TEXT = 1000
+
+
+def token(value: Any) -> tuple[str, Any] | None:
+    """What two scalars share exactly if they are equal, fit for a set; None for null, lists and objects."""
+    if isinstance(value, bool):
+        return "boolean", value
+    if isinstance(value, int | Decimal):
+        return "number", value
+    return ("text", value) if isinstance(value, str) else None
+
+
+def is_number(value: Any) -> bool:
+    """True for exact numbers, false for booleans."""
+    return isinstance(value, int | Decimal) and not isinstance(value, bool)
+
+
+def is_text(value: Any) -> bool:
+    """True for a text that may be asked for: not empty, and no longer than LONGEST_TEXT."""
+    return isinstance(value, str) and 0 < len(value) <= LONGEST_TEXT
+
+
+def is_scalar(value: Any) -> bool:
+    """True for a text, number or boolean that may be asked for."""
+    return isinstance(value, bool) or is_number(value) or is_text(value)

@@ -1,0 +1,214 @@
+"""Item matchers: which items match, and which matchers cannot be."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.matchers import compile_matcher
+from domain.problems import InvalidRequest
+
+LATTE = {
+    "productCode": "latte-large",
+    "categoryCode": "hot-drinks",
+    "description": "Large Latte",
+    "quantity": Decimal(2),
+    "total": Decimal("9.50"),
+    "amount": None,
+    "customAttributes": {
+        "organic": True,
+        "shots": 2,
+        "rating": Decimal("4.50"),
+        "origin": "Colombia",
+        "labels": ["fair", 7, True],
+        "nothing": None,
+        "supplier": {"name": "Bean & Co", "place": {"city": "Rosario"}},
+    },
+}
+
+
+def condition(field, operator, value):
+    return {"field": field, "operator": operator, "value": value}
+
+
+def matches(item, *conditions, operator="AND"):
+    return compile_matcher({"operator": operator, "conditions": [condition(*each) for each in conditions]})(item)
+
+
+@pytest.mark.parametrize(
+    ("field", "operator", "value", "holds"),
+    [
+        ("productCode", "equals", "latte-large", True),
+        ("productCode", "equals", "Latte-Large", False),
+        ("productCode", "equals", "latte", False),
+        ("productCode", "in", ["mocha", "latte-large"], True),
+        ("productCode", "in", ["mocha"], False),
+        ("productCode", "contains", "te-la", True),
+        ("productCode", "contains", "tea", False),
+        ("productCode", "startsWith", "latte", True),
+        ("productCode", "startsWith", "large", False),
+        ("categoryCode", "equals", "hot-drinks", True),
+        ("description", "contains", "Latte", True),
+        ("quantity", "equals", 2, True),
+        ("quantity", "equals", Decimal("2.0"), True),
+        ("quantity", "equals", 3, False),
+        ("quantity", "in", [1, 2], True),
+        ("quantity", "in", [1, 3], False),
+        ("total", ">=", Decimal("9.5"), True),
+        ("total", ">=", Decimal("9.51"), False),
+        ("total", ">", Decimal("9.5"), False),
+        ("total", ">", 9, True),
+        ("total", "<=", Decimal("9.50"), True),
+        ("total", "<=", 9, False),
+        ("total", "<", 10, True),
+        ("total", "<", Decimal("9.5"), False),
+        ("customAttributes.organic", "equals", True, True),
+        ("customAttributes.organic", "equals", 1, False),
+        ("customAttributes.organic", "in", [False, True], True),
+        ("customAttributes.shots", "equals", 2, True),
+        ("customAttributes.shots", "equals", "2", False),
+        ("customAttributes.shots", ">", 1, True),
+        ("customAttributes.organic", ">=", 1, False),
+        ("customAttributes.origin", ">", 1, False),
+        ("customAttributes.rating", "equals", Decimal("4.5"), True),
+        ("customAttributes.origin", "startsWith", "Col", True),
+        ("customAttributes.origin", "contains", "omb", True),
+        ("customAttributes.origin", "contains", 1, False),
+        ("customAttributes.labels", "contains", "fair", True),
+        ("customAttributes.labels", "contains", "fai", False),
+        ("customAttributes.labels", "contains", 7, True),
+        ("customAttributes.labels", "contains", 1, False),
+        ("customAttributes.labels", "contains", True, True),
+        ("customAttributes.labels", "equals", "fair", False),
+        ("customAttributes.supplier.name", "equals", "Bean & Co", True),
+        ("customAttributes.supplier.place.city", "equals", "Rosario", True),
+        ("customAttributes.origin.city", "equals", "Rosario", False),
+        ("customAttributes.supplier", "equals", "Bean & Co", False),
+        ("customAttributes.nothing", "equals", "x", False),
+        ("customAttributes.unheard", "in", ["x", 1, False], False),
+    ],
+)
+def test_a_condition_holds_or_not(field, operator, value, holds):
+    assert matches(LATTE, (field, operator, value)) is holds
+
+
+def test_an_item_without_the_field_fulfils_nothing():
+    bare = dict.fromkeys(LATTE) | {"customAttributes": {}}
+    for field, operator, value in (
+        ("productCode", "contains", "a"),
+        ("productCode", "in", ["a"]),
+        ("quantity", "<", 5),
+        ("total", "equals", 0),
+        ("customAttributes.x", "<=", 0),
+    ):
+        assert not matches(bare, (field, operator, value))
+        assert not matches({}, (field, operator, value))
+
+
+def test_all_conditions_or_any_of_them():
+    hot, cheap = ("categoryCode", "equals", "hot-drinks"), ("total", "<", 5)
+    assert not matches(LATTE, hot, cheap)
+    assert matches(LATTE, hot, cheap, operator="OR")
+    assert not matches(LATTE, cheap, operator="OR")
+    assert matches(LATTE, hot, ("quantity", ">=", 2))
+
+
+@pytest.mark.parametrize(
+    ("given_condition", "member"),
+    [
+        (("colour", "equals", "red"), "field"),
+        (("customAttributes", "equals", "red"), "field"),
+        (("customAttributes.", "equals", "red"), "field"),
+        (("customAttributes.a..b", "equals", "red"), "field"),
+        (("amount", "equals", 1), "field"),
+        (("productCode", ">", 1), "operator"),
+        (("description", "<=", "a"), "operator"),
+        (("quantity", "contains", 1), "operator"),
+        (("total", "startsWith", "1"), "operator"),
+        (("productCode", "equals", 1), "value"),
+        (("productCode", "equals", ""), "value"),
+        (("productCode", "equals", "x" * 1001), "value"),
+        (("productCode", "equals", None), "value"),
+        (("productCode", "equals", ["a"]), "value"),
+        (("productCode", "in", "a"), "value"),
+        (("productCode", "in", []), "value"),
+        (("productCode", "in", ["a", 1]), "value"),
+        (("productCode", "in", ["a"] * 1001), "value"),
+        (("quantity", "equals", "2"), "value"),
+        (("quantity", "equals", True), "value"),
+        (("total", ">=", "2"), "value"),
+        (("total", "in", [1, None]), "value"),
+        (("customAttributes.x", "equals", {"a": 1}), "value"),
+        (("customAttributes.x", "equals", None), "value"),
+        (("customAttributes.x", "startsWith", 1), "value"),
+        (("customAttributes.x", "<", "a"), "value"),
+        (("customAttributes.x", "<", True), "value"),
+        (("customAttributes.x", "in", [[1]]), "value"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_with_its_place(given_condition, member):
+    fine = condition("productCode", "equals", "a")
+    with pytest.raises(InvalidRequest) as refused:
+        compile_matcher({"operator": "AND", "conditions": [fine, condition(*given_condition)]}, "/inlineMatcher")
+    assert [fault.pointer for fault in refused.value.faults] == [f"/inlineMatcher/conditions/1/{member}"]
+
+
+def test_every_fault_is_named():
+    conditions = [condition("colour", "equals", "red"), condition("total", ">", "1"), condition("total", ">", 1)]
+    with pytest.raises(InvalidRequest) as refused:
+        compile_matcher({"operator": "OR", "conditions": conditions})
+    pointers = [fault.pointer for fault in refused.value.faults]
+    assert pointers == ["/matcher/conditions/0/field", "/matcher/conditions/1/value"]
+
+
+numbers = st.one_of(st.integers(-9, 9), st.decimals(-9, 9, places=1))
+texts = st.text("ab", min_size=1, max_size=3)
+scalars = st.one_of(st.booleans(), numbers, texts)
+json = st.recursive(
+    st.none() | scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=5,
+)
+items = st.fixed_dictionaries(
+    {
+        "productCode": st.none() | texts,
+        "quantity": st.none() | numbers,
+        "customAttributes": st.dictionaries(st.sampled_from(["x", "y"]), json),
+    }
+)
+conditions = st.one_of(
+    st.tuples(st.just("productCode"), st.sampled_from(["equals", "contains", "startsWith"]), texts),
+    st.tuples(st.just("productCode"), st.just("in"), st.lists(texts, min_size=1, max_size=3)),
+    st.tuples(st.just("quantity"), st.sampled_from(["equals", ">", ">=", "<", "<="]), numbers),
+    st.tuples(st.just("quantity"), st.just("in"), st.lists(numbers, min_size=1, max_size=3)),
+    st.tuples(st.just("customAttributes.x"), st.sampled_from(["equals", "contains"]), scalars),
+    st.tuples(st.just("customAttributes.x"), st.just("in"), st.lists(scalars, min_size=1, max_size=3)),
+    st.tuples(st.just("customAttributes.x"), st.sampled_from([">", ">=", "<", "<="]), numbers),
+    st.tuples(st.just("customAttributes.x.a"), st.just("startsWith"), texts),
+)
+
+
+@given(items, st.lists(conditions, min_size=1, max_size=4))
+def test_and_is_all_and_or_is_any_of_the_conditions_alone(item, asked):
+    alone = [matches(item, each) for each in asked]
+    assert matches(item, *asked) is all(alone)
+    assert matches(item, *asked, operator="OR") is any(alone)
+
+
+@given(items, st.lists(scalars, min_size=1, max_size=4))
+def test_in_is_equals_with_any_of_the_values(item, values):
+    alone = [matches(item, ("customAttributes.x", "equals", value)) for value in values]
+    assert matches(item, ("customAttributes.x", "in", values)) is any(alone)
+
+
+@given(items, numbers)
+def test_of_three_comparisons_one_holds_for_a_number_and_none_for_anything_else(item, number):
+    for field, actual in (("quantity", item["quantity"]), ("customAttributes.x", item["customAttributes"].get("x"))):
+        held = [sign for sign in ("<", "equals", ">") if matches(item, (field, sign, number))]
+        is_number = isinstance(actual, int | Decimal) and not isinstance(actual, bool)
+        assert len(held) == is_number
+        assert matches(item, (field, "<=", number)) is bool({"<", "equals"} & set(held))
+        assert matches(item, (field, ">=", number)) is bool({">", "equals"} & set(held))
