@@ -176,8 +176,16 @@ SELECT t.organization_id, format('transaction %s: reverts %s, which does not say
     t.reverted_ledger_transaction_id)
 FROM ledger_transactions t LEFT JOIN ledger_transactions original ON original.organization_id = t.organization_id
     AND original.ledger_transaction_id = t.reverted_ledger_transaction_id
-WHERE {_OF.format("t")} AND t.reverted_ledger_transaction_id IS NOT NULL
+WHERE {_OF.format("t")} AND t.reverted_ledger_transaction_id IS NOT NULL AND NOT t.is_partial
     AND (original.reversal_ledger_transaction_id IS DISTINCT FROM t.ledger_transaction_id OR original.status <> 2)
+UNION ALL
+SELECT original.organization_id, format('transaction %s: %s of its %s were taken back', original.ledger_transaction_id,
+    trim_scale(sum(t.amount)), trim_scale(original.amount))
+FROM ledger_transactions t JOIN ledger_transactions original ON original.organization_id = t.organization_id
+    AND original.ledger_transaction_id = t.reverted_ledger_transaction_id
+WHERE {_OF.format("t")} AND t.reverted_ledger_transaction_id IS NOT NULL AND original.transaction_type = 1
+GROUP BY original.organization_id, original.ledger_transaction_id, original.amount
+HAVING sum(t.amount) > original.amount
 UNION ALL
 SELECT t.organization_id, format('transaction %s: is reverted by %s, which does not say so', t.ledger_transaction_id,
     t.reversal_ledger_transaction_id)
@@ -189,7 +197,8 @@ UNION ALL
 SELECT t.organization_id, format('transaction %s: is of type %s and reverts %s', t.ledger_transaction_id,
     t.transaction_type, coalesce(t.reverted_ledger_transaction_id::text, 'nothing'))
 FROM ledger_transactions t
-WHERE {_OF.format("t")} AND (t.transaction_type = 3) <> (t.reverted_ledger_transaction_id IS NOT NULL)
+WHERE {_OF.format("t")} AND ((t.transaction_type = 3) <> (t.reverted_ledger_transaction_id IS NOT NULL)
+    OR t.is_partial AND t.transaction_type <> 3)
 """
 
 _NEGATIVE = f"""

@@ -143,7 +143,9 @@ _STORED = """
 SELECT t.ledger_transaction_id, t.ledger_account_id, t.transaction_type, t.status, t.amount, t.from_wallet_id,
     t.to_wallet_id, t.is_expiry, t.fiat_value, t.reversal_ledger_transaction_id, t.external_event_date,
     (SELECT count(*) FROM ledger_entries e
-     WHERE e.organization_id = t.organization_id AND e.ledger_transaction_id = t.ledger_transaction_id)
+     WHERE e.organization_id = t.organization_id AND e.ledger_transaction_id = t.ledger_transaction_id),
+    (SELECT coalesce(sum(p.amount), 0) FROM ledger_transactions p WHERE p.organization_id = t.organization_id
+     AND p.reverted_ledger_transaction_id = t.ledger_transaction_id AND p.is_partial)
 FROM ledger_transactions t WHERE t.organization_id = %s AND t.ledger_transaction_id = ANY(%s)
 """
 
@@ -179,6 +181,7 @@ _TRANSACTION_COLUMNS = (
     "fiat_gross_amount",
     "fiat_currency",
     "reverted_ledger_transaction_id",
+    "is_partial",
     "created_at",
     "updated_at",
 )
@@ -343,7 +346,7 @@ def _settle_stored(
     reverted = [
         {"ledger_transaction_id": step.reverts.ledger_transaction_id, "reversal": transaction_id}
         for transaction_id, step in written
-        if isinstance(step, Posting) and step.reverts is not None
+        if isinstance(step, Posting) and step.reverts is not None and not step.is_partial
     ]
     if reverted:
         db.exec_driver_sql(_MARK_REVERTED, (at, as_json(reverted), organization_id))
@@ -391,6 +394,7 @@ def _transaction_row(organization_id: int, transaction_id: int, posting: Posting
         "fiat_gross_amount": details.fiat.gross_amount,
         "fiat_currency": details.fiat.currency,
         "reverted_ledger_transaction_id": posting.reverts.ledger_transaction_id if posting.reverts else None,
+        "is_partial": posting.is_partial,
         "created_at": at,
         "updated_at": at,
     }

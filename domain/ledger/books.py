@@ -52,6 +52,7 @@ class Books:
         self._holdings = dict(holdings)
         self._issued = dict(issued)
         self._settled: dict[int, int] = {}
+        self._taken_back: dict[int, Decimal] = {}
         self._undo: list[tuple[dict, object, object]] = []
 
     @property
@@ -342,6 +343,26 @@ class Books:
                 self._expire_returned(account, move.wallet_id, move.returned, stored.ledger_transaction_id)
         return posting
 
+    def take_back(self, stored: Stored, account: LedgerAccount, amount: Decimal, details: Details) -> Posting | None:
+        """Revert a settled mint in part, so that `amount` of it is taken back in all, or as much as is available.
+
+        None where there is nothing to take, or where the transaction is no settled mint. Raises AccountInactive.
+        """
+        if self._status(stored) != SETTLED or stored.transaction_type != MINT or stored.to_wallet_id is None:
+            return None
+        if not account.active:
+            raise AccountInactive(f"The ledger account {account.name} is inactive.")
+        wallet_id, before = stored.to_wallet_id, self._taken_of(stored)
+        available = self.holding(wallet_id, account.ledger_account_id).available
+        amount = min(amount - before, available)
+        if amount <= 0:
+            return None
+        entries = (*self._debited(account, wallet_id, amount, ZERO), Entry(None, amount))
+        moves = _taken(account, wallet_id, amount, first_of=stored.ledger_transaction_id)
+        posting = _reversal(stored, account, details, amount, entries, lot_moves=moves, minted=-amount)
+        self._put(self._taken_back, stored.ledger_transaction_id, before + amount)
+        return self._post(replace(posting, is_partial=True))
+
     def _release(self, stored: Stored, account: LedgerAccount, details: Details) -> Posting:
         entries: list[Entry] = []
         moves: tuple[LotMove, ...] = ()
@@ -359,14 +380,14 @@ class Books:
     ) -> Posting:
         wallet_id = stored.to_wallet_id or 0
         available = self.holding(wallet_id, account.ledger_account_id).available
-        amount, shortfall = stored.amount, ZERO
+        amount, shortfall = stored.amount - self._taken_of(stored), ZERO
         if amount > available:
             if allow_overdraft and overdraft_of(account):
                 shortfall = self._shortfall(account, wallet_id, amount, allow_overdraft)
             elif burn_available:
                 amount = available
             else:
-                raise InsufficientBalance(f"Of the {amount} minted only {available} are left to take back.")
+                raise InsufficientBalance(f"Of the {amount} to take back only {available} are left.")
         entries = self._debited(account, wallet_id, amount - shortfall, shortfall)
         moves = _taken(account, wallet_id, amount - shortfall, first_of=stored.ledger_transaction_id)
         return _reversal(
@@ -534,6 +555,9 @@ class Books:
 
     def _status(self, stored: Stored) -> int:
         return self._settled.get(stored.ledger_transaction_id, stored.status)
+
+    def _taken_of(self, stored: Stored) -> Decimal:
+        return self._taken_back.get(stored.ledger_transaction_id, stored.taken_back)
 
     def _post(self, posting: Posting) -> Posting:
         self._step(posting)

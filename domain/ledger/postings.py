@@ -69,7 +69,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Posting:
-    """A transaction that the work posts. `minted` and `burned` are what it adds to the account's supply."""
+    """A transaction that the work posts. `minted` and `burned` are what it adds to the account's supply.
+
+    `is_partial`: it takes back a part of what it `reverts`, which stands for the rest.
+    """
 
     account: LedgerAccount
     transaction_type: int
@@ -85,6 +88,7 @@ class Posting:
     reverts: Stored | None = None
     is_expiry: bool = False
     fiat_value: Decimal | None = None
+    is_partial: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +107,10 @@ class Capture:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A transaction as it was stored, with the lots that it took; `entry_count` is where further entries begin."""
+    """A transaction as it was stored, with the lots that it took; `entry_count` is where further entries begin.
+
+    `taken_back` is what partial reverts have taken back of it already.
+    """
 
     ledger_transaction_id: int
     ledger_account_id: int
@@ -117,6 +124,7 @@ class Stored:
     reversal_ledger_transaction_id: int | None
     external_event_date: datetime | None
     entry_count: int
+    taken_back: Decimal = ZERO
     uses: tuple[LotUse, ...] = ()
 
 

@@ -107,6 +107,8 @@ purchase_orders = tenant_table(
     Column("channel", Text),
     document("coupons"),
     Column("status", Text, nullable=False),
+    # What the items that came back so far were worth, of `total`.
+    exact("returned_total", nullable=False, default="0"),
     *created_and_updated(),
     UniqueConstraint("organization_id", "external_id"),
     Index("ix_purchase_orders_member", "organization_id", "member_id", "order_id"),

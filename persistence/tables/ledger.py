@@ -148,6 +148,8 @@ ledger_transactions = tenant_table(
     Column("fiat_currency", Text),
     Column("reverted_ledger_transaction_id", BigInteger),
     Column("reversal_ledger_transaction_id", BigInteger),
+    # A revert that takes back a part and leaves what it reverts as it is.
+    Column("is_partial", Boolean, nullable=False, server_default=text("false")),
     *created_and_updated(),
     UniqueConstraint("organization_id", "system_unique_key"),
     Index(
@@ -155,6 +157,12 @@ ledger_transactions = tenant_table(
         "organization_id",
         "loyalty_event_id",
         postgresql_where=text("loyalty_event_id IS NOT NULL"),
+    ),
+    Index(
+        "ix_ledger_transactions_partial",
+        "organization_id",
+        "reverted_ledger_transaction_id",
+        postgresql_where=text("is_partial"),
     ),
     Index("ix_ledger_transactions_account", "organization_id", "ledger_account_id", "ledger_transaction_id"),
     Index(
