@@ -71,6 +71,20 @@ class Desk:
         statement = insert(ledger_accounts).values(**values).returning(ledger_accounts.c.ledger_account_id)
         return self.run(lambda db: db.execute(statement).scalar_one())
 
+    def change(self, ledger_account_id: int, **settings: Any) -> None:
+        """Change settings of an account past all rules, under the lock that changes of an account take."""
+
+        def work(db: Connection) -> None:
+            found = ledger.find_ledger(db, self.id, self.ledger_id)
+            account = ledger.find_account(db, self.id, ledger_account_id)
+            assert found is not None
+            assert account is not None
+            ledger.lock_account(db, found, account)
+            mine = ledger_accounts.c.ledger_account_id == ledger_account_id
+            db.execute(ledger_accounts.update().where(mine).values(**settings))
+
+        self.run(work)
+
     def wallets(self, count: int) -> list[int]:
         """So many new wallets; answers their ids."""
         owned = {"organization_id": self.id, "ledger_id": self.ledger_id, "created_at": self.now}

@@ -71,8 +71,8 @@ class Model:
 
     def lot(self, account, amount, origin, event=None, expires=None):
         rules, self.serial = self.rules[account], self.serial + 1
-        by_rule = months_after(event or self.now, rules.months) if rules.months else NEVER
-        return Record(expires=(expires or by_rule) if rules.tracked else NEVER, n=self.serial, amount=amount, origin=origin)
+        expires = expires or (months_after(event or self.now, rules.months) if rules.months else NEVER)
+        return Record(expires=expires if rules.tracked else NEVER, n=self.serial, amount=amount, origin=origin)
 
     def take(self, pair, amount, first=None):
         pieces = []  # of lots of the transaction `first`, then of those that expire soonest

@@ -21,23 +21,25 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine
 
 from domain.problems import Refusal
 from handlers.flows.post_transactions import Movement
 from tests.builders.desk import START, Desk
-from tests.machines.model import PENDING, Model, Record, Refused, refuse, total
+from tests.machines.model import PENDING, SETTLED, Model, Record, Refused, refuse, total
 
 WALLETS, ACCOUNTS = 3, 2
 STEPS_BETWEEN_VERIFICATIONS = 6
 
-amounts = st.sampled_from([Decimal(each) for each in (1, 2, 5, 10, 10, 25, 60, "0.5", "2.25")])
+# Of a debit also: all that can be spent, half of it, or ten more than there is.
+amounts = st.sampled_from(
+    [*(Decimal(each) for each in (1, 2, 5, 10, 10, 25, 60, "0.5")), "all", "half", "half", "more"]
+)
 days = st.sampled_from([-400, -62, -31, -1, 0, 1, 10, 31, 70])
-flags = st.booleans()
 rarely = st.sampled_from([False, False, False, True])
-wallets = st.integers(0, WALLETS - 1)
-accounts = st.integers(0, ACCOUNTS - 1)
-recent = st.integers(0, 12)
+wallets = st.sampled_from([0, 0, 0, 1, 1, 2])
+accounts = st.sampled_from([0, 0, 0, 1])
+recent = st.integers(0, 8)
 
 rules = st.builds(
     lambda expiry, **others: {"active": True, **expiry, **others},
@@ -52,26 +54,28 @@ rules = st.builds(
         ]
     ),
     revolving=st.sampled_from([True, True, False]),
-    overdraft=st.sampled_from([0, 0, 40]),
-    cap=st.sampled_from([None, None, 100]),
+    overdraft=st.sampled_from([0, 0, 40, 25]),
+    cap=st.sampled_from([None, None, None, 200]),
     decimals=st.sampled_from([0, 1, 6]),
 ).map(lambda each: SimpleNamespace(**{**each, "overdraft": each["overdraft"] if each["revolving"] else 0}))
 
 moves = st.fixed_dictionaries(
     {
-        "kind": st.sampled_from(["mint", "mint", "burn", "transfer"]),
+        "kind": st.sampled_from(["mint", "mint", "burn", "burn", "transfer"]),
         "account": accounts,
         "source": wallets,
-        "target": wallets,
+        "target": st.sampled_from([1, 1, 2, 2, 2, 0]),
         "amount": amounts,
         "manual": rarely,
-        "overdraft": flags,
+        "overdraft": st.booleans(),
         "event": st.none() | days,
         "expires": st.sampled_from([None, None, 1, 10, 31, 70]),
     }
 )
-reverts = st.fixed_dictionaries({"kind": st.just("revert"), "which": recent, "overdraft": rarely, "available": rarely})
-requests = moves | moves | reverts
+reverts = st.fixed_dictionaries(
+    {"kind": st.just("revert"), "which": recent, "any": rarely, "overdraft": st.booleans(), "available": rarely}
+)
+requests = st.sampled_from([moves, moves, moves, reverts]).flatmap(lambda kind: kind)
 
 
 class Units:
@@ -134,6 +138,14 @@ class Ledger(RuleBasedStateMachine):
         self.model = Model(dict(zip(self.accounts, chosen, strict=True)), START)
         self.units = Units(self.model)
         self.ids, self.done, self.requests, self.steps = {}, [], 0, 0
+        # Something to spend, in lots that expire one after another.
+        given = {"kind": "mint", "source": 0, "manual": False, "overdraft": False, "event": None}
+        several = [
+            ({**given, "account": account, "target": target, "amount": amount, "expires": expires}, None)
+            for account in range(ACCOUNTS)
+            for target, amount, expires in ((0, Decimal(30), 10), (0, Decimal(40), None), (1, Decimal(20), 31))
+        ]
+        self.each_for_itself(several)
 
     @rule(request=requests)
     def one(self, request):
@@ -164,14 +176,14 @@ class Ledger(RuleBasedStateMachine):
             each.movement = movement
             self.remember([each], [outcome.ledger_transaction_id] if outcome.refusal is None else None)
 
-    @precondition(lambda self: self.ids)
+    @precondition(lambda self: self.held())
     @rule(several=st.lists(st.tuples(recent, st.sampled_from(["all", "half", "none", "more"])), min_size=1, max_size=2))
     def settle(self, several):
         """Capture what was set aside, in part or as a whole, or release it."""
-        held = [key for key, t in self.model.done.items() if t.status == PENDING] or list(self.ids)
         parts = []
         for which, part in several:
-            key = held[-1 - which % len(held)]
+            # Now and then what is not pending, too.
+            key = [*self.held(), *self.held(), *self.held(), *list(self.ids)[-1:]][which % (3 * len(self.held()) + 1)]
             amount = self.model.done[key].amount
             parts.append((key, {"all": None, "half": amount // 2, "none": Decimal(0), "more": amount + 1}[part]))
         account = self.model.done[parts[0][0]].account
@@ -180,6 +192,22 @@ class Ledger(RuleBasedStateMachine):
         concerned = {w for key, _ in parts for w in (self.model.done[key].source, self.model.done[key].target) if w}
         acts = [lambda key=key, amount=amount: self.model.capture(key, amount) for key, amount in parts]
         assert slug == self.units.do(concerned, {account}, *acts)
+
+    @precondition(lambda self: self.held())
+    @rule(which=recent, part=st.sampled_from(["all", "half", "half", "none"]))
+    def settle_one(self, which, part):
+        """Capture one of those that are pending."""
+        self.settle([(which % (3 * len(self.held())), part)])
+
+    @precondition(lambda self: any(rules.overdraft for rules in self.model.rules.values()))
+    @rule(source=wallets, which=recent, expired_first=rarely)
+    def owe(self, source, which, expired_first):
+        """A burn that goes into debt, by what is left as well as by ten."""
+        if expired_first:
+            self.wait_for_an_expiry(early=False)
+        indebted = [n for n, account in enumerate(self.accounts) if self.model.rules[account].overdraft]
+        burn = {"kind": "burn", "manual": False, "overdraft": True, "event": None, "expires": None}
+        self.one({**burn, "account": indebted[which % len(indebted)], "source": source, "amount": "more"})
 
     @precondition(lambda self: self.done)
     @rule(which=recent)
@@ -201,12 +229,16 @@ class Ledger(RuleBasedStateMachine):
         if moments and min(moments).year < 9999:
             self.tick(min(moments) - self.model.now - timedelta(microseconds=early))
 
-    @rule(account=accounts, active=st.sampled_from([True, True, False]))
-    def switch(self, account, active):
-        """An account is closed, or opened again."""
-        statement = text("UPDATE ledger_accounts SET active = :active WHERE ledger_account_id = :id")
-        self.desk.run(lambda db: db.execute(statement, {"active": active, "id": self.accounts[account]}))
-        self.model.rules[self.accounts[account]].active = active
+    @rule(account=accounts, request=requests, captured=rarely)
+    def on_a_closed_account(self, account, request, captured):
+        """An account is closed, and opened again after an attempt."""
+        for active in (False, True):
+            self.desk.change(self.accounts[account], active=active)
+            self.model.rules[self.accounts[account]].active = active
+            if not active and captured and self.held():
+                self.settle([(0, "all")])
+            elif not active:
+                self.one(request)
 
     @invariant()
     def the_same_is_shown(self):
@@ -236,19 +268,21 @@ class Ledger(RuleBasedStateMachine):
         key, unique = self.requests, str(uuid.uuid4())
         if request["kind"] == "revert":
             return self.understood_revert(key, unique, request)
-        account, amount, manual, overdraft = (request[name] for name in ("account", "amount", "manual", "overdraft"))
+        manual, overdraft, account = request["manual"], request["overdraft"], self.accounts[request["account"]]
+        source = None if request["kind"] == "mint" else self.wallets[request["source"]]
+        offset = request["source"] if request["kind"] == "transfer" else 0
         record = Record(
             kind=request["kind"],
-            account=self.accounts[account],
-            source=None if request["kind"] == "mint" else self.wallets[request["source"]],
-            target=None if request["kind"] == "burn" else self.wallets[request["target"]],
-            amount=amount,
+            account=account,
+            source=source,
+            target=None if request["kind"] == "burn" else self.wallets[(request["target"] + offset) % WALLETS],
+            amount=self.amount(request["amount"], (source, account)),
             event=self.in_days(request["event"]),
             expires=self.in_days(None if manual or request["kind"] != "mint" else request["expires"]),
         )
         movement = Movement(
             record.account,
-            amount,
+            record.amount,
             record.source,
             record.target,
             system_unique_key=unique,
@@ -268,12 +302,22 @@ class Ledger(RuleBasedStateMachine):
         if not self.ids:
             act = lambda: refuse(True, "unknown-ledger-transaction")  # noqa: E731
             return Record(key=key, movement=movement, wallets=set(), accounts=set(), act=act)
-        original = list(self.ids)[-1 - request["which"] % len(self.ids)]
+        standing = [
+            key for key in self.ids if self.model.done[key].status == SETTLED and self.model.done[key].kind != "revert"
+        ]
+        among = list(self.ids) if request["any"] or not standing else standing
+        original = among[-1 - request["which"] % len(among)]
         t = self.model.done[original]
         movement = replace(movement, reverts=self.ids[original])
         act = lambda: self.model.revert(key, original, overdraft, available)  # noqa: E731
         concerned = {wallet for wallet in (t.source, t.target) if wallet}
         return Record(key=key, movement=movement, wallets=concerned, accounts={t.account}, act=act)
+
+    def amount(self, wanted, pair):
+        if isinstance(wanted, Decimal):
+            return wanted
+        available = total(self.model.unexpired(pair)) if pair[0] else Decimal(40)
+        return {"all": available, "half": available // 2, "more": available + 10}[wanted] or Decimal(20)
 
     def in_days(self, days):
         return None if days is None else self.model.now + timedelta(days=days)
@@ -293,6 +337,9 @@ class Ledger(RuleBasedStateMachine):
         for each, transaction_id in zip(made, ids or (), strict=bool(ids)):
             self.ids[each.key] = transaction_id
             self.done.append((each.movement, each.wallets, each.accounts, transaction_id))
+
+    def held(self):
+        return [key for key, t in self.model.done.items() if t.status == PENDING]
 
     def tick(self, passed):
         self.model.now += passed
