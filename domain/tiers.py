@@ -47,7 +47,7 @@ class Ladder:
 
 @dataclass(frozen=True, slots=True)
 class HeldTier:
-    """A member's stored place in a program: `is_manual` holds it whatever the points until `expires_at`, or for good."""
+    """A member's stored place in a program: one that `is_manual` stays whatever the points, until `expires_at`."""
 
     loyalty_tier_id: int
     is_manual: bool = False
@@ -111,7 +111,8 @@ class Standings:
                 continue
             if held is not None and held.holds(self._at):
                 continue
-            before, after = held and held.loyalty_tier_id, _evaluated(ladder, points)
+            before = None if held is None else held.loyalty_tier_id
+            after = _evaluated(ladder, points)
             if has_lapsed or before != after:
                 self._put(place, after)
             if before != after:
@@ -128,6 +129,25 @@ class Standings:
 
 def _evaluated(ladder: Ladder, points: Points) -> int | None:
     return ladder.tier_at(ZERO if ladder.ledger_account_id is None else points(ladder.ledger_account_id))
+
+
+@dataclass(frozen=True, slots=True)
+class TierTracking:
+    """A request to set a member's tier by hand, or to give it back to the points; `answered_tier_id` is what came."""
+
+    organization_id: int
+    member_tier_tracking_id: int
+    member_id: int
+    loyalty_program_id: int
+    loyalty_tier_id: int | None
+    answered_tier_id: int | None
+    expires_at: datetime | None
+    system_unique_key: str
+    request_digest: bytes
+    external_id: str | None
+    description: str | None
+    tags: tuple[str, ...]
+    created_at: datetime
 
 
 class TierInactive(Conflict):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, select
+from dataclasses import replace
+
+from sqlalchemy import Connection, and_, select
 
 from domain.ledger.records import LedgerAccount
+from domain.tiers import Ladder, Step
 from persistence.rows import columns_of, records
 from persistence.tables.ledger import ledger_accounts
 from persistence.tables.programs import loyalty_programs, loyalty_tiers
@@ -38,3 +41,34 @@ def tier_keys(db: Connection, organization_id: int) -> dict[int, str]:
         )
     )
     return {row[0]: row[1] for row in rows}
+
+
+def ladders(db: Connection, organization_id: int) -> list[Ladder]:
+    """The tiers of every active program, by program id; one statement for all."""
+    programs, tiers = loyalty_programs.c, loyalty_tiers.c
+    of_program = and_(
+        tiers.organization_id == programs.organization_id, tiers.loyalty_program_id == programs.loyalty_program_id
+    )
+    rows = db.execute(
+        select(
+            programs.loyalty_program_id,
+            programs.loyalty_program_key,
+            programs.tier_points_ledger_account_id,
+            programs.default_tier_id,
+            tiers.loyalty_tier_id,
+            tiers.min_required_points,
+            tiers.tier_order,
+            tiers.active,
+        )
+        .select_from(loyalty_programs.outerjoin(loyalty_tiers, of_program))
+        .where(programs.organization_id == organization_id, programs.active)
+        .order_by(programs.loyalty_program_id)
+    )
+    found: dict[int, Ladder] = {}
+    for program_id, key, account_id, default_id, tier_id, least, order, active in rows:
+        ladder = found.get(program_id) or Ladder(program_id, key, account_id, default_id, (), False)
+        if tier_id is not None:
+            steps = (*ladder.steps, Step(tier_id, least, order)) if active else ladder.steps
+            ladder = replace(ladder, steps=steps, moves=ladder.moves or tier_id != default_id)
+        found[program_id] = ladder
+    return list(found.values())

@@ -12,6 +12,8 @@ from sqlalchemy import Connection, select
 from domain.campaigns.limits import ALL_MEMBERS, CounterKey
 from domain.events import LoyaltyEvent
 from domain.members import Member
+from domain.tiers import HeldTier
+from persistence.member_tiers import HELD_TIERS, held_tiers
 from persistence.paging import Page, Paged, paged
 from persistence.rows import add_all, as_json, columns_of, fields_of, record
 from persistence.tables.events import events
@@ -37,11 +39,7 @@ ORDER BY w.wallet_id FOR NO KEY UPDATE OF w
 """
 
 _MEMBERS = f"""
-SELECT {_MEMBER_COLUMNS}, ARRAY(
-    SELECT t.loyalty_tier_id FROM member_tiers t
-    WHERE t.organization_id = m.organization_id AND t.member_id = m.member_id
-      AND (t.expires_at IS NULL OR t.expires_at > %s)
-)
+SELECT {_MEMBER_COLUMNS}, {HELD_TIERS}
 FROM members m
 WHERE m.organization_id = %s AND (m.loyalty_member_id = ANY(%s) OR m.member_id = ANY(%s))
 """
@@ -92,11 +90,11 @@ def lock_members(
 
 
 def find_members(
-    db: Connection, organization_id: int, loyalty_member_ids: Collection[str], member_ids: Collection[int], at: datetime
-) -> list[tuple[Member, list[int]]]:
-    """The members with these ids, each with the ids of the tiers held at `at`."""
-    rows = db.exec_driver_sql(_MEMBERS, (at, organization_id, list(loyalty_member_ids), list(member_ids)))
-    return [(Member(*row[:-1]), row[-1]) for row in rows]
+    db: Connection, organization_id: int, loyalty_member_ids: Collection[str], member_ids: Collection[int]
+) -> list[tuple[Member, dict[int, HeldTier]]]:
+    """The members with these ids, each with the tiers held, by program id."""
+    rows = db.exec_driver_sql(_MEMBERS, (organization_id, list(loyalty_member_ids), list(member_ids)))
+    return [(Member(*row[:-1]), held_tiers(row[-1])) for row in rows]
 
 
 def find_answered(

@@ -302,14 +302,18 @@ def _expire(
             books.expire(accounts[account_id], wallet_id, tuple(lots.values()), moment, key)
 
 
-def write_books(db: Connection, organization_id: int, books: Books) -> list[int]:
-    """Write every step and answer the transaction's id of each; a fixed number of statements for any number."""
+def write_books(db: Connection, organization_id: int, books: Books, reserved: Sequence[int] = ()) -> list[int]:
+    """Write every step and answer the transaction's id of each; a fixed number of statements for any number.
+
+    `reserved` are ids that were taken before, for the first of the postings.
+    """
     steps = books.steps
     if not steps:
         return []
     postings = [step for step in steps if isinstance(step, Posting)]
     captures = [step for step in steps if isinstance(step, Capture)]
-    fresh = iter(reserve_ids(db, ledger_transactions=len(postings))["ledger_transactions"])
+    missing = max(0, len(postings) - len(reserved))
+    fresh = iter([*reserved, *reserve_ids(db, ledger_transactions=missing)["ledger_transactions"]])
     ids = [step.stored.ledger_transaction_id if isinstance(step, Capture) else next(fresh) for step in steps]
     written = list(zip(ids, steps, strict=True))
     add_all(

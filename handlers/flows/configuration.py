@@ -16,6 +16,7 @@ from domain.campaigns.compiled import CompiledCampaign, compile_action, compile_
 from domain.campaigns.limits import limit_rules_of
 from domain.ledger.records import LedgerAccount
 from domain.organizations import Organization
+from domain.tiers import Ladder
 from persistence import campaigns, configuration, event_types
 
 _KEPT_ORGANIZATIONS = 1000
@@ -30,6 +31,7 @@ class Configuration:
     accounts: Mapping[int, LedgerAccount]
     accounts_by_key: Mapping[str, LedgerAccount]
     tier_keys: Mapping[int, str]
+    ladders: tuple[Ladder, ...]
     custom_event_types: frozenset[str]
 
     def campaigns_among(self, keys: Collection[str] | None) -> tuple[CompiledCampaign, ...]:
@@ -88,5 +90,6 @@ def _load(db: Connection, organization: Organization) -> Configuration:
         accounts=accounts,
         accounts_by_key={account.ledger_account_key: account for account in found},
         tier_keys=configuration.tier_keys(db, organization_id),
+        ladders=tuple(configuration.ladders(db, organization_id)),
         custom_event_types=frozenset(each.api_code for each in event_types.active(db, organization_id)),
     )

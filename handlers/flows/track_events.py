@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -32,11 +32,10 @@ from domain.event_types import BUILT_IN_EVENT_TYPES, NOT_TRACKABLE
 from domain.events import (
     CAPTURE_ONLY,
     DRY_RUN,
-    EVALUATED,
-    EVALUATION_FAILED,
     FAILURE,
     FULL,
-    NOT_EVALUATED,
+    MAX_CAUSED,
+    MAX_DEPTH,
     SUCCESS,
     IncomingEvent,
     NotTrackable,
@@ -48,12 +47,15 @@ from domain.ledger.books import Books
 from domain.members import Member, MemberInactive
 from domain.organizations import Organization
 from domain.problems import KeyReused, Refusal
+from domain.tiers import HeldTier, Place, Standings
 from handlers.call import Call
 from handlers.flows.build_orders import OrderDesk, order_payload
 from handlers.flows.configuration import Configuration, configuration_of
-from handlers.wire.events import limit_counter, track_result
-from persistence import events, posting
-from persistence.rows import reserve_ids
+from handlers.flows.derive_events import Derivation, OwnEvent, balance_of, possible_types
+from handlers.flows.event_rows import event_row
+from handlers.wire.events import track_result
+from persistence import events, member_tiers, posting
+from persistence.rows import IdStock, reserve_ids
 
 _canonical = msgspec.json.Encoder(order="deterministic", decimal_format="number").encode
 
@@ -90,11 +92,22 @@ class _Accepted:
     digest: bytes
     member: Member
     sponsor: Member | None
-    tier_ids: Sequence[int]
     at: datetime
+    is_evaluated: bool
     loyalty_event_id: int = 0
     key: str = ""
-    counter_keys: set[CounterKey] = field(default_factory=set)
+    cause_id: int | None = None
+    depth: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What the events of a batch work on; nothing to evaluate with where no campaign looks at any of them."""
+
+    desk: OrderDesk
+    books: Books | None
+    counters: Counters | None
+    event_ids: IdStock
 
 
 class TrackBatch:
@@ -123,6 +136,10 @@ class TrackBatch:
         self._own_events = own_events
         self._results: dict[int, Result] = {}
         self._rows: list[dict[str, Any]] = []
+        self._members: dict[int, Member] = {}
+        self._held: dict[Place, HeldTier] = {}
+        self._derivation: Derivation | None = None
+        self._caused = 0
 
     def track(self, incoming: Sequence[IncomingEvent]) -> list[Result]:
         """Track the events in order and answer a result for each."""
@@ -141,10 +158,10 @@ class TrackBatch:
         by_id = {e.member_id for e in incoming if e.member_id is not None}
         if self._mode != DRY_RUN:
             events.lock_members(self._db, self._organization_id, by_loyalty_id, by_id)
-        found = events.find_members(self._db, self._organization_id, by_loyalty_id, by_id, self._now)
-        members: dict[Any, tuple[Member, list[int]]] = {}
-        for member, tier_ids in found:
-            members[member.loyalty_member_id] = members[member.member_id] = (member, tier_ids)
+        members: dict[Any, Member] = {}
+        for member, held in events.find_members(self._db, self._organization_id, by_loyalty_id, by_id):
+            members[member.loyalty_member_id] = members[member.member_id] = self._members[member.member_id] = member
+            self._held |= {(member.member_id, program_id): tier for program_id, tier in held.items()}
         answered = events.find_answered(self._db, self._organization_id, {e.system_unique_key for e in incoming})
         accepted = []
         for position, event in enumerate(incoming):
@@ -161,16 +178,17 @@ class TrackBatch:
         return accepted
 
     def _looked_up(self, position: int, event: IncomingEvent, members: Mapping[Any, Any]) -> _Accepted:
-        member, tier_ids = members.get(event.member_id or event.loyalty_member_id, (None, ()))
+        member = members.get(event.member_id or event.loyalty_member_id)
         if member is None:
             raise UnknownMember("The organization has no such member.")
         sponsor = None
         if event.sponsor_loyalty_member_id is not None:
-            sponsor, _ = members.get(event.sponsor_loyalty_member_id, (None, ()))
+            sponsor = members.get(event.sponsor_loyalty_member_id)
             if sponsor is None:
                 raise UnknownMember("The organization has no such sponsor.")
         digest = self._digest(event, member, sponsor)
-        return _Accepted(position, event, digest, member, sponsor, tier_ids, moment_of(event, self._now))
+        evaluates = self._mode != CAPTURE_ONLY
+        return _Accepted(position, event, digest, member, sponsor, moment_of(event, self._now), evaluates)
 
     def _refuse_untrackable(self, event: IncomingEvent, member: Member) -> None:
         """Refuse what cannot be tracked as things stand now, which says nothing of what was tracked before."""
@@ -235,13 +253,17 @@ class TrackBatch:
             self._db, self._organization_id, external_ids, self._now, ids["purchase_orders"], ids["order_items"]
         )
         books, counters = self._open(accepted) if evaluates else (None, None)
+        work = _Work(desk, books, counters, IdStock(self._db, "events", 4 * len(accepted)))
+        transaction_ids = self._derive(work, 4 * len(accepted))
         for each in accepted:
-            self._one(each, desk, books, counters)
+            self._caused = 0
+            self._one(each, work)
         if stores:
             events.add_events(self._db, self._rows)
             desk.write()
             if books is not None and counters is not None:
-                posting.write_books(self._db, self._organization_id, books)
+                posting.write_books(self._db, self._organization_id, books, transaction_ids)
+                member_tiers.move(self._db, self._organization_id, self._standings.changed, self._now)
                 events.count(self._db, self._organization_id, counters.changed)
 
     def _ids(self, events_: int, orders: int, items: int) -> Mapping[str, Sequence[int]]:
@@ -253,33 +275,96 @@ class TrackBatch:
 
     def _open(self, accepted: list[_Accepted]) -> tuple[Books, Counters]:
         """The counters and balances that the batch may touch, locked unless nothing will be written."""
-        keys: set[CounterKey] = set()
-        for each in accepted:
-            for campaign in self._campaigns:
-                if campaign.limits and campaign.considers(each.event.event_type):
-                    limits = EventLimits.of(
-                        campaign.limits, campaign.campaign.campaign_id, each.member.member_id, each.at
-                    )
-                    keys.update(key for _, key in limits.rules)
+        keys = self._counter_keys(accepted)
         counters = Counters(events.open_counters(self._db, self._organization_id, keys, lock=self._mode != DRY_RUN))
-        wallets = {each.member.wallet_id for each in accepted}
-        wallets |= {each.sponsor.wallet_id for each in accepted if each.sponsor is not None}
+        wallets = {member.wallet_id for member in self._members.values()}
         books = posting.open_books(self._db, self._organization_id, wallets, self._configuration.accounts, self._now)
         return books, counters
 
-    def _one(self, each: _Accepted, desk: OrderDesk, books: Books | None, counters: Counters | None) -> None:
-        """Build the order of one event and evaluate it; a refusal fails this event and no other."""
+    def _counter_keys(self, accepted: list[_Accepted]) -> set[CounterKey]:
+        """What the events may count against limits, and what the server may report because of them."""
+        keys: set[CounterKey] = set()
+        derived = possible_types(self._configuration)
+        for campaign in self._campaigns:
+            if not campaign.limits:
+                continue
+            follows = any(campaign.considers(event_type) for event_type in derived)
+            counted = {(e.member.member_id, e.at) for e in accepted if campaign.considers(e.event.event_type)}
+            if follows:
+                counted |= {(member_id, self._now) for member_id in self._members}
+                counted |= {(e.member.member_id, e.at) for e in accepted}
+                counted |= {(e.sponsor.member_id, e.at) for e in accepted if e.sponsor is not None}
+            for member_id, at in counted:
+                limits = EventLimits.of(campaign.limits, campaign.campaign.campaign_id, member_id, at)
+                keys.update(key for _, key in limits.rules)
+        return keys
+
+    def _derive(self, work: _Work, first_ids: int) -> list[int]:
+        """Begin to follow what the books lead to; answers the ids of transactions that were named meanwhile."""
+        taken: list[int] = []
+        self._standings = Standings(self._configuration.ladders, self._held, self._now)
+        if work.books is None:
+            return taken
+        stock = IdStock(self._db, "ledger_transactions", first_ids)
+
+        def transaction_id(number: int) -> int | None:
+            while self._mode != DRY_RUN and len(taken) <= number:
+                taken.append(stock.take())
+            return None if self._mode == DRY_RUN else taken[number]
+
+        wallets = {member.wallet_id: member.member_id for member in self._members.values()}
+        self._derivation = Derivation(self._configuration, work.books, self._standings, wallets, transaction_id)
+        for own in self._derivation.begin():
+            self._one(self._own(own, None, work), work)
+        return taken
+
+    def _own(self, own: OwnEvent, cause: _Accepted | None, work: _Work) -> _Accepted:
+        """An event that the server reports because of another one, or of something that had expired."""
+        self._caused += 1
+        depth = 1 if cause is None else cause.depth + 1
+        why = "Points or a tier had expired." if cause is None else f"Caused by {cause.event.event_type} {cause.key}."
+        limit = None
+        if depth > MAX_DEPTH:
+            limit = f"it is more than {MAX_DEPTH} events away from the first one"
+        elif self._caused > MAX_CAUSED:
+            limit = f"more than {MAX_CAUSED} came of one event"
+        at = self._now if cause is None else cause.at
+        event = IncomingEvent(
+            system_unique_key=f"{own.event_type}-{self._new_key()}",
+            event_type=own.event_type,
+            member_id=own.member_id,
+            reason=why if limit is None else f"{why} Not evaluated: {limit}.",
+            payload=own.payload,
+            external_event_date=None if at == self._now else at,
+        )
+        member = self._members[own.member_id]
+        return _Accepted(
+            position=-1,
+            event=event,
+            digest=self._digest(event, member, None),
+            member=member,
+            sponsor=None,
+            at=at,
+            is_evaluated=limit is None,
+            loyalty_event_id=0 if self._mode == DRY_RUN else work.event_ids.take(),
+            key=self._new_key(),
+            cause_id=None if cause is None else cause.loyalty_event_id,
+            depth=depth,
+        )
+
+    def _one(self, each: _Accepted, work: _Work) -> None:
+        """Build the order of one event, evaluate it and what comes of it; a refusal fails this event and no other."""
         found: Evaluation | None = None
         order = None
         refusal: Refusal | None = None
         try:
-            order = desk.take(each.event, each.loyalty_event_id, each.member)
-            if books is not None and counters is not None:
-                facts = self._facts(each, order, books)
+            order = work.desk.take(each.event, each.loyalty_event_id, each.member)
+            if work.books is not None and work.counters is not None and each.is_evaluated:
+                facts = self._facts(each, order, work.books)
                 found = Evaluator(
                     facts,
-                    books,
-                    counters,
+                    work.books,
+                    work.counters,
                     self._configuration.accounts_by_key,
                     HOST_FUNCTIONS,
                     explaining=self._mode == DRY_RUN,
@@ -289,9 +374,14 @@ class TrackBatch:
         stored_key = None if self._mode == DRY_RUN else each.key
         status = SUCCESS if refusal is None else FAILURE
         answer = track_result(each.event, stored_key, status, found, refusal)
-        self._results[each.position] = Result(answer, refusal)
+        if not each.depth:
+            self._results[each.position] = Result(answer, refusal)
         if self._mode != DRY_RUN:
-            self._rows.append(self._row(each, order[0].location_code if order else None, status, answer, found))
+            location = order[0].location_code if order else None
+            self._rows.append(event_row(each, found, status, answer, location, self._request_id, self._now))
+        if self._derivation is not None:
+            for own in self._derivation.follow():
+                self._one(self._own(own, each, work), work)
 
     def _considered(self, each: _Accepted) -> Sequence[CompiledCampaign]:
         """The campaigns worth running: all of them where each must be explained."""
@@ -304,7 +394,8 @@ class TrackBatch:
         payment = payment_variable(each.event.payload)
         # A tier that was made after the configuration was read is no campaign's concern yet.
         known = self._configuration.tier_keys
-        tier_keys = frozenset(known[tier_id] for tier_id in each.tier_ids if tier_id in known)
+        held = self._standings.tier_ids(each.member.member_id, partial(balance_of, books, each.member.wallet_id))
+        tier_keys = frozenset(known[tier_id] for tier_id in held if tier_id in known)
         context = {
             "event": event_variable(each.event, each.key),
             "order": order_variable(record, items),
@@ -338,48 +429,6 @@ class TrackBatch:
             audience_keys=frozenset(),
             context=context,
         )
-
-    def _row(
-        self,
-        each: _Accepted,
-        location: str | None,
-        status: str,
-        answer: Mapping[str, Any],
-        found: Evaluation | None,
-    ) -> dict[str, Any]:
-        event = each.event
-        if self._mode == CAPTURE_ONLY:
-            evaluation = NOT_EVALUATED
-        else:
-            evaluation = EVALUATED if status == SUCCESS else EVALUATION_FAILED
-        return {
-            "organization_id": self._organization_id,
-            "loyalty_event_id": each.loyalty_event_id,
-            "loyalty_event_key": each.key,
-            "member_id": each.member.member_id,
-            "sponsor_member_id": each.sponsor.member_id if each.sponsor else None,
-            "event_type": event.event_type,
-            "system_unique_key": event.system_unique_key,
-            "request_digest": "\\x" + each.digest.hex(),
-            "external_id": event.external_id,
-            "external_event_date": event.external_event_date,
-            "description": event.description,
-            "reason": event.reason,
-            "payload": event.payload or {},
-            "tags": event.tags,
-            "location": location,
-            "e2e_tracking_id": self._request_id,
-            "reverted_loyalty_event_id": None,
-            "reversal_loyalty_event_id": None,
-            "evaluation_status": evaluation,
-            "status": status,
-            "last_error": answer.get("error"),
-            "limit_discarded_total_amount": Decimal(0) if found is None else found.limit_discarded,
-            "limit_counters": [limit_counter(*counted) for counted in found.counted] if found else [],
-            "result": answer,
-            "created_at": self._now,
-            "updated_at": self._now,
-        }
 
 
 def emit(call: Call, member: Member, event_type: str, payload: Mapping[str, Any], reason: str | None = None) -> None:

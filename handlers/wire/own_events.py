@@ -1,0 +1,59 @@
+"""The payloads of events that the server itself reports (integration 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from domain.ledger.postings import Posting
+from domain.ledger.records import TRANSACTION_TYPES
+from domain.tiers import Ladder
+from handlers.wire.base import exact_number, instant_text
+
+
+def tier_payload(
+    ladder: Ladder,
+    tier_keys: Mapping[int, str],
+    before: int | None,
+    after: int | None,
+    *,
+    is_manual: bool = False,
+    expires_at: datetime | None = None,
+) -> dict[str, Any]:
+    """The payload of `member-tier-set`, and of `member-tier-removed` where `after` is None."""
+    return {
+        "loyaltyProgramId": ladder.loyalty_program_id,
+        "loyaltyProgramKey": ladder.loyalty_program_key,
+        "loyaltyTierId": after,
+        "loyaltyTierKey": tier_keys.get(after or 0),
+        "previousLoyaltyTierId": before,
+        "previousLoyaltyTierKey": tier_keys.get(before or 0),
+        "isManual": is_manual,
+        "expiresAt": None if expires_at is None else instant_text(expires_at),
+    }
+
+
+def transaction_payload(posting: Posting, ledger_transaction_id: int | None) -> dict[str, Any]:
+    """The payload of `ledger-transaction-created`; a dry run has no id to name."""
+    details = posting.details
+    return {
+        "ledgerTransaction": {
+            "ledgerTransactionId": ledger_transaction_id,
+            "ledgerId": posting.account.ledger_id,
+            "ledgerAccountId": posting.account.ledger_account_id,
+            "ledgerAccountKey": posting.account.ledger_account_key,
+            "transactionType": TRANSACTION_TYPES[posting.transaction_type],
+            "status": posting.status,
+            "amount": exact_number(posting.amount),
+            "fromWalletId": posting.from_wallet_id,
+            "toWalletId": posting.to_wallet_id,
+            "systemUniqueKey": details.system_unique_key,
+            "externalId": details.external_id,
+            "externalEventDate": (
+                None if details.external_event_date is None else instant_text(details.external_event_date)
+            ),
+            "description": details.description,
+            "tags": list(details.tags or ()),
+        }
+    }

@@ -1,0 +1,157 @@
+"""The tiers that members hold: how they are read with the members, moved, and set by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy.dialects.postgresql import insert as upsert
+
+from domain.members import Member, MemberTier
+from domain.tiers import HeldTier, Place, TierTracking
+from persistence.rows import as_json, columns_of, record
+from persistence.tables.members import member_tier_trackings, member_tiers, members
+
+# A column of a query on `members m`; `held_tiers` reads what it answers.
+HELD_TIERS = """(
+    SELECT json_agg(json_build_array(t.loyalty_program_id, t.loyalty_tier_id, t.is_manual, t.expires_at)
+                    ORDER BY t.loyalty_program_id)
+    FROM member_tiers t WHERE t.organization_id = m.organization_id AND t.member_id = m.member_id
+)"""
+
+_MEMBERS_OF_WALLETS = f"""
+SELECT m.member_id, m.wallet_id, {HELD_TIERS} FROM members m WHERE m.organization_id = %s AND m.wallet_id = ANY(%s)
+"""
+
+_MOVE = """
+INSERT INTO member_tiers (organization_id, member_id, loyalty_program_id, loyalty_tier_id, is_manual, expires_at,
+    created_at)
+SELECT %s, x.member_id, x.loyalty_program_id, x.loyalty_tier_id, false, NULL, %s
+FROM jsonb_to_recordset(%s::jsonb) AS x(member_id bigint, loyalty_program_id bigint, loyalty_tier_id bigint)
+ORDER BY x.member_id, x.loyalty_program_id
+ON CONFLICT (organization_id, member_id, loyalty_program_id) DO UPDATE SET
+    loyalty_tier_id = excluded.loyalty_tier_id, is_manual = false, expires_at = NULL, created_at = excluded.created_at
+"""
+
+_LEAVE = """
+DELETE FROM member_tiers t
+USING jsonb_to_recordset(%s::jsonb) AS x(member_id bigint, loyalty_program_id bigint)
+WHERE t.organization_id = %s AND t.member_id = x.member_id AND t.loyalty_program_id = x.loyalty_program_id
+"""
+
+_LAPSED = """
+SELECT m.wallet_id FROM members m
+WHERE m.organization_id = %s AND m.wallet_id > %s AND EXISTS (
+    SELECT FROM member_tiers t
+    WHERE t.organization_id = m.organization_id AND t.member_id = m.member_id AND t.expires_at <= %s)
+ORDER BY m.wallet_id LIMIT %s
+"""
+
+
+def held_tiers(value: Sequence[Sequence[Any]] | None) -> dict[int, HeldTier]:
+    """What the column HELD_TIERS answered, by program id."""
+    return {
+        program_id: HeldTier(tier_id, is_manual, None if expires_at is None else datetime.fromisoformat(expires_at))
+        for program_id, tier_id, is_manual, expires_at in value or ()
+    }
+
+
+def of_wallets(
+    db: Connection, organization_id: int, wallet_ids: Collection[int]
+) -> dict[int, tuple[int, dict[int, HeldTier]]]:
+    """The members whose wallets these are, by wallet id: the member's id, and the tiers held by program id."""
+    rows = db.exec_driver_sql(_MEMBERS_OF_WALLETS, (organization_id, list(wallet_ids)))
+    return {wallet_id: (member_id, held_tiers(value)) for member_id, wallet_id, value in rows}
+
+
+def move(db: Connection, organization_id: int, changed: Mapping[Place, int | None], at: datetime) -> None:
+    """Put members where they belong by their points; None takes the tier away. At most two statements."""
+    rows = [
+        {"member_id": member_id, "loyalty_program_id": program_id, "loyalty_tier_id": tier_id}
+        for (member_id, program_id), tier_id in changed.items()
+    ]
+    stay = [row for row in rows if row["loyalty_tier_id"] is not None]
+    if stay:
+        db.exec_driver_sql(_MOVE, (organization_id, at, as_json(stay)))
+    if len(stay) < len(rows):
+        left = [row for row in rows if row["loyalty_tier_id"] is None]
+        db.exec_driver_sql(_LEAVE, (as_json(left), organization_id))
+
+
+def set_by_hand(
+    db: Connection,
+    member: Member,
+    loyalty_program_id: int,
+    loyalty_tier_id: int,
+    *,
+    expires_at: datetime | None,
+    now: datetime,
+) -> None:
+    """Put the member into a tier that holds until `expires_at`, or for good."""
+    values = {"loyalty_tier_id": loyalty_tier_id, "is_manual": True, "expires_at": expires_at, "created_at": now}
+    place = {
+        "organization_id": member.organization_id,
+        "member_id": member.member_id,
+        "loyalty_program_id": loyalty_program_id,
+    }
+    statement = upsert(member_tiers).values(**place, **values)
+    db.execute(statement.on_conflict_do_update(index_elements=list(place), set_=values))
+
+
+def take_away(db: Connection, member: Member, loyalty_program_id: int) -> None:
+    """Leave the member without a tier in the program."""
+    db.execute(
+        delete(member_tiers).where(
+            member_tiers.c.organization_id == member.organization_id,
+            member_tiers.c.member_id == member.member_id,
+            member_tiers.c.loyalty_program_id == loyalty_program_id,
+        )
+    )
+
+
+def find(db: Connection, member: Member, loyalty_program_id: int) -> MemberTier | None:
+    """The tier that the member holds in the program."""
+    row = db.execute(
+        select(*columns_of(member_tiers, MemberTier)).where(
+            member_tiers.c.organization_id == member.organization_id,
+            member_tiers.c.member_id == member.member_id,
+            member_tiers.c.loyalty_program_id == loyalty_program_id,
+        )
+    ).one_or_none()
+    return record(MemberTier, row)
+
+
+def find_tracking(db: Connection, organization_id: int, system_unique_key: str) -> TierTracking | None:
+    """What was asked for under this key."""
+    table = member_tier_trackings
+    row = db.execute(
+        select(*columns_of(table, TierTracking)).where(
+            table.c.organization_id == organization_id, table.c.system_unique_key == system_unique_key
+        )
+    ).one_or_none()
+    return record(TierTracking, row)
+
+
+def add_tracking(db: Connection, organization_id: int, **values: Any) -> TierTracking:
+    """Keep what was asked for; a key that is claimed at the same moment starts the call over."""
+    table = member_tier_trackings
+    statement = insert(table).values(organization_id=organization_id, **values)
+    return TierTracking(*db.execute(statement.returning(*columns_of(table, TierTracking))).one())
+
+
+def next_wallets_lapsed(db: Connection, organization_id: int, after: int, at: datetime, limit: int) -> list[int]:
+    """The next wallets, by id, of members of whom a tier is to be evaluated again since it has expired."""
+    return list(db.exec_driver_sql(_LAPSED, (organization_id, after, at, limit)).scalars())
+
+
+def next_wallets(db: Connection, organization_id: int, after: int, limit: int) -> list[int]:
+    """The next wallets of members, by id."""
+    statement = (
+        select(members.c.wallet_id)
+        .where(members.c.organization_id == organization_id, members.c.wallet_id > after)
+        .order_by(members.c.wallet_id)
+        .limit(limit)
+    )
+    return list(db.execute(statement).scalars())
