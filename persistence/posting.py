@@ -45,7 +45,7 @@ ORDER BY ledger_account_id FOR NO KEY UPDATE
 """
 
 _EXPIRED_LOTS = """
-SELECT wallet_id, ledger_account_id, ledger_lot_id, remaining, expires_at FROM ledger_lots
+SELECT wallet_id, ledger_account_id, ledger_lot_id, remaining, greatest(expires_at, created_at) FROM ledger_lots
 WHERE organization_id = %s AND wallet_id = ANY(%s) AND remaining > 0 AND expires_at <= %s
 ORDER BY wallet_id, ledger_account_id, expires_at, ledger_lot_id
 """
@@ -122,7 +122,8 @@ WHERE u.organization_id = %s AND u.ledger_transaction_id = x.ledger_transaction_
 """
 
 _CAPTURE = """
-UPDATE ledger_transactions t SET amount = x.amount, status = x.status, fiat_value = x.fiat_value, updated_at = %s
+UPDATE ledger_transactions t SET amount = x.amount, status = x.status, fiat_value = x.fiat_value,
+    captured_at = %s, updated_at = %s
 FROM jsonb_to_recordset(%s::jsonb) AS x(ledger_transaction_id bigint, amount numeric, status smallint,
     fiat_value numeric)
 WHERE t.organization_id = %s AND t.ledger_transaction_id = x.ledger_transaction_id
@@ -346,7 +347,7 @@ def _settle_stored(
             }
             for capture in captures
         ]
-        db.exec_driver_sql(_CAPTURE, (at, as_json(rows), organization_id))
+        db.exec_driver_sql(_CAPTURE, (at, at, as_json(rows), organization_id))
     reverted = [
         {"ledger_transaction_id": step.reverts.ledger_transaction_id, "reversal": transaction_id}
         for transaction_id, step in written

@@ -118,7 +118,8 @@ class Books:
             just_minted = TakeLots(wallet_id, account.ledger_account_id, to_lot, just_made=True)
             # The moment makes it a key that no client can have used for something else.
             key = f"expiry-{wallet_id}-{details.system_unique_key}-{self.at.timestamp():.6f}"
-            self._expire(account, wallet_id, to_lot, (just_minted,), expiry, key)
+            # It expires as it is minted, not before it was there: balances of the past go by the moment.
+            self._expire(account, wallet_id, to_lot, (just_minted,), self.at, key)
         return posting
 
     def burn(
@@ -543,15 +544,11 @@ class Books:
     def _expire_returned(
         self, account: LedgerAccount, wallet_id: int | None, uses: tuple[LotUse, ...], transaction_id: int
     ) -> None:
-        """What came back to lots that have expired meanwhile is gone at once."""
-        by_moment: dict[datetime, list[LotUse]] = {}
-        for use in uses:
-            if use.expires_at is not None and use.expires_at <= self.at:
-                by_moment.setdefault(use.expires_at, []).append(use)
-        if wallet_id is not None and account.point_tracking_enabled:
-            for index, moment in enumerate(sorted(by_moment)):
-                key = f"expiry-after-{transaction_id}-{index}-{self.at.timestamp():.6f}"
-                self.expire(account, wallet_id, tuple(by_moment[moment]), moment, key)
+        """What came back to lots that have expired meanwhile is gone at once: at this moment, not when they expired."""
+        expired = tuple(use for use in uses if use.expires_at is not None and use.expires_at <= self.at)
+        if wallet_id is not None and account.point_tracking_enabled and expired:
+            key = f"expiry-after-{transaction_id}-{self.at.timestamp():.6f}"
+            self.expire(account, wallet_id, expired, self.at, key)
 
     def _status(self, stored: Stored) -> int:
         return self._settled.get(stored.ledger_transaction_id, stored.status)

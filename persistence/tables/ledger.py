@@ -142,6 +142,8 @@ ledger_transactions = tenant_table(
     Column("atomic_set_id", Uuid(as_uuid=False)),
     # What a manual capture set aside at first; `amount` becomes what was captured.
     exact("reserved_amount"),
+    # When a manual capture settled: its entries are of this moment, the others of `created_at`.
+    instant("captured_at"),
     Column("is_expiry", Boolean, nullable=False, server_default=text("false")),
     exact("fiat_value"),
     exact("fiat_gross_amount"),
@@ -171,6 +173,13 @@ ledger_transactions = tenant_table(
         "ledger_account_id",
         "external_event_date",
         postgresql_where=text("external_event_date IS NOT NULL"),
+    ),
+    Index(
+        "ix_ledger_transactions_pending",
+        "organization_id",
+        "from_wallet_id",
+        "ledger_account_id",
+        postgresql_where=text("status = 0"),
     ),
     Index("ix_ledger_transactions_tags", "tags", postgresql_using="gin", postgresql_where=text("tags IS NOT NULL")),
     CheckConstraint("transaction_type BETWEEN 0 AND 3", "transaction_type"),
