@@ -1,0 +1,366 @@
+"""The books against their invariants: whatever is posted in whatever order, nothing is lost and nothing is made up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from itertools import count
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from domain.ledger.books import Books, check_amount, round_down
+from domain.ledger.lots import Allocator, Lot, LotUse
+from domain.ledger.postings import Capture, Details, Holding, Posting, Stored
+from domain.ledger.records import BURN, PENDING, REVERTED, SETTLED
+from domain.ledger.refusals import AccountInactive, InsufficientBalance, OverdraftLimitExceeded, SupplyExceeded
+from domain.problems import InvalidRequest, Refusal
+from tests.builders.campaigns import NOON, account
+
+WALLETS = (1, 2, 3)
+ACCOUNTS = {
+    1: account(1),
+    2: account(2, point_tracking_enabled=True, decimals=2),
+    3: account(3, point_tracking_enabled=True, expires_in_months=2, max_supply=Decimal(100)),
+    4: account(4, overdraft_limit=Decimal(40)),
+    5: account(
+        5, point_tracking_enabled=True, expires_in_months=1, overdraft_limit=Decimal(30), max_supply=Decimal(90)
+    ),
+    6: account(6, is_revolving=False, max_supply=Decimal(60)),
+}
+
+
+def details(key="k", **more):
+    return Details(key, **more)
+
+
+def books(*accounts, holdings=None, issued=None, at=NOON):
+    return Books({each.ledger_account_id: each for each in accounts}, holdings or {}, issued or {}, at)
+
+
+class Ledger(RuleBasedStateMachine):
+    """Steps of all kinds on three wallets and six accounts, the clock moving on."""
+
+    @initialize()
+    def begin(self):
+        self.now = NOON
+        self.holdings: dict = {}
+        self.issued: dict = {}
+        self.lots: list[Lot] = []
+        self.stored: dict[int, Stored] = {}
+        self.ids = count(1)
+        self.sums = {i: Decimal(0) for i in ACCOUNTS}
+
+    def open(self) -> Books:
+        """The books as they are opened for a unit of work: what has expired is burned first."""
+        opened = Books(ACCOUNTS, self.holdings, self.issued, self.now)
+        for (wallet, account_id), lots in self.expired().items():
+            uses = tuple(LotUse(lot.ledger_lot_id, lot.remaining, lot.expires_at) for lot in lots)
+            opened.expire(ACCOUNTS[account_id], wallet, uses, self.now, f"expiry-{wallet}-{account_id}")
+        return opened
+
+    def expired(self):
+        found: dict = {}
+        for lot in self.lots:
+            if lot.remaining and lot.expires_at is not None and lot.expires_at <= self.now:
+                found.setdefault((lot.wallet_id, lot.ledger_account_id), []).append(lot)
+        return found
+
+    def work(self, do) -> None:
+        """One unit of work: it is kept as a whole, or refused and leaves no trace."""
+        opened = self.open()
+        before = [opened.holding(w, a) for w in WALLETS for a in ACCOUNTS]
+        mark = opened.mark()
+        try:
+            do(opened)
+        except Refusal:
+            assert [opened.holding(w, a) for w in WALLETS for a in ACCOUNTS] == before
+            assert opened.mark() == mark
+        else:
+            again = [opened.holding(w, a) for w in WALLETS for a in ACCOUNTS]
+            steps = list(opened.steps)
+            opened.undo(mark)
+            assert [opened.holding(w, a) for w in WALLETS for a in ACCOUNTS] == before
+            do(opened)
+            assert [opened.holding(w, a) for w in WALLETS for a in ACCOUNTS] == again
+            assert opened.steps == steps
+        self.keep(opened)
+
+    def keep(self, opened: Books) -> None:
+        allocator = Allocator(self.lots)
+        uses_of: dict[int, int] = {}
+        for step in opened.steps:
+            assert sum(entry.amount for entry in step.entries) == 0
+            number = step.stored.ledger_transaction_id if isinstance(step, Capture) else next(self.ids)
+            uses_of[number] = number
+            for move in step.lot_moves:
+                allocator.apply(number, move)
+            self.sums[step.account.ledger_account_id] += step.minted - step.burned
+            if isinstance(step, Posting):
+                if step.reverts is not None:
+                    reverted = step.reverts.ledger_transaction_id
+                    self.stored[reverted] = replace(self.stored[reverted], status=REVERTED)
+                self.remember(number, step)
+            else:
+                self.stored[number] = replace(
+                    self.stored[number], status=SETTLED if step.amount else REVERTED, amount=step.amount
+                )
+        for pair in opened.changed:
+            self.holdings[pair] = opened.holding(*pair)
+        self.issued = dict(opened._issued)
+        self.store_lots(allocator)
+
+    def remember(self, number: int, step: Posting) -> None:
+        self.stored[number] = Stored(
+            ledger_transaction_id=number,
+            ledger_account_id=step.account.ledger_account_id,
+            transaction_type=step.transaction_type,
+            status=step.status,
+            amount=step.amount,
+            from_wallet_id=step.from_wallet_id,
+            to_wallet_id=step.to_wallet_id,
+            is_expiry=step.is_expiry,
+            fiat_value=step.fiat_value,
+            reversal_ledger_transaction_id=None,
+            external_event_date=step.details.external_event_date,
+            entry_count=len(step.entries),
+        )
+
+    def store_lots(self, allocator: Allocator) -> None:
+        found = allocator.found
+        number = max((lot.ledger_lot_id for lot in self.lots), default=0)
+        renamed = {old: number + index for index, old in enumerate(sorted(found.new), 1)}
+        kept = [replace(lot, remaining=found.left.get(lot.ledger_lot_id, lot.remaining)) for lot in self.lots]
+        kept += [replace(lot, ledger_lot_id=renamed[old]) for old, lot in sorted(found.new.items())]
+        self.lots = kept
+        by_id = {lot.ledger_lot_id: lot for lot in kept}
+        uses: dict[int, dict[int, Decimal]] = {}
+        for (number, lot_id), amount in {**found.uses, **found.changed_uses}.items():
+            uses.setdefault(number, {})[renamed.get(lot_id, lot_id)] = amount
+        for number, amounts in uses.items():
+            known = {use.ledger_lot_id: use for use in self.stored[number].uses}
+            for lot_id, amount in amounts.items():
+                known[lot_id] = LotUse(lot_id, amount, by_id[lot_id].expires_at)
+            left = tuple(use for use in known.values() if use.amount)
+            self.stored[number] = replace(self.stored[number], uses=left)
+
+    # --- what may happen ---
+
+    @rule(
+        wallet=st.sampled_from(WALLETS),
+        account_id=st.sampled_from(sorted(ACCOUNTS)),
+        amount=st.integers(0, 60),
+        cents=st.sampled_from(["0", "0.01", "0.25"]),
+        age=st.integers(0, 70),
+        expires=st.none() | st.integers(1, 50),
+        manual=st.booleans(),
+    )
+    def mint(self, wallet, account_id, amount, cents, age, expires, manual):
+        expires_at = None if expires is None else self.now + timedelta(days=expires)
+        total = amount + Decimal(cents)
+        said = details(external_event_date=self.now - timedelta(days=age))
+        self.work(lambda b: b.mint(ACCOUNTS[account_id], wallet, total, said, expires_at, manual=manual and age < 20))
+
+    @rule(
+        wallet=st.sampled_from(WALLETS),
+        account_id=st.sampled_from(sorted(ACCOUNTS)),
+        amount=st.integers(0, 60),
+        overdraft=st.booleans(),
+        manual=st.booleans(),
+    )
+    def burn(self, wallet, account_id, amount, overdraft, manual):
+        amount = Decimal(amount)
+        self.work(lambda b: b.burn(ACCOUNTS[account_id], wallet, amount, details(), overdraft, manual))
+
+    @rule(
+        pair=st.permutations(WALLETS),
+        account_id=st.sampled_from(sorted(ACCOUNTS)),
+        amount=st.integers(0, 40),
+        manual=st.booleans(),
+    )
+    def transfer(self, pair, account_id, amount, manual):
+        source, target, _ = pair
+        self.work(lambda b: b.transfer(ACCOUNTS[account_id], source, target, Decimal(amount), details(), manual))
+
+    def some_transaction(self, data, condition):
+        found = [i for i, each in sorted(self.stored.items()) if condition(each)]
+        return self.stored[data.draw(st.sampled_from(found))] if found else None
+
+    @rule(data=st.data(), part=st.integers(0, 4))
+    def capture(self, data, part):
+        stored = self.some_transaction(data, lambda each: each.status == PENDING)
+        if stored is not None:
+            amount = stored.amount * part // 4
+            self.work(lambda b: b.capture(stored, ACCOUNTS[stored.ledger_account_id], amount))
+
+    @rule(data=st.data(), overdraft=st.booleans(), available=st.booleans())
+    def revert(self, data, overdraft, available):
+        stored = self.some_transaction(data, lambda each: True)
+        if stored is not None:
+            known = ACCOUNTS[stored.ledger_account_id]
+            self.work(lambda b: b.revert(stored, known, details(), overdraft, available))
+
+    @rule(days=st.integers(1, 45))
+    def wait(self, days):
+        self.now += timedelta(days=days)
+
+    # --- what always holds ---
+
+    @invariant()
+    def nothing_is_lost(self):
+        for account_id, known in ACCOUNTS.items():
+            held = [self.holdings.get((wallet, account_id), Holding()) for wallet in WALLETS]
+            assert self.sums[account_id] == sum(each.current - each.overdraft for each in held)
+            if known.is_revolving and known.max_supply is not None:
+                assert self.sums[account_id] <= known.max_supply
+            if known.max_supply is not None:
+                assert self.issued.get(account_id, 0) <= known.max_supply
+
+    @invariant()
+    def balances_keep_their_bounds(self):
+        for (_, account_id), held in self.holdings.items():
+            assert 0 <= held.pending_debit <= held.current
+            assert 0 <= held.overdraft <= (ACCOUNTS[account_id].overdraft_limit or 0)
+            assert held.pending_credit >= 0
+            assert held.overdraft_credit >= 0
+            for amount in (held.current, held.overdraft, held.pending_debit):
+                assert amount == round_down(ACCOUNTS[account_id], amount)
+
+    @invariant()
+    def lots_cover_what_is_available(self):
+        for wallet in WALLETS:
+            for account_id, known in ACCOUNTS.items():
+                lots = [lot for lot in self.lots if (lot.wallet_id, lot.ledger_account_id) == (wallet, account_id)]
+                assert all(0 <= lot.remaining <= lot.amount for lot in lots)
+                held = self.holdings.get((wallet, account_id), Holding())
+                expected = held.available if known.point_tracking_enabled else 0
+                assert sum(lot.remaining for lot in lots) == expected
+
+    @invariant()
+    def what_is_set_aside_is_what_is_pending(self):
+        for wallet in WALLETS:
+            for account_id in ACCOUNTS:
+                pending = [
+                    each
+                    for each in self.stored.values()
+                    if each.status == PENDING and each.ledger_account_id == account_id
+                ]
+                held = self.holdings.get((wallet, account_id), Holding())
+                assert held.pending_debit == sum(each.amount for each in pending if each.from_wallet_id == wallet)
+                assert held.pending_credit == sum(each.amount for each in pending if each.to_wallet_id == wallet)
+
+
+TestLedger = Ledger.TestCase
+TestLedger.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+
+
+@pytest.mark.parametrize(
+    ("decimals", "amount", "down"),
+    [
+        (0, "1.999", "1"),
+        (0, "-0.5", "-1"),
+        (6, "1.0000019", "1.000001"),
+        (2, "1e6000", "1e6000"),
+        (6, "1e-6000", "0"),
+        (0, "0." + "9" * 80, "0"),
+        (3, "18446744073708.9999", "18446744073708.999"),
+    ],
+)
+def test_amounts_are_cut_and_never_rounded_up(decimals, amount, down):
+    assert round_down(account(decimals=decimals), Decimal(amount)) == Decimal(down)
+
+
+def test_what_an_account_cannot_hold_is_refused():
+    with pytest.raises(AccountInactive):
+        check_amount(account(active=False), Decimal(1))
+    for decimals, amount in ((0, "0.1"), (2, "0.001"), (6, "0.0000001"), (6, "18446744073709.000001"), (0, "1e30")):
+        with pytest.raises(InvalidRequest) as refusal:
+            check_amount(account(decimals=decimals), Decimal(amount))
+        assert [fault.pointer for fault in refusal.value.faults] == ["/amount"]
+    check_amount(account(), Decimal("5.000"))
+    check_amount(account(), Decimal(18446744073709))
+
+
+def test_a_mint_repays_debt_first():
+    known = account(overdraft_limit=Decimal(50), point_tracking_enabled=True)
+    opened = books(known, holdings={(1, 1): Holding(current=Decimal(3))})
+    opened.burn(known, 1, Decimal(23), details("a"), allow_overdraft=True)
+    assert (opened.holding(1, 1).current, opened.holding(1, 1).overdraft) == (0, 20)
+    assert [(e.amount, e.is_overdraft) for e in opened.steps[-1].entries] == [(-3, False), (-20, True), (23, False)]
+    opened.mint(known, 1, Decimal(15), details("b"))
+    held = opened.holding(1, 1)
+    assert (held.current, held.overdraft, held.overdraft_credit) == (0, 5, 15)
+    assert opened.steps[-1].lot_moves == ()
+    opened.mint(known, 1, Decimal(15), details("c"))
+    held = opened.holding(1, 1)
+    assert (held.current, held.overdraft, held.overdraft_credit) == (10, 0, 20)
+    assert [move.amount for move in opened.steps[-1].lot_moves] == [10]
+
+
+def test_debt_ends_at_its_limit():
+    known = account(overdraft_limit=Decimal(50))
+    opened = books(known)
+    opened.burn(known, 1, Decimal(50), details(), allow_overdraft=True)
+    with pytest.raises(OverdraftLimitExceeded):
+        opened.burn(known, 1, Decimal(1), details(), allow_overdraft=True)
+    with pytest.raises(InsufficientBalance):
+        opened.burn(known, 1, Decimal(1), details())
+    for without in (
+        account(),
+        account(overdraft_limit=Decimal(0)),
+        account(overdraft_limit=Decimal(5), is_revolving=False),
+    ):
+        with pytest.raises(InsufficientBalance):
+            books(without).burn(without, 1, Decimal(1), details(), allow_overdraft=True)
+
+
+def test_a_supply_counts_what_was_burned_only_where_it_revolves():
+    for revolving in (True, False):
+        known = account(max_supply=Decimal(10), is_revolving=revolving)
+        opened = books(known, issued={1: Decimal(4)}, holdings={(1, 1): Holding(current=Decimal(4))})
+        with pytest.raises(SupplyExceeded) as refusal:
+            opened.mint(known, 1, Decimal(7), details())
+        assert refusal.value.members["available"] == 6
+        opened.mint(known, 1, Decimal(6), details())
+        opened.burn(known, 1, Decimal(10), details())
+        if revolving:
+            opened.mint(known, 1, Decimal(10), details())
+        with pytest.raises(SupplyExceeded):
+            opened.mint(known, 1, Decimal(1), details())
+
+
+def test_what_is_born_expired_is_gone_at_once_without_a_trace_in_the_last_transaction_date():
+    known = account(point_tracking_enabled=True, expires_in_months=1)
+    at = datetime(2026, 5, 1, tzinfo=UTC)
+    opened = books(known, at=at)
+    opened.mint(known, 1, Decimal(5), details("old", external_event_date=NOON))
+    minted, expired = opened.steps
+    assert (minted.amount, expired.amount, expired.transaction_type, expired.is_expiry) == (5, 5, BURN, True)
+    assert opened.holding(1, 1).current == 0
+    assert expired.details.request_digest is None
+    opened.mint(known, 1, Decimal(5), details("new", external_event_date=at))
+    assert opened.holding(1, 1).current == 5
+    opened.mint(known, 1, Decimal(7), details("kept", external_event_date=NOON), at + timedelta(days=1))
+    assert opened.holding(1, 1).current == 12
+
+
+def test_months_count_from_when_it_happened():
+    known = account(point_tracking_enabled=True, expires_in_months=1)
+    opened = books(known)
+    opened.mint(known, 1, Decimal(5), details("a", external_event_date=NOON - timedelta(days=3)))
+    opened.mint(known, 1, Decimal(5), details("b"))
+    expiries = [move.expires_at for step in opened.steps for move in step.lot_moves]
+    assert expiries == [datetime(2026, 4, 1, 12, tzinfo=UTC), datetime(2026, 4, 4, 12, tzinfo=UTC)]
+
+
+def test_an_expiry_does_not_put_off_the_next_one():
+    known = account(point_tracking_enabled=True)
+    before = NOON - timedelta(days=9)
+    holding = Holding(current=Decimal(5), last_transaction_date=before)
+    opened = books(known, holdings={(1, 1): holding})
+    opened.expire(known, 1, (LotUse(1, Decimal(5)),), NOON, "key")
+    assert opened.holding(1, 1) == replace(holding, current=Decimal(0))
+    assert opened.changed == {(1, 1)}

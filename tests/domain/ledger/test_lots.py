@@ -1,0 +1,149 @@
+"""Lots: the soonest to expire are spent first, and what they give adds up."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.ledger.lots import (
+    FIRST_NEW_LOT,
+    Allocator,
+    Lot,
+    LotsMissing,
+    LotUse,
+    MoveLots,
+    NewLot,
+    RestoreLots,
+    SettleLots,
+    TakeLots,
+    split_uses,
+)
+
+DAY = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def lot(lot_id, remaining, expires=None, wallet=1, transaction=1, account=1):
+    expires_at = None if expires is None else DAY + timedelta(days=expires)
+    return Lot(lot_id, wallet, account, transaction, expires_at, Decimal(100), Decimal(remaining))
+
+
+def taken(allocator, number):
+    return [(lot_id, amount) for (transaction, lot_id), amount in allocator.found.uses.items() if transaction == number]
+
+
+lots = st.lists(st.tuples(st.integers(0, 20), st.none() | st.integers(0, 5)), max_size=12)
+
+
+@given(lots, st.integers(0, 100))
+def test_the_soonest_to_expire_give_first(described, amount):
+    stock = [lot(i, remaining, expires) for i, (remaining, expires) in enumerate(described, 1)]
+    total = sum(each.remaining for each in stock)
+    allocator = Allocator(reversed(stock))
+    if amount > total:
+        with pytest.raises(LotsMissing):
+            allocator.apply(9, TakeLots(1, 1, Decimal(amount)))
+        return
+    allocator.apply(9, TakeLots(1, 1, Decimal(amount)))
+    order = sorted(
+        (each for each in stock if each.remaining),
+        key=lambda each: (each.expires_at or datetime.max.replace(tzinfo=UTC), each.ledger_lot_id),
+    )
+    expected, left = [], Decimal(amount)
+    for each in order:
+        part = min(left, each.remaining)
+        if part:
+            expected.append((each.ledger_lot_id, part))
+        left -= part
+    assert taken(allocator, 9) == expected
+    for each in stock:
+        gone = dict(expected).get(each.ledger_lot_id, 0)
+        assert allocator.found.left.get(each.ledger_lot_id, each.remaining) == each.remaining - gone
+
+
+@given(st.lists(st.integers(0, 9), max_size=8), st.integers(0, 60))
+def test_uses_are_split_without_loss(amounts, amount):
+    uses = [LotUse(i, Decimal(each)) for i, each in enumerate(amounts)]
+    first, rest = split_uses(uses, Decimal(amount))
+    assert sum(use.amount for use in first) == min(amount, sum(amounts))
+    together: dict = {}
+    for use in (*first, *rest):
+        assert use.amount > 0
+        together[use.ledger_lot_id] = together.get(use.ledger_lot_id, 0) + use.amount
+    assert together == {i: each for i, each in enumerate(amounts) if each}
+
+
+def test_other_wallets_and_accounts_are_not_touched():
+    allocator = Allocator([lot(1, 5, wallet=2), lot(2, 5, account=2), lot(3, 5)])
+    allocator.apply(9, TakeLots(1, 1, Decimal(5)))
+    assert taken(allocator, 9) == [(3, 5)]
+    with pytest.raises(LotsMissing):
+        allocator.apply(10, TakeLots(1, 1, Decimal(1)))
+
+
+def test_a_new_lot_can_be_spent_at_once_after_older_ones():
+    allocator = Allocator([lot(1, 5, 3)])
+    allocator.apply(8, NewLot(1, 1, Decimal(7), DAY + timedelta(days=3)))
+    allocator.apply(9, TakeLots(1, 1, Decimal(6)))
+    assert taken(allocator, 9) == [(1, 5), (FIRST_NEW_LOT, 1)]
+    assert allocator.found.new[FIRST_NEW_LOT].remaining == 6
+    assert allocator.found.new[FIRST_NEW_LOT].amount == 7
+    assert allocator.found.new[FIRST_NEW_LOT].ledger_transaction_id == 8
+    assert allocator.found.left == {1: 0}
+
+
+def test_the_lot_just_made_can_be_taken_before_all_others():
+    allocator = Allocator([lot(1, 5, 0)])
+    allocator.apply(8, NewLot(1, 1, Decimal(7), None))
+    allocator.apply(9, TakeLots(1, 1, Decimal(7), just_made=True))
+    assert taken(allocator, 9) == [(FIRST_NEW_LOT, 7)]
+    assert allocator.found.left == {}
+
+
+def test_the_lots_of_a_transaction_can_go_first():
+    allocator = Allocator([lot(1, 5, 0), lot(2, 5, 9, transaction=4), lot(3, 5, 1)])
+    allocator.apply(9, TakeLots(1, 1, Decimal(12), first_of=4))
+    assert taken(allocator, 9) == [(2, 5), (1, 5), (3, 2)]
+
+
+def test_named_lots_give_what_is_named():
+    allocator = Allocator([lot(1, 5, 0), lot(2, 5, 9)])
+    allocator.apply(9, TakeLots(1, 1, Decimal(3), only=(LotUse(2, Decimal(3)),)))
+    assert taken(allocator, 9) == [(2, 3)]
+    with pytest.raises(LotsMissing):
+        allocator.apply(9, TakeLots(1, 1, Decimal(3), only=(LotUse(2, Decimal(2)),)))
+
+
+def test_moved_value_keeps_its_expiry():
+    allocator = Allocator([lot(1, 5, 1), lot(2, 5)])
+    allocator.apply(9, MoveLots(1, 2, 1, Decimal(8), Decimal(8)))
+    assert taken(allocator, 9) == [(1, 5), (2, 3)]
+    made = [(each.wallet_id, each.remaining, each.expires_at) for each in allocator.found.new.values()]
+    assert made == [(2, 5, DAY + timedelta(days=1)), (2, 3, None)]
+
+
+def test_what_repays_debt_is_what_expires_soonest():
+    allocator = Allocator([lot(1, 5, 1), lot(2, 5)])
+    allocator.apply(9, MoveLots(1, 2, 1, Decimal(8), Decimal(2)))
+    assert [(each.remaining, each.expires_at) for each in allocator.found.new.values()] == [(2, None)]
+
+
+def test_restored_value_is_back_in_its_lots():
+    allocator = Allocator([lot(1, 0, 1), lot(2, 3, 2)])
+    returned = (LotUse(1, Decimal(5)), LotUse(2, Decimal(2)))
+    allocator.apply(9, RestoreLots(1, 1, returned, spent=(LotUse(1, Decimal(1)),), extra=Decimal(4)))
+    assert allocator.found.left == {1: 5, 2: 5}
+    assert taken(allocator, 9) == [(1, 1)]
+    assert [each.remaining for each in allocator.found.new.values()] == [4]
+
+
+def test_a_capture_keeps_a_part_and_releases_the_rest():
+    allocator = Allocator([lot(1, 0, 1), lot(2, 1, 2)])
+    kept, released = split_uses([LotUse(1, Decimal(5)), LotUse(2, Decimal(4))], Decimal(6))
+    allocator.apply(7, SettleLots(7, 1, 1, kept, released, 2, Decimal(6)))
+    assert allocator.found.left == {2: 4}
+    assert allocator.found.changed_uses == {(7, 2): 1}
+    assert [(each.wallet_id, each.remaining) for each in allocator.found.new.values()] == [(2, 5), (2, 1)]
