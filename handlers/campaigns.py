@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from domain.campaigns.compiled import compile_effects, compile_rules
+from domain.audiences import UnknownAudience
+from domain.campaigns.compiled import CompiledEffect, compile_effects, compile_rules
 from domain.campaigns.records import Action, Campaign
+from domain.campaigns.references import unknown_matchers
 from domain.event_types import BUILT_IN_EVENT_TYPES
 from domain.events import UnknownEventType
+from domain.expressions import Node
 from domain.ledger.refusals import UnknownLedgerAccount
 from domain.problems import FieldFault, InvalidRequest
 from domain.programs import UnknownLoyaltyProgram, UnknownTier
@@ -17,7 +20,7 @@ from handlers.flows.configuration import Configuration, configuration_of
 from handlers.operations import operation
 from handlers.wire.base import listed, wrapped
 from handlers.wire.campaigns import ACTION, ACTION_BODY, CAMPAIGN_BODY, campaign_record
-from persistence import campaigns, organizations, programs
+from persistence import audiences, campaigns, organizations, programs
 from persistence.paging import Page, Paged
 
 
@@ -95,17 +98,16 @@ def update_action(call: Call, campaign: Campaign, action: Action, body: dict[str
     return campaigns.change_action(call.db, action, updated_at=call.now, **body)
 
 
-def _check(call: Call, body: Mapping[str, Any]) -> None:
+def _check(call: Call, body: dict[str, Any]) -> None:
     """Refuse a campaign that names what is not there, or ends before it begins."""
     if body["valid_from"] and body["valid_to"] and body["valid_to"] < body["valid_from"]:
         raise InvalidRequest([FieldFault("validTo is not before validFrom", pointer="/validTo")])
-    if body["audience_keys"]:
-        raise InvalidRequest([FieldFault("the organization has no such audience", pointer="/audienceKeys/0")])
     configuration = configuration_of(call.db, call.organization)
     program_id = body["loyalty_program_id"]
     if program_id is not None and programs.find(call.db, call.organization.organization_id, program_id) is None:
         raise UnknownLoyaltyProgram(f"There is no loyalty program {program_id}.")
     _refuse_unknown_tiers(configuration, body)
+    _refuse_unknown_audiences(call, body)
     for rule in body["limit_rules"]:
         _refuse_unknown_account(configuration, rule.get("ledgerAccountKey"))
     own = configuration.custom_event_types
@@ -120,23 +122,36 @@ def _refuse_unknown_tiers(configuration: Configuration, body: Mapping[str, Any])
         raise UnknownTier(f"There is no tier with the key {min(unknown)}.")
 
 
+def _refuse_unknown_audiences(call: Call, body: dict[str, Any]) -> None:
+    keys = body["audience_keys"] = [key.lower() for key in body["audience_keys"]]
+    unknown = set(keys) - audiences.known_keys(call.db, call.organization.organization_id, keys) if keys else None
+    if unknown:
+        raise UnknownAudience(f"There is no audience with the key {min(unknown)}.")
+
+
 def _refuse_unknown_account(configuration: Configuration, key: str | None) -> None:
     if key is not None and key not in configuration.accounts_by_key:
         raise UnknownLedgerAccount(f"The default ledger has no account with the key {key}.")
 
 
 def _check_action(call: Call, body: Mapping[str, Any]) -> None:
-    """Compile rules and effects, all faults at once; accounts that are named outright must be there."""
+    """Compile rules and effects, all faults at once; accounts and matchers that are named outright must be there."""
     faults: list[FieldFault] = []
-    for compile_part, part in ((compile_rules, body["rules"]), (compile_effects, body["effects"])):
-        try:
-            compile_part(part)
-        except InvalidRequest as refusal:
-            faults += refusal.faults
+    rule: Node | None = None
+    effects: tuple[CompiledEffect, ...] = ()
+    try:
+        rule, _ = compile_rules(body["rules"])
+    except InvalidRequest as refusal:
+        faults += refusal.faults
+    try:
+        effects = compile_effects(body["effects"])
+    except InvalidRequest as refusal:
+        faults += refusal.faults
+    configuration = configuration_of(call.db, call.organization)
+    faults = faults or unknown_matchers(body["rules"], rule, body["effects"], effects, configuration.matcher_keys)
     if faults:
         raise InvalidRequest(faults)
-    configuration = configuration_of(call.db, call.organization)
-    for effect in compile_effects(body["effects"]):
+    for effect in effects:
         for param in effect.params:
             if param.parameter.id == "ledgerAccountKey":
                 _refuse_unknown_account(configuration, param.value)

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from domain.audiences import CompiledAudience
 from domain.ledger.records import BURN, MINT
 from domain.members import Member, MemberInactive, MemberTier, differences, merged, merged_profile
 from domain.programs import LoyaltyProgram, LoyaltyTier
 from handlers import tokens
 from handlers.call import ADMINISTRATION, INTEGRATION, Call
+from handlers.flows.configuration import configuration_of
+from handlers.flows.match_audiences import match_audiences
 from handlers.flows.move_points import MovedPoints, move_points
 from handlers.flows.track_events import emit
 from handlers.flows.view_members import view_members
 from handlers.operations import operation
+from handlers.wire.audiences import audience_ids, audience_keys
 from handlers.wire.base import instant_of, listed, results, wrapped
 from handlers.wire.member_points import MEMBER_POINTS, moved_points
 from handlers.wire.members import (
@@ -177,6 +181,24 @@ def list_member_tiers(
 ) -> Paged[MemberTier]:
     """A page of the tiers that the member holds in the program."""
     return members.find_tier_page(call.db, member, program.loyalty_program_id, Page.of(query))
+
+
+@operation("checkMemberAudiences", answer=audience_ids)
+def check_member_audiences(call: Call, member: Member, body: Mapping[str, Any]) -> list[CompiledAudience]:
+    """Those of the audiences that the member is in, in the order asked."""
+    found = {audience.audience_id: audience for audience in _audiences_of(call, member)}
+    return [found[each] for each in dict.fromkeys(body["audienceIds"]) if each in found]
+
+
+@operation("getMemberAudiences", answer=audience_keys)
+def get_member_audiences(call: Call, member: Member) -> list[CompiledAudience]:
+    """The audiences that the member is in, the oldest first."""
+    return _audiences_of(call, member)
+
+
+def _audiences_of(call: Call, member: Member) -> list[CompiledAudience]:
+    among = configuration_of(call.db, call.organization).audiences
+    return match_audiences(call.db, member.organization_id, among, [member], call.now)[member.member_id]
 
 
 @operation("createMemberAccessToken")

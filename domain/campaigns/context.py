@@ -9,6 +9,8 @@ from typing import Any
 
 from domain.calendar import instant_of
 from domain.events import IncomingEvent
+from domain.expressions import EvaluationError
+from domain.matchers import ItemPredicate
 from domain.members import Member
 from domain.orders import Order, OrderItem
 
@@ -131,8 +133,13 @@ def moment_of(event: IncomingEvent, now: datetime) -> datetime:
 Functions = Mapping[str, Callable[..., Any]]
 
 
-def _no_matcher(item: Any, key: str) -> bool:
-    raise LookupError(f"there is no matcher {key}")
+def host_functions(matchers: Mapping[str, ItemPredicate]) -> Functions:
+    """The functions of expressions: `matches` looks items up in the organization's matchers, by their keys."""
 
+    def matches(item: Mapping[str, Any], key: str) -> bool:
+        matcher = matchers.get(key)
+        if matcher is None:
+            raise EvaluationError("missing", f"there is no matcher {key}")
+        return matcher(item)
 
-HOST_FUNCTIONS: Functions = {"matches": _no_matcher}
+    return {"matches": matches}

@@ -12,19 +12,25 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
+from domain.audiences import CompiledAudience, compile_audience
 from domain.campaigns.compiled import CompiledCampaign, compile_action, compile_campaign
+from domain.campaigns.context import Functions, host_functions
 from domain.campaigns.limits import limit_rules_of
 from domain.ledger.records import LedgerAccount
+from domain.matchers import compile_matcher
 from domain.organizations import Organization
 from domain.tiers import Ladder
-from persistence import campaigns, configuration, event_types
+from persistence import audiences, campaigns, configuration, event_types, matchers
 
 _KEPT_ORGANIZATIONS = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """An organization's active campaigns, and the accounts, tiers and custom event types that they speak of."""
+    """An organization's active campaigns, and what they speak of: accounts, tiers, event types, audiences, matchers.
+
+    `audiences` are those that may match members; `functions` are those of expressions.
+    """
 
     version: int
     campaigns: tuple[CompiledCampaign, ...]
@@ -33,6 +39,9 @@ class Configuration:
     tier_keys: Mapping[int, str]
     ladders: tuple[Ladder, ...]
     custom_event_types: frozenset[str]
+    audiences: tuple[CompiledAudience, ...]
+    matcher_keys: frozenset[str]
+    functions: Functions
 
     def campaigns_among(self, keys: Collection[str] | None) -> tuple[CompiledCampaign, ...]:
         """The active campaigns with these keys; all of them where none are named."""
@@ -84,6 +93,8 @@ def _load(db: Connection, organization: Organization) -> Configuration:
                 main_account,
             )
         )
+    items = {key: compile_matcher(each) for key, each in matchers.conditions_by_key(db, organization_id).items()}
+    found_audiences = map(compile_audience, audiences.find_matching(db, organization_id))
     return Configuration(
         version=organization.configuration_version,
         campaigns=tuple(compiled),
@@ -92,4 +103,7 @@ def _load(db: Connection, organization: Organization) -> Configuration:
         tier_keys=configuration.tier_keys(db, organization_id),
         ladders=tuple(configuration.ladders(db, organization_id)),
         custom_event_types=frozenset(each.api_code for each in event_types.active(db, organization_id)),
+        audiences=tuple(audience for audience in found_audiences if audience is not None),
+        matcher_keys=frozenset(items),
+        functions=host_functions(items),
     )

@@ -16,9 +16,9 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection
 
+from domain.audiences import CompiledAudience
 from domain.campaigns.compiled import CompiledCampaign
 from domain.campaigns.context import (
-    HOST_FUNCTIONS,
     event_variable,
     member_variable,
     moment_of,
@@ -51,6 +51,7 @@ from domain.tiers import HeldTier, Place, Standings
 from handlers.call import Call
 from handlers.flows.build_orders import OrderDesk, order_payload
 from handlers.flows.configuration import Configuration, configuration_of
+from handlers.flows.match_audiences import match_audiences
 from handlers.flows.derive_events import Derivation, OwnEvent, balance_of, possible_types
 from handlers.flows.event_rows import event_row
 from handlers.wire.events import track_result
@@ -136,6 +137,7 @@ class TrackBatch:
         self._own_events = own_events
         self._results: dict[int, Result] = {}
         self._rows: list[dict[str, Any]] = []
+        self._audiences: Mapping[int, Sequence[CompiledAudience]] = {}
         self._members: dict[int, Member] = {}
         self._held: dict[Place, HeldTier] = {}
         self._derivation: Derivation | None = None
@@ -252,7 +254,11 @@ class TrackBatch:
         desk = OrderDesk(
             self._db, self._organization_id, external_ids, self._now, ids["purchase_orders"], ids["order_items"]
         )
-        books, counters = self._open(accepted) if evaluates else (None, None)
+        books, counters = None, None
+        if evaluates:
+            books, counters = self._open(accepted)
+            members, among = [each.member for each in accepted], self._configuration.audiences
+            self._audiences = match_audiences(self._db, self._organization_id, among, members, self._now)
         work = _Work(desk, books, counters, IdStock(self._db, "events", 4 * len(accepted)))
         transaction_ids = self._derive(work, 4 * len(accepted))
         for each in accepted:
@@ -366,7 +372,7 @@ class TrackBatch:
                     work.books,
                     work.counters,
                     self._configuration.accounts_by_key,
-                    HOST_FUNCTIONS,
+                    self._configuration.functions,
                     explaining=self._mode == DRY_RUN,
                 ).run(self._considered(each))
         except Refusal as error:
@@ -396,6 +402,7 @@ class TrackBatch:
         known = self._configuration.tier_keys
         held = self._standings.tier_ids(each.member.member_id, partial(balance_of, books, each.member.wallet_id))
         tier_keys = frozenset(known[tier_id] for tier_id in held if tier_id in known)
+        audience_keys = [audience.audience_key for audience in self._audiences[each.member.member_id]]
         context = {
             "event": event_variable(each.event, each.key),
             "order": order_variable(record, items),
@@ -410,7 +417,7 @@ class TrackBatch:
             },
             "badges": {},
             "missions": {},
-            "audiences": [],
+            "audiences": audience_keys,
             "tiers": sorted(tier_keys),
             "now": self._now,
         }
@@ -426,7 +433,7 @@ class TrackBatch:
             spend=spend_of(record, payment),
             location_code=None if record is None else record.location_code,
             tier_keys=tier_keys,
-            audience_keys=frozenset(),
+            audience_keys=frozenset(audience_keys),
             context=context,
         )
 

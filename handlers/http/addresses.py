@@ -11,7 +11,7 @@ from typing import Any
 
 from domain.problems import NotFound
 from handlers.call import Call
-from persistence import campaigns, event_types, events, ledger, members, programs
+from persistence import audiences, campaigns, event_types, events, ledger, matchers, members, programs
 
 Resolve = Callable[[Call, Any, Mapping[str, Any]], Any]
 
@@ -43,6 +43,13 @@ ADDRESSES: Mapping[str, tuple[str, Resolve]] = {
     "walletId": ("wallet", _inside(ledger.find_wallet, "ledger", "ledger_id")),
     "campaignId": ("campaign", _in_organization(campaigns.find)),
     "actionId": ("action", _inside(campaigns.find_action, "campaign", "campaign_id")),
+    # A string in one operation, a number in another (administration "Matchers and effects" 1).
+    "matcherId": (
+        "matcher",
+        _in_organization(lambda db, organization_id, value: matchers.find(db, organization_id, int(value))),
+    ),
+    "matcherKey": ("matcher", _in_organization(matchers.find_by_key)),
+    "audienceId": ("audience", _in_organization(audiences.find)),
     "apiCode": ("event_type", _in_organization(event_types.find)),
     "loyaltyEventKey": ("event", _in_organization(events.find_by_key)),
     # The catalogue of effects is the product's own: the handler looks the id up in it.

@@ -8,13 +8,14 @@ from decimal import Decimal
 from typing import Any
 
 from domain.campaigns.compiled import CompiledCampaign, compile_action, compile_campaign
-from domain.campaigns.context import HOST_FUNCTIONS
+from domain.campaigns.context import host_functions
 from domain.campaigns.evaluation import Evaluation, Evaluator, EventFacts
 from domain.campaigns.limits import CounterKey, Counters, limit_rules_of
 from domain.campaigns.records import RUNNING, Action, Campaign
 from domain.ledger.books import Books
 from domain.ledger.postings import Holding
 from domain.ledger.records import LedgerAccount
+from domain.matchers import ItemPredicate
 
 # A Wednesday.
 NOON = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)
@@ -174,17 +175,24 @@ class Bench:
         accounts: Sequence[LedgerAccount] = (),
         holdings: Mapping[tuple[int, int], Holding] | None = None,
         used: Mapping[CounterKey, Decimal] | None = None,
+        matchers: Mapping[str, ItemPredicate] | None = None,
     ) -> None:
         known = list(accounts) or [account()]
         self.campaigns = campaigns
         self.accounts = {each.ledger_account_key: each for each in known}
         self.books = Books({each.ledger_account_id: each for each in known}, holdings or {}, {}, NOON)
         self.counters = Counters(used or {})
+        self.matchers = matchers or {}
 
     def run(self, event: EventFacts | None = None, *, explaining: bool = False) -> Evaluation:
         """Evaluate one event."""
         evaluator = Evaluator(
-            event or facts(), self.books, self.counters, self.accounts, HOST_FUNCTIONS, explaining=explaining
+            event or facts(),
+            self.books,
+            self.counters,
+            self.accounts,
+            host_functions(self.matchers),
+            explaining=explaining,
         )
         return evaluator.run(self.campaigns)
 

@@ -91,6 +91,12 @@ def records(organization: Organization) -> dict[str, Any]:
     actions = f"/campaigns/{campaign['campaignId']}/actions"
     program = administration.get(f"/loyalty-programs/{created.loyalty_program_id}")["loyaltyProgram"]
     events = organization.integration.get(f"/members/{member['loyaltyMemberId']}/events")["results"]
+    conditions = [{"field": "productCode", "operator": "equals", "value": MARKER}]
+    matcher = administration.post(
+        "/matchers",
+        {"name": MARKER, "type": "item-matcher", "matcher": {"operator": "AND", "conditions": conditions}},
+    )["matcher"]
+    audience = administration.post("/audiences", {"name": MARKER, "matcherType": "list-matcher"})["audience"]
     return {
         "organizationId": organization.id,
         "memberId": member["memberId"],
@@ -103,6 +109,9 @@ def records(organization: Organization) -> dict[str, Any]:
         "campaignId": campaign["campaignId"],
         "actionId": administration.post(actions, action)["action"]["actionId"],
         "apiCode": MARKER,
+        "matcherId": matcher["matcherId"],
+        "matcherKey": matcher["matcherKey"],
+        "audienceId": audience["audienceId"],
         "loyaltyEventKey": events[0]["loyaltyEventKey"],
         "effectId": "mint-points",
     }

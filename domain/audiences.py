@@ -1,0 +1,152 @@
+"""Audiences: groups of members, by what is known of them or by a list (administration "Audiences").
+
+An audience applies while it is active and not expired. One of type `null-matcher` is kept outside and matches nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from domain.members import Member
+from domain.problems import Conflict, FieldFault, InvalidRequest, NotFound
+from domain.scalars import LONGEST_TEXT, is_scalar, token
+
+ATTRIBUTE_MATCHER, LIST_MATCHER, NULL_MATCHER = "attribute-matcher", "list-matcher", "null-matcher"
+MOST_VALUES = 100
+
+MemberPredicate = Callable[[Member], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Audience:
+    """A stored audience.
+
+    `matcher` is None unless it goes by attributes; `member_count` counts the list, otherwise it is what was reported.
+    """
+
+    organization_id: int
+    audience_id: int
+    audience_key: str
+    active: bool
+    name: str | None
+    description: str | None
+    matcher_type: str
+    matcher: Mapping[str, Any] | None
+    segment_key: str | None
+    version: int
+    refreshed_at: datetime | None
+    expires_at: datetime | None
+    member_count: int | None
+    created_at: datetime
+    updated_at: datetime
+
+
+class UnknownAudience(NotFound):
+    """A request names an audience that the organization does not have."""
+
+    slug = "unknown-audience"
+    title = "The audience does not exist"
+
+
+class NotAListAudience(Conflict):
+    """Only an audience of type `list-matcher` has a list of members."""
+
+    slug = "not-a-list-audience"
+    title = "The audience has no list of members"
+
+
+class MatcherTypeFixed(Conflict):
+    """An audience keeps its matcherType for good, so that no list is lost or left behind."""
+
+    slug = "matcher-type-fixed"
+    title = "The matcherType of an audience cannot change"
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledAudience:
+    """An active audience made ready: `matches` is None for one that goes by its list."""
+
+    audience_id: int
+    audience_key: str
+    expires_at: datetime | None
+    matches: MemberPredicate | None
+
+    def applies(self, at: datetime) -> bool:
+        """True until the audience expires."""
+        return self.expires_at is None or at < self.expires_at
+
+    def has(self, member: Member, lists: Collection[int]) -> bool:
+        """True if the member is in it; `lists` are the ids of the audiences that list the member."""
+        return self.audience_id in lists if self.matches is None else self.matches(member)
+
+
+def compile_audience(audience: Audience) -> CompiledAudience | None:
+    """The audience made ready; None for one that matches nobody, whatever the member."""
+    if not audience.active or audience.matcher_type == NULL_MATCHER:
+        return None
+    matches = None if audience.matcher is None else compile_attribute_matcher(audience.matcher)
+    return CompiledAudience(audience.audience_id, audience.audience_key, audience.expires_at, matches)
+
+
+def compile_attribute_matcher(matcher: Mapping[str, Any], pointer: str = "/matcher") -> MemberPredicate:
+    """Whether a member matches all that is named; raises InvalidRequest for values that no attribute is compared with.
+
+    `matcher` has custom_attributes ({values, not_include} or None), tags, locations, email_domains and member_types.
+    A matcher that names nothing matches every member.
+    """
+    tests = [_any_of(matcher[name], of) for name, of in _CRITERIA.items() if matcher[name]]
+    if matcher["email_domains"]:
+        tests.append(_any_of([domain.lower() for domain in matcher["email_domains"]], _email_domains))
+    if matcher["custom_attributes"] is not None:
+        tests.append(_attributes(matcher["custom_attributes"], f"{pointer}/customAttributes/values"))
+    return lambda member: all(test(member) for test in tests)
+
+
+def _email_domains(member: Member) -> list[str]:
+    """The domains of all addresses of the member, in lower case."""
+    addresses = [member.profile.get("email"), *(member.profile.get("emails") or ())]
+    return [address.rpartition("@")[2].lower() for address in addresses if address]
+
+
+_CRITERIA: Mapping[str, Callable[[Member], Collection[str]]] = {
+    "tags": lambda member: member.profile.get("tags") or (),
+    "locations": lambda member: member.profile.get("locations") or (),
+    "member_types": lambda member: () if member.member_type is None else (member.member_type,),
+}
+
+
+def _any_of(values: Collection[str], of: Callable[[Member], Collection[str]]) -> MemberPredicate:
+    wanted = frozenset(values)
+    return lambda member: not wanted.isdisjoint(of(member))
+
+
+def _attributes(criterion: Mapping[str, Any], pointer: str) -> MemberPredicate:
+    """Each attribute named has one of its values; with `not_include`, the members of whom that is not so."""
+    wanted: dict[str, frozenset[Any]] = {}
+    faults: list[FieldFault] = []
+    for name, value in criterion["values"].items():
+        values = value if isinstance(value, list) else [value]
+        if 0 < len(values) <= MOST_VALUES and all(map(is_scalar, values)):
+            wanted[name] = frozenset(map(token, values))
+        else:
+            detail = f"a text of 1 to {LONGEST_TEXT} characters, a number, a boolean, or a list of 1 to {MOST_VALUES}"
+            faults.append(FieldFault(f"an attribute is compared with {detail}", pointer=f"{pointer}/{_escaped(name)}"))
+    if faults:
+        raise InvalidRequest(faults)
+    includes = not criterion["not_include"]
+    return lambda member: includes == all(_attribute_is(member, name, some) for name, some in wanted.items())
+
+
+def _escaped(name: str) -> str:
+    """A name as it stands in a JSON Pointer (RFC 6901)."""
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def _attribute_is(member: Member, name: str, wanted: frozenset[Any]) -> bool:
+    """Whether the attribute, or one of its elements, is wanted; the profile's counts if the member has none."""
+    own = member.custom_attributes
+    found = own[name] if name in own else (member.profile.get("customAttributes") or {}).get(name)
+    return any(token(each) in wanted for each in (found if isinstance(found, list | tuple) else [found]))

@@ -1,0 +1,106 @@
+"""Audiences (administration "Audiences")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from domain.audiences import (
+    ATTRIBUTE_MATCHER,
+    LIST_MATCHER,
+    Audience,
+    MatcherTypeFixed,
+    NotAListAudience,
+    compile_attribute_matcher,
+)
+from domain.events import UnknownMember
+from domain.problems import FieldFault, InvalidRequest
+from handlers.call import Call
+from handlers.flows.own_organization import refuse_other_organization
+from handlers.operations import operation
+from handlers.wire.audiences import AUDIENCE, AUDIENCE_BODY, LIST_CHANGE
+from handlers.wire.base import listed, wrapped
+from persistence import audiences, organizations
+from persistence.paging import Page, Paged
+
+
+@operation("listAudiences", answer=listed(AUDIENCE))
+def list_audiences(call: Call, query: Mapping[str, Any]) -> Paged[Audience]:
+    """A page of the audiences that match all filters."""
+    return audiences.find_page(
+        call.db,
+        call.organization.organization_id,
+        Page.of(query),
+        matcher_type=query.get("matcherType"),
+        active=query.get("active"),
+        search=query.get("search"),
+        audience_keys=query.get("audienceKeys"),
+    )
+
+
+@operation("createAudience", body=AUDIENCE_BODY, answer=wrapped("audience", AUDIENCE))
+def create_audience(call: Call, body: dict[str, Any]) -> Audience:
+    """Create an audience; one that is a list is empty at first."""
+    _check(call, body)
+    if body["matcher_type"] == LIST_MATCHER:
+        body |= {"member_count": 0, "refreshed_at": call.now}
+    organization_id = call.organization.organization_id
+    organizations.raise_configuration_version(call.db, organization_id)
+    return audiences.add_audience(
+        call.db, organization_id, audience_key=call.new_key(), created_at=call.now, updated_at=call.now, **body
+    )
+
+
+@operation("getAudience", answer=wrapped("audience", AUDIENCE))
+def get_audience(call: Call, audience: Audience) -> Audience:
+    """One audience."""
+    return audience
+
+
+@operation("updateAudience", body=AUDIENCE_BODY, answer=wrapped("audience", AUDIENCE))
+def update_audience(call: Call, audience: Audience, body: dict[str, Any]) -> Audience:
+    """Replace an audience, but for its list; all processes go by it at their next event."""
+    _check(call, body)
+    if body["matcher_type"] != audience.matcher_type:
+        raise MatcherTypeFixed(f"This audience is of type {audience.matcher_type} for good.")
+    if audience.matcher_type == LIST_MATCHER:
+        del body["member_count"], body["refreshed_at"]
+    organizations.raise_configuration_version(call.db, audience.organization_id)
+    return audiences.change_audience(call.db, audience, updated_at=call.now, **body)
+
+
+@operation("updateAudienceMembers", body=LIST_CHANGE, answer=wrapped("audience", AUDIENCE))
+def update_audience_members(call: Call, audience: Audience, body: Mapping[str, Any]) -> Audience:
+    """Put members on the list and take others off; what is so already changes nothing."""
+    if audience.matcher_type != LIST_MATCHER:
+        raise NotAListAudience(f"The audience is of type {audience.matcher_type}.")
+    added, removed = set(body["add"]), set(body["remove"])
+    contradictions = [index for index, member_id in enumerate(body["remove"]) if member_id in added]
+    if contradictions:
+        raise InvalidRequest([FieldFault("is in add, too", pointer=f"/remove/{index}") for index in contradictions])
+    unknown = audiences.unknown_members(call.db, audience.organization_id, added)
+    if unknown:
+        raise UnknownMember(f"There is no member {min(unknown)}.")
+    before = audiences.lock(call.db, audience)
+    more = audiences.add_members(call.db, audience, added, call.now)
+    fewer = audiences.remove_members(call.db, audience, removed)
+    if not more and not fewer:
+        return before
+    count = (before.member_count or 0) + more - fewer
+    return audiences.change_audience(call.db, audience, member_count=count, refreshed_at=call.now, updated_at=call.now)
+
+
+def _check(call: Call, body: dict[str, Any]) -> None:
+    """Refuse a matcher that is missing, out of place or not to be compared with attributes.
+
+    What goes by attributes is as fresh as the moment when it is saved, unless the body says otherwise.
+    """
+    refuse_other_organization(call, body)
+    matcher = body["matcher"]
+    if body["matcher_type"] == ATTRIBUTE_MATCHER:
+        if matcher is None:
+            raise InvalidRequest([FieldFault("is required with attribute-matcher", pointer="/matcher")])
+        compile_attribute_matcher(matcher)
+        body["refreshed_at"] = body["refreshed_at"] or call.now
+    elif matcher is not None:
+        raise InvalidRequest([FieldFault("goes with attribute-matcher alone", pointer="/matcher")])

@@ -1,0 +1,31 @@
+"""Which audiences members are in."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+
+from sqlalchemy import Connection
+
+from domain.audiences import CompiledAudience
+from domain.members import Member
+from persistence import audiences
+
+
+def match_audiences(
+    db: Connection,
+    organization_id: int,
+    among: Sequence[CompiledAudience],
+    members: Collection[Member],
+    at: datetime,
+) -> dict[int, list[CompiledAudience]]:
+    """Those of the audiences that each member is in at `at`, by member id; one statement, and only if one is a list."""
+    in_force = [audience for audience in among if audience.applies(at)]
+    by_id = {member.member_id: member for member in members}
+    lists = {}
+    if any(audience.matches is None for audience in in_force):
+        lists = audiences.lists_of(db, organization_id, by_id)
+    return {
+        member_id: [audience for audience in in_force if audience.has(member, lists.get(member_id, ()))]
+        for member_id, member in by_id.items()
+    }

@@ -1,0 +1,15 @@
+"""Bodies that name the organization which the path has named already."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from domain.problems import FieldFault, InvalidRequest
+from handlers.call import Call
+
+
+def refuse_other_organization(call: Call, body: dict[str, Any]) -> None:
+    """Take `organization_id` out of a body; another one than the call's is refused."""
+    named = body.pop("organization_id")
+    if named is not None and named != call.organization.organization_id:
+        raise InvalidRequest([FieldFault("organizationId is that of the path", pointer="/organizationId")])

@@ -1,0 +1,63 @@
+"""Item matchers (administration "Matchers and effects")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from domain.matchers import Matcher, compile_matcher
+from handlers.call import Call
+from handlers.flows.own_organization import refuse_other_organization
+from handlers.operations import operation
+from handlers.wire.base import listed, wrapped
+from handlers.wire.matchers import MATCHER, MATCHER_BODY
+from persistence import matchers, organizations
+from persistence.paging import Page, Paged
+
+
+@operation("listMatchers", answer=listed(MATCHER))
+def list_matchers(call: Call, query: Mapping[str, Any]) -> Paged[Matcher]:
+    """A page of matchers."""
+    return matchers.find_page(
+        call.db,
+        call.organization.organization_id,
+        Page.of(query),
+        type_=query.get("type"),
+        matcher_key=query.get("matcherKey"),
+    )
+
+
+@operation("createMatcher", body=MATCHER_BODY, answer=wrapped("matcher", MATCHER))
+def create_matcher(call: Call, body: dict[str, Any]) -> Matcher:
+    """Create a matcher, which expressions can name by its key at once."""
+    _check(call, body)
+    organization_id = call.organization.organization_id
+    organizations.raise_configuration_version(call.db, organization_id)
+    return matchers.add_matcher(
+        call.db, organization_id, matcher_key=call.new_key(), created_at=call.now, updated_at=call.now, **body
+    )
+
+
+@operation("getMatcher", answer=wrapped("matcher", MATCHER))
+def get_matcher(call: Call, matcher: Matcher) -> Matcher:
+    """One matcher."""
+    return matcher
+
+
+@operation("getMatcherByKey", answer=wrapped("matcher", MATCHER))
+def get_matcher_by_key(call: Call, matcher: Matcher) -> Matcher:
+    """One matcher, addressed by its key."""
+    return matcher
+
+
+@operation("updateMatcher", body=MATCHER_BODY, answer=wrapped("matcher", MATCHER))
+def update_matcher(call: Call, matcher: Matcher, body: dict[str, Any]) -> Matcher:
+    """Replace a matcher; all processes go by it at their next event."""
+    _check(call, body)
+    organizations.raise_configuration_version(call.db, matcher.organization_id)
+    return matchers.change_matcher(call.db, matcher, updated_at=call.now, **body)
+
+
+def _check(call: Call, body: dict[str, Any]) -> None:
+    refuse_other_organization(call, body)
+    compile_matcher(body["matcher"])

@@ -1,0 +1,78 @@
+"""Keys of matchers that an action spells out, and what the expressions make of matchers and audiences."""
+
+from __future__ import annotations
+
+import pytest
+
+from domain.campaigns.compiled import compile_effects, compile_rules
+from domain.campaigns.references import unknown_matchers
+from domain.expressions import parse, to_tree
+from domain.matchers import compile_matcher
+from tests.builders.campaigns import Bench, action, campaign, facts, mint, statuses, why
+
+HOT = compile_matcher(
+    {"operator": "AND", "conditions": [{"field": "categoryCode", "operator": "equals", "value": "hot"}]}
+)
+ITEM = {
+    "productCode": None,
+    "description": None,
+    "customAttributes": {},
+    "total": None,
+    "amount": None,
+    "quantity": None,
+    "discountedTotal": None,
+    "subTotal": None,
+    "categoryCode": None,
+}
+RULE = 'order.items.exists(i, matches(i, "hot"))'
+
+
+def faults(rules, *effects, known=()):
+    node, _ = compile_rules(rules)
+    items = {"items": list(effects)}
+    found = unknown_matchers(rules, node, items, compile_effects(items), known)
+    return [(fault.pointer, fault.code, fault.start, fault.end) for fault in found]
+
+
+def test_a_key_that_is_known_is_no_fault():
+    assert faults({"expression": RULE}, known=["hot"]) == []
+    assert faults({}, mint(1)) == []
+
+
+def test_an_unknown_key_has_its_place_in_the_rule():
+    start = RULE.index('"hot"')
+    assert faults({"expression": RULE}) == [("/rules/expression", "unknown-matcher", start, start + len('"hot"'))]
+    [(pointer, *_)] = faults({"node": to_tree(parse(RULE))})
+    assert pointer == "/rules/node"
+
+
+def test_an_unknown_key_has_its_place_in_an_effect():
+    counting = mint(("=", 'order.items.filter(i, !matches(i, "cold") && matches(i, "hot")).size()'), description="x")
+    assert [each[:2] for each in faults({}, mint(1), counting, known=["hot"])] == [
+        ("/effects/items/1/params/0/expression", "unknown-matcher")
+    ]
+    assert len(faults({"expression": RULE}, counting)) == 3
+
+
+def test_only_keys_that_are_written_out_are_looked_at():
+    assert faults({"expression": "order.items.exists(i, matches(i, event.description))"}) == []
+    assert faults({"expression": 'order.channel.matches("hot") && order.items.exists(i, i.description == "hot")'}) == []
+
+
+def order(*categories):
+    event = facts("10")
+    event.context["order"]["items"] = [{**ITEM, "categoryCode": each} for each in categories]
+    return event
+
+
+@pytest.mark.parametrize(("categories", "applies"), [(["hot"], True), (["cold", "hot"], True), (["cold"], False)])
+def test_a_rule_asks_the_matcher_of_its_key(categories, applies):
+    bench = Bench(campaign(action(1, mint(5), rule=RULE)), matchers={"hot": HOT})
+    assert statuses(bench.run(order(*categories))) == ([(1, "executed")] if applies else [])
+
+
+def test_a_matcher_that_is_not_there_is_an_error_of_the_evaluation():
+    bench = Bench(campaign(action(1, mint(5), rule=RULE)), matchers={"cold": HOT})
+    found = bench.run(order("hot"), explaining=True)
+    assert why(found) == [(1, None, None), (1, 1, "CONDITION_ERROR")]
+    assert "there is no matcher hot" in str(found.explanations[-1].trace)

@@ -1,0 +1,201 @@
+"""Audiences: which members they have."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.audiences import Audience, compile_attribute_matcher, compile_audience
+from domain.members import Member
+from domain.problems import InvalidRequest
+
+NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
+NOTHING = {"custom_attributes": None, "tags": [], "locations": [], "email_domains": [], "member_types": []}
+
+
+def member(profile=None, **values):
+    settings = {
+        "organization_id": 1,
+        "member_id": 7,
+        "loyalty_member_id": "ana",
+        "public_loyalty_member_id": None,
+        "active": True,
+        "member_type": None,
+        "channel_acquisition": None,
+        "referral_code": None,
+        "profile": profile or {},
+        "custom_attributes": {},
+        "notifications": {},
+        "on_chain": {},
+        "wallet_id": 70,
+        "wallet_key": "wallet",
+        "created_at": NOON,
+        "updated_at": NOON,
+    }
+    return Member(**{**settings, **values})
+
+
+def attributes(not_include=False, **values):
+    return {"custom_attributes": {"values": values, "not_include": not_include}}
+
+
+def matches(who, **criteria):
+    return compile_attribute_matcher({**NOTHING, **criteria})(who)
+
+
+ANA = member(
+    {
+        "email": "Ana@Example.com",
+        "emails": ["ana@work.example", "odd"],
+        "tags": ["vip", "barista"],
+        "locations": ["centre"],
+        "customAttributes": {"drink": "mocha", "shirt": "M", "staff": False},
+    },
+    member_type="regular",
+    custom_attributes={"staff": True, "visits": 3, "ratio": Decimal("0.50"), "sports": ["golf", 9], "none": None},
+)
+
+
+@pytest.mark.parametrize(
+    ("criteria", "holds"),
+    [
+        ({}, True),
+        ({"tags": ["vip"]}, True),
+        ({"tags": ["other", "barista"]}, True),
+        ({"tags": ["VIP"]}, False),
+        ({"locations": ["centre", "harbour"]}, True),
+        ({"locations": ["harbour"]}, False),
+        ({"member_types": ["regular"]}, True),
+        ({"member_types": ["staff", "guest"]}, False),
+        ({"email_domains": ["example.com"]}, True),
+        ({"email_domains": ["EXAMPLE.COM"]}, True),
+        ({"email_domains": ["work.example"]}, True),
+        ({"email_domains": ["example"]}, False),
+        ({"tags": ["vip"], "locations": ["centre"], "email_domains": ["example.com"]}, True),
+        ({"tags": ["vip"], "locations": ["harbour"]}, False),
+        (attributes(visits=3), True),
+        (attributes(visits=Decimal("3.0")), True),
+        (attributes(visits="3"), False),
+        (attributes(visits=[1, 3]), True),
+        (attributes(visits=[1, 2]), False),
+        (attributes(staff=1), False),
+        (attributes(staff=True), True),
+        (attributes(staff=False), False),
+        (attributes(ratio=Decimal("0.5")), True),
+        (attributes(sports="golf"), True),
+        (attributes(sports=["chess", 9]), True),
+        (attributes(sports="chess"), False),
+        (attributes(drink="mocha"), True),
+        (attributes(none="x"), False),
+        (attributes(unheard=True), False),
+        (attributes(visits=3, staff=True), True),
+        (attributes(visits=3, staff=False), False),
+        (attributes(True, visits=3), False),
+        (attributes(True, visits=4), True),
+        (attributes(True, visits=3, staff=False), True),
+        (attributes(True, unheard=True), True),
+        ({**attributes(True, visits=4), "tags": ["other"]}, False),
+        ({**attributes(True, visits=4), "tags": ["vip"]}, True),
+    ],
+)
+def test_every_criterion_named_must_match(criteria, holds):
+    assert matches(ANA, **criteria) is holds
+
+
+def test_a_member_of_whom_nothing_is_known_is_in_no_criterion():
+    for name in ("tags", "locations", "member_types", "email_domains"):
+        assert not matches(member(), **{name: ["a"]})
+    assert not matches(member(), **attributes(a=1))
+    assert matches(member(), **attributes(True, a=1))
+    assert matches(member())
+
+
+@pytest.mark.parametrize("value", [None, "", "x" * 1001, {}, [], [None], [["a"]], {"a": 1}, ["a"] * 101])
+def test_what_no_attribute_is_compared_with_is_refused_with_its_place(value):
+    with pytest.raises(InvalidRequest) as refused:
+        matches(ANA, **attributes(fine=1, **{"a/b~c": value}))
+    assert [fault.pointer for fault in refused.value.faults] == ["/matcher/customAttributes/values/a~1b~0c"]
+
+
+def audience(**values):
+    settings = {
+        "organization_id": 1,
+        "audience_id": 5,
+        "audience_key": "key",
+        "active": True,
+        "name": None,
+        "description": None,
+        "matcher_type": "attribute-matcher",
+        "matcher": NOTHING,
+        "segment_key": None,
+        "version": 1,
+        "refreshed_at": None,
+        "expires_at": None,
+        "member_count": None,
+        "created_at": NOON,
+        "updated_at": NOON,
+    }
+    return compile_audience(Audience(**{**settings, **values}))
+
+
+def test_an_audience_expires_at_its_moment():
+    lasting, ending = audience(), audience(expires_at=NOON)
+    assert lasting.applies(NOON)
+    assert ending.applies(NOON - timedelta(microseconds=1))
+    assert not ending.applies(NOON)
+
+
+def test_inactive_audiences_and_those_kept_outside_match_nobody():
+    assert audience(active=False) is None
+    assert audience(matcher_type="null-matcher", matcher=None) is None
+    assert audience(matcher_type="list-matcher", matcher=None, active=False) is None
+
+
+def test_a_list_has_those_whom_it_lists():
+    listing = audience(matcher_type="list-matcher", matcher=None)
+    assert listing.has(ANA, {4, 5})
+    assert not listing.has(ANA, {4})
+    assert not listing.has(ANA, ())
+    assert audience().has(ANA, ())
+    assert not audience(matcher={**NOTHING, "tags": ["other"]}).has(ANA, {5})
+
+
+texts = st.text("ab", min_size=1, max_size=2)
+lists = st.lists(texts, max_size=3)
+scalars = st.one_of(st.booleans(), st.integers(0, 2), st.decimals(0, 2, places=1), texts)
+people = st.builds(
+    lambda tags, locations, kind, own, others: member(
+        {"tags": tags, "locations": locations, "customAttributes": others}, member_type=kind, custom_attributes=own
+    ),
+    lists,
+    lists,
+    st.none() | texts,
+    st.dictionaries(texts, st.none() | scalars | st.lists(scalars, max_size=2), max_size=3),
+    st.dictionaries(texts, scalars, max_size=3),
+)
+wanted_attributes = st.dictionaries(texts, scalars | st.lists(scalars, min_size=1, max_size=3), min_size=1, max_size=3)
+
+
+@given(people, lists, lists, lists, wanted_attributes)
+def test_a_matcher_is_all_of_its_criteria_alone(who, tags, locations, types, values):
+    named = [{"tags": tags}, {"locations": locations}, {"member_types": types}, attributes(**values)]
+    whole = {name: value for each in named for name, value in each.items()}
+    assert matches(who, **whole) is all(matches(who, **each) for each in named)
+
+
+@given(people, wanted_attributes)
+def test_not_include_has_exactly_the_others(who, values):
+    assert matches(who, **attributes(True, **values)) is not matches(who, **attributes(**values))
+
+
+@given(people, wanted_attributes)
+def test_attributes_are_all_of_them_alone_and_their_values_any(who, values):
+    alone = [
+        any(matches(who, **attributes(**{name: one})) for one in (some if isinstance(some, list) else [some]))
+        for name, some in values.items()
+    ]
+    assert matches(who, **attributes(**values)) is all(alone)
