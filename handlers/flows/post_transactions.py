@@ -20,6 +20,7 @@ from domain.ledger.records import LedgerAccount, Wallet
 from domain.ledger.refusals import UnknownLedgerAccount, UnknownLedgerTransaction, UnknownWallet
 from domain.problems import Conflict, KeyReused, Refusal
 from handlers.call import Call
+from handlers.flows.keep_books import close_call_books, open_books
 from persistence import posting
 
 _canonical = msgspec.json.Encoder(order="deterministic", decimal_format="number").encode
@@ -95,9 +96,9 @@ class Poster:
         self._answer_known_keys()
         account_ids = {each.ledger_account_id for each in self._movements if each.ledger_account_id is not None}
         account_ids |= {each.ledger_account_id for each in stored.values()}
-        books = posting.open_books(self._db, self._organization_id, self._wallets, account_ids, self._call.now)
+        books = open_books(self._db, self._call.organization, self._wallets, account_ids, self._call.now)
         made = self._make(books, stored, atomic)
-        ids = posting.write_books(self._db, self._organization_id, books)
+        ids = close_call_books(self._call, books)
         by_posting = {id(step): transaction_id for step, transaction_id in zip(books.steps, ids, strict=True)}
         for position, step in made.items():
             self._outcomes[position] = Outcome(by_posting[id(step)])
@@ -251,13 +252,13 @@ def capture(call: Call, account: LedgerAccount, amounts: Sequence[tuple[int, Dec
     }
     posting.lock_wallets(call.db, organization_id, wallets)
     stored = posting.find_stored(call.db, organization_id, ids)
-    books = posting.open_books(call.db, organization_id, wallets, {account.ledger_account_id}, call.now)
+    books = open_books(call.db, call.organization, wallets, {account.ledger_account_id}, call.now)
     for transaction_id, amount in amounts:
         held = stored.get(transaction_id)
         if held is None or held.ledger_account_id != account.ledger_account_id:
             raise UnknownLedgerTransaction(f"The account has no transaction {transaction_id}.")
         books.capture(held, books.accounts[account.ledger_account_id], amount)
-    posting.write_books(call.db, organization_id, books)
+    close_call_books(call, books)
 
 
 def _keyed(movement: Movement, call: Call) -> Movement:
