@@ -256,7 +256,8 @@ class Books:
             fiat_value=fiat,
         )
         self._step(capture)
-        self._expire_returned(account, stored.from_wallet_id, released, stored.ledger_transaction_id)
+        self._expire_returned(account, stored.from_wallet_id, released, f"capture-{stored.ledger_transaction_id}")
+        self._expire_arrived(capture)
         return capture
 
     def _settle(
@@ -341,7 +342,7 @@ class Books:
         self._post(posting)
         for move in posting.lot_moves:
             if isinstance(move, RestoreLots):
-                self._expire_returned(account, move.wallet_id, move.returned, stored.ledger_transaction_id)
+                self._expire_returned(account, move.wallet_id, move.returned, f"revert-{stored.ledger_transaction_id}")
         return posting
 
     def take_back(self, stored: Stored, account: LedgerAccount, amount: Decimal, details: Details) -> Posting | None:
@@ -353,7 +354,7 @@ class Books:
             return None
         if not account.active:
             raise AccountInactive(f"The ledger account {account.name} is inactive.")
-        wallet_id, before = stored.to_wallet_id, self._taken_of(stored)
+        wallet_id, before = stored.to_wallet_id, self.taken_back_of(stored)
         available = self.holding(wallet_id, account.ledger_account_id).available
         amount = min(amount - before, available)
         if amount <= 0:
@@ -381,7 +382,7 @@ class Books:
     ) -> Posting:
         wallet_id = stored.to_wallet_id or 0
         available = self.holding(wallet_id, account.ledger_account_id).available
-        amount, shortfall = stored.amount - self._taken_of(stored), ZERO
+        amount, shortfall = stored.amount - self.taken_back_of(stored), ZERO
         if amount > available:
             if allow_overdraft and overdraft_of(account):
                 shortfall = self._shortfall(account, wallet_id, amount, allow_overdraft)
@@ -542,18 +543,28 @@ class Books:
         return (RestoreLots(wallet_id, account.ledger_account_id, returned, spent, extra, expiry),)
 
     def _expire_returned(
-        self, account: LedgerAccount, wallet_id: int | None, uses: tuple[LotUse, ...], transaction_id: int
+        self, account: LedgerAccount, wallet_id: int | None, uses: tuple[LotUse, ...], cause: str
     ) -> None:
         """What came back to lots that have expired meanwhile is gone at once: at this moment, not when they expired."""
         expired = tuple(use for use in uses if use.expires_at is not None and use.expires_at <= self.at)
         if wallet_id is not None and account.point_tracking_enabled and expired:
-            key = f"expiry-after-{transaction_id}-{self.at.timestamp():.6f}"
-            self.expire(account, wallet_id, expired, self.at, key)
+            self.expire(account, wallet_id, expired, self.at, f"expiry-after-{cause}-{self.at.timestamp():.6f}")
+
+    def _expire_arrived(self, capture: Capture) -> None:
+        """What a capture has given to a wallet, but expired while it was set aside, is gone at once too."""
+        amount = sum((_expired_on_arrival(move, self.at) for move in capture.lot_moves), ZERO)
+        if amount:
+            account, wallet_id = capture.account, capture.stored.to_wallet_id or 0
+            transaction_id = capture.stored.ledger_transaction_id
+            arrived = TakeLots(wallet_id, account.ledger_account_id, amount, first_of=transaction_id)
+            key = f"expiry-on-capture-{transaction_id}-{self.at.timestamp():.6f}"
+            self._expire(account, wallet_id, amount, (arrived,), self.at, key)
 
     def _status(self, stored: Stored) -> int:
         return self._settled.get(stored.ledger_transaction_id, stored.status)
 
-    def _taken_of(self, stored: Stored) -> Decimal:
+    def taken_back_of(self, stored: Stored) -> Decimal:
+        """What partial reverts have taken back of a transaction so far."""
         return self._taken_back.get(stored.ledger_transaction_id, stored.taken_back)
 
     def _post(self, posting: Posting) -> Posting:
@@ -624,6 +635,18 @@ def _taken(account: LedgerAccount, wallet_id: int, amount: Decimal, first_of: in
     if not account.point_tracking_enabled or not amount:
         return ()
     return (TakeLots(wallet_id, account.ledger_account_id, amount, first_of=first_of),)
+
+
+def _expired_on_arrival(move: LotMove, at: datetime) -> Decimal:
+    """How much a settled mint or transfer has put into the receiver's lots that had expired by then."""
+    arrived: tuple[LotUse, ...] = ()
+    if isinstance(move, NewLot):
+        arrived = (LotUse(0, move.amount, move.expires_at),)
+    elif isinstance(move, SettleLots) and move.to_wallet_id is not None:
+        # As lots are given: the first to expire went into the repayment of debt.
+        kept = sum((use.amount for use in move.kept), ZERO)
+        _, arrived = split_uses(move.kept, kept - move.to_lots)
+    return sum((use.amount for use in arrived if use.expires_at is not None and use.expires_at <= at), ZERO)
 
 
 def _moved(
