@@ -16,7 +16,13 @@ from domain.ledger.books import Books, check_amount, round_down
 from domain.ledger.lots import Allocator, Lot, LotUse
 from domain.ledger.postings import Capture, Details, Holding, Posting, Stored
 from domain.ledger.records import BURN, PENDING, REVERTED, SETTLED
-from domain.ledger.refusals import AccountInactive, InsufficientBalance, OverdraftLimitExceeded, SupplyExceeded
+from domain.ledger.refusals import (
+    AccountInactive,
+    AlreadyReverted,
+    InsufficientBalance,
+    OverdraftLimitExceeded,
+    SupplyExceeded,
+)
 from domain.problems import InvalidRequest, Refusal
 from tests.builders.campaigns import NOON, account
 
@@ -112,6 +118,7 @@ class Ledger(RuleBasedStateMachine):
             self.holdings[pair] = opened.holding(*pair)
         self.issued = dict(opened._issued)
         self.store_lots(allocator)
+        assert self.expired() == {}
 
     def remember(self, number: int, step: Posting) -> None:
         self.stored[number] = Stored(
@@ -201,6 +208,9 @@ class Ledger(RuleBasedStateMachine):
         stored = self.some_transaction(data, lambda each: True)
         if stored is not None:
             known = ACCOUNTS[stored.ledger_account_id]
+            if stored.status == REVERTED:
+                with pytest.raises(AlreadyReverted):
+                    self.open().revert(stored, known, details(), overdraft, available)
             self.work(lambda b: b.revert(stored, known, details(), overdraft, available))
 
     @rule(days=st.integers(1, 45))
@@ -364,3 +374,16 @@ def test_an_expiry_does_not_put_off_the_next_one():
     opened.expire(known, 1, (LotUse(1, Decimal(5)),), NOON, "key")
     assert opened.holding(1, 1) == replace(holding, current=Decimal(0))
     assert opened.changed == {(1, 1)}
+
+
+@pytest.mark.parametrize(("expires", "left"), [(-1, 0), (0, 0), (1, 5)])
+def test_what_a_revert_gives_back_is_gone_if_it_has_expired_meanwhile(expires, left):
+    known = account(point_tracking_enabled=True)
+    use = LotUse(1, Decimal(5), NOON + timedelta(days=expires))
+    burned = Stored(8, 1, BURN, SETTLED, Decimal(5), 1, None, False, None, None, None, 2, uses=(use,))
+    opened = books(known)
+    opened.revert(burned, known, details())
+    assert opened.holding(1, 1).current == left
+    assert [step.is_expiry for step in opened.steps] == [False] + [True] * (not left)
+    with pytest.raises(AlreadyReverted):
+        opened.revert(burned, known, details())
