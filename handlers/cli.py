@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from handlers.commands import context, database, documents, organizations, replay, serve
+from handlers.commands import context, database, documents, evaluate_tiers, expire, organizations, replay, serve
 
 
 @click.group(cls=context.Group, context_settings={"help_option_names": ["-h", "--help"]})
@@ -24,6 +24,8 @@ for command in (
     organizations.token,
     documents.openapi,
     replay.replay,
+    expire.expire,
+    evaluate_tiers.evaluate_tiers,
     database.verify,
     database.doctor,
 ):

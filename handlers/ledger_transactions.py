@@ -1,19 +1,41 @@
-"""Lists of what moved (administration, "Ledger accounts, wallets, transactions" 4; integration 4.5.10)."""
+"""What moves, and lists of it (administration, "Ledger accounts, wallets, transactions"; integration 4.5.10)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from domain.ledger.records import LedgerAccount
+from domain.ledger.records import Ledger, LedgerAccount, StoredTransaction, Wallet
+from domain.ledger.refusals import UnknownLedgerAccount
 from domain.ledger.views import TransactionRow
 from domain.members import Member
+from domain.problems import NotFound
 from handlers.call import Call
+from handlers.flows.post_transactions import Movement, Outcome, answered, capture, post_batch, post_set
 from handlers.operations import operation
 from handlers.wire.base import instant_of, listed
 from handlers.wire.ledger import TRANSACTION_ROW
-from persistence import ledger_transactions
+from handlers.wire.ledger_postings import (
+    BATCH_REVERT,
+    BURN,
+    CAPTURES,
+    MINT,
+    MOVEMENT,
+    REVERT,
+    BatchBody,
+    BatchItem,
+    Processed,
+    SetBody,
+    movement,
+    partial_fiat_values,
+    processed,
+    transactions,
+)
+from persistence import ledger, ledger_lots, ledger_transactions
 from persistence.paging import Page, Paged
+
+Rows = list[list[TransactionRow]]
 
 # query parameter -> (filter, how its value is read)
 _FILTERS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
@@ -31,18 +53,146 @@ _FILTERS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
 @operation("listLedgerTransactions", answer=listed(TRANSACTION_ROW))
 def list_ledger_transactions(call: Call, account: LedgerAccount, query: Mapping[str, Any]) -> Paged[TransactionRow]:
     """A page of the rows of an account's transactions."""
-    return ledger_transactions.rows_of_account(
+    found = ledger_transactions.rows_of_account(
         call.db, account.organization_id, account.ledger_account_id, _filters(query), Page.of(query)
     )
+    return _with_lots(call, found, query)
 
 
 @operation("listMemberLedgerTransactions", answer=listed(TRANSACTION_ROW))
 def list_member_ledger_transactions(call: Call, member: Member, query: Mapping[str, Any]) -> Paged[TransactionRow]:
     """A page of what moved in a member's wallet."""
-    return ledger_transactions.rows_of_wallet(
+    found = ledger_transactions.rows_of_wallet(
         call.db, member.organization_id, member.wallet_id, _filters(query), Page.of(query)
     )
+    return _with_lots(call, found, query)
+
+
+def _with_lots(call: Call, found: Paged[TransactionRow], query: Mapping[str, Any]) -> Paged[TransactionRow]:
+    if "lots" not in query.get("include", ()) or not found.results:
+        return found
+    rows = ledger_lots.with_consumed_lots(call.db, call.organization.organization_id, found.results)
+    return replace(found, results=rows)
 
 
 def _filters(query: Mapping[str, Any]) -> dict[str, Any]:
     return {name: read(query[wire]) for wire, (name, read) in _FILTERS.items() if wire in query}
+
+
+@operation("createLedgerTransaction", body=MOVEMENT, answer=transactions)
+def create_ledger_transaction(call: Call, account: LedgerAccount, body: dict[str, Any]) -> Rows:
+    """Mint, burn or transfer by wallets."""
+    return _post(call, [movement(body, ledger_account_id=account.ledger_account_id)])
+
+
+@operation("createLedgerTransactionSet", body=SetBody(), answer=transactions)
+def create_ledger_transaction_set(call: Call, ledger: Ledger, body: list[Movement]) -> Rows:
+    """Mints, burns and transfers of one ledger that happen all or not at all."""
+    return _post(call, [replace(each, ledger_id=ledger.ledger_id) for each in body])
+
+
+@operation("revertLedgerTransaction", body=REVERT, answer=transactions)
+def revert_ledger_transaction(
+    call: Call, account: LedgerAccount, transaction: StoredTransaction, body: dict[str, Any]
+) -> Rows:
+    """Undo a transaction by another one."""
+    addressed = {"ledger_account_id": account.ledger_account_id, "reverts": transaction.ledger_transaction_id}
+    return _post(call, [movement(body, **addressed)])
+
+
+@operation("burnWalletPoints", body=BURN, answer=transactions)
+def burn_wallet_points(call: Call, account: LedgerAccount, wallet: Wallet, body: dict[str, Any]) -> Rows:
+    """Burn from a wallet."""
+    addressed = {"ledger_account_id": account.ledger_account_id, "from_wallet_id": wallet.wallet_id}
+    return _post(call, [movement(body, **addressed)])
+
+
+@operation("mintWalletPoints", body=MINT, answer=transactions)
+def mint_wallet_points(call: Call, ledger: Ledger, wallet: Wallet, body: dict[str, Any]) -> Rows:
+    """Mint into a wallet, on the default account of its ledger."""
+    account = _default_account(call, ledger)
+    return _post(call, [movement(body, ledger_account_id=account.ledger_account_id, to_wallet_id=wallet.wallet_id)])
+
+
+def _default_account(call: Call, of: Ledger) -> LedgerAccount:
+    account = ledger.find_default_account(call.db, of.organization_id, of.ledger_id)
+    if account is None:
+        raise UnknownLedgerAccount("The ledger has no default account.")
+    return account
+
+
+def _post(call: Call, movements: Sequence[Movement]) -> Rows:
+    return answered(call, movements, post_set(call, movements))
+
+
+@operation("captureLedgerTransactions", body=CAPTURES)
+def capture_ledger_transactions(call: Call, account: LedgerAccount, body: dict[str, Any]) -> Mapping[str, bool]:
+    """Settle pending transactions, all or none."""
+    amounts = [(int(each["ledger_transaction_id"]), each["capture_amount"]) for each in body["transactions"]]
+    capture(call, account, amounts)
+    return {"ok": True}
+
+
+@operation("batchLedgerTransactions", body=BatchBody(), answer=processed)
+def batch_ledger_transactions(call: Call, body: list[BatchItem]) -> list[Processed]:
+    """Mints, burns, transfers and reverts, each for itself or together with those of its set."""
+    movements = [_in_organization(call, each) for each in body]
+    identities = [{"index": index, "systemUniqueKey": each.system_unique_key} for index, each in enumerate(body)]
+    done = _processed(call, movements, post_batch(call, movements), identities)
+    return [
+        replace(each, identity={**each.identity, "systemUniqueKey": each.rows[0].system_unique_key})
+        if each.rows
+        else each
+        for each in done
+    ]
+
+
+def _in_organization(call: Call, item: BatchItem) -> Movement:
+    """The item's movement, refused where it names another organization than the path."""
+    if item.organization_id in (None, call.organization.organization_id):
+        return item.movement
+    return replace(item.movement, refusal=NotFound("There is no such organizationId here."))
+
+
+@operation("batchRevertLedgerTransactions", body=BATCH_REVERT, answer=processed)
+def batch_revert_ledger_transactions(call: Call, body: dict[str, Any]) -> list[Processed]:
+    """Reverts, each for itself."""
+    fiat = partial_fiat_values(body)
+    movements = [
+        Movement(
+            reverts=int(each),
+            allow_overdraft=body["allow_overdraft"],
+            burn_available=body["burn_available_balance"],
+            partial_fiat_value=fiat.get(each),
+        )
+        for each in body["transaction_ids"]
+    ]
+    identities = [{"ledgerTransactionId": each} for each in body["transaction_ids"]]
+    return _processed(call, movements, post_batch(call, movements), identities)
+
+
+def _processed(
+    call: Call, movements: Sequence[Movement], outcomes: Sequence[Outcome], identities: Sequence[Mapping[str, Any]]
+) -> list[Processed]:
+    """The items of a batch with their rows, all read at once."""
+    posted = [
+        (each, outcome.ledger_transaction_id)
+        for each, outcome in zip(movements, outcomes, strict=True)
+        if outcome.ledger_transaction_id is not None
+    ]
+    found = iter(answered(call, [each for each, _ in posted], [transaction_id for _, transaction_id in posted]))
+    rows = [next(found) if outcome.ledger_transaction_id is not None else [] for outcome in outcomes]
+    account_ids = [
+        of_item[0].ledger_account_id if of_item else each.ledger_account_id or 0
+        for each, of_item in zip(movements, rows, strict=True)
+    ]
+    keys = ledger.keys_of_accounts(call.db, call.organization.organization_id, set(account_ids))
+    return [
+        Processed(
+            identity=identity,
+            account_keys=keys.get(account_id),
+            rows=of_item,
+            refusal=outcome.refusal,
+        )
+        for identity, account_id, of_item, outcome in zip(identities, account_ids, rows, outcomes, strict=True)
+    ]

@@ -5,13 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from domain.ledger.accounts import complete_settings, refuse_changes_in_use
+from domain.ledger.accounts import LedgerAccountInUse, complete_settings, refuse_changes_in_use
+from domain.ledger.books import overdraft_of
 from domain.ledger.records import Ledger, LedgerAccount, Wallet
-from domain.ledger.views import WalletView
+from domain.ledger.views import DailyBalance, TransactionRow, WalletView
 from handlers.call import Call
+from handlers.flows.change_supply import change_supply
 from handlers.operations import operation
 from handlers.wire.base import listed, results, wrapped
-from handlers.wire.ledger import ACCOUNT, ACCOUNT_SETTINGS, LEDGER, NEW_ACCOUNT, NEW_LEDGER, WALLET
+from handlers.wire.ledger import (
+    ACCOUNT,
+    ACCOUNT_SETTINGS,
+    DAILY_BALANCE,
+    LEDGER,
+    NEW_ACCOUNT,
+    NEW_LEDGER,
+    WALLET,
+    days_of,
+)
+from handlers.wire.ledger_postings import SUPPLY, transactions
+from persistence import configuration, daily_balances, ledger_lots, ledger_transactions
 from persistence import ledger as ledgers
 from persistence.paging import Page, Paged
 from persistence.rows import fields_of
@@ -69,6 +82,8 @@ def update_ledger_account(
     """Replace the settings of an account; what gives stored amounts their meaning is fixed once there are any."""
     account = ledgers.lock_account(call.db, ledger, account)
     settings = complete_settings(body, account)
+    if (settings["overdraft_limit"] or 0) > 0 and not overdraft_of(account) and ledgers.has_pending(call.db, account):
+        raise LedgerAccountInUse("overdraftLimit cannot be set while transactions of the account are pending.")
     if ledgers.has_movements(call.db, account):
         refuse_changes_in_use(account, settings)
         if settings["point_tracking_enabled"] and not account.point_tracking_enabled:
@@ -89,13 +104,43 @@ def _accounts(call: Call, ledger: Ledger, accounts: Sequence[LedgerAccount]) -> 
     ]
 
 
+@operation("updateMaxSupply", body=SUPPLY, answer=transactions)
+def update_max_supply(
+    call: Call, ledger: Ledger, account: LedgerAccount, body: dict[str, Any]
+) -> list[list[TransactionRow]]:
+    """Change how much an account may issue in all; a transaction that moves nothing records it."""
+    transaction_id = change_supply(call, ledger, account, body)
+    return [ledger_transactions.rows_as_answered(call.db, account.organization_id, [transaction_id])]
+
+
 @operation("getWallet", answer=wrapped("wallet", WALLET))
-def get_wallet(call: Call, account: LedgerAccount, wallet: Wallet) -> WalletView:
+def get_wallet(call: Call, account: LedgerAccount, wallet: Wallet, query: Mapping[str, Any]) -> WalletView:
     """What a wallet holds of one account."""
-    return ledgers.wallet_view(call.db, wallet, account, call.now)
+    view = ledgers.wallet_view(call.db, wallet, account, call.now)
+    if "lots" not in query.get("include", ()):
+        return view
+    return _with_lots(call, [view], {account.ledger_account_id: account})[0]
 
 
 @operation("listWallets", answer=results(WALLET, "wallets"))
-def list_wallets(call: Call, wallet: Wallet) -> list[WalletView]:
+def list_wallets(call: Call, ledger: Ledger, wallet: Wallet, query: Mapping[str, Any]) -> list[WalletView]:
     """What a wallet holds of every account of its ledger."""
-    return ledgers.wallet_views(call.db, wallet, call.now)
+    views = ledgers.wallet_views(call.db, wallet, call.now)
+    return _with_lots(call, views, _all_accounts(call, ledger)) if "lots" in query.get("include", ()) else views
+
+
+def _with_lots(call: Call, views: list[WalletView], accounts: Mapping[int, LedgerAccount]) -> list[WalletView]:
+    return ledger_lots.with_lots(call.db, call.organization.organization_id, views, accounts, call.now)
+
+
+def _all_accounts(call: Call, ledger: Ledger) -> dict[int, LedgerAccount]:
+    found = configuration.accounts_of_ledger(call.db, ledger.organization_id, ledger.ledger_id)
+    return {account.ledger_account_id: account for account in found}
+
+
+@operation("listDailyBalances", answer=results(DAILY_BALANCE))
+def list_daily_balances(call: Call, ledger: Ledger, wallet: Wallet, query: Mapping[str, Any]) -> list[DailyBalance]:
+    """What a wallet held of every account of its ledger when each of some days ended."""
+    first, last = days_of(query, call.now.date())
+    views = ledgers.wallet_views(call.db, wallet, call.now)
+    return daily_balances.find(call.db, views, _all_accounts(call, ledger), first, last, call.now) if views else []

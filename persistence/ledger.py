@@ -11,10 +11,11 @@ from sqlalchemy import Connection, Row, Select, and_, bindparam, case, func, ins
 
 from domain.ledger.accounts import LedgerAccountInUse
 from domain.ledger.expiry import unexpired
-from domain.ledger.records import MINT, SETTLED, Ledger, LedgerAccount, Wallet
+from domain.ledger.records import Ledger, LedgerAccount, Wallet
 from domain.ledger.views import WalletView
 from domain.problems import NameTaken
 from persistence import organizations
+from persistence.ledger_transactions import add_zero
 from persistence.paging import Page, Paged, paged
 from persistence.rows import add, change, columns_of, record
 from persistence.tables.ledger import (
@@ -113,6 +114,28 @@ def find_accounts(
     )
 
 
+def keys_of_accounts(
+    db: Connection, organization_id: int, ledger_account_ids: Collection[int]
+) -> dict[int, tuple[str, str]]:
+    """The ledger's key and the account's of each account, by id."""
+    statement = (
+        select(ledger_accounts.c.ledger_account_id, ledgers.c.ledger_key, ledger_accounts.c.ledger_account_key)
+        .join_from(
+            ledger_accounts,
+            ledgers,
+            and_(
+                ledgers.c.organization_id == ledger_accounts.c.organization_id,
+                ledgers.c.ledger_id == ledger_accounts.c.ledger_id,
+            ),
+        )
+        .where(
+            ledger_accounts.c.organization_id == organization_id,
+            ledger_accounts.c.ledger_account_id.in_(ledger_account_ids),
+        )
+    )
+    return {row[0]: (row[1], row[2]) for row in db.execute(statement)}
+
+
 def issued(db: Connection, organization_id: int, ledger_account_ids: Collection[int]) -> dict[int, Decimal]:
     """What each account has issued: minted less, on a revolving account, burned; accounts without movements miss."""
     supplies, accounts = ledger_account_supplies, ledger_accounts
@@ -151,7 +174,7 @@ def add_account(db: Connection, ledger: Ledger, **values: Any) -> LedgerAccount:
 
 def change_account(db: Connection, ledger: Ledger, account: LedgerAccount, **values: Any) -> LedgerAccount:
     """Change an account that `lock_account` has locked; otherwise as `add_account`."""
-    if values["is_default_account"] and not account.is_default_account:
+    if values.get("is_default_account") and not account.is_default_account:
         _make_room_for_default(db, ledger)
     address = {"organization_id": account.organization_id, "ledger_account_id": account.ledger_account_id}
     changed = change(db, ledger_accounts, LedgerAccount, address, values, _alias_taken(values))
@@ -186,7 +209,7 @@ def _make_room_for_default(db: Connection, ledger: Ledger) -> None:
 
 
 def _alias_taken(values: Mapping[str, Any]) -> dict[str, NameTaken]:
-    return {"uq_ledger_accounts_alias": NameTaken(f"The ledger has an account with the alias {values['alias']}.")}
+    return {"uq_ledger_accounts_alias": NameTaken(f"The ledger has an account with the alias {values.get('alias')}.")}
 
 
 def has_movements(db: Connection, account: LedgerAccount) -> bool:
@@ -204,35 +227,37 @@ def has_movements(db: Connection, account: LedgerAccount) -> bool:
     return bool(db.execute(select(moved)).scalar())
 
 
+def has_pending(db: Connection, account: LedgerAccount) -> bool:
+    """True if pending transactions of the account hold anything."""
+    balances = ledger_balances.c
+    pending = (
+        select(literal(1))
+        .where(
+            balances.organization_id == account.organization_id,
+            balances.ledger_account_id == account.ledger_account_id,
+            or_(balances.pending_debit_balance > 0, balances.pending_credit_balance > 0),
+        )
+        .exists()
+    )
+    return bool(db.execute(select(pending)).scalar())
+
+
 def start_tracking(db: Connection, account: LedgerAccount, key: str, now: datetime) -> None:
     """Give every balance of a locked account a lot without expiry, so that the lots cover what wallets hold.
 
     A zero-amount transaction named `key` records it. Raises LedgerAccountInUse while transactions are pending:
     nobody could tell which lots they have set aside.
     """
+    if has_pending(db, account):
+        raise LedgerAccountInUse("pointTrackingEnabled cannot change while transactions of the account are pending.")
     balances = ledger_balances.c
     of_account = (
         balances.organization_id == account.organization_id,
         balances.ledger_account_id == account.ledger_account_id,
     )
-    pending = or_(balances.pending_debit_balance > 0, balances.pending_credit_balance > 0)
-    if db.execute(select(select(literal(1)).where(*of_account, pending).exists())).scalar():
-        raise LedgerAccountInUse("pointTrackingEnabled cannot change while transactions of the account are pending.")
-    owned = {"organization_id": account.organization_id, "ledger_account_id": account.ledger_account_id}
-    transaction_id = db.execute(
-        insert(ledger_transactions)
-        .values(
-            **owned,
-            transaction_type=MINT,
-            status=SETTLED,
-            amount=_ZERO,
-            system_unique_key=key,
-            description="Point tracking begins",
-            created_at=now,
-            updated_at=now,
-        )
-        .returning(ledger_transactions.c.ledger_transaction_id)
-    ).scalar_one()
+    transaction_id = add_zero(
+        db, account, system_unique_key=key, description="Point tracking begins", created_at=now, updated_at=now
+    )
     held = select(
         balances.organization_id,
         balances.wallet_id,

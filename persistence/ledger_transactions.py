@@ -1,16 +1,18 @@
-"""Lists of ledger transactions: one row for each wallet and part that a transaction affects."""
+"""Ledger transactions as they are shown: one row for each wallet and part that a transaction affects."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Select, and_, case, cast, func, literal, or_, select
+from sqlalchemy import Connection, Select, and_, case, cast, func, insert, literal, null, or_, select
 
+from domain.ledger.records import MINT, PENDING, REVERT, SETTLED, LedgerAccount, StoredTransaction
 from domain.ledger.views import TransactionRow
 from persistence.paging import Page, Paged
+from persistence.rows import columns_of, record
 from persistence.tables.ledger import ledger_accounts, ledger_entries, ledger_transactions
 
 _t, _e, _a = ledger_transactions, ledger_entries.alias("e"), ledger_accounts
@@ -56,7 +58,32 @@ _COMPUTED: Mapping[str, Any] = {
     "tags": func.coalesce(_t.c.tags, cast([], _t.c.tags.type)),
     "is_overdraft": func.coalesce(_e.c.is_overdraft, literal(False)),
 }
-_COLUMNS = [_COMPUTED.get(f.name, _t.c.get(f.name)).label(f.name) for f in fields(TransactionRow)]
+_STORED = [f.name for f in fields(TransactionRow) if f.name != "lots"]
+_COLUMNS = [_COMPUTED.get(name, _t.c.get(name)).label(name) for name in _STORED]
+
+# As a transaction was when it was made: what a capture added and a revert changed is left out.
+_MADE_PENDING = _t.c.reserved_amount.is_not(None)
+_FIRST_AMOUNT = func.coalesce(_t.c.reserved_amount, _t.c.amount)
+_FIRST_DETAIL_INDEX = (
+    select(func.count())
+    .where(
+        _SAME_TRANSACTION,
+        _other.c.wallet_id.is_not(None),
+        _other.c.entry_index < _e.c.entry_index,
+    )
+    .correlate(_e)
+    .scalar_subquery()
+)
+_FIRST: Mapping[str, Any] = {
+    **_COMPUTED,
+    "ledger_transaction_detail_index": _FIRST_DETAIL_INDEX,
+    "amount": case((func.coalesce(_e.c.amount, 0) == 0, _FIRST_AMOUNT), else_=func.abs(_e.c.amount)),
+    # A revert that released what was pending is made released, and none changes later.
+    "status": case((_MADE_PENDING, PENDING), (_t.c.transaction_type == REVERT, _t.c.status), else_=SETTLED),
+    "reversal_ledger_transaction_id": cast(null(), _t.c.reversal_ledger_transaction_id.type),
+    "updated_at": _t.c.created_at,
+}
+_FIRST_COLUMNS = [_FIRST.get(name, _t.c.get(name)).label(name) for name in _STORED]
 
 _ENTRY_OF_TRANSACTION = and_(
     _e.c.organization_id == _t.c.organization_id,
@@ -66,6 +93,49 @@ _ENTRY_OF_TRANSACTION = and_(
 _ACCOUNT_OF_TRANSACTION = and_(
     _a.c.organization_id == _t.c.organization_id, _a.c.ledger_account_id == _t.c.ledger_account_id
 )
+
+
+def find(db: Connection, organization_id: int, ledger_transaction_id: int) -> StoredTransaction | None:
+    """Which account a transaction is of."""
+    statement = select(*columns_of(_t, StoredTransaction)).where(
+        _t.c.organization_id == organization_id, _t.c.ledger_transaction_id == ledger_transaction_id
+    )
+    return record(StoredTransaction, db.execute(statement).one_or_none())
+
+
+def rows_as_answered(
+    db: Connection, organization_id: int, ledger_transaction_ids: Collection[int]
+) -> list[TransactionRow]:
+    """The rows of transactions as they were when these were made, in one query, by transaction and part.
+
+    Only the fiat value of what was captured in part is that of the capture: it is not kept twice.
+    """
+    joined = _t.join(_a, _ACCOUNT_OF_TRANSACTION).outerjoin(_e, _ENTRY_OF_TRANSACTION)
+    statement = (
+        select(*_FIRST_COLUMNS)
+        .select_from(joined)
+        .where(
+            _t.c.organization_id == organization_id,
+            _t.c.ledger_transaction_id.in_(set(ledger_transaction_ids)),
+            # A pending transaction is made with entries of zero; those that move come with its capture.
+            or_(~_MADE_PENDING, _e.c.amount == 0),
+        )
+        .order_by(_t.c.ledger_transaction_id, _e.c.entry_index)
+    )
+    return [TransactionRow(*row) for row in db.execute(statement)]
+
+
+def add_zero(db: Connection, account: LedgerAccount, **values: Any) -> int:
+    """Insert a transaction that moves nothing but records a change of the account; answers its id."""
+    statement = insert(_t).values(
+        organization_id=account.organization_id,
+        ledger_account_id=account.ledger_account_id,
+        transaction_type=MINT,
+        status=SETTLED,
+        amount=0,
+        **values,
+    )
+    return db.execute(statement.returning(_t.c.ledger_transaction_id)).scalar_one()
 
 
 def rows_of_account(

@@ -65,10 +65,13 @@ def _overdraft_faults(settings: Mapping[str, Any]) -> list[FieldFault]:
 
 
 def _fraction_faults(settings: Mapping[str, Any]) -> list[FieldFault]:
-    faults = []
-    for name, wire in (("max_supply", "maxSupply"), ("overdraft_limit", "overdraftLimit")):
-        amount: Decimal | None = settings.get(name)
-        if amount is not None and amount != round(amount, settings["decimals"]):
-            detail = f"{wire} has at most {settings['decimals']} fraction digits in this account"
-            faults.append(FieldFault(detail, pointer=f"/{wire}"))
-    return faults
+    limits = (("max_supply", "maxSupply"), ("overdraft_limit", "overdraftLimit"))
+    faults = [fraction_fault(wire, settings.get(name), settings["decimals"]) for name, wire in limits]
+    return [fault for fault in faults if fault is not None]
+
+
+def fraction_fault(wire: str, amount: Decimal | None, decimals: int) -> FieldFault | None:
+    """What is wrong with an amount of the account that is more finely divided than the account allows."""
+    if amount is None or amount == round(amount, decimals):
+        return None
+    return FieldFault(f"{wire} has at most {decimals} fraction digits in this account", pointer=f"/{wire}")

@@ -76,6 +76,15 @@ class Wallet:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredTransaction:
+    """Where a ledger transaction belongs."""
+
+    organization_id: int
+    ledger_transaction_id: int
+    ledger_account_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class Balance:
     """What a wallet holds of one account; a row that does not exist yet reads as zero."""
 

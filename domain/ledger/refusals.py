@@ -101,6 +101,20 @@ class AlreadyReverted(Conflict):
     title = "The transaction is reverted already"
 
 
+class SetFailed(Conflict):
+    """Another item of the same atomic set was refused, so this one was not done either."""
+
+    slug = "atomic-set-failed"
+    title = "Another item of the set was refused"
+
+
+class SupplyBelowIssued(Conflict):
+    """The supply cannot be limited to less than what was issued already."""
+
+    slug = "supply-below-issued"
+    title = "More than the new supply is issued already"
+
+
 class NotRevertible(Conflict):
     """Reverts, expiries and changes of the supply stand."""
 

@@ -3,8 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiringLots:
+    """What of a wallet expires at one moment, or never: what can be spent, and what pending transactions hold."""
+
+    expires_at: datetime | None
+    available: Decimal
+    reserved: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class WalletLots:
+    """What makes up a balance; `unlisted` is the part of `available` and `reserved` that `expiring` leaves out."""
+
+    available: Decimal
+    reserved: Decimal
+    pending: Decimal
+    expiring: tuple[ExpiringLots, ...]
+    unlisted: Decimal
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +47,36 @@ class WalletView:
     last_transaction_date: datetime | None
     created_at: datetime | None
     updated_at: datetime | None
+    lots: WalletLots | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumedLot:
+    """What a transaction took from a lot, which the transaction `made_by` had made."""
+
+    ledger_lot_id: int
+    made_by: int
+    amount: Decimal
+    expires_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumedLots:
+    """The first lots that a transaction took from a wallet, soonest to expire first, and how many there are in all."""
+
+    count: int
+    consumed: tuple[ConsumedLot, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DailyBalance:
+    """What a wallet held of an account when a day (UTC) ended."""
+
+    ledger_account_id: int
+    ledger_account_key: str
+    is_default_account: bool
+    date: date
+    amount: Decimal
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +107,4 @@ class TransactionRow:
     fiat_currency: str | None
     created_at: datetime
     updated_at: datetime
+    lots: ConsumedLots | None = None

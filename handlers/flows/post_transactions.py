@@ -17,11 +17,12 @@ import msgspec
 from domain.ledger.books import Books
 from domain.ledger.postings import Details, Fiat, Posting, Stored
 from domain.ledger.records import LedgerAccount, Wallet
-from domain.ledger.refusals import UnknownLedgerAccount, UnknownLedgerTransaction, UnknownWallet
-from domain.problems import Conflict, KeyReused, Refusal
+from domain.ledger.refusals import SetFailed, UnknownLedgerAccount, UnknownLedgerTransaction, UnknownWallet
+from domain.ledger.views import TransactionRow
+from domain.problems import FieldFault, InvalidRequest, KeyReused, Refusal
 from handlers.call import Call
 from handlers.flows.keep_books import close_call_books, open_books
-from persistence import posting
+from persistence import ledger_transactions, posting
 
 _canonical = msgspec.json.Encoder(order="deterministic", decimal_format="number").encode
 
@@ -30,6 +31,8 @@ _canonical = msgspec.json.Encoder(order="deterministic", decimal_format="number"
 class Movement:
     """What a request asks the ledger to move: a mint (no `from_wallet_id`), a burn (no `to_wallet_id`), a transfer, or
     the revert of `reverts`, which is found by id.
+
+    `pointer` says where in the request it stands, for faults; `refusal` is what is wrong with an item already.
     """
 
     ledger_account_id: int | None = None
@@ -52,19 +55,17 @@ class Movement:
     burn_available: bool = False
     partial_fiat_value: Decimal | None = None
     ledger_id: int | None = None
+    pointer: str = ""
+    refusal: Refusal | None = None
 
     @property
     def digest(self) -> bytes:
         """What makes two requests the same: all that they ask for."""
-        said = [getattr(self, each.name) for each in fields(self) if each.name != "system_unique_key"]
+        said = [getattr(self, each.name) for each in fields(self) if each.name not in _NOT_ASKED_FOR]
         return hashlib.sha256(_canonical(said)).digest()
 
 
-class SetFailed(Conflict):
-    """Another item of the same set was refused, so this one was not done either."""
-
-    slug = "atomic-set-failed"
-    title = "Another item of the set was refused"
+_NOT_ASKED_FOR = {"system_unique_key", "pointer", "refusal"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,9 @@ class Poster:
         first: dict[str, int] = {}
         for position, (key, movement) in enumerate(zip(keys, self._movements, strict=True)):
             before = known.get(key)
-            if before is not None:
+            if movement.refusal is not None:
+                self._outcomes[position] = Outcome(refusal=movement.refusal)
+            elif before is not None:
                 same = before.request_digest == movement.digest
                 self._outcomes[position] = Outcome(before.ledger_transaction_id) if same else _reused(key)
             elif key in first:
@@ -152,10 +155,11 @@ class Poster:
                 mark = books.mark()
                 try:
                     made[position] = self._one(books, movement, stored)
-                except Refusal as refusal:
+                except Refusal as raised:
+                    refusal = _placed(raised, movement.pointer)
                     books.undo(mark)
                     if atomic:
-                        raise
+                        raise refusal from raised
                     if set_id is None:
                         refusals[position] = refusal
                         continue
@@ -189,6 +193,7 @@ class Poster:
         if account is None or (movement.ledger_id is not None and account.ledger_id != movement.ledger_id):
             raise UnknownLedgerAccount("There is no such account in the ledger.")
         source, target = movement.from_wallet_id, movement.to_wallet_id
+        _check(movement, self._call.now)
         for wallet_id in (source, target):
             if wallet_id is not None and getattr(self._wallets.get(wallet_id), "ledger_id", None) != account.ledger_id:
                 raise UnknownWallet(f"The ledger has no wallet {wallet_id}.")
@@ -208,7 +213,12 @@ class Poster:
     ) -> Posting:
         original = stored.get(movement.reverts or 0)
         account = books.accounts.get(original.ledger_account_id) if original is not None else None
-        if original is None or account is None or movement.ledger_account_id not in (None, account.ledger_account_id):
+        if (
+            original is None
+            or account is None
+            or movement.ledger_account_id not in (None, account.ledger_account_id)
+            or movement.ledger_id not in (None, account.ledger_id)
+        ):
             raise UnknownLedgerTransaction(f"There is no transaction {movement.reverts}.")
         return books.revert(
             original,
@@ -218,6 +228,31 @@ class Poster:
             burn_available=movement.burn_available,
             partial_fiat=movement.partial_fiat_value,
         )
+
+
+def _check(movement: Movement, now: datetime) -> None:
+    """Refuse what the members of a movement cannot say together."""
+    faults = []
+    is_mint = movement.from_wallet_id is None and movement.to_wallet_id is not None
+    if movement.from_wallet_id is None and movement.to_wallet_id is None:
+        faults.append(FieldFault("fromWalletId and toWalletId cannot both be null", pointer="/fromWalletId"))
+    if movement.expiration_date is not None:
+        if not is_mint or movement.manual:
+            faults.append(FieldFault("only a mint that settles at once has an expirationDate", pointer=_EXPIRATION))
+        elif movement.expiration_date <= now:
+            faults.append(FieldFault("expirationDate must be in the future", pointer=_EXPIRATION))
+    if faults:
+        raise InvalidRequest(faults)
+
+
+_EXPIRATION = "/expirationDate"
+
+
+def _placed(refusal: Refusal, pointer: str) -> Refusal:
+    """The refusal of one item, its faults pointing into the whole request."""
+    if not pointer or not isinstance(refusal, InvalidRequest):
+        return refusal
+    return InvalidRequest([replace(fault, pointer=pointer + (fault.pointer or "")) for fault in refusal.faults])
 
 
 def post_one(call: Call, movement: Movement) -> int:
@@ -239,6 +274,18 @@ def post_batch(call: Call, movements: Sequence[Movement]) -> list[Outcome]:
     return Poster(call, movements).post(atomic=False)
 
 
+def answered(call: Call, movements: Sequence[Movement], ids: Sequence[int]) -> list[list[TransactionRow]]:
+    """The rows of each movement's transaction as they were first answered, whatever has become of it since."""
+    rows: dict[int, list[TransactionRow]] = {}
+    for row in ledger_transactions.rows_as_answered(call.db, call.organization.organization_id, ids):
+        rows.setdefault(row.ledger_transaction_id, []).append(row)
+    return [
+        # A capture may have left a part of the fiat value: the request says what it was.
+        [replace(row, fiat_value=movement.fiat_value) for row in rows[each]] if movement.manual else rows[each]
+        for movement, each in zip(movements, ids, strict=True)
+    ]
+
+
 def capture(call: Call, account: LedgerAccount, amounts: Sequence[tuple[int, Decimal | None]]) -> None:
     """Capture pending transactions of the account, all or none; raises what refuses the first that is refused."""
     organization_id = call.organization.organization_id
@@ -253,11 +300,15 @@ def capture(call: Call, account: LedgerAccount, amounts: Sequence[tuple[int, Dec
     posting.lock_wallets(call.db, organization_id, wallets)
     stored = posting.find_stored(call.db, organization_id, ids)
     books = open_books(call.db, call.organization, wallets, {account.ledger_account_id}, call.now)
-    for transaction_id, amount in amounts:
+    for index, (transaction_id, amount) in enumerate(amounts):
         held = stored.get(transaction_id)
         if held is None or held.ledger_account_id != account.ledger_account_id:
             raise UnknownLedgerTransaction(f"The account has no transaction {transaction_id}.")
-        books.capture(held, books.accounts[account.ledger_account_id], amount)
+        try:
+            books.capture(held, books.accounts[account.ledger_account_id], amount)
+        except InvalidRequest as invalid:
+            place = f"/transactions/{index}/captureAmount"
+            raise InvalidRequest([replace(fault, pointer=place) for fault in invalid.faults]) from invalid
     close_call_books(call, books)
 
 

@@ -11,7 +11,17 @@ from typing import Any
 
 from domain.problems import NotFound
 from handlers.call import Call
-from persistence import audiences, campaigns, event_types, events, ledger, matchers, members, programs
+from persistence import (
+    audiences,
+    campaigns,
+    event_types,
+    events,
+    ledger,
+    ledger_transactions,
+    matchers,
+    members,
+    programs,
+)
 
 Resolve = Callable[[Call, Any, Mapping[str, Any]], Any]
 
@@ -37,9 +47,11 @@ ADDRESSES: Mapping[str, tuple[str, Resolve]] = {
     "loyaltyMemberId": ("member", _in_organization(members.find_by_loyalty_member_id)),
     "memberId": ("member", _in_organization(members.find)),
     "loyaltyProgramId": ("program", _in_organization(programs.find)),
+    "loyaltyProgramKey": ("program", _in_organization(programs.find_by_key)),
     "loyaltyTierId": ("tier", _inside(programs.find_tier, "program", "loyalty_program_id")),
     "ledgerId": ("ledger", _in_organization(ledger.find_ledger)),
     "ledgerAccountId": ("account", _inside(ledger.find_account, "ledger", "ledger_id")),
+    "ledgerTransactionId": ("transaction", _inside(ledger_transactions.find, "account", "ledger_account_id")),
     "walletId": ("wallet", _inside(ledger.find_wallet, "ledger", "ledger_id")),
     "campaignId": ("campaign", _in_organization(campaigns.find)),
     "actionId": ("action", _inside(campaigns.find_action, "campaign", "campaign_id")),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import date
 from typing import Any
 
 from marshmallow import fields
 
 from domain.ledger.records import TRANSACTION_TYPES
-from handlers.wire.base import Exact, Instant, Plain, Shape, WireSchema
+from domain.problems import FieldFault, InvalidRequest
+from handlers.wire.base import Calendar, Exact, Instant, Part, Plain, Shape, WireSchema
 
 
 class _Ledger(WireSchema):
@@ -57,6 +60,20 @@ class _Account(_NewAccount):
     updated_at = Instant()
 
 
+class _ExpiringLots(WireSchema):
+    expires_at = Instant()
+    available = Exact()
+    reserved = Exact()
+
+
+class _WalletLots(WireSchema):
+    available = Exact()
+    reserved = Exact()
+    pending = Exact()
+    expiring = Part(Shape(_ExpiringLots), many=True)
+    unlisted = Exact()
+
+
 class _Wallet(WireSchema):
     ledger_id = Plain()
     ledger_key = Plain()
@@ -74,6 +91,15 @@ class _Wallet(WireSchema):
     total_fiat_value = Exact()
     created_at = Instant()
     updated_at = Instant()
+    lots = Part(Shape(_WalletLots), metadata={"omit_none": True})
+
+
+class _DailyBalance(WireSchema):
+    ledger_account_id = Plain()
+    ledger_account_key = Plain()
+    is_default_account = Plain()
+    date = Calendar()
+    amount = Exact()
 
 
 class TransactionType(fields.Field):
@@ -81,6 +107,18 @@ class TransactionType(fields.Field):
 
     def _serialize(self, value: Any, attr: Any, obj: Any, **kwargs: Any) -> Any:
         return TRANSACTION_TYPES[value]
+
+
+class _ConsumedLot(WireSchema):
+    ledger_lot_id = Plain()
+    made_by = Plain(data_key="madeByLedgerTransactionId")
+    amount = Exact()
+    expires_at = Instant()
+
+
+class _ConsumedLots(WireSchema):
+    count = Plain()
+    consumed = Part(Shape(_ConsumedLot), many=True)
 
 
 class _TransactionRow(WireSchema):
@@ -108,6 +146,28 @@ class _TransactionRow(WireSchema):
     fiat_currency = Plain()
     created_at = Instant()
     updated_at = Instant()
+    lots = Part(Shape(_ConsumedLots), metadata={"omit_none": True})
+
+
+_DAYS = 30
+_MOST_DAYS = 366
+
+
+def days_of(query: Mapping[str, Any], today: date) -> tuple[date, date]:
+    """The first and last day (UTC) that `fromDate` and `toDate` ask for; no day that is still to come.
+
+    Raises InvalidRequest for days in the wrong order, or too many.
+    """
+    last = date.fromisoformat(query["toDate"]) if "toDate" in query else today
+    if "fromDate" in query:
+        first = date.fromisoformat(query["fromDate"])
+    else:
+        first = date.fromordinal(max(1, last.toordinal() - _DAYS + 1))
+    if first > last:
+        raise InvalidRequest([FieldFault("fromDate is after toDate", parameter="fromDate")])
+    if (last - first).days >= _MOST_DAYS:
+        raise InvalidRequest([FieldFault(f"these are more than {_MOST_DAYS} days", parameter="fromDate")])
+    return first, min(last, today)
 
 
 LEDGER = Shape(_Ledger)
@@ -116,4 +176,5 @@ ACCOUNT = Shape(_Account)
 NEW_ACCOUNT = Shape(_NewAccount, complete=True)
 ACCOUNT_SETTINGS = Shape(_AccountSettings, complete=True)
 WALLET = Shape(_Wallet)
+DAILY_BALANCE = Shape(_DailyBalance)
 TRANSACTION_ROW = Shape(_TransactionRow)

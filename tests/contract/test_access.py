@@ -91,6 +91,8 @@ def records(organization: Organization) -> dict[str, Any]:
     actions = f"/campaigns/{campaign['campaignId']}/actions"
     program = administration.get(f"/loyalty-programs/{created.loyalty_program_id}")["loyaltyProgram"]
     events = organization.integration.get(f"/members/{member['loyaltyMemberId']}/events")["results"]
+    wallet = f"/ledgers/{created.ledger_id}/wallets/{member['ledgerWalletId']}"
+    minted = administration.post(f"{wallet}/mint", {"amount": 1000}, expect=200)
     conditions = [{"field": "productCode", "operator": "equals", "value": MARKER}]
     matcher = administration.post(
         "/matchers",
@@ -114,6 +116,7 @@ def records(organization: Organization) -> dict[str, Any]:
         "audienceId": audience["audienceId"],
         "loyaltyEventKey": events[0]["loyaltyEventKey"],
         "effectId": "mint-points",
+        "ledgerTransactionId": minted["transactions"][0]["ledgerTransactionId"],
     }
 
 

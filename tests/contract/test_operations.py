@@ -49,7 +49,11 @@ PAGE_SIZES = {
     ("administration", "listTiers"): 100,
     ("administration", "searchMembers"): 100,
 }
-WHOLE_LISTS = {("integration", "listEventTypes"), ("administration", "listWallets")}
+WHOLE_LISTS = {
+    ("integration", "listEventTypes"),
+    ("administration", "listDailyBalances"),
+    ("administration", "listWallets"),
+}
 
 PLANNED = {(row["surface"], row["operationId"]): row for row in table("operations.csv")}
 TO_COME = {(row["surface"], row["operationId"]): row for row in table("operations_to_come.csv")}

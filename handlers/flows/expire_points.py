@@ -1,0 +1,44 @@
+"""Posting what has expired: balances are right without it, but records and supplies catch up with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+
+from sqlalchemy import Connection
+
+from domain.ledger.postings import Posting
+from persistence import ledger_lots, posting
+
+WALLETS_AT_ONCE = 500
+
+
+@dataclass(slots=True)
+class Expired:
+    """What was expired of each account: the amount, and of how many wallets."""
+
+    last_wallet_id: int = 0
+    amounts: dict[int, Decimal] = field(default_factory=dict)
+    wallets: dict[int, set[int]] = field(default_factory=dict)
+
+
+def expire_next(
+    db: Connection, organization_id: int, after: int, now: datetime, limit: int = WALLETS_AT_ONCE
+) -> Expired | None:
+    """Post the expiries of the next wallets, by id, of which something is due; None when there are no more."""
+    periods = ledger_lots.periods_of_policies(db, organization_id)
+    due = ledger_lots.next_wallets_due(db, organization_id, after, periods, now, limit)
+    if not due:
+        return None
+    posting.lock_wallets(db, organization_id, due)
+    account_ids = ledger_lots.accounts_of_expired_lots(db, organization_id, due, now) | periods.keys()
+    books = posting.open_books(db, organization_id, due, account_ids, now)
+    posting.write_books(db, organization_id, books)
+    done = Expired(due[-1])
+    for step in books.steps:
+        if isinstance(step, Posting) and step.from_wallet_id is not None:
+            account_id = step.account.ledger_account_id
+            done.amounts[account_id] = done.amounts.get(account_id, Decimal(0)) + step.amount
+            done.wallets.setdefault(account_id, set()).add(step.from_wallet_id)
+    return done

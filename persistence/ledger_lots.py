@@ -1,0 +1,200 @@
+"""Lots as they are shown to people who must explain a balance, and the wallets of which lots are due to expire."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from decimal import Decimal
+
+from sqlalchemy import Connection, select
+
+from domain.ledger.expiry import add_months
+from domain.ledger.records import LedgerAccount
+from domain.ledger.views import ConsumedLot, ConsumedLots, ExpiringLots, TransactionRow, WalletLots, WalletView
+from persistence.rows import as_json, columns_of, records
+from persistence.tables.ledger import ledger_accounts
+
+MOST_LISTED = 100
+
+_ZERO = Decimal(0)
+
+# The index of spendable lots has them in the order of their expiry, so no more are read than are listed.
+_EXPIRING = """
+SELECT p.ledger_account_id, l.expires_at, l.remaining
+FROM jsonb_to_recordset(%s::jsonb) AS p(ledger_account_id bigint, until timestamptz)
+CROSS JOIN LATERAL (
+    SELECT expires_at, sum(remaining) AS remaining FROM ledger_lots
+    WHERE organization_id = %s AND wallet_id = %s AND ledger_account_id = p.ledger_account_id AND remaining > 0
+        AND expires_at > %s AND expires_at <= p.until
+    GROUP BY expires_at ORDER BY expires_at LIMIT %s
+) l
+"""
+
+_RESERVED = """
+SELECT p.ledger_account_id, l.expires_at, l.amount
+FROM jsonb_to_recordset(%s::jsonb) AS p(ledger_account_id bigint)
+CROSS JOIN LATERAL (
+    SELECT lots.expires_at, sum(u.amount) AS amount
+    FROM ledger_transactions t
+    JOIN ledger_lot_uses u USING (organization_id, ledger_transaction_id)
+    JOIN ledger_lots lots USING (organization_id, ledger_lot_id)
+    WHERE t.organization_id = %s AND t.from_wallet_id = %s AND t.ledger_account_id = p.ledger_account_id
+        AND t.status = 0
+    GROUP BY lots.expires_at ORDER BY lots.expires_at NULLS LAST LIMIT %s
+) l
+"""
+
+_CONSUMED = """
+SELECT p.ledger_transaction_id, p.wallet_id, l.*
+FROM jsonb_to_recordset(%s::jsonb) AS p(ledger_transaction_id bigint, wallet_id bigint)
+CROSS JOIN LATERAL (
+    SELECT count(*) OVER () AS total, u.ledger_lot_id, lots.ledger_transaction_id, u.amount, lots.expires_at
+    FROM ledger_lot_uses u JOIN ledger_lots lots USING (organization_id, ledger_lot_id)
+    WHERE u.organization_id = %s AND u.ledger_transaction_id = p.ledger_transaction_id
+        AND lots.wallet_id = p.wallet_id
+    ORDER BY lots.expires_at NULLS LAST, u.ledger_lot_id LIMIT %s
+) l
+"""
+
+_WITH_EXPIRED_LOTS = """
+SELECT DISTINCT ledger_account_id FROM ledger_lots
+WHERE organization_id = %s AND remaining > 0 AND expires_at <= %s AND wallet_id = ANY(%s)
+"""
+
+_NEXT_WALLETS = """
+SELECT wallet_id FROM (
+    (SELECT DISTINCT wallet_id FROM ledger_lots
+     WHERE organization_id = %s AND wallet_id > %s AND remaining > 0 AND expires_at <= %s
+     ORDER BY wallet_id LIMIT %s)
+    UNION
+    (SELECT DISTINCT b.wallet_id FROM ledger_balances b
+     JOIN jsonb_to_recordset(%s::jsonb) AS p(ledger_account_id bigint, period integer) USING (ledger_account_id)
+     WHERE b.organization_id = %s AND b.wallet_id > %s AND b.current_balance > b.pending_debit_balance
+        AND b.last_transaction_date + make_interval(months => p.period) <= %s
+     ORDER BY b.wallet_id LIMIT %s)
+) due ORDER BY wallet_id LIMIT %s
+"""
+
+
+def with_lots(
+    db: Connection,
+    organization_id: int,
+    views: Sequence[WalletView],
+    accounts: Mapping[int, LedgerAccount],
+    now: datetime,
+) -> list[WalletView]:
+    """The balances of one wallet with what makes them up; two queries for any number of accounts."""
+    ends = {view.ledger_account_id: _end(view, accounts[view.ledger_account_id]) for view in views}
+    tracked = [i for i in ends if accounts[i].point_tracking_enabled]
+    available: dict[int, dict[datetime | None, Decimal]] = {i: {} for i in ends}
+    reserved: dict[int, dict[datetime | None, Decimal]] = {i: {} for i in ends}
+    if tracked:
+        wallet_id, limit = views[0].wallet_id, MOST_LISTED + 1
+        wanted = [{"ledger_account_id": i, "until": ends[i] or "infinity"} for i in tracked]
+        for account_id, expires_at, amount in db.exec_driver_sql(
+            _EXPIRING, (as_json(wanted), organization_id, wallet_id, now, limit)
+        ):
+            available[account_id][expires_at] = amount
+        holding = [{"ledger_account_id": v.ledger_account_id} for v in views if v.pending_debit_balance]
+        for account_id, expires_at, amount in db.exec_driver_sql(
+            _RESERVED, (as_json(holding), organization_id, wallet_id, limit)
+        ):
+            reserved[account_id][expires_at] = amount
+    return [
+        replace(view, lots=_lots(view, ends[i], available[i], reserved[i]))
+        for view in views
+        for i in (view.ledger_account_id,)
+    ]
+
+
+def _end(view: WalletView, account: LedgerAccount) -> datetime | None:
+    """When the whole balance expires if nothing moves until then."""
+    period = account.expires_after_last_transaction
+    if period is None or view.last_transaction_date is None:
+        return None
+    return add_months(view.last_transaction_date, period)
+
+
+def _lots(
+    view: WalletView,
+    end: datetime | None,
+    available: Mapping[datetime | None, Decimal],
+    reserved: Mapping[datetime | None, Decimal],
+) -> WalletLots:
+    """List what expires when. What is in none of the lots that were read is what expires last, or never."""
+    in_all = view.current_balance - view.pending_debit_balance
+    free, held = dict(available), dict(reserved)
+    if len(free) <= MOST_LISTED:
+        free[end] = free.get(end, _ZERO) + in_all - sum(free.values(), _ZERO)
+    if len(held) <= MOST_LISTED:
+        held[None] = held.get(None, _ZERO) + view.pending_debit_balance - sum(held.values(), _ZERO)
+    moments = sorted((free.keys() | held.keys()), key=lambda moment: (moment is None, moment or view.created_at))
+    listed = [ExpiringLots(moment, free.get(moment, _ZERO), held.get(moment, _ZERO)) for moment in moments]
+    expiring = tuple(each for each in listed if each.available or each.reserved)[:MOST_LISTED]
+    return WalletLots(
+        available=in_all,
+        reserved=view.pending_debit_balance,
+        pending=view.pending_credit_balance,
+        expiring=expiring,
+        unlisted=view.current_balance - sum((each.available + each.reserved for each in expiring), _ZERO),
+    )
+
+
+def with_consumed_lots(db: Connection, organization_id: int, rows: Sequence[TransactionRow]) -> list[TransactionRow]:
+    """The rows of transactions, each with the lots that it took from the row's wallet; one query for all of them."""
+    wanted = [
+        {"ledger_transaction_id": row.ledger_transaction_id, "wallet_id": row.wallet_id}
+        for row in rows
+        if row.wallet_id is not None and not row.is_overdraft
+    ]
+    found: dict[tuple[int, int], list[tuple[int, ConsumedLot]]] = {}
+    for transaction_id, wallet_id, total, *lot in db.exec_driver_sql(
+        _CONSUMED, (as_json(wanted), organization_id, MOST_LISTED)
+    ):
+        found.setdefault((transaction_id, wallet_id), []).append((total, ConsumedLot(*lot)))
+    return [
+        replace(row, lots=_consumed(found.get((row.ledger_transaction_id, row.wallet_id or 0), ())))
+        if not row.is_overdraft
+        else replace(row, lots=ConsumedLots(0, ()))
+        for row in rows
+    ]
+
+
+def _consumed(found: Iterable[tuple[int, ConsumedLot]]) -> ConsumedLots:
+    listed = list(found)
+    return ConsumedLots(listed[0][0] if listed else 0, tuple(lot for _, lot in listed))
+
+
+def next_wallets_due(
+    db: Connection, organization_id: int, after: int, periods: Mapping[int, int], now: datetime, limit: int
+) -> list[int]:
+    """The next wallets, by id, of which something has expired by `now`.
+
+    `periods` are the months of `lastTransaction` policies by account. The second condition is no more than likely:
+    opening the books decides.
+    """
+    policies = as_json([{"ledger_account_id": i, "period": months} for i, months in periods.items()])
+    rows = db.exec_driver_sql(
+        _NEXT_WALLETS,
+        (organization_id, after, now, limit, policies, organization_id, after, now, limit, limit),
+    )
+    return [row[0] for row in rows]
+
+
+def accounts_of_expired_lots(
+    db: Connection, organization_id: int, wallet_ids: Collection[int], now: datetime
+) -> set[int]:
+    """The accounts in which these wallets hold lots that have expired."""
+    rows = db.exec_driver_sql(_WITH_EXPIRED_LOTS, (organization_id, now, list(wallet_ids)))
+    return {row[0] for row in rows}
+
+
+def periods_of_policies(db: Connection, organization_id: int) -> dict[int, int]:
+    """The months of the `lastTransaction` policies of the organization's accounts, by account."""
+    statement = select(*columns_of(ledger_accounts, LedgerAccount)).where(
+        ledger_accounts.c.organization_id == organization_id, ledger_accounts.c.expiration_policies != []
+    )
+    accounts = records(LedgerAccount, db.execute(statement))
+    periods = {account.ledger_account_id: account.expires_after_last_transaction for account in accounts}
+    return {account_id: period for account_id, period in periods.items() if period is not None}

@@ -1,0 +1,463 @@
+"""Minting, burning and transferring by wallets, one by one and in sets: what it answers and what it refuses."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from tests.builders.points import Points
+
+DETAILS = {
+    "externalEventDate": "2026-04-01T10:00:00Z",
+    "systemUniqueKey": "till-1",
+    "externalId": "R-17",
+    "description": "A coffee",
+    "tags": ["bar", "coffee"],
+}
+
+
+@pytest.fixture
+def points(organization):
+    return Points.new(organization, decimals=2)
+
+
+@pytest.fixture
+def owing(organization):
+    """An account whose wallets may owe up to 50."""
+    return Points.new(organization, overdraftLimit=50)
+
+
+def test_a_mint_answers_every_member(points):
+    wallet = points.wallet()
+    [row] = points.move(None, wallet, Decimal("12.50"), **DETAILS)
+    assert row == {
+        "ledgerTransactionId": row["ledgerTransactionId"],
+        "ledgerTransactionDetailIndex": 0,
+        "ledgerAccountId": points.account_id,
+        "ledgerAccountKey": points.account["ledgerAccountKey"],
+        "transactionType": "mint",
+        "status": 1,
+        "amount": Decimal("12.5"),
+        "walletId": wallet,
+        "fromWalletId": None,
+        "toWalletId": wallet,
+        "updatedBalance": Decimal("12.5"),
+        "isOverdraft": False,
+        **DETAILS,
+        "revertedLedgerTransactionId": None,
+        "reversalLedgerTransactionId": None,
+        "fiatValue": None,
+        "fiatGrossAmount": None,
+        "fiatCurrency": None,
+        "createdAt": row["createdAt"],
+        "updatedAt": row["createdAt"],
+    }
+    assert points.rows() == [row]
+    assert points.verify() == []
+
+
+def test_a_burn_has_a_fiat_value(points):
+    wallet = points.wallet()
+    points.mint(wallet, 50)
+    fiat = {"fiatValue": Decimal("3.55"), "fiatGrossAmount": 4, "fiatCurrency": "EUR"}
+    [row] = points.move(wallet, None, 20, **fiat)
+    assert {name: row[name] for name in fiat} == fiat
+    assert (row["transactionType"], row["fromWalletId"], row["updatedBalance"]) == ("burn", wallet, 30)
+    assert points.wallet_of(wallet)["totalFiatValue"] == Decimal("3.55")
+    points.move(wallet, None, 1, fiatValue=1)
+    assert points.wallet_of(wallet)["totalFiatValue"] == Decimal("4.55")
+
+
+def test_a_transfer_has_a_row_for_each_wallet(points):
+    ana, ben = points.wallet(), points.wallet()
+    points.mint(ana, 50)
+    sent, received = points.move(ana, ben, 20, **DETAILS)
+    assert [(r["walletId"], r["amount"], r["updatedBalance"]) for r in (sent, received)] == [
+        (ana, 20, 30),
+        (ben, 20, 20),
+    ]
+    assert (sent["ledgerTransactionDetailIndex"], received["ledgerTransactionDetailIndex"]) == (0, 1)
+    assert sent["systemUniqueKey"] == received["systemUniqueKey"] == "till-1"
+    assert points.verify() == []
+
+
+def test_a_key_is_generated_where_none_is_sent(points):
+    wallet = points.wallet()
+    first, second = points.move(None, wallet, 1)[0], points.move(None, wallet, 1)[0]
+    assert uuid.UUID(first["systemUniqueKey"]) != uuid.UUID(second["systemUniqueKey"])
+    assert points.balance(wallet) == 2
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({"amount": 1, "fromWalletId": None}, "/toWalletId"),
+        ({"amount": 1, "toWalletId": 7}, "/fromWalletId"),
+        ({"fromWalletId": None, "toWalletId": 7}, "/amount"),
+        ({"amount": 1, "fromWalletId": None, "toWalletId": None}, "/fromWalletId"),
+        ({"amount": 1, "fromWalletId": "OWN", "toWalletId": "OWN"}, "/toWalletId"),
+        ({"amount": -1, "fromWalletId": None, "toWalletId": 7}, "/amount"),
+        ({"amount": 18446744073710, "fromWalletId": None, "toWalletId": 7}, "/amount"),
+        ({"amount": Decimal("0.001"), "fromWalletId": None, "toWalletId": "OWN"}, "/amount"),
+        ({"amount": 1, "fromWalletId": None, "toWalletId": 0}, "/toWalletId"),
+        ({"amount": 1, "fromWalletId": None, "toWalletId": 7, "captureMethod": "later"}, "/captureMethod"),
+        (
+            {"amount": 1, "fromWalletId": None, "toWalletId": 7, "expirationDate": "2099-01-01T00:00:00Z"},
+            "/expirationDate",
+        ),
+        ({"amount": 1, "fromWalletId": 7, "toWalletId": None, "fiatCurrency": "Euro"}, "/fiatCurrency"),
+        ({"amount": 1, "fromWalletId": 7, "toWalletId": None, "fiatValue": -1}, "/fiatValue"),
+    ],
+)
+def test_requests_that_make_no_sense(points, body, pointer):
+    own = points.wallet()
+    body = {name: own if value == "OWN" else value for name, value in body.items()}
+    problem = points.admin.post(f"{points.path}/transactions", body, expect=400)
+    assert {error["pointer"] for error in problem["errors"]} == {pointer}
+    assert points.rows() == []
+
+
+@pytest.mark.parametrize("amount", [0, Decimal("0.01"), 18446744073709])
+def test_amounts_at_their_limits(points, amount):
+    assert points.move(None, points.wallet(), amount)[0]["amount"] == amount
+    assert points.verify() == []
+
+
+def test_wallets_that_the_ledger_does_not_have(points, organization, other_organization):
+    theirs = other_organization.member()["ledgerWalletId"]
+    elsewhere = points.admin.post("/ledgers", {"name": "Elsewhere"})["ledger"]["ledgerId"]
+    strange = points.raw(lambda ledger: ledger.wallet(elsewhere))
+    wallet = points.wallet()
+    points.mint(wallet, 5)
+    for unknown in (theirs, strange, 2**62):
+        for source, target in ((None, unknown), (unknown, None), (wallet, unknown), (unknown, wallet)):
+            assert points.move(source, target, 1, expect=404)["type"] == "/problems/unknown-wallet"
+    assert len(points.rows()) == 1
+
+
+def refusal(points, *movement, **more):
+    return points.move(*movement, expect=409, **more)["type"]
+
+
+def test_no_more_is_spent_than_there_is(points):
+    ana, ben = points.wallet(), points.wallet()
+    points.mint(ana, 10)
+    for more in ({}, {"captureMethod": "manual"}, {"allowOverdraft": True}):
+        assert refusal(points, ana, None, Decimal("10.01"), **more) == "/problems/insufficient-balance"
+        assert refusal(points, ana, ben, Decimal("10.01"), **more) == "/problems/insufficient-balance"
+    assert refusal(points, ben, None, 1) == "/problems/insufficient-balance"
+    points.move(ana, None, 10)
+    assert points.balance(ana) == 0
+    assert points.verify() == []
+
+
+def test_fiat_belongs_to_burns(points):
+    ana, ben = points.wallet(), points.wallet()
+    points.mint(ana, 10)
+    for fiat in ({"fiatValue": 0}, {"fiatGrossAmount": 1}, {"fiatCurrency": "EUR"}):
+        assert refusal(points, None, ana, 1, **fiat) == "/problems/fiat-not-allowed"
+        assert refusal(points, ana, ben, 1, **fiat) == "/problems/fiat-not-allowed"
+    points.move(None, ana, 1, fiatValue=None, fiatCurrency=None)
+
+
+def test_nothing_moves_on_an_inactive_account(points):
+    wallet = points.wallet()
+    minted = points.mint(wallet, 10)
+    body = {"name": "Stars", "isRevolving": True, "chainSyncEnabled": False, "decimals": 2, "active": False}
+    points.admin.put(points.path, body)
+    assert refusal(points, None, wallet, 1) == "/problems/account-inactive"
+    assert refusal(points, wallet, None, 1) == "/problems/account-inactive"
+    assert points.revert(minted, expect=409)["type"] == "/problems/account-inactive"
+
+
+def test_the_supply_ends(organization):
+    points = Points.new(organization, maxSupply=100)
+    wallet = points.wallet()
+    points.mint(wallet, 60)
+    problem = points.move(None, wallet, 41, expect=409)
+    assert (problem["type"], problem["available"]) == ("/problems/supply-exceeded", 40)
+    burn = points.move(wallet, None, 30)[0]["ledgerTransactionId"]
+    points.mint(wallet, 70)
+    # What was burned may be issued again on a revolving account, so it cannot come back on top.
+    assert points.revert(burn, expect=409)["type"] == "/problems/supply-exceeded"
+    once = Points.new(organization, maxSupply=100, isRevolving=False)
+    once.mint(wallet, 100)
+    once.move(wallet, None, 100)
+    assert refusal(once, None, wallet, 1) == "/problems/supply-exceeded"
+
+
+def test_a_burn_goes_into_debt_up_to_the_limit_and_credits_repay_it(owing):
+    wallet = owing.wallet()
+    owing.mint(wallet, 10)
+    assert refusal(owing, wallet, None, 30) == "/problems/insufficient-balance"
+    paid, owed = owing.move(wallet, None, 30, allowOverdraft=True)
+    assert [
+        (r["amount"], r["isOverdraft"], r["updatedBalance"], r["ledgerTransactionDetailIndex"]) for r in (paid, owed)
+    ] == [
+        (10, False, 0, 0),
+        (20, True, 0, 1),
+    ]
+    assert refusal(owing, wallet, None, 31, allowOverdraft=True) == "/problems/overdraft-limit"
+    [only] = owing.move(wallet, None, 30, allowOverdraft=True)
+    assert (only["amount"], only["isOverdraft"]) == (30, True)
+    owing.mint(wallet, 20)
+    found = owing.wallet_of(wallet)
+    assert (found["currentBalance"], found["currentOverdraftBalance"], found["totalOverdraftCreditBalance"]) == (
+        0,
+        30,
+        20,
+    )
+    owing.mint(wallet, 35)
+    found = owing.wallet_of(wallet)
+    assert (found["currentBalance"], found["currentOverdraftBalance"], found["totalOverdraftCreditBalance"]) == (
+        5,
+        0,
+        50,
+    )
+    assert owing.verify() == []
+
+
+def test_manual_capture_and_overdraft_exclude_each_other(owing, points):
+    wallet = owing.wallet()
+    owing.mint(wallet, 10)
+    assert refusal(owing, wallet, None, 1, captureMethod="manual") == "/problems/capture-not-supported"
+    points.mint(wallet, 10)
+    points.move(wallet, None, 1, captureMethod="manual")
+    body = {"name": "Stars", "active": True, "isRevolving": True, "chainSyncEnabled": False, "decimals": 2}
+    problem = points.admin.put(points.path, {**body, "overdraftLimit": 5}, expect=409)
+    assert problem["type"] == "/problems/ledger-account-in-use"
+    points.admin.put(points.path, {**body, "overdraftLimit": -5})
+
+
+def test_value_that_expires_soonest_is_spent_first_and_keeps_its_expiry(organization):
+    points = Points.new(organization, expiresInMonths=12)
+    ana, ben = points.wallet(), points.wallet()
+    soon, later = datetime.now(UTC) + timedelta(days=3), datetime.now(UTC) + timedelta(days=9)
+    late, early = points.mint(ana, 10, later), points.mint(ana, 5, soon)
+    [sent, received] = points.move(ana, ben, 8)
+    rows = {(r["ledgerTransactionId"], r["walletId"]): r["lots"] for r in points.rows(include="lots")}
+    consumed = rows[sent["ledgerTransactionId"], ana]["consumed"]
+    assert rows[sent["ledgerTransactionId"], ana]["count"] == 2
+    assert [(c["madeByLedgerTransactionId"], c["amount"]) for c in consumed] == [(early, 5), (late, 3)]
+    assert [datetime.fromisoformat(c["expiresAt"]) for c in consumed] == [soon, later]
+    assert rows[received["ledgerTransactionId"], ben] == {"count": 0, "consumed": []}
+    assert rows[late, ana] == {"count": 0, "consumed": []}
+    lots = points.wallet_of(ben, include="lots")["lots"]
+    assert [(datetime.fromisoformat(e["expiresAt"]), e["available"]) for e in lots["expiring"]] == [
+        (soon, 5),
+        (later, 3),
+    ]
+    points.move(ben, None, 6)
+    burn = points.rows(include="lots", walletId=ben)[0]["lots"]["consumed"]
+    assert [(c["madeByLedgerTransactionId"], c["amount"]) for c in burn] == [
+        (sent["ledgerTransactionId"], 5),
+        (sent["ledgerTransactionId"], 1),
+    ]
+    assert points.verify() == []
+
+
+def test_the_lots_of_a_members_rows(organization):
+    points = Points.new(organization, pointTrackingEnabled=True)
+    member = organization.member()
+    minted = points.mint(member["ledgerWalletId"], 10)
+    points.move(member["ledgerWalletId"], None, 4)
+    path = f"/members/{member['loyaltyMemberId']}/ledger-transactions"
+    burn, mint = organization.integration.get(path, include="lots")["results"]
+    [consumed] = burn["lots"]["consumed"]
+    assert (consumed["madeByLedgerTransactionId"], consumed["amount"], consumed["expiresAt"]) == (minted, 4, None)
+    assert mint["lots"] == {"count": 0, "consumed": []}
+    assert "lots" not in organization.integration.get(path)["results"][0]
+    organization.integration.get(path, include="coupons", expect=400)
+
+
+def test_what_has_expired_cannot_be_spent(organization):
+    points = Points.new(organization, expiresInMonths=12)
+    wallet = points.wallet()
+    expired = points.mint(wallet, 10, datetime.now(UTC) - timedelta(days=2))
+    points.mint(wallet, 5)
+    assert points.balance(wallet) == 5
+    assert refusal(points, wallet, None, 6) == "/problems/insufficient-balance"
+    [burn] = points.move(wallet, None, 5)
+    assert burn["updatedBalance"] == 0
+    expiry = points.rows()[2]
+    assert (expiry["transactionType"], expiry["amount"], expiry["description"]) == ("burn", 10, "Expired")
+    assert points.revert(expiry["ledgerTransactionId"], expect=409)["type"] == "/problems/not-revertible"
+    assert points.revert(expired, expect=409)["type"] == "/problems/insufficient-balance"
+    assert points.verify() == []
+
+
+def test_what_is_minted_for_long_ago_expires_at_once(organization):
+    points = Points.new(organization, expiresInMonths=1)
+    wallet = points.wallet()
+    [row] = points.move(None, wallet, 10, externalEventDate="2020-01-01T00:00:00Z")
+    assert (row["updatedBalance"], points.balance(wallet)) == (10, 0)
+    assert [(r["transactionType"], r["amount"]) for r in points.rows()] == [("burn", 10), ("mint", 10)]
+    assert points.verify() == []
+
+
+def test_the_same_key_answers_the_same_and_changes_nothing(points):
+    ana, ben = points.wallet(), points.wallet()
+    points.mint(ana, 100)
+    for number, movement in enumerate(((None, ana), (ana, None), (ana, ben))):
+        details = {**DETAILS, "systemUniqueKey": f"once-{number}"}
+        first = points.move(*movement, 7, **details)
+        assert points.move(*movement, 7, **details) == first
+        for other in ({"amount": 8}, {"description": "Tea"}, {"tags": []}, {"captureMethod": "manual"}):
+            changed = {"amount": 7, **details, **other}
+            assert refusal(points, *movement, changed.pop("amount"), **changed) == "/problems/key-reused"
+    assert len(points.rows()) == 5
+    assert points.balance(ana) == 93
+    assert points.verify() == []
+
+
+def test_the_first_answer_is_repeated_whatever_has_happened_since(points):
+    ana, ben = points.wallet(), points.wallet()
+    points.mint(ana, 100)
+    fiat = {"fiatValue": 10, "fiatCurrency": "EUR"}
+    held = points.move(ana, None, 30, systemUniqueKey="held", captureMethod="manual", **fiat)
+    assert (held[0]["status"], held[0]["amount"], held[0]["updatedBalance"]) == (0, 30, 100)
+    sent = points.move(ana, ben, 5, systemUniqueKey="sent")
+    points.capture((held[0]["ledgerTransactionId"], 7))
+    points.revert(sent[0]["ledgerTransactionId"])
+    assert points.rows(walletId=ana, systemUniqueKey="held")[0]["amount"] == 7
+    assert points.move(ana, None, 30, systemUniqueKey="held", captureMethod="manual", **fiat) == held
+    assert points.move(ana, ben, 5, systemUniqueKey="sent") == sent
+    points.revert(held[0]["ledgerTransactionId"])
+    assert points.move(ana, None, 30, systemUniqueKey="held", captureMethod="manual", **fiat) == held
+    assert points.balance(ana) == 100
+
+
+def test_keys_of_another_organization_are_no_concern(points, other_organization):
+    other = Points.new(other_organization)
+    other.move(None, other.wallet(), 5, systemUniqueKey="shared")
+    assert points.move(None, points.wallet(), 3, systemUniqueKey="shared")[0]["amount"] == 3
+
+
+def test_accounts_of_other_ledgers_and_organizations(points, other_organization):
+    wallet = points.wallet()
+    body = {"amount": 1, "fromWalletId": None, "toWalletId": wallet}
+    elsewhere = points.admin.post("/ledgers", {"name": "Elsewhere"})["ledger"]["ledgerId"]
+    points.admin.post(f"/ledgers/{elsewhere}/accounts/{points.account_id}/transactions", body, expect=404)
+    theirs = Points.new(other_organization)
+    points.admin.post(f"{theirs.path}/transactions", body, expect=404)
+    points.admin.post(f"{points.ledger_path}/accounts/{theirs.account_id}/transactions", body, expect=404)
+    created = {"create": [{**body, "ledgerAccountId": theirs.account_id}]}
+    problem = points.admin.post(f"{points.ledger_path}/transaction-sets", created, expect=404)
+    assert problem["type"] == "/problems/unknown-ledger-account"
+
+
+def test_a_burn_from_a_wallet(points, owing):
+    wallet = points.wallet()
+    points.mint(wallet, 10)
+    path = f"{points.path}/wallets/{wallet}/burn"
+    [row] = points.admin.post(path, {"amount": 4, **DETAILS}, expect=200)["transactions"]
+    assert (row["transactionType"], row["amount"], row["fromWalletId"], row["toWalletId"]) == ("burn", 4, wallet, None)
+    assert {name: row[name] for name in DETAILS} == DETAILS
+    assert points.admin.post(path, {"amount": 4, **DETAILS}, expect=200)["transactions"] == [row]
+    [held] = points.admin.post(path, {"amount": 5, "captureMethod": "manual"}, expect=200)["transactions"]
+    assert (held["status"], points.wallet_of(wallet)["pendingDebitBalance"]) == (0, 5)
+    assert points.admin.post(path, {"amount": 2}, expect=409)["type"] == "/problems/insufficient-balance"
+    assert points.admin.post(path, {"amount": 5, **DETAILS}, expect=409)["type"] == "/problems/key-reused"
+    points.admin.post(path, {"amount": 1, "fiatValue": 1}, expect=400)
+    points.admin.post(f"{points.path}/wallets/{2**60}/burn", {"amount": 1}, expect=404)
+    debt = points.admin.post(f"{owing.path}/wallets/{wallet}/burn", {"amount": 9, "allowOverdraft": True}, expect=200)
+    assert [(r["amount"], r["isOverdraft"]) for r in debt["transactions"]] == [(9, True)]
+
+
+def test_a_mint_into_a_wallet(organization):
+    administration, created = organization.administration, organization.created
+    wallet = organization.member()["ledgerWalletId"]
+    path = f"/ledgers/{created.ledger_id}/wallets/{wallet}/mint"
+    [row] = administration.post(path, {"amount": 4, **DETAILS}, expect=200)["transactions"]
+    assert row["ledgerAccountId"] == created.ledger_account_id
+    assert (row["transactionType"], row["toWalletId"], row["updatedBalance"]) == ("mint", wallet, 4)
+    assert {name: row[name] for name in DETAILS} == DETAILS
+    assert administration.post(path, {"amount": 4, **DETAILS}, expect=200)["transactions"] == [row]
+    assert administration.post(path, {"amount": 5, **DETAILS}, expect=409)["type"] == "/problems/key-reused"
+    for past in ("2020-01-01T00:00:00Z", datetime.now(UTC).isoformat()):
+        problem = administration.post(path, {"amount": 1, "expirationDate": past}, expect=400)
+        assert [error["pointer"] for error in problem["errors"]] == ["/expirationDate"]
+    administration.post(f"/ledgers/{created.ledger_id}/wallets/{2**60}/mint", {"amount": 1}, expect=404)
+
+
+def test_a_mint_expires_when_it_says(organization):
+    points = Points.new(organization, expiresInMonths=12, isDefaultAccount=True)
+    wallet = points.wallet()
+    path = f"{points.ledger_path}/wallets/{wallet}/mint"
+    body = {"amount": 4, "expirationDate": "2099-12-31T23:59:59Z", "systemUniqueKey": "late"}
+    [row] = points.admin.post(path, body, expect=200)["transactions"]
+    assert row["ledgerAccountId"] == points.account_id
+    [lots] = points.wallet_of(wallet, include="lots")["lots"]["expiring"]
+    assert (lots["expiresAt"], lots["available"]) == ("2099-12-31T23:59:59Z", 4)
+
+
+def test_a_request_may_be_repeated_after_its_mint_has_expired(organization):
+    points = Points.new(organization, pointTrackingEnabled=True, isDefaultAccount=True)
+    wallet = points.wallet()
+    path = f"{points.ledger_path}/wallets/{wallet}/mint"
+    soon = datetime.now(UTC) + timedelta(seconds=2)
+    body = {"amount": 4, "expirationDate": soon.isoformat(), "systemUniqueKey": "short"}
+    first = points.admin.post(path, body, expect=200)
+    while datetime.now(UTC) <= soon:
+        pass
+    assert points.admin.post(path, body, expect=200) == first
+    assert points.balance(wallet) == 0
+
+
+def test_a_ledger_without_accounts_mints_nothing(points):
+    ledger = points.admin.post("/ledgers", {"name": "Empty"})["ledger"]["ledgerId"]
+    wallet = points.raw(lambda raw: raw.wallet(ledger))
+    problem = points.admin.post(f"/ledgers/{ledger}/wallets/{wallet}/mint", {"amount": 1}, expect=404)
+    assert problem["type"] == "/problems/unknown-ledger-account"
+
+
+def test_a_set_is_one_unit(points, organization):
+    other, ana, ben = Points.new(organization, name="Moons"), points.wallet(), points.wallet()
+    path = f"{points.ledger_path}/transaction-sets"
+    here = {"ledgerAccountId": points.account_id}
+    create = [
+        {**here, "amount": 10, "fromWalletId": None, "toWalletId": ana, "systemUniqueKey": "set-1", "tags": ["a"]},
+        {**here, "amount": 4, "fromWalletId": ana, "toWalletId": ben},
+        {**here, "amount": 3, "fromWalletId": ben, "toWalletId": None, "fiatValue": 2},
+        {"ledgerAccountId": other.account_id, "amount": 9, "fromWalletId": None, "toWalletId": ana},
+    ]
+    rows = points.admin.post(path, {"create": create})["transactions"]
+    assert [
+        (r["transactionType"], r["ledgerAccountId"], r["walletId"], r["amount"], r["updatedBalance"]) for r in rows
+    ] == [
+        ("mint", points.account_id, ana, 10, 10),
+        ("transfer", points.account_id, ana, 4, 6),
+        ("transfer", points.account_id, ben, 4, 4),
+        ("burn", points.account_id, ben, 3, 1),
+        ("mint", other.account_id, ana, 9, 9),
+    ]
+    refused = [*create[:1], {**here, "amount": 999, "fromWalletId": ana, "toWalletId": None}]
+    refused[0] = {**refused[0], "systemUniqueKey": "set-2"}
+    assert points.admin.post(path, {"create": refused}, expect=409)["type"] == "/problems/insufficient-balance"
+    assert points.rows(systemUniqueKey="set-2") == []
+    wrong = [create[3], {**here, "amount": Decimal("0.001"), "fromWalletId": None, "toWalletId": ana}]
+    problem = points.admin.post(path, {"create": wrong}, expect=400)
+    assert [error["pointer"] for error in problem["errors"]] == ["/create/1/amount"]
+    problem = points.admin.post(path, {"create": [{"amount": 1, "fromWalletId": None, "toWalletId": ana}]}, expect=400)
+    assert [error["pointer"] for error in problem["errors"]] == ["/create/0/ledgerAccountId"]
+    points.admin.post(path, {"create": []}, expect=400)
+    points.admin.post(path, {"create": create[1:2] * 101}, expect=400)
+    assert (points.balance(ana), points.balance(ben), other.balance(ana)) == (6, 1, 9)
+    assert points.verify() == []
+
+
+def test_a_set_may_be_repeated(points):
+    ana = points.wallet()
+    item = {"ledgerAccountId": points.account_id, "amount": 10, "fromWalletId": None, "toWalletId": ana}
+    create = [{**item, "systemUniqueKey": "one"}, {**item, "systemUniqueKey": "two", "captureMethod": "manual"}]
+    path = f"{points.ledger_path}/transaction-sets"
+    first = points.admin.post(path, {"create": create})
+    points.capture((first["transactions"][1]["ledgerTransactionId"], 3))
+    assert points.admin.post(path, {"create": create}) == first
+    assert points.admin.post(path, {"create": create[::-1]})["transactions"] == first["transactions"][::-1]
+    reused = [{**item, "amount": 11, "systemUniqueKey": "three"}, {**item, "amount": 11, "systemUniqueKey": "one"}]
+    assert points.admin.post(path, {"create": reused}, expect=409)["type"] == "/problems/key-reused"
+    assert points.balance(ana) == 13
