@@ -33,7 +33,26 @@ def migrate(engine: Engine) -> list[str]:
         to_do = _pending(connection)
         if to_do:
             command.upgrade(config(connection), "head")
+            _keep_tenants_out_of_statistics(connection)
         return to_do
+
+
+# Tables whose statistics would still be taken of the tenant. PostgreSQL has said "no target" as -1 and as null.
+_COUNTED_BY_TENANT = """
+SELECT c.oid::regclass::text FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+WHERE a.attname = 'organization_id' AND coalesce(a.attstattarget, -1) <> 0
+    AND c.relkind = 'r' AND c.relnamespace = current_schema()::regnamespace AND c.relname <> 'organizations'
+"""
+
+
+def _keep_tenants_out_of_statistics(connection: Connection) -> None:
+    """Let the planner assume an average tenant instead of looking one up.
+
+    An organization that is newer than the last ANALYZE would be taken for one without rows: the planner then reads all
+    that it has, by an index on the tenant alone, once for every row that it joins.
+    """
+    for table in connection.execute(text(_COUNTED_BY_TENANT)).scalars().all():
+        connection.execute(text(f"ALTER TABLE {table} ALTER COLUMN organization_id SET STATISTICS 0"))
 
 
 def pending(engine: Engine) -> list[str]:

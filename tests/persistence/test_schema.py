@@ -42,6 +42,16 @@ def test_migrating_is_complete_and_repeatable(empty_database):
     assert schema.migrate(empty_database) == []
 
 
+def test_no_statistics_are_kept_of_the_tenant(db):
+    counted = db.execute(
+        text(
+            "SELECT c.relname FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid WHERE c.relkind = 'r'"
+            " AND a.attname = 'organization_id' AND coalesce(a.attstattarget, -1) <> 0"
+        )
+    )
+    assert counted.scalars().all() == ["organizations"]
+
+
 def test_several_processes_may_migrate_at_once(empty_database):
     with ThreadPoolExecutor(4) as pool:
         done = list(pool.map(lambda _: schema.migrate(empty_database), range(4)))
