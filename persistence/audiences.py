@@ -118,7 +118,7 @@ def add_audience(db: Connection, organization_id: int, **values: Any) -> Audienc
     return add(db, table, Audience, {"organization_id": organization_id, **values})
 
 
-def change_audience(db: Connection, audience: Audience, **values: Any) -> Audience:
+def change_audience(db: Connection, audience: Audience, /, **values: Any) -> Audience:
     """Change an audience, which makes it a version later."""
     address = {"organization_id": audience.organization_id, "audience_id": audience.audience_id}
     return change(db, table, Audience, address, {"version": table.c.version + 1, **values})

@@ -60,7 +60,7 @@ def add_matcher(db: Connection, organization_id: int, **values: Any) -> Matcher:
     return add(db, table, Matcher, {"organization_id": organization_id, **values})
 
 
-def change_matcher(db: Connection, matcher: Matcher, **values: Any) -> Matcher:
+def change_matcher(db: Connection, matcher: Matcher, /, **values: Any) -> Matcher:
     """Change a matcher."""
     address = {"organization_id": matcher.organization_id, "matcher_id": matcher.matcher_id}
     return change(db, table, Matcher, address, values)

@@ -148,7 +148,7 @@ def test_replacing_takes_the_whole_campaign(shop, administration):
         ({"validFrom": "2026-02-30T00:00:00Z"}, "/validFrom"),
         ({"validFrom": "0001-01-01T00:00:00+01:00"}, "/validFrom"),
         ({"validFrom": "2026-02-01T00:00:00Z", "validTo": "2026-01-31T23:59:59Z"}, "/validTo"),
-        ({"audienceKeys": [str(uuid.uuid4())]}, "/audienceKeys/0"),
+        ({"audienceKeys": ["regulars"]}, "/audienceKeys/0"),
         ({"limitRules": [{"scope": "all", "type": "points", "period": "daily", "limit": 1}]}, "/limitRules/0/scope"),
         ({"limitRules": [{"scope": "member", "type": "coins", "period": "daily", "limit": 1}]}, "/limitRules/0/type"),
         (
@@ -177,6 +177,7 @@ def test_what_a_campaign_cannot_be_is_refused_with_its_place(administration, cha
     [
         ({"loyaltyProgramId": 10**12}, "unknown-loyalty-program"),
         ({"loyaltyTierKeys": [str(uuid.uuid4())]}, "unknown-tier"),
+        ({"audienceKeys": [str(uuid.uuid4())]}, "unknown-audience"),
         (
             {
                 "limitRules": [

@@ -1,0 +1,113 @@
+"""What audiences cost: one statement for the lists, however many events, members and audiences there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from sqlalchemy import event as engine_event
+
+from tests.builders.api import running_api
+from tests.builders.campaigns import mint
+from tests.builders.tracking import Shop, event, running
+
+
+@pytest.fixture(scope="module")
+def api(settings):
+    with running_api(settings) as api:
+        yield api
+
+
+@pytest.fixture
+def shop(api):
+    return Shop(api.organization())
+
+
+@contextmanager
+def counted(shop) -> Iterator[list[str]]:
+    """The statements that the server executes meanwhile."""
+    statements: list[str] = []
+
+    def note(connection, cursor, statement, parameters, context, executemany):
+        statements.append(statement)
+
+    engine = shop.organization.api.engine
+    engine_event.listen(engine, "before_cursor_execute", note)
+    try:
+        yield statements
+    finally:
+        engine_event.remove(engine, "before_cursor_execute", note)
+
+
+def tracking(shop, members, effects) -> list[str]:
+    """The statements of tracking an event for each of the members, once the configuration is known."""
+    shop.track(event(members[0]))
+    with counted(shop) as statements:
+        results = shop.track(*(event(member) for member in members))
+    assert {len(each["effects"]) for each in results} == {effects}
+    return statements
+
+
+def audience(shop, **body):
+    return shop.administration.post("/audiences", body)["audience"]
+
+
+def listing(shop, members, **body):
+    """An audience that lists the members."""
+    made = audience(shop, matcherType="list-matcher", **body)
+    found = shop.integration.post("/members/exists", {"loyaltyMemberIds": members}, expect=200)["loyaltyMembers"]
+    ids = [each["memberId"] for each in found]
+    shop.administration.patch(f"/audiences/{made['audienceId']}/members", {"add": ids})
+    return made["audienceKey"]
+
+
+def test_one_statement_reads_the_lists_of_all_members(shop):
+    members = [shop.member() for _ in range(12)]
+    keys = [listing(shop, members) for _ in range(3)]
+    keys += [
+        audience(shop, matcherType="attribute-matcher", matcher={"tags": [str(tag)]})["audienceKey"] for tag in range(3)
+    ]
+    for key in keys:
+        shop.campaign(running(mint(1)), audienceKeys=[key])
+    few, many = tracking(shop, members[:1], 3), tracking(shop, members * 8, 3)
+    assert len(few) == len(many)
+    assert [sum("audience_members" in statement for statement in each) for each in (few, many)] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        None,
+        {"matcherType": "attribute-matcher", "matcher": {}},
+        {"matcherType": "null-matcher"},
+        {"matcherType": "list-matcher", "active": False},
+        {"matcherType": "list-matcher", "expiresAt": "2026-01-01T00:00:00Z"},
+    ],
+)
+def test_lists_are_read_only_where_one_is_in_force(shop, body):
+    if body is not None:
+        audience(shop, **body)
+    shop.campaign(running(mint(1)))
+    assert not any("audience" in statement for statement in tracking(shop, [shop.member()], 1))
+
+
+def test_storing_alone_reads_no_lists(shop):
+    member = shop.member()
+    listing(shop, [member])
+    shop.campaign(running(mint(1)))
+    shop.track(event(member))
+    with counted(shop) as statements:
+        shop.track(event(member), executionMode="captureOnly")
+    assert not any("audience" in statement for statement in statements)
+
+
+def test_changing_a_list_costs_the_same_for_1_member_and_for_12(shop):
+    members = [shop.organization.member()["memberId"] for _ in range(12)]
+    path = f"/audiences/{audience(shop, matcherType='list-matcher')['audienceId']}/members"
+    counts = []
+    for body in ({"add": members[:1]}, {"add": members[1:], "remove": members[:1]}):
+        with counted(shop) as statements:
+            shop.administration.patch(path, body)
+        counts.append(len(statements))
+    assert counts[0] == counts[1]

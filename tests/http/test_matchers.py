@@ -1,0 +1,246 @@
+"""Item matchers over HTTP, and what campaigns make of them."""
+
+from __future__ import annotations
+
+import uuid
+from decimal import Decimal
+
+import pytest
+
+from domain.expressions import parse, to_tree
+from handlers.flows import configuration
+from tests.builders.campaigns import mint
+from tests.builders.tracking import Shop, order, running
+
+HOT = {
+    "operator": "OR",
+    "conditions": [
+        {"field": "categoryCode", "operator": "equals", "value": "hot"},
+        {"field": "productCode", "operator": "in", "value": ["mocha", "latte"]},
+        {"field": "customAttributes.heat.degrees", "operator": ">=", "value": Decimal("60.50")},
+        {"field": "customAttributes.warm", "operator": "equals", "value": True},
+    ],
+}
+BODY = {"name": "Hot drinks", "type": "item-matcher", "matcher": HOT}
+
+
+@pytest.fixture
+def shop(organization):
+    return Shop(organization)
+
+
+@pytest.fixture
+def administration(organization):
+    return organization.administration
+
+
+@pytest.fixture
+def hot(administration):
+    return administration.post("/matchers", BODY)["matcher"]
+
+
+def only(field, operator, value):
+    return {
+        **BODY,
+        "matcher": {"operator": "AND", "conditions": [{"field": field, "operator": operator, "value": value}]},
+    }
+
+
+def stamps(record):
+    names = ("organizationId", "matcherId", "matcherKey", "createdAt", "updatedAt")
+    return {name: record[name] for name in names}
+
+
+def test_a_matcher_is_kept_with_everything_it_said(organization, administration, hot):
+    assert hot == {**BODY, **stamps(hot)}
+    assert hot["organizationId"] == organization.id
+    assert hot["matcherKey"] == str(uuid.UUID(hot["matcherKey"]))
+    assert hot["createdAt"] == hot["updatedAt"]
+    assert administration.get(f"/matchers/{hot['matcherId']}") == {"matcher": hot}
+    assert administration.get(f"/matchers/by-key/{hot['matcherKey']}") == {"matcher": hot}
+    assert administration.get(f"/matchers/by-key/{hot['matcherKey'].upper()}") == {"matcher": hot}
+
+
+def test_replacing_takes_the_whole_matcher_but_its_key(organization, administration, hot):
+    body = {**only("total", ">", 5), "name": "Dear", "organizationId": organization.id}
+    changed = administration.put(f"/matchers/{hot['matcherId']}", body)["matcher"]
+    assert changed == {**body, **stamps(hot), "updatedAt": changed["updatedAt"]}
+    assert changed["updatedAt"] > hot["updatedAt"]
+    assert administration.get(f"/matchers/{hot['matcherId']}")["matcher"] == changed
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({**BODY, "name": None}, "/name"),
+        ({**BODY, "name": ""}, "/name"),
+        ({**BODY, "name": "x" * 256}, "/name"),
+        ({"type": "item-matcher", "matcher": HOT}, "/name"),
+        ({"name": "n", "matcher": HOT}, "/type"),
+        ({**BODY, "type": "badge-matcher"}, "/type"),
+        ({"name": "n", "type": "item-matcher"}, "/matcher"),
+        ({**BODY, "matcher": {}}, "/matcher/operator"),
+        ({**BODY, "matcherKey": str(uuid.uuid4())}, "/matcherKey"),
+        ({**BODY, "organizationId": 10**9}, "/organizationId"),
+        ({**BODY, "matcher": {**HOT, "operator": "XOR"}}, "/matcher/operator"),
+        ({**BODY, "matcher": {**HOT, "conditions": []}}, "/matcher/conditions"),
+        ({**BODY, "matcher": {**HOT, "conditions": HOT["conditions"][:1] * 51}}, "/matcher/conditions"),
+        ({**BODY, "matcher": {**HOT, "colour": "red"}}, "/matcher/colour"),
+        (only("colour", "equals", "red"), "/matcher/conditions/0/field"),
+        (only("productCode", "like", "x"), "/matcher/conditions/0/operator"),
+        (only("productCode", ">", 1), "/matcher/conditions/0/operator"),
+        (only("quantity", ">", "1"), "/matcher/conditions/0/value"),
+        (only("productCode", "equals", None), "/matcher/conditions/0/value"),
+        (only("customAttributes.x", "in", [{}]), "/matcher/conditions/0/value"),
+        (only("description", "contains", "x" * 1001), "/matcher/conditions/0/value"),
+    ],
+)
+def test_what_a_matcher_cannot_be_is_refused_with_its_place(administration, hot, body, pointer):
+    for problem in (
+        administration.post("/matchers", body, expect=400),
+        administration.put(f"/matchers/{hot['matcherId']}", body, expect=400),
+    ):
+        assert problem["type"] == "/problems/invalid-request"
+        found = {fault["pointer"] for fault in problem["errors"]}
+        assert pointer in found
+        assert all(each.startswith(pointer.rsplit("/", 1)[0]) for each in found)
+
+
+def test_what_another_organization_has_is_not_there(other_organization, administration, hot):
+    foreign = other_organization.administration
+    for path in (f"/matchers/{hot['matcherId']}", f"/matchers/by-key/{hot['matcherKey']}"):
+        assert foreign.get(path, expect=404)["type"] == "/problems/not-found"
+    foreign.put(f"/matchers/{hot['matcherId']}", BODY, expect=404)
+    assert hot not in foreign.get("/matchers")["results"]
+    assert foreign.get("/matchers", matcherKey=hot["matcherKey"])["totalCount"] == 0
+
+
+@pytest.mark.parametrize("path", ["/matchers/0", "/matchers/x", "/matchers/1234567890123456789", "/matchers/by-key/x"])
+def test_addresses_that_cannot_be_are_refused(administration, path):
+    assert administration.get(path, expect=400)["type"] == "/problems/invalid-request"
+
+
+def test_addresses_that_lead_nowhere(administration):
+    administration.get("/matchers/999999999999999999", expect=404)
+    administration.get(f"/matchers/by-key/{uuid.uuid4()}", expect=404)
+
+
+def test_matchers_are_listed_filtered_and_ordered(organization):
+    administration = organization.administration
+    made = [administration.post("/matchers", {**BODY, "name": name})["matcher"] for name in ("b", "c", "a")]
+    whole = administration.get("/matchers")
+    assert whole == {"totalCount": 3, "page": 0, "limit": 100, "results": made[::-1]}
+    assert administration.get("/matchers", page=1, limit=2)["results"] == made[:1]
+    assert administration.get("/matchers", type="item-matcher")["totalCount"] == 3
+    assert administration.get("/matchers", matcherKey=made[1]["matcherKey"])["results"] == [made[1]]
+    for column, expected in (
+        ("name", "abc"),
+        ("name,desc", "cba"),
+        ("matcherId", "bca"),
+        ("createdAt,asc", "bca"),
+        ("updatedAt,desc", "acb"),
+        ("type,desc", "acb"),
+    ):
+        listed = administration.get("/matchers", order=column)["results"]
+        assert "".join(each["name"] for each in listed) == expected
+    for query in ({"type": "badge-matcher"}, {"matcherKey": "x"}, {"limit": 101}, {"limit": 0}, {"order": "matcher"}):
+        administration.get("/matchers", expect=400, **query)
+
+
+# --- in campaigns ------------------------------------------------------------------------------------------------
+
+
+def has_hot(key):
+    return f'order.items.exists(i, matches(i, "{key}"))'
+
+
+def items(*given):
+    return [each if isinstance(each, dict) else {"categoryCode": each} for each in given]
+
+
+@pytest.mark.parametrize(
+    ("ordered", "applies"),
+    [
+        (items("cold", "hot"), True),
+        (items("cold", "hotter"), False),
+        (items({"productCode": "mocha"}), True),
+        (items({"productCode": "tea", "customAttributes": {"heat": {"degrees": Decimal("60.5")}}}), True),
+        (items({"productCode": "tea", "customAttributes": {"heat": {"degrees": 60}}}), False),
+        (items({"customAttributes": {"warm": True}}), True),
+        (items({"customAttributes": {"warm": 1}}), False),
+        ([], False),
+    ],
+)
+def test_a_rule_acts_on_the_orders_whose_items_match(shop, hot, ordered, applies):
+    shop.campaign(running(mint(5), rule=has_hot(hot["matcherKey"])))
+    member = shop.member()
+    result = shop.track_one(order(member, 10, items=ordered))
+    assert [each["status"] for each in result["effects"]] == (["executed"] if applies else [])
+    assert shop.balance(member) == (5 if applies else 0)
+
+
+def test_an_effect_counts_the_items_that_match(shop, hot):
+    amount = f'order.items.filter(i, matches(i, "{hot["matcherKey"]}")).map(i, i.total).sum()'
+    shop.campaign(running(mint(("=", amount))))
+    member = shop.member()
+    sold = [
+        {"categoryCode": "hot", "total": 3},
+        {"categoryCode": "cold", "total": 7},
+        {"productCode": "latte", "total": 4},
+    ]
+    shop.track_one(order(member, 14, items=sold))
+    assert shop.balance(member) == 7
+
+
+@pytest.mark.parametrize("form", ["expression", "node"])
+def test_a_key_that_no_matcher_has_is_refused_when_the_action_is_saved(shop, administration, other_organization, form):
+    foreign = other_organization.administration.post("/matchers", BODY)["matcher"]["matcherKey"]
+    made = shop.campaign(running(mint(1)))
+    path = f"/campaigns/{made['campaignId']}/actions"
+    action_path = f"{path}/{made['actions'][0]['actionId']}"
+    for key in (str(uuid.uuid4()), foreign, "hot"):
+        text = has_hot(key)
+        body = running(mint(1), mint(("=", f'matches(order.items[0], "{key}") ? 1 : 2')))
+        body["rules"] = {form: text if form == "expression" else to_tree(parse(text))}
+        for problem in (administration.post(path, body, expect=400), administration.put(action_path, body, expect=400)):
+            assert [(fault["pointer"], fault["code"]) for fault in problem["errors"]] == [
+                (f"/rules/{form}", "unknown-matcher"),
+                ("/effects/items/1/params/0/expression", "unknown-matcher"),
+            ]
+            if form == "expression":
+                fault = problem["errors"][0]
+                assert text[fault["start"] : fault["end"]] == f'"{key}"'
+
+
+def test_a_key_that_is_computed_and_unknown_is_an_error_of_the_event(shop, hot):
+    shop.campaign(running(mint(5), rule="order.items.exists(i, matches(i, order.channel))"))
+    member = shop.member()
+    [explained] = [
+        each
+        for each in shop.track(order(member, 1, items=items("hot"), channel="none"), executionMode="dryRun")[0][
+            "explain"
+        ]
+        if each["actionId"] is not None
+    ]
+    assert explained["reason"]["code"] == "CONDITION_ERROR"
+    assert "there is no matcher none" in str(explained)
+    shop.track_one(order(member, 1, items=items("hot"), channel=hot["matcherKey"]))
+    assert shop.balance(member) == 5
+
+
+def test_a_change_is_seen_by_other_processes_at_their_next_event(shop, administration, hot, monkeypatch):
+    shop.campaign(running(mint(1), rule=has_hot(hot["matcherKey"])))
+    member = shop.member()
+    mine, theirs = configuration._kept, {}
+
+    def tracked_elsewhere(category):
+        with monkeypatch.context() as patched:
+            patched.setattr(configuration, "_kept", theirs)
+            return shop.track_one(order(member, 1, items=items(category)))["effects"]
+
+    assert tracked_elsewhere("hot")
+    assert not tracked_elsewhere("cold")
+    assert theirs[shop.organization.id] is not mine.get(shop.organization.id)
+    administration.put(f"/matchers/{hot['matcherId']}", only("categoryCode", "equals", "cold"))
+    assert not tracked_elsewhere("hot")
+    assert tracked_elsewhere("cold")
