@@ -1,0 +1,256 @@
+"""kill -9 in the middle of load: what was acknowledged is there once, nothing is there by half."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shlex
+import signal
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+
+from handlers.flows.verify_ledger import verify
+from persistence import embedded, schema
+from persistence.engine import create_engine
+from tests.builders.desk import Desk, Movement
+from tests.processes.loyalty import Server
+
+MEMBERS = [f"member-{n}" for n in range(8)]
+CLIENTS = 4
+ORDER_CREATED = "member-purchase-order-created"
+WHOLE_DOLLARS = {"effectId": "mint-points", "params": [{"id": "amount", "expression": "floor(order.total)"}]}
+
+
+@dataclass
+class Sent:
+    """A request with a key of its own, and what it should leave: a mint, or an order that mints."""
+
+    kind: str
+    member: str
+    amount: int
+    key: str = field(default_factory=lambda: str(uuid.uuid4()))
+
+    @property
+    def request(self) -> tuple[str, dict[str, Any]]:
+        if self.kind == "mint":
+            path = f"/organizations/1/members/by-loyalty-member-id/{self.member}/mint"
+            return path, {"amount": self.amount, "systemUniqueKey": self.key}
+        order = {"externalId": self.key, "total": self.amount, "items": []}
+        event = {"loyaltyMemberId": self.member, "systemUniqueKey": self.key, "eventType": ORDER_CREATED}
+        return "/events/track", {"events": [{**event, "payload": {"order": order}}]}
+
+
+class Shop:
+    """A server that is killed and started again, and clients that send as fast as it answers."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.sent: list[Sent] = []
+        self.acknowledged: dict[str, Any] = {}
+        self.ended = threading.Event()
+        self.url: str | None = None
+        self.headers: dict[str, str] = {}
+        self.server: Server | None = None
+
+    def start(self) -> None:
+        self.server = Server(self.home, "--workers", "2", LOYALTY_LOG_LEVEL="warning")
+        (line,) = re.findall(r"^ *(curl .*)$", self.server.greeting(), re.MULTILINE)
+        name, _, value = shlex.split(line)[2].partition(": ")
+        self.headers = {name: value}
+        self.url = f"{self.server.url}/v2"
+
+    def kill(self) -> None:
+        """End the server and all its workers without a word."""
+        self.url = None
+        if self.server is not None:
+            if self.server.process.poll() is None:
+                os.killpg(self.server.process.pid, signal.SIGKILL)
+            self.server.process.wait()
+            self.server.process.stdout.close()
+
+    def prepare(self) -> None:
+        """The members, and a campaign of a point a dollar."""
+        with httpx.Client(base_url=self.url, headers=self.headers, timeout=60) as client:
+            for member in MEMBERS:
+                client.post("/members", json={"loyaltyMemberId": member}).raise_for_status()
+            body = {"code": "dollars", "name": "Dollars", "eventType": ORDER_CREATED}
+            made = client.post("/organizations/1/campaigns", json=body).raise_for_status().json()["campaign"]
+            action = {"status": "running", "priority": 1, "rules": {}, "effects": {"items": [WHOLE_DOLLARS]}}
+            path = f"/organizations/1/campaigns/{made['campaignId']}/actions"
+            client.post(path, json=action).raise_for_status()
+
+    def client(self, seed: int) -> None:
+        """Send until the end; what was not answered is sent again, later, by nobody yet."""
+        pick = random.Random(seed)
+        while not self.ended.is_set():
+            url = self.url
+            if url is None:
+                time.sleep(0.02)
+                continue
+            with httpx.Client(base_url=url, headers=self.headers, timeout=60) as client:
+                while self.url == url and not self.ended.is_set():
+                    one = Sent(pick.choice(["mint", "order"]), pick.choice(MEMBERS), pick.randint(1, 50))
+                    self.sent.append(one)
+                    if not self.send(client, one):
+                        break
+
+    def send(self, client: httpx.Client, one: Sent) -> bool:
+        """Send, and note the answer; False where the server was gone."""
+        path, body = one.request
+        try:
+            answer = client.post(path, json=body)
+        except httpx.TransportError:
+            return False
+        assert answer.status_code == 200, answer.text
+        found = answer.json()
+        if one.kind == "mint":
+            [row] = found["ledgerTransactions"]
+            identity = row["ledgerTransactionId"]
+        else:
+            [result] = found["results"]
+            assert result["status"] == "success", result
+            identity = result["loyaltyEventKey"]
+        assert self.acknowledged.setdefault(one.key, identity) == identity
+        return True
+
+    def send_again(self) -> None:
+        """Everything once more, under its key."""
+        with httpx.Client(base_url=self.url, headers=self.headers, timeout=60) as client:
+            for one in self.sent:
+                assert self.send(client, one)
+
+
+@contextmanager
+def load(shop: Shop) -> Iterator[None]:
+    """Clients at work; a failure of theirs is the test's."""
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        clients = [pool.submit(shop.client, seed) for seed in range(CLIENTS)]
+        try:
+            yield
+        finally:
+            shop.ended.set()
+        for each in clients:
+            each.result()
+
+
+def stored(db, shop: Shop) -> dict[str, Any]:
+    """What there is under the keys that were sent, by key: whole, or the test fails."""
+    amounts = {one.key: (one.kind, one.amount) for one in shop.sent}
+    mints = db.execute(
+        text(
+            "SELECT system_unique_key, ledger_transaction_id::text, amount FROM ledger_transactions"
+            " WHERE request_digest IS NOT NULL"
+        )
+    ).all()
+    orders = db.execute(
+        text(
+            "SELECT e.system_unique_key, e.loyalty_event_key::text, sum(t.amount), count(DISTINCT o.order_id)"
+            " FROM events e LEFT JOIN ledger_transactions t USING (organization_id, loyalty_event_id)"
+            " LEFT JOIN purchase_orders o ON o.organization_id = e.organization_id"
+            "   AND o.external_id = e.system_unique_key"
+            " WHERE e.event_type = :type GROUP BY e.organization_id, e.loyalty_event_id"
+        ),
+        {"type": ORDER_CREATED},
+    ).all()
+    assert [(key, amount) for key, _, amount in mints if amounts[key] != ("mint", amount)] == []
+    assert [
+        (key, amount, made) for key, _, amount, made in orders if (amounts[key], made) != (("order", amount), 1)
+    ] == []
+    found = {row[0]: row[1] for row in [*mints, *orders]}
+    assert len(found) == len(mints) + len(orders)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("kills", "seconds"),
+    [pytest.param(3, 1.0, id="3 times"), pytest.param(20, 2.0, id="20 times", marks=pytest.mark.stress)],
+)
+def test_a_killed_server_loses_nothing_and_does_nothing_by_half(home, kills, seconds):
+    pick = random.Random(kills)
+    shop = Shop(home)
+    with embedded.server(home, options={"fsync": "off"}) as url:
+        engine = create_engine(url, threads=1)
+        try:
+            shop.start()
+            shop.prepare()
+            with load(shop):
+                for _ in range(kills):
+                    before = len(shop.acknowledged)
+                    deadline = time.monotonic() + 120
+                    while len(shop.acknowledged) < before + 20:
+                        assert time.monotonic() < deadline
+                        time.sleep(0.01)
+                    time.sleep(pick.uniform(0, seconds))
+                    shop.kill()
+                    shop.start()
+            acknowledged = dict(shop.acknowledged)
+            with engine.connect() as db:
+                found = stored(db, shop)
+                assert acknowledged.items() <= found.items()
+                assert verify(db, None) == []
+            shop.send_again()
+            with engine.connect() as db:
+                assert stored(db, shop) == shop.acknowledged
+                assert len(shop.acknowledged) == len(shop.sent)
+                assert verify(db, None) == []
+                held = db.execute(text("SELECT sum(current_balance) FROM ledger_balances")).scalar()
+            assert held == sum(one.amount for one in shop.sent)
+            assert len(acknowledged) < len(shop.sent)  # or nothing was in flight when the server was killed
+        finally:
+            shop.kill()
+            engine.dispose()
+
+
+def test_a_killed_database_keeps_what_it_has_committed(home):
+    """With the options of the product, in which a commit waits for the disk."""
+    with embedded.server(home) as url:
+        engine = create_engine(url, threads=CLIENTS)
+        schema.migrate(engine)
+        desk = Desk.new(engine)
+        points = desk.account(point_tracking_enabled=True)
+        purses = desk.wallets(CLIENTS)
+        done: dict[str, int] = {}
+
+        def mint(purse: int) -> None:
+            while True:
+                key = str(uuid.uuid4())
+                try:
+                    done[key] = desk.post(Movement(points, Decimal(1), to_wallet_id=purse, system_unique_key=key))
+                except (DBAPIError, OSError):
+                    return
+
+        with ThreadPoolExecutor(CLIENTS) as pool:
+            clients = [pool.submit(mint, purse) for purse in purses]
+            while len(done) < 50:
+                time.sleep(0.01)
+            data = embedded.describe(home).data
+            os.kill(int((data / "postmaster.pid").read_text().splitlines()[0]), signal.SIGKILL)
+            for client in clients:
+                client.result()
+        engine.dispose()
+        with embedded.server(home) as again:
+            engine = create_engine(again, threads=1)
+            with engine.connect() as db:
+                rows = db.execute(
+                    text("SELECT system_unique_key, ledger_transaction_id FROM ledger_transactions")
+                ).all()
+                held = db.execute(text("SELECT sum(current_balance) FROM ledger_balances")).scalar()
+                assert verify(db, None) == []
+            engine.dispose()
+    assert done.items() <= dict(map(tuple, rows)).items()
+    # At most the one that each client waited for is there without its answer.
+    assert len(done) <= len(rows) == held <= len(done) + CLIENTS
