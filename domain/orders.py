@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from domain.events import PayloadMissing
 from domain.problems import Conflict, NotFound
 
 _EVENT_PREFIX = "member-purchase-order-"
@@ -17,8 +18,11 @@ REJECTED, RETURNED, PARTIALLY_RETURNED = "rejected", "returned", "partially-retu
 TRANSITIONS: Mapping[str, frozenset[str]] = {
     CREATED: frozenset({CONFIRMED, CANCELLED, REJECTED}),
     CONFIRMED: frozenset({CANCELLED, RETURNED, PARTIALLY_RETURNED}),
-    PARTIALLY_RETURNED: frozenset({RETURNED}),
+    PARTIALLY_RETURNED: frozenset({PARTIALLY_RETURNED, RETURNED}),
 }
+
+# After these nothing is left of the order, nor of what its creation gave.
+UNDONE = frozenset({CANCELLED, REJECTED, RETURNED})
 
 # Looked up, not cut from the type: an organization's own type may begin like an order event.
 _STATUS_OF_EVENT: Mapping[str, str] = {
@@ -48,7 +52,7 @@ class OrderItem:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A purchase order, built from its creation event."""
+    """A purchase order, built from its creation event; `returned_total` is the worth of what came back of `total`."""
 
     organization_id: int
     order_id: int
@@ -71,6 +75,7 @@ class Order:
     channel: str | None
     coupons: Mapping[str, Any]
     status: str
+    returned_total: Decimal
     created_at: datetime
     updated_at: datetime
 
@@ -105,3 +110,23 @@ def check_transition(status: str, wanted: str) -> None:
     """Refuse a status that does not follow the present one."""
     if wanted not in TRANSITIONS.get(status, frozenset()):
         raise OrderStatusConflict(f"An order that is {status} cannot become {wanted}.")
+
+
+def worth_of_returned(returned: Iterable[Mapping[str, Any]], items: Sequence[OrderItem]) -> Decimal:
+    """What returned items (members of the payload) are worth: their totals, else what the order's own items say.
+
+    Raises PayloadMissing for an item of which neither says anything.
+    """
+    return sum((_worth(each, items) for each in returned), Decimal(0))
+
+
+def _worth(returned: Mapping[str, Any], items: Sequence[OrderItem]) -> Decimal:
+    if returned.get("total") is not None:
+        return Decimal(returned["total"])
+    code = returned.get("productCode")
+    bought = next((item for item in items if code is not None and item.product_code == code), None)
+    if bought is None or bought.total is None:
+        raise PayloadMissing("A returned item needs its total, or the productCode of one of the order that has it.")
+    if returned.get("quantity") is None or not bought.quantity:
+        return bought.total
+    return min(bought.total, bought.total * Decimal(returned["quantity"]) / bought.quantity)

@@ -9,10 +9,12 @@ from domain.events import DRY_RUN, FULL, LoyaltyEvent, UnknownCampaign
 from domain.members import Member
 from domain.problems import FieldFault, InvalidRequest
 from handlers.call import Call
+from handlers.flows.cancel_event import cancel_event as cancel
 from handlers.flows.track_events import TrackBatch
 from handlers.operations import operation
 from handlers.wire.base import instant_of, listed
 from handlers.wire.events import event_outcome, incoming_events, kept_event
+from handlers.wire.reversals import reverted_event
 from persistence import campaigns, events
 from persistence.paging import Page, Paged
 
@@ -40,6 +42,13 @@ def track_event(call: Call, body: Mapping[str, Any]) -> dict[str, Any]:
     if result.refusal is not None:
         raise result.refusal
     return {"systemUniqueKey": result.answer["systemUniqueKey"], "effects": result.answer["effects"]}
+
+
+@operation("cancelEvent")
+def cancel_event(call: Call, event: LoyaltyEvent, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Cancel an event and answer what was taken back (integration 4.6, item 3)."""
+    reverted = cancel(call, event, body.get("description"), body.get("allowOverdraft", False))
+    return {"results": [reverted_event(each) for each in reverted], "executionMode": FULL, "dryRun": False}
 
 
 @operation("getEvent", answer=event_outcome)

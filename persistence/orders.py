@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 
 from sqlalchemy import Connection, select
@@ -11,9 +11,9 @@ from domain.orders import Order, OrderItem
 from persistence.rows import add_all, as_json, columns_of, fields_of, records
 from persistence.tables.events import order_items, purchase_orders
 
-_SET_STATUS = """
-UPDATE purchase_orders o SET status = x.status, updated_at = %s
-FROM jsonb_to_recordset(%s::jsonb) AS x(order_id bigint, status text)
+_MOVE = """
+UPDATE purchase_orders o SET status = x.status, returned_total = x.returned_total, updated_at = %s
+FROM jsonb_to_recordset(%s::jsonb) AS x(order_id bigint, status text, returned_total numeric)
 WHERE o.organization_id = %s AND o.order_id = x.order_id
 """
 
@@ -52,8 +52,8 @@ def add_orders(db: Connection, orders: Sequence[Order], items: Sequence[OrderIte
     add_all(db, order_items, fields_of(OrderItem), items)
 
 
-def set_statuses(db: Connection, organization_id: int, statuses: Mapping[int, str], at: datetime) -> None:
-    """Set the status of orders by id."""
-    if statuses:
-        rows = [{"order_id": order_id, "status": status} for order_id, status in statuses.items()]
-        db.exec_driver_sql(_SET_STATUS, (at, as_json(rows), organization_id))
+def move_orders(db: Connection, organization_id: int, moved: Iterable[Order], at: datetime) -> None:
+    """Store the status of orders and what came back of them."""
+    rows = [{"order_id": o.order_id, "status": o.status, "returned_total": o.returned_total} for o in moved]
+    if rows:
+        db.exec_driver_sql(_MOVE, (at, as_json(rows), organization_id))

@@ -14,7 +14,11 @@ from domain.calendar import instant_of
 from domain.events import IncomingEvent, PayloadMissing
 from domain.members import Member
 from domain.orders import (
+    CANCELLED,
     CREATED,
+    PARTIALLY_RETURNED,
+    RETURNED,
+    TRANSITIONS,
     Order,
     OrderExists,
     OrderItem,
@@ -22,6 +26,7 @@ from domain.orders import (
     UnknownOrder,
     check_transition,
     status_of_event,
+    worth_of_returned,
 )
 from persistence import orders
 
@@ -69,10 +74,17 @@ class OrderDesk:
         wanted = set(external_ids)
         self._orders: dict[str, Found] = orders.find_by_external_ids(db, organization_id, wanted) if wanted else {}
         self._stored = frozenset(self._orders)
-        self._moved: dict[int, str] = {}
+        self._moved: dict[int, Order] = {}
+
+    def stored(self, external_id: str) -> Order | None:
+        """The order with this external id as it was before the batch."""
+        return self._orders[external_id][0] if external_id in self._stored else None
 
     def take(self, event: IncomingEvent, loyalty_event_id: int, member: Member) -> Found | None:
-        """What an event makes of its order, or None for other events; raises the conflicts of `domain.orders`."""
+        """What an event would make of its order, None for other events; `keep` it once nothing can refuse the event.
+
+        Raises the conflicts of `domain.orders`.
+        """
         payload, wanted = order_payload(event), status_of_event(event.event_type)
         if payload is None or wanted is None:
             return None
@@ -90,17 +102,30 @@ class OrderDesk:
             if known is None or known[0].member_id != member.member_id:
                 raise UnknownOrder(f"The member has no order with the externalId {external_id}.")
             check_transition(known[0].status, wanted)
-            found = (replace(known[0], status=wanted), known[1])
-            if external_id in self._stored:
-                self._moved[found[0].order_id] = wanted
-        self._orders[external_id] = found
+            returned = _returned_total(known, wanted, payload)
+            found = (replace(known[0], status=wanted, returned_total=returned), known[1])
         return found
+
+    def keep(self, found: Found) -> None:
+        """Let the order be as `take` answered it."""
+        order = found[0]
+        self._orders[order.external_id] = found
+        if order.external_id in self._stored:
+            self._moved[order.order_id] = order
+
+    def cancel(self, external_id: str, loyalty_event_id: int) -> None:
+        """Cancel the order that an event created, where its status allows that."""
+        found = self._orders.get(external_id)
+        if found is None or found[0].loyalty_event_id != loyalty_event_id:
+            return
+        if CANCELLED in TRANSITIONS.get(found[0].status, frozenset()):
+            self.keep((replace(found[0], status=CANCELLED), found[1]))
 
     def write(self) -> None:
         """Store the new orders and the new statuses."""
         new = [found for external_id, found in self._orders.items() if external_id not in self._stored]
         orders.add_orders(self._db, [order for order, _ in new], [item for _, items in new for item in items])
-        orders.set_statuses(self._db, self._organization_id, self._moved, self._at)
+        orders.move_orders(self._db, self._organization_id, self._moved.values(), self._at)
 
     def _built(self, payload: Mapping[str, Any], event: IncomingEvent, loyalty_event_id: int, member: Member) -> Found:
         dated = payload.get("externalEventDate")
@@ -118,6 +143,7 @@ class OrderDesk:
             sub_total=_decimal(payload.get("subTotal")),
             coupons=payload.get("coupons") or {},
             status=CREATED,
+            returned_total=Decimal(0),
             created_at=self._at,
             updated_at=self._at,
             **{name: payload.get(wire) for wire, name in _TEXTS.items()},
@@ -141,6 +167,16 @@ class OrderDesk:
             created_at=self._at,
             updated_at=self._at,
         )
+
+
+def _returned_total(known: Found, wanted: str, payload: Mapping[str, Any]) -> Decimal:
+    """The worth of all that came back of an order once it has the status `wanted`; never more than its total."""
+    order, items = known
+    if wanted == RETURNED:
+        return order.total
+    if wanted != PARTIALLY_RETURNED:
+        return order.returned_total
+    return min(order.total, order.returned_total + worth_of_returned(payload.get("items") or (), items))
 
 
 def _decimal(value: Any) -> Decimal | None:

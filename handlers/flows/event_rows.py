@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Protocol
@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from domain.campaigns.evaluation import Evaluation
 from domain.events import EVALUATED, EVALUATION_FAILED, NOT_EVALUATED, SUCCESS, IncomingEvent
 from domain.members import Member
+from domain.reversals import RevertedEvent, counted_back
 from handlers.wire.events import limit_counter
 
 
@@ -34,8 +35,13 @@ def event_row(
     location: str | None,
     request_id: str,
     now: datetime,
+    reverted: Sequence[RevertedEvent] = (),
 ) -> dict[str, Any]:
-    """The row of an event with what came of it; it has every field of LoyaltyEvent."""
+    """The row of an event with what came of it; it has every field of LoyaltyEvent.
+
+    The last of the `reverted` is what the event itself undid, those before it are what that had caused.
+    """
+    counted = [*(found.counted if found else ()), *counted_back(reverted)]
     event = each.event
     evaluation = EVALUATED if status == SUCCESS else EVALUATION_FAILED
     return {
@@ -55,14 +61,14 @@ def event_row(
         "tags": event.tags,
         "location": location,
         "e2e_tracking_id": request_id,
-        "reverted_loyalty_event_id": None,
+        "reverted_loyalty_event_id": reverted[-1].event.loyalty_event_id if reverted else None,
         "reversal_loyalty_event_id": None,
         "cause_loyalty_event_id": each.cause_id,
         "evaluation_status": evaluation if each.is_evaluated else NOT_EVALUATED,
         "status": status,
         "last_error": answer.get("error"),
         "limit_discarded_total_amount": Decimal(0) if found is None else found.limit_discarded,
-        "limit_counters": [limit_counter(*counted) for counted in found.counted] if found else [],
+        "limit_counters": [limit_counter(*each_counted) for each_counted in counted],
         "result": answer,
         "created_at": now,
         "updated_at": now,

@@ -45,17 +45,21 @@ from domain.events import (
 )
 from domain.ledger.books import Books
 from domain.members import Member, MemberInactive
+from domain.orders import Order
 from domain.organizations import Organization
 from domain.problems import KeyReused, Refusal
+from domain.reversals import RevertedEvent
 from domain.tiers import HeldTier, Place, Standings
 from handlers.call import Call
 from handlers.flows.build_orders import OrderDesk, order_payload
 from handlers.flows.configuration import Configuration, configuration_of
-from handlers.flows.match_audiences import match_audiences
 from handlers.flows.derive_events import Derivation, OwnEvent, balance_of, possible_types
 from handlers.flows.event_rows import event_row
+from handlers.flows.match_audiences import match_audiences
+from handlers.flows.revert_events import Reversal, Reversals, extent_of, segments, undone_orders
 from handlers.wire.events import track_result
-from persistence import events, member_tiers, posting
+from handlers.wire.reversals import reverted_event
+from persistence import events, member_tiers, posting, reversals
 from persistence.rows import IdStock, reserve_ids
 
 _canonical = msgspec.json.Encoder(order="deterministic", decimal_format="number").encode
@@ -85,7 +89,7 @@ class RefusedBefore(Refusal):
 
 
 @dataclass(slots=True)
-class _Accepted:
+class Accepted:
     """An event that will be evaluated, with what was looked up for it."""
 
     position: int
@@ -108,7 +112,9 @@ class _Work:
     desk: OrderDesk
     books: Books | None
     counters: Counters | None
+    reversals: Reversals
     event_ids: IdStock
+    transaction_ids: list[int]
 
 
 class TrackBatch:
@@ -137,33 +143,32 @@ class TrackBatch:
         self._own_events = own_events
         self._results: dict[int, Result] = {}
         self._rows: list[dict[str, Any]] = []
-        self._audiences: Mapping[int, Sequence[CompiledAudience]] = {}
         self._members: dict[int, Member] = {}
         self._held: dict[Place, HeldTier] = {}
         self._derivation: Derivation | None = None
         self._caused = 0
+        self._audiences: Mapping[int, Sequence[CompiledAudience]] = {}
 
     def track(self, incoming: Sequence[IncomingEvent]) -> list[Result]:
         """Track the events in order and answer a result for each."""
         accepted = self._accept(incoming)
         if accepted:
             first, repeats = self._without_repeats(accepted)
-            self._evaluate(first)
+            for segment in segments(first, self._mode == FULL):
+                self._evaluate(segment)
             for repeat, original in repeats:
                 self._results[repeat.position] = self._repeated(repeat, original)
         return [self._results[position] for position in range(len(incoming))]
 
-    def _accept(self, incoming: Sequence[IncomingEvent]) -> list[_Accepted]:
+    def _accept(self, incoming: Sequence[IncomingEvent]) -> list[Accepted]:
         """Lock the members and sort out what can't be tracked and what was tracked before."""
         by_loyalty_id = {e.loyalty_member_id for e in incoming if e.loyalty_member_id is not None}
         by_loyalty_id |= {e.sponsor_loyalty_member_id for e in incoming if e.sponsor_loyalty_member_id is not None}
         by_id = {e.member_id for e in incoming if e.member_id is not None}
-        if self._mode != DRY_RUN:
-            events.lock_members(self._db, self._organization_id, by_loyalty_id, by_id)
-        members: dict[Any, Member] = {}
-        for member, held in events.find_members(self._db, self._organization_id, by_loyalty_id, by_id):
-            members[member.loyalty_member_id] = members[member.member_id] = self._members[member.member_id] = member
-            self._held |= {(member.member_id, program_id): tier for program_id, tier in held.items()}
+        undone = undone_orders(incoming)
+        if undone:
+            by_id |= reversals.find_members_of_orders(self._db, self._organization_id, undone)
+        members = self._lock(by_loyalty_id, by_id)
         answered = events.find_answered(self._db, self._organization_id, {e.system_unique_key for e in incoming})
         accepted = []
         for position, event in enumerate(incoming):
@@ -179,7 +184,17 @@ class TrackBatch:
                 self._results[position] = self._refused(event, refusal)
         return accepted
 
-    def _looked_up(self, position: int, event: IncomingEvent, members: Mapping[Any, Any]) -> _Accepted:
+    def _lock(self, loyalty_member_ids: Collection[str], member_ids: Collection[int]) -> dict[Any, Member]:
+        """Lock and load members; answers them by either id."""
+        if self._mode != DRY_RUN:
+            events.lock_members(self._db, self._organization_id, loyalty_member_ids, member_ids)
+        members: dict[Any, Member] = {}
+        for member, held in events.find_members(self._db, self._organization_id, loyalty_member_ids, member_ids):
+            members[member.loyalty_member_id] = members[member.member_id] = self._members[member.member_id] = member
+            self._held |= {(member.member_id, program_id): tier for program_id, tier in held.items()}
+        return members
+
+    def _looked_up(self, position: int, event: IncomingEvent, members: Mapping[Any, Any]) -> Accepted:
         member = members.get(event.member_id or event.loyalty_member_id)
         if member is None:
             raise UnknownMember("The organization has no such member.")
@@ -190,7 +205,7 @@ class TrackBatch:
                 raise UnknownMember("The organization has no such sponsor.")
         digest = self._digest(event, member, sponsor)
         evaluates = self._mode != CAPTURE_ONLY
-        return _Accepted(position, event, digest, member, sponsor, moment_of(event, self._now), evaluates)
+        return Accepted(position, event, digest, member, sponsor, moment_of(event, self._now), evaluates)
 
     def _refuse_untrackable(self, event: IncomingEvent, member: Member) -> None:
         """Refuse what cannot be tracked as things stand now, which says nothing of what was tracked before."""
@@ -223,14 +238,14 @@ class TrackBatch:
     def _refused(self, event: IncomingEvent, refusal: Refusal) -> Result:
         return Result(track_result(event, None, FAILURE, None, refusal), refusal)
 
-    def _answered_before(self, each: _Accepted, digest: bytes, answer: Mapping[str, Any]) -> Result:
+    def _answered_before(self, each: Accepted, digest: bytes, answer: Mapping[str, Any]) -> Result:
         if digest != each.digest:
             return self._refused(each.event, KeyReused(f"The key {each.event.system_unique_key} was used before."))
         return Result(dict(answer), RefusedBefore(answer["error"]) if "error" in answer else None)
 
-    def _without_repeats(self, accepted: list[_Accepted]) -> tuple[list[_Accepted], list[tuple[_Accepted, _Accepted]]]:
+    def _without_repeats(self, accepted: list[Accepted]) -> tuple[list[Accepted], list[tuple[Accepted, Accepted]]]:
         """Those whose key comes for the first time in the batch, and the others beside the first of their key."""
-        first: dict[str, _Accepted] = {}
+        first: dict[str, Accepted] = {}
         repeats = []
         for each in accepted:
             original = first.setdefault(each.event.system_unique_key, each)
@@ -238,14 +253,12 @@ class TrackBatch:
                 repeats.append((each, original))
         return list(first.values()), repeats
 
-    def _repeated(self, repeat: _Accepted, original: _Accepted) -> Result:
+    def _repeated(self, repeat: Accepted, original: Accepted) -> Result:
         if repeat.digest != original.digest:
             return self._refused(repeat.event, KeyReused(f"The key {repeat.event.system_unique_key} came twice."))
         return self._results[original.position]
 
-    def _evaluate(self, accepted: list[_Accepted]) -> None:
-        stores = self._mode != DRY_RUN
-        evaluates = self._mode != CAPTURE_ONLY and any(self._considered(each) for each in accepted)
+    def _evaluate(self, accepted: list[Accepted]) -> None:
         payloads = [payload for each in accepted if (payload := order_payload(each.event)) is not None]
         ids = self._ids(len(accepted), len(payloads), sum(len(each.get("items") or ()) for each in payloads))
         for each, event_id in zip(accepted, ids["events"], strict=True):
@@ -254,23 +267,40 @@ class TrackBatch:
         desk = OrderDesk(
             self._db, self._organization_id, external_ids, self._now, ids["purchase_orders"], ids["order_items"]
         )
-        books, counters = None, None
-        if evaluates:
-            books, counters = self._open(accepted)
-            members, among = [each.member for each in accepted], self._configuration.audiences
-            self._audiences = match_audiences(self._db, self._organization_id, among, members, self._now)
-        work = _Work(desk, books, counters, IdStock(self._db, "events", 4 * len(accepted)))
-        transaction_ids = self._derive(work, 4 * len(accepted))
+        undone = undone_orders(each.event for each in accepted) if self._mode != CAPTURE_ONLY else set()
+        creations = {order.loyalty_event_id for name in undone if (order := desk.stored(name)) is not None}
+        work = self._begin(accepted, desk, Reversals(self._db, self._organization_id, creations))
         for each in accepted:
             self._caused = 0
             self._one(each, work)
-        if stores:
-            events.add_events(self._db, self._rows)
-            desk.write()
-            if books is not None and counters is not None:
-                posting.write_books(self._db, self._organization_id, books, transaction_ids)
-                member_tiers.move(self._db, self._organization_id, self._standings.changed, self._now)
-                events.count(self._db, self._organization_id, counters.changed)
+        if self._mode != DRY_RUN:
+            self._write(work)
+
+    def _begin(self, accepted: list[Accepted], desk: OrderDesk, undoable: Reversals) -> _Work:
+        """Open what the events may touch."""
+        books, counters = None, None
+        if self._mode != CAPTURE_ONLY and (undoable or any(self._considered(each) for each in accepted)):
+            books, counters = self._open(accepted, undoable)
+            members, among = list(self._members.values()), self._configuration.audiences
+            self._audiences = match_audiences(self._db, self._organization_id, among, members, self._now)
+        work = _Work(desk, books, counters, undoable, IdStock(self._db, "events", 4 * len(accepted)), [])
+        self._derive(work, 4 * len(accepted))
+        return work
+
+    def _write(self, work: _Work) -> None:
+        """Store all that came of the events."""
+        events.add_events(self._db, self._rows)
+        self._rows = []
+        work.desk.write()
+        work.reversals.write(self._now)
+        if work.books is not None and work.counters is not None:
+            posting.write_books(self._db, self._organization_id, work.books, work.transaction_ids)
+            member_tiers.move(self._db, self._organization_id, self._standings.changed, self._now)
+            events.count(self._db, self._organization_id, work.counters.changed)
+            for place, tier_id in self._standings.changed.items():
+                self._held.pop(place, None)
+                if tier_id is not None:
+                    self._held[place] = HeldTier(tier_id)
 
     def _ids(self, events_: int, orders: int, items: int) -> Mapping[str, Sequence[int]]:
         """Ids for all that the batch may store; a dry run stores nothing and takes none from the database."""
@@ -279,15 +309,16 @@ class TrackBatch:
             return {name: [0] * count for name, count in counts.items()}
         return reserve_ids(self._db, **counts)
 
-    def _open(self, accepted: list[_Accepted]) -> tuple[Books, Counters]:
+    def _open(self, accepted: list[Accepted], undoable: Reversals) -> tuple[Books, Counters]:
         """The counters and balances that the batch may touch, locked unless nothing will be written."""
-        keys = self._counter_keys(accepted)
+        keys = self._counter_keys(accepted) | undoable.counter_keys
         counters = Counters(events.open_counters(self._db, self._organization_id, keys, lock=self._mode != DRY_RUN))
         wallets = {member.wallet_id for member in self._members.values()}
-        books = posting.open_books(self._db, self._organization_id, wallets, self._configuration.accounts, self._now)
+        accounts = {*self._configuration.accounts, *undoable.ledger_account_ids}
+        books = posting.open_books(self._db, self._organization_id, wallets, accounts, self._now)
         return books, counters
 
-    def _counter_keys(self, accepted: list[_Accepted]) -> set[CounterKey]:
+    def _counter_keys(self, accepted: list[Accepted]) -> set[CounterKey]:
         """What the events may count against limits, and what the server may report because of them."""
         keys: set[CounterKey] = set()
         derived = possible_types(self._configuration)
@@ -305,12 +336,13 @@ class TrackBatch:
                 keys.update(key for _, key in limits.rules)
         return keys
 
-    def _derive(self, work: _Work, first_ids: int) -> list[int]:
-        """Begin to follow what the books lead to; answers the ids of transactions that were named meanwhile."""
-        taken: list[int] = []
+    def _derive(self, work: _Work, first_ids: int) -> None:
+        """Begin to follow what the books lead to; ids of transactions that are named meanwhile are the work's."""
+        taken = work.transaction_ids
         self._standings = Standings(self._configuration.ladders, self._held, self._now)
         if work.books is None:
-            return taken
+            self._derivation = None
+            return
         stock = IdStock(self._db, "ledger_transactions", first_ids)
 
         def transaction_id(number: int) -> int | None:
@@ -322,9 +354,8 @@ class TrackBatch:
         self._derivation = Derivation(self._configuration, work.books, self._standings, wallets, transaction_id)
         for own in self._derivation.begin():
             self._one(self._own(own, None, work), work)
-        return taken
 
-    def _own(self, own: OwnEvent, cause: _Accepted | None, work: _Work) -> _Accepted:
+    def _own(self, own: OwnEvent, cause: Accepted | None, work: _Work) -> Accepted:
         """An event that the server reports because of another one, or of something that had expired."""
         self._caused += 1
         depth = 1 if cause is None else cause.depth + 1
@@ -344,7 +375,7 @@ class TrackBatch:
             external_event_date=None if at == self._now else at,
         )
         member = self._members[own.member_id]
-        return _Accepted(
+        return Accepted(
             position=-1,
             event=event,
             digest=self._digest(event, member, None),
@@ -358,13 +389,17 @@ class TrackBatch:
             depth=depth,
         )
 
-    def _one(self, each: _Accepted, work: _Work) -> None:
+    def _one(self, each: Accepted, work: _Work) -> None:
         """Build the order of one event, evaluate it and what comes of it; a refusal fails this event and no other."""
         found: Evaluation | None = None
         order = None
         refusal: Refusal | None = None
+        reverted: list[RevertedEvent] = []
         try:
             order = work.desk.take(each.event, each.loyalty_event_id, each.member)
+            if order is not None:
+                reverted = self._undo(each, order[0], work)
+                work.desk.keep(order)
             if work.books is not None and work.counters is not None and each.is_evaluated:
                 facts = self._facts(each, order, work.books)
                 found = Evaluator(
@@ -380,22 +415,38 @@ class TrackBatch:
         stored_key = None if self._mode == DRY_RUN else each.key
         status = SUCCESS if refusal is None else FAILURE
         answer = track_result(each.event, stored_key, status, found, refusal)
+        if reverted:
+            answer["reverted"] = [reverted_event(one) for one in reverted]
         if not each.depth:
             self._results[each.position] = Result(answer, refusal)
         if self._mode != DRY_RUN:
             location = order[0].location_code if order else None
-            self._rows.append(event_row(each, found, status, answer, location, self._request_id, self._now))
+            self._rows.append(event_row(each, found, status, answer, location, self._request_id, self._now, reverted))
+        self._follow(each, work)
+
+    def _follow(self, each: Accepted, work: _Work) -> None:
+        """Evaluate what the server reports because of an event."""
         if self._derivation is not None:
             for own in self._derivation.follow():
                 self._one(self._own(own, each, work), work)
 
-    def _considered(self, each: _Accepted) -> Sequence[CompiledCampaign]:
+    def _undo(self, each: Accepted, order: Order, work: _Work) -> list[RevertedEvent]:
+        """Take back what the order's creation gave, as far as the order's new status undoes it."""
+        extent = extent_of(order)
+        if extent is None or work.books is None or work.counters is None:
+            return []
+        if not work.reversals.stands(order.loyalty_event_id):
+            return []
+        by = Reversal(each.loyalty_event_id, each.key, extent, external_event_date=each.event.external_event_date)
+        return work.reversals.undo(order.loyalty_event_id, by, work.books, work.counters)
+
+    def _considered(self, each: Accepted) -> Sequence[CompiledCampaign]:
         """The campaigns worth running: all of them where each must be explained."""
         if self._mode == DRY_RUN:
             return self._campaigns
         return [campaign for campaign in self._campaigns if campaign.considers(each.event.event_type)]
 
-    def _facts(self, each: _Accepted, order: Any, books: Books) -> EventFacts:
+    def _facts(self, each: Accepted, order: Any, books: Books) -> EventFacts:
         record, items = order or (None, ())
         payment = payment_variable(each.event.payload)
         # A tier that was made after the configuration was read is no campaign's concern yet.

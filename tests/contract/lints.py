@@ -46,6 +46,7 @@ LEFT_OUT = {
     ("ProblemFault", "parameter"),
     ("ProblemFault", "pointer"),
     ("ProblemFault", "start"),
+    ("TrackResult", "reverted"),
 }
 BOUNDED_FORMATS = {"uuid", "date", "date-time"}
 

@@ -584,6 +584,7 @@ LEGAL = {
     ("confirmed", "cancelled"),
     ("confirmed", "returned"),
     ("confirmed", "partially-returned"),
+    ("partially-returned", "partially-returned"),
     ("partially-returned", "returned"),
 }
 PATHS = {

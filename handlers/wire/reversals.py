@@ -1,0 +1,46 @@
+"""What was taken back of events, on the wire (integration 4.6, item 3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from domain.ledger.records import TRANSACTION_TYPES
+from domain.reversals import RevertedEvent, RevertedTransaction
+from handlers.wire.base import exact_number
+from handlers.wire.events import limit_counter
+
+
+def reverted_event(reverted: RevertedEvent) -> dict[str, Any]:
+    """What was taken back of one event."""
+    return {
+        "loyaltyEventId": reverted.event.loyalty_event_id,
+        "loyaltyEventKey": reverted.event.loyalty_event_key,
+        "systemUniqueKey": reverted.event.system_unique_key,
+        "eventType": reverted.event.event_type,
+        "memberId": reverted.event.member_id,
+        "ledgerTransactions": [_transaction(each) for each in reverted.transactions],
+        "limitCounters": [limit_counter(key, amount) for key, amount in reverted.limits],
+    }
+
+
+def _transaction(reverted: RevertedTransaction) -> dict[str, Any]:
+    stored = reverted.stored
+    return {
+        "ledgerTransactionId": stored.ledger_transaction_id,
+        "ledgerAccountId": reverted.account.ledger_account_id,
+        "ledgerAccountKey": reverted.account.ledger_account_key,
+        "transactionType": TRANSACTION_TYPES[stored.transaction_type],
+        "walletId": stored.from_wallet_id if stored.to_wallet_id is None else stored.to_wallet_id,
+        "amount": exact_number(stored.amount),
+        "revertedAmount": exact_number(reverted.amount),
+        "overdraftAmount": exact_number(reverted.overdraft),
+        "outcome": _outcome(reverted),
+    }
+
+
+def _outcome(reverted: RevertedTransaction) -> str:
+    if reverted.is_release:
+        return "released"
+    if reverted.is_partial:
+        return "partial"
+    return "clamped" if reverted.missing else "reverted"

@@ -1,0 +1,108 @@
+"""What is read of events that are to be undone, with all that they caused, and what is written of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection
+
+from domain.events import LoyaltyEvent
+from domain.ledger.postings import Stored
+from persistence import posting
+from persistence.rows import as_json, columns_of
+from persistence.tables.events import events
+
+_EVENT_COLUMNS = ", ".join(f"e.{column.name}" for column in columns_of(events, LoyaltyEvent))
+
+_FAMILIES = """
+WITH RECURSIVE family AS (
+    SELECT e.loyalty_event_id AS root_id, e.loyalty_event_id FROM events e
+    WHERE e.organization_id = %s AND e.loyalty_event_id = ANY(%s)
+    UNION ALL
+    SELECT f.root_id, e.loyalty_event_id FROM family f
+    JOIN events e ON e.organization_id = %s AND e.cause_loyalty_event_id = f.loyalty_event_id
+)
+"""
+
+_FAMILY_EVENTS = f"""{_FAMILIES}
+SELECT f.root_id, {_EVENT_COLUMNS} FROM family f
+JOIN events e ON e.organization_id = %s AND e.loyalty_event_id = f.loyalty_event_id
+ORDER BY e.loyalty_event_id DESC
+"""
+
+# Whoever an event is of, and whoever got points for it or gave some.
+_FAMILY_MEMBERS = f"""{_FAMILIES}
+SELECT e.member_id FROM family f
+JOIN events e ON e.organization_id = %s AND e.loyalty_event_id = f.loyalty_event_id
+UNION
+SELECT m.member_id FROM family f
+JOIN ledger_transactions t ON t.organization_id = %s AND t.loyalty_event_id = f.loyalty_event_id
+JOIN members m ON m.organization_id = t.organization_id AND m.wallet_id IN (t.from_wallet_id, t.to_wallet_id)
+"""
+
+_CREATION_EVENTS = """
+SELECT loyalty_event_id FROM purchase_orders WHERE organization_id = %s AND external_id = ANY(%s)
+"""
+
+# Reverts stand, and what is reverted already is passed over.
+_STANDING = """
+SELECT ledger_transaction_id, loyalty_event_id FROM ledger_transactions
+WHERE organization_id = %s AND loyalty_event_id = ANY(%s) AND transaction_type <> 3 AND status <> 2 AND NOT is_expiry
+ORDER BY ledger_transaction_id DESC
+"""
+
+_WRITE = """
+UPDATE events e SET limit_counters = x.limit_counters, reversal_loyalty_event_id = x.reversal_loyalty_event_id,
+    updated_at = %s
+FROM jsonb_to_recordset(%s::jsonb)
+    AS x(loyalty_event_id bigint, limit_counters jsonb, reversal_loyalty_event_id bigint)
+WHERE e.organization_id = %s AND e.loyalty_event_id = x.loyalty_event_id
+"""
+
+
+def find_members(db: Connection, organization_id: int, event_ids: Collection[int]) -> set[int]:
+    """The ids of the members whom undoing these events, and those that they caused, concerns."""
+    given = (organization_id, list(event_ids), organization_id, organization_id, organization_id)
+    return set(db.exec_driver_sql(_FAMILY_MEMBERS, given).scalars())
+
+
+def find_members_of_orders(db: Connection, organization_id: int, external_ids: Collection[str]) -> set[int]:
+    """As `find_members`, of the events that created these orders."""
+    found = db.exec_driver_sql(_CREATION_EVENTS, (organization_id, list(external_ids))).scalars().all()
+    return find_members(db, organization_id, found) if found else set()
+
+
+def find_families(db: Connection, organization_id: int, event_ids: Collection[int]) -> dict[int, list[LoyaltyEvent]]:
+    """Each of these events with all that it caused, the newest first, by its id."""
+    found: dict[int, list[LoyaltyEvent]] = {}
+    given = (organization_id, list(event_ids), organization_id, organization_id)
+    for row in db.exec_driver_sql(_FAMILY_EVENTS, given):
+        found.setdefault(row[0], []).append(LoyaltyEvent(*row[1:]))
+    return found
+
+
+def find_standing(db: Connection, organization_id: int, event_ids: Collection[int]) -> dict[int, list[Stored]]:
+    """The transactions of these events that can be reverted, the newest first, by event."""
+    rows = db.exec_driver_sql(_STANDING, (organization_id, list(event_ids)))
+    of_event: dict[int, int] = {row[0]: row[1] for row in rows}
+    stored = posting.find_stored(db, organization_id, of_event)
+    found: dict[int, list[Stored]] = {}
+    for transaction_id, event_id in of_event.items():
+        found.setdefault(event_id, []).append(stored[transaction_id])
+    return found
+
+
+def write_events(db: Connection, organization_id: int, changed: Iterable[LoyaltyEvent], at: datetime) -> None:
+    """Store what was given back of events' limits, and what reverted them."""
+    rows: list[dict[str, Any]] = [
+        {
+            "loyalty_event_id": event.loyalty_event_id,
+            "limit_counters": event.limit_counters,
+            "reversal_loyalty_event_id": event.reversal_loyalty_event_id,
+        }
+        for event in changed
+    ]
+    if rows:
+        db.exec_driver_sql(_WRITE, (at, as_json(rows), organization_id))
