@@ -11,6 +11,10 @@ from domain.problems import Conflict
 
 ZERO = Decimal(0)
 
+Points = Callable[[int], Decimal]
+Place = tuple[int, int]
+"""A member's id and a loyalty program's."""
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -34,6 +38,10 @@ class Ladder:
     default_tier_id: int | None
     steps: tuple[Step, ...]
     moves: bool
+
+    def tier_of(self, points: Points) -> int | None:
+        """The tier that a member belongs to; `points` answers the member's balance of an account."""
+        return self.tier_at(ZERO if self.ledger_account_id is None else points(self.ledger_account_id))
 
     def tier_at(self, points: Decimal) -> int | None:
         """The tier that a balance of `points` reaches, else the program's default one, else None."""
@@ -72,18 +80,13 @@ class TierMove:
     after: int | None
 
 
-Points = Callable[[int], Decimal]
-Place = tuple[int, int]
-"""A member's id and a loyalty program's."""
-
-
 class Standings:
     """Where the members of one unit of work stand at the moment `at`, and what has changed of that."""
 
     def __init__(self, ladders: Iterable[Ladder], held: Mapping[Place, HeldTier], at: datetime) -> None:
         self._ladders = {ladder.loyalty_program_id: ladder for ladder in ladders}
         self._held = dict(held)
-        self._at = at
+        self.at = at
         self.changed: dict[Place, int | None] = {}
 
     def tier_ids(self, member_id: int, points: Points) -> list[int]:
@@ -98,7 +101,7 @@ class Standings:
     def current(self, program_id: int, held: HeldTier, points: Points) -> int | None:
         """The tier that a stored place stands for: another one where it has lapsed."""
         ladder = self._ladders.get(program_id)
-        return _evaluated(ladder, points) if ladder and held.has_lapsed(self._at) else held.loyalty_tier_id
+        return ladder.tier_of(points) if ladder and held.has_lapsed(self.at) else held.loyalty_tier_id
 
     def settle(self, member_id: int, ledger_account_ids: Collection[int], points: Points) -> list[TierMove]:
         """Put the member where the points belong, after a change of these accounts; answers the moves that took."""
@@ -106,13 +109,13 @@ class Standings:
         for program_id, ladder in self._ladders.items():
             place = (member_id, program_id)
             held = self._held.get(place)
-            has_lapsed = held is not None and held.has_lapsed(self._at)
+            has_lapsed = held is not None and held.has_lapsed(self.at)
             if not has_lapsed and (not ladder.moves or ladder.ledger_account_id not in ledger_account_ids):
                 continue
-            if held is not None and held.holds(self._at):
+            if held is not None and held.holds(self.at):
                 continue
             before = None if held is None else held.loyalty_tier_id
-            after = _evaluated(ladder, points)
+            after = ladder.tier_of(points)
             if has_lapsed or before != after:
                 self._put(place, after)
             if before != after:
@@ -125,10 +128,6 @@ class Standings:
             self._held.pop(place, None)
         else:
             self._held[place] = HeldTier(tier_id)
-
-
-def _evaluated(ladder: Ladder, points: Points) -> int | None:
-    return ladder.tier_at(ZERO if ladder.ledger_account_id is None else points(ladder.ledger_account_id))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,18 +8,22 @@ from typing import Any
 from domain.audiences import CompiledAudience
 from domain.ledger.records import BURN, MINT
 from domain.members import Member, MemberInactive, MemberTier, differences, merged, merged_profile
-from domain.programs import LoyaltyProgram, LoyaltyTier
+from domain.programs import LoyaltyProgram, LoyaltyTier, UnknownLoyaltyProgram, UnknownTier
+from domain.tiers import TierTracking
 from handlers import tokens
 from handlers.call import ADMINISTRATION, INTEGRATION, Call
 from handlers.flows.configuration import configuration_of
+from handlers.flows.current_tiers import current_tiers
 from handlers.flows.match_audiences import match_audiences
 from handlers.flows.move_points import MovedPoints, move_points
+from handlers.flows.set_tier import set_tier
 from handlers.flows.track_events import emit
 from handlers.flows.view_members import view_members
 from handlers.operations import operation
 from handlers.wire.audiences import audience_ids, audience_keys
 from handlers.wire.base import instant_of, listed, results, wrapped
 from handlers.wire.member_points import MEMBER_POINTS, moved_points
+from handlers.wire.member_tiers import TIER_BY_ID, TIER_BY_ID_IN_PROGRAM, TIER_BY_KEY, tier_id, tier_key
 from handlers.wire.members import (
     EXISTING_MEMBER,
     MEMBER,
@@ -156,7 +160,7 @@ def search_members(call: Call, query: Mapping[str, Any]) -> Paged[tuple[Member, 
         loyalty_tier_id=None if tier is None else tier.loyalty_tier_id,
     )
     found = members.find_page(call.db, organization_id, page, wanted)
-    tiers = members.tiers_of(call.db, organization_id, [member.member_id for member in found.results])
+    tiers = current_tiers(call, found.results)
     shown = call.organization.default_loyalty_program_id if program_id is None else program_id
     rows = [
         (member, next((held for held in tiers[member.member_id] if held.loyalty_program_id == shown), None))
@@ -179,8 +183,56 @@ def _tier_searched(call: Call, query: Mapping[str, Any]) -> LoyaltyTier | None:
 def list_member_tiers(
     call: Call, member: Member, program: LoyaltyProgram, query: Mapping[str, Any]
 ) -> Paged[MemberTier]:
-    """A page of the tiers that the member holds in the program."""
-    return members.find_tier_page(call.db, member, program.loyalty_program_id, Page.of(query))
+    """The tier that the member holds in the program, if any, as a page."""
+    page = Page.of(query)
+    held = [
+        tier
+        for tier in current_tiers(call, [member])[member.member_id]
+        if tier.loyalty_program_id == program.loyalty_program_id
+    ]
+    return Paged(len(held), page.page, page.limit, [] if page.page else held)
+
+
+@operation(
+    "setMemberTier",
+    body={INTEGRATION: TIER_BY_KEY, ADMINISTRATION: TIER_BY_ID},
+    answer={INTEGRATION: tier_key, ADMINISTRATION: tier_id},
+)
+def set_member_tier(
+    call: Call, member: Member, program: LoyaltyProgram, body: dict[str, Any]
+) -> tuple[TierTracking, LoyaltyTier | None]:
+    """Put the member into a tier by hand, or without one where the points belong."""
+    return _tier_set(call, member, program, body)
+
+
+@operation("setMemberTierByLoyaltyMemberId", body=TIER_BY_ID_IN_PROGRAM, answer=tier_id)
+def set_member_tier_by_loyalty_member_id(
+    call: Call, member: Member, body: dict[str, Any]
+) -> tuple[TierTracking, LoyaltyTier | None]:
+    """As `setMemberTier`; the body names the program."""
+    program_id = body["loyalty_program_id"]
+    program = programs.find(call.db, call.organization.organization_id, program_id)
+    if program is None:
+        raise UnknownLoyaltyProgram(f"The organization has no loyalty program {program_id}.")
+    return _tier_set(call, member, program, body)
+
+
+def _tier_set(
+    call: Call, member: Member, program: LoyaltyProgram, body: Mapping[str, Any]
+) -> tuple[TierTracking, LoyaltyTier | None]:
+    organization_id, wanted = call.organization.organization_id, None
+    if body.get("loyalty_tier_key") is not None:
+        wanted = programs.find_tier_by_key(call.db, organization_id, body["loyalty_tier_key"])
+    elif body.get("loyalty_tier_id") is not None:
+        wanted = programs.find_tier(call.db, organization_id, body["loyalty_tier_id"])
+    named = body.get("loyalty_tier_key") or body.get("loyalty_tier_id")
+    if named is not None and (wanted is None or wanted.loyalty_program_id != program.loyalty_program_id):
+        raise UnknownTier(f"The loyalty program has no tier {named}.")
+    done = set_tier(call, member, program, wanted, body)
+    if wanted is not None and done.answered_tier_id == wanted.loyalty_tier_id:
+        return done, wanted
+    held = done.answered_tier_id
+    return done, None if held is None else programs.find_tier(call.db, organization_id, held)
 
 
 @operation("checkMemberAudiences", answer=audience_ids)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, insert, select
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from domain.members import Member, MemberTier
@@ -98,17 +98,6 @@ def set_by_hand(
     }
     statement = upsert(member_tiers).values(**place, **values)
     db.execute(statement.on_conflict_do_update(index_elements=list(place), set_=values))
-
-
-def take_away(db: Connection, member: Member, loyalty_program_id: int) -> None:
-    """Leave the member without a tier in the program."""
-    db.execute(
-        delete(member_tiers).where(
-            member_tiers.c.organization_id == member.organization_id,
-            member_tiers.c.member_id == member.member_id,
-            member_tiers.c.loyalty_program_id == loyalty_program_id,
-        )
-    )
 
 
 def find(db: Connection, member: Member, loyalty_program_id: int) -> MemberTier | None:

@@ -28,11 +28,6 @@ MEMBER_ORDER = {
     "createdAt": members.c.created_at,
     "updatedAt": members.c.updated_at,
 }
-TIER_ORDER = {
-    "loyaltyTierId": member_tiers.c.loyalty_tier_id,
-    "createdAt": member_tiers.c.created_at,
-    "expiresAt": member_tiers.c.expires_at,
-}
 
 _COLUMNS = columns_of(members, Member)
 _TIER_COLUMNS = columns_of(member_tiers, MemberTier)
@@ -241,13 +236,3 @@ def tiers_of(db: Connection, organization_id: int, member_ids: Collection[int]) 
         for tier in records(MemberTier, rows.all()):
             found[tier.member_id].append(tier)
     return found
-
-
-def find_tier_page(db: Connection, member: Member, loyalty_program_id: int, page: Page) -> Paged[MemberTier]:
-    """A page of the tiers that the member holds in the program."""
-    conditions = [
-        member_tiers.c.organization_id == member.organization_id,
-        member_tiers.c.member_id == member.member_id,
-        member_tiers.c.loyalty_program_id == loyalty_program_id,
-    ]
-    return paged(db, MemberTier, member_tiers, conditions, page, member_tiers.c.loyalty_tier_id, TIER_ORDER)

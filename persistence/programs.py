@@ -38,6 +38,17 @@ def find(db: Connection, organization_id: int, loyalty_program_id: int) -> Loyal
     return record(LoyaltyProgram, row)
 
 
+def find_by_key(db: Connection, organization_id: int, loyalty_program_key: str) -> LoyaltyProgram | None:
+    """The program with this key."""
+    table = loyalty_programs
+    row = db.execute(
+        select(*columns_of(table, LoyaltyProgram)).where(
+            table.c.organization_id == organization_id, table.c.loyalty_program_key == loyalty_program_key
+        )
+    ).one_or_none()
+    return record(LoyaltyProgram, row)
+
+
 def find_page(
     db: Connection, organization_id: int, page: Page, *, key: str | None = None, without: int | None = None
 ) -> Paged[LoyaltyProgram]:

@@ -11,12 +11,13 @@ from dataclasses import replace
 from typing import Any
 
 import click
-from sqlalchemy import Engine
+from sqlalchemy import Engine, select
 from sqlalchemy.exc import OperationalError
 
 from handlers.settings import SettingError, Settings
 from persistence import embedded, schema
 from persistence.engine import create_engine
+from persistence.tables.organizations import organizations
 
 
 class SettingFailure(click.ClickException):
@@ -64,6 +65,18 @@ def migrated_engine(settings: Settings, *, statement_timeout_ms: int | None = No
         if missing:
             raise click.ClickException(f"the database lacks {len(missing)} migration(s): run `loyalty migrate` first")
         yield engine
+
+
+def organization_ids(engine: Engine, organization: int | None) -> list[int]:
+    """The organizations that a command is to go through: the one named, which must exist, else all of them."""
+    statement = select(organizations.c.organization_id).order_by(organizations.c.organization_id)
+    if organization is not None:
+        statement = statement.where(organizations.c.organization_id == organization)
+    with engine.connect() as db:
+        found = list(db.execute(statement).scalars())
+    if organization is not None and not found:
+        raise click.ClickException(f"there is no organization {organization}")
+    return found
 
 
 @contextmanager

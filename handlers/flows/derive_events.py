@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
@@ -61,15 +61,18 @@ class Derivation:
         self._steps = 0
         self._postings = 0
 
-    def begin(self) -> list[OwnEvent]:
-        """What the books held from the start: points that had expired, and with them tiers that had."""
+    def begin(self, always: Collection[int] = ()) -> list[OwnEvent]:
+        """What comes of what the books began with: points that had expired, and tiers that had.
+
+        Tiers that go by the accounts of `always` are evaluated in any case.
+        """
         changed = _changed(self._books.steps)
         self._steps = len(self._books.steps)
         self._postings = sum(isinstance(step, Posting) for step in self._books.steps)
         return [
             event
             for wallet_id, member_id in self._member_ids.items()
-            for event in self._moved(wallet_id, member_id, changed.get(wallet_id, set()))
+            for event in self._moved(wallet_id, member_id, {*always, *changed.get(wallet_id, ())})
         ]
 
     def follow(self) -> list[OwnEvent]:

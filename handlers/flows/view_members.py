@@ -8,13 +8,14 @@ from typing import Any
 
 from domain.members import Member
 from handlers.call import Call
-from persistence import ledger, members
+from handlers.flows.current_tiers import current_tiers
+from persistence import ledger
 
 
 def view_members(call: Call, found: Sequence[Member], *, with_balances: bool = False) -> list[dict[str, Any]]:
     """The members as they are answered, in their order; the number of statements does not grow with theirs."""
     organization_id = call.organization.organization_id
-    tiers = members.tiers_of(call.db, organization_id, [member.member_id for member in found])
+    tiers = current_tiers(call, found)
     balances: dict[int, Any] = {}
     if with_balances:
         wallet_ids = [member.wallet_id for member in found]

@@ -107,6 +107,7 @@ def records(organization: Organization) -> dict[str, Any]:
         "ledgerId": created.ledger_id,
         "ledgerAccountId": created.ledger_account_id,
         "loyaltyProgramId": created.loyalty_program_id,
+        "loyaltyProgramKey": program["loyaltyProgramKey"],
         "loyaltyTierId": program["defaultTierId"],
         "campaignId": campaign["campaignId"],
         "actionId": administration.post(actions, action)["action"]["actionId"],

@@ -161,6 +161,16 @@ def _burn(body: Body, path: Body) -> None:
         body["amount"] %= 10
 
 
+def _tier(body: Body, path: Body) -> None:
+    _unique(body, "systemUniqueKey")
+    _real(body, "loyaltyProgramId", WORLD.ids["loyaltyProgramId"])
+    _real(body, "loyaltyTierId", WORLD.ids["loyaltyTierId"])
+    _real(body, "loyaltyTierKey", WORLD.keys["tier"])
+    if body.get("loyaltyTierId") is None and body.get("loyaltyTierKey") is None:
+        body.pop("expiresAt", None)
+    _real(body, "expiresAt", "2099-12-31T23:00:00Z")
+
+
 def _campaign(body: Body, path: Body) -> None:
     _unique(body, "code")
     _real(body, "loyaltyProgramId", WORLD.ids["loyaltyProgramId"])
@@ -223,6 +233,8 @@ _BODIES: dict[str, Callable[[Body, Body], None]] = {
     "updateLedgerAccount": _account,
     "mintMemberPoints": _points,
     "burnMemberPoints": _burn,
+    "setMemberTier": _tier,
+    "setMemberTierByLoyaltyMemberId": _tier,
     "createCampaign": _campaign,
     "updateCampaign": _campaign,
     "createAction": _action,

@@ -69,6 +69,7 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         call("POST", f"{program}/tiers", {"name": n, "active": True, "minRequiredPoints": p, "tierOrder": p})["tier"]
         for n, p in (("Silver", 500), ("Gold", 1000))
     ]
+    first_program = call("GET", program)["loyaltyProgram"]
     account = call("POST", f"{ledger}/accounts", _account("Spare points"))["ledgerAccount"]
     campaigns = [call("POST", f"{home}/campaigns", {"code": c, "name": c})["campaign"] for c in ("one", "two")]
     action = f"{home}/campaigns/{campaigns[0]['campaignId']}/actions"
@@ -88,6 +89,7 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         "loyaltyMemberId": members[0]["loyaltyMemberId"],
         "memberId": members[0]["memberId"],
         "loyaltyProgramId": created["loyaltyProgramId"],
+        "loyaltyProgramKey": first_program["loyaltyProgramKey"],
         "loyaltyTierId": tiers[0]["loyaltyTierId"],
         "ledgerId": created["ledgerId"],
         "ledgerAccountId": created["ledgerAccountId"],
