@@ -78,6 +78,8 @@ def _use_real_ids(operation: str, path: dict[str, Any]) -> None:
     real = {**WORLD.ids, **WORLD.changeable.get(operation, {})}
     if operation == "getOrganization":
         real["organizationId"] = str(real["organizationId"])
+    if operation == "getMatcher":
+        real["matcherId"] = str(real["matcherId"])
     if "organizationId" in path:
         path["organizationId"] = real["organizationId"]
     is_known = all((name, str(value)) in _known for name, value in path.items())
@@ -175,8 +177,7 @@ def _campaign(body: Body, path: Body) -> None:
     _unique(body, "code")
     _real(body, "loyaltyProgramId", WORLD.ids["loyaltyProgramId"])
     _real(body, "eventType", "cup-returned")
-    if "audienceKeys" in body:
-        body["audienceKeys"] = []
+    _real(body, "audienceKeys", [WORLD.keys["audience"]])
     _real(body, "loyaltyTierKeys", [WORLD.keys["tier"]])
     _real(body, "enabledTopics", ["cup-returned", "member-purchase-order-created"])
     for rule in body.get("limitRules", ()):
@@ -196,6 +197,40 @@ def _action(body: Body, path: Body) -> None:
         {"effectId": "mint-points", "params": [amount, {"id": "ledgerAccountKey", "value": WORLD.keys["account"]}]},
     ]
     body["effects"]["items"] = [choices[next(_numbers) % len(choices)] for _ in body["effects"]["items"]]
+
+
+def _matcher(body: Body, path: Body) -> None:
+    if "organizationId" in body:
+        body["organizationId"] = path["organizationId"]
+    choices = [
+        {"field": "productCode", "operator": "startsWith", "value": "latte"},
+        {"field": "total", "operator": ">=", "value": 4.5},
+        {"field": "customAttributes.sizes", "operator": "in", "value": ["small", 2, True]},
+    ]
+    conditions = body["matcher"]["conditions"]
+    body["matcher"]["conditions"] = [choices[next(_numbers) % len(choices)] for _ in conditions]
+
+
+def _audience(body: Body, path: Body) -> None:
+    if "organizationId" in body:
+        body["organizationId"] = path["organizationId"]
+    if body["matcherType"] == "attribute-matcher":
+        attributes = body.setdefault("matcher", {}).get("customAttributes")
+        if attributes is not None:
+            attributes["values"] = {"staff": True, "size": ["small", 2]}
+    else:
+        body.pop("matcher", None)
+
+
+def _audience_change(body: Body, path: Body) -> None:
+    body["matcherType"] = "attribute-matcher"
+    _audience(body, path)
+
+
+def _audience_list(body: Body, path: Body) -> None:
+    _real(body, "add", [WORLD.ids["memberId"]])
+    if "remove" in body:
+        body["remove"] = [each for each in body["remove"] if each not in body.get("add", ())]
 
 
 def _events(body: Body, path: Body) -> None:
@@ -237,6 +272,11 @@ _BODIES: dict[str, Callable[[Body, Body], None]] = {
     "setMemberTierByLoyaltyMemberId": _tier,
     "createCampaign": _campaign,
     "updateCampaign": _campaign,
+    "createMatcher": _matcher,
+    "updateMatcher": _matcher,
+    "createAudience": _audience,
+    "updateAudience": _audience_change,
+    "updateAudienceMembers": _audience_list,
     "createAction": _action,
     "updateAction": _action,
     "trackEvents": _events,

@@ -78,6 +78,11 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         call("POST", f"{home}/custom-event-types", {"name": code, "apiCode": code, "schemaType": "custom"})
     mint = call("POST", f"{home}/members/by-loyalty-member-id/ana-7/mint", {"amount": 100_000})["ledgerTransactions"][0]
     event = call("POST", "/events/track", {"events": [_event("ana-7", "cup-returned")]})["results"][0]
+    matchers = [call("POST", f"{home}/matchers", _matcher(name))["matcher"] for name in ("Hot drinks", "Cold drinks")]
+    audiences = [
+        call("POST", f"{home}/audiences", {"matcherType": each, **more})["audience"]
+        for each, more in (("null-matcher", {}), ("attribute-matcher", {"matcher": {}}), ("list-matcher", {}))
+    ]
     parsed = call("POST", f"{home}/expressions/parse", {"inputs": [{"expression": text} for text in CONDITIONS]})
     second = call(
         "POST",
@@ -99,6 +104,9 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         "apiCode": "cup-returned",
         "loyaltyEventKey": event["loyaltyEventKey"],
         "effectId": "mint-points",
+        "matcherId": matchers[0]["matcherId"],
+        "matcherKey": matchers[0]["matcherKey"],
+        "audienceId": audiences[0]["audienceId"],
     }
     changeable = {
         "updateMember": {"loyaltyMemberId": members[1]["loyaltyMemberId"], "memberId": members[1]["memberId"]},
@@ -108,11 +116,15 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         "updateCampaign": {"campaignId": campaigns[1]["campaignId"]},
         "updateAction": {"actionId": actions[1]["actionId"]},
         "updateCustomEventType": {"apiCode": "cup-lost"},
+        "updateMatcher": {"matcherId": matchers[1]["matcherId"]},
+        "updateAudience": {"audienceId": audiences[1]["audienceId"]},
+        "updateAudienceMembers": {"audienceId": audiences[2]["audienceId"]},
     }
     keys = {
         "campaign": campaigns[0]["campaignKey"],
         "tier": tiers[0]["loyaltyTierKey"],
         "account": created["ledgerAccountKey"],
+        "audience": audiences[0]["audienceKey"],
     }
     assert not any(each["errors"] for each in parsed["nodes"]), parsed
     trees = [each["node"] for each in parsed["nodes"]]
@@ -127,6 +139,11 @@ def _action(created: Mapping[str, Any]) -> dict[str, Any]:
     params = [{"id": "amount", "expression": "1"}, {"id": "ledgerAccountKey", "value": created["ledgerAccountKey"]}]
     effects = {"items": [{"effectId": "mint-points", "params": params}]}
     return {"status": "running", "priority": 1, "rules": {"expression": CONDITIONS[0]}, "effects": effects}
+
+
+def _matcher(name: str) -> dict[str, Any]:
+    conditions = [{"field": "categoryCode", "operator": "equals", "value": name}]
+    return {"name": name, "type": "item-matcher", "matcher": {"operator": "AND", "conditions": conditions}}
 
 
 def _event(member: str, event_type: str) -> dict[str, Any]:
