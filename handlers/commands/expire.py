@@ -6,12 +6,11 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 import click
-from sqlalchemy import Connection, Engine, select
+from sqlalchemy import Connection, Engine
 
-from handlers.commands.context import load_settings, migrated_engine
+from handlers.commands.context import load_settings, migrated_engine, organization_ids
 from handlers.wire.base import exact_number
 from persistence import transactions
-from persistence.tables.organizations import organizations
 
 
 @click.command()
@@ -23,20 +22,9 @@ def expire(organization: int | None) -> None:
     say so. It may be interrupted and started again at any time, beside running servers.
     """
     with migrated_engine(load_settings()) as engine:
-        found = [_expire(engine, each) for each in _organizations(engine, organization)]
+        found = [_expire(engine, each) for each in organization_ids(engine, organization)]
     if not any(found):
         click.echo("Nothing has expired.")
-
-
-def _organizations(engine: Engine, organization: int | None) -> list[int]:
-    statement = select(organizations.c.organization_id).order_by(organizations.c.organization_id)
-    if organization is not None:
-        statement = statement.where(organizations.c.organization_id == organization)
-    with engine.connect() as db:
-        found = list(db.execute(statement).scalars())
-    if organization is not None and not found:
-        raise click.ClickException(f"there is no organization {organization}")
-    return found
 
 
 def _expire(engine: Engine, organization_id: int) -> bool:

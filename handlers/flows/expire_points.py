@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -9,7 +10,8 @@ from decimal import Decimal
 from sqlalchemy import Connection
 
 from domain.ledger.postings import Posting
-from persistence import ledger_lots, posting
+from handlers.flows.keep_books import close_books, open_books
+from persistence import ledger_lots, organizations, posting
 
 WALLETS_AT_ONCE = 500
 
@@ -27,14 +29,17 @@ def expire_next(
     db: Connection, organization_id: int, after: int, now: datetime, limit: int = WALLETS_AT_ONCE
 ) -> Expired | None:
     """Post the expiries of the next wallets, by id, of which something is due; None when there are no more."""
+    organization = organizations.find(db, organization_id)
+    if organization is None:
+        return None
     periods = ledger_lots.periods_of_policies(db, organization_id)
     due = ledger_lots.next_wallets_due(db, organization_id, after, periods, now, limit)
     if not due:
         return None
     posting.lock_wallets(db, organization_id, due)
     account_ids = ledger_lots.accounts_of_expired_lots(db, organization_id, due, now) | periods.keys()
-    books = posting.open_books(db, organization_id, due, account_ids, now)
-    posting.write_books(db, organization_id, books)
+    books = open_books(db, organization, due, account_ids, now)
+    close_books(db, organization, books, lambda: str(uuid.uuid4()), "expire", "Points had expired.")
     done = Expired(due[-1])
     for step in books.steps:
         if isinstance(step, Posting) and step.from_wallet_id is not None:

@@ -1,0 +1,160 @@
+"""Which tier points reach, and how members move between tiers."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.tiers import HeldTier, Ladder, Standings, Step
+
+NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
+PROGRAM, ACCOUNT, MEMBER = 1, 10, 7
+BASIC, SILVER, GOLD = 100, 200, 300
+
+
+def ladder(*steps: Step, default: int | None = BASIC, account: int | None = ACCOUNT, program: int = PROGRAM) -> Ladder:
+    moves = any(step.loyalty_tier_id != default for step in steps)
+    return Ladder(program, f"program-{program}", account, default, steps, moves)
+
+
+USUAL = ladder(Step(BASIC, Decimal(0), 0), Step(SILVER, Decimal(200), 1), Step(GOLD, Decimal(500), 2))
+
+amounts = st.decimals(min_value=0, max_value=1000, places=2)
+all_steps = st.lists(
+    st.builds(Step, st.integers(1, 30), st.sampled_from([Decimal(n) for n in (0, 1, 5, 250, 999)]), st.integers(0, 3)),
+    unique_by=lambda step: step.loyalty_tier_id,
+)
+defaults = st.none() | st.integers(40, 50)
+
+
+@pytest.mark.parametrize(
+    ("points", "tier"),
+    [("0", BASIC), ("199.99", BASIC), ("200", SILVER), ("499", SILVER), ("500", GOLD), ("9999", GOLD)],
+)
+def test_a_tier_is_reached_at_its_threshold(points, tier):
+    assert USUAL.tier_at(Decimal(points)) == tier
+
+
+def test_of_equal_thresholds_the_greater_order_wins_and_then_the_older_tier():
+    steps = [Step(3, Decimal(5), 1), Step(1, Decimal(5), 2), Step(2, Decimal(5), 2)]
+    for turned in (steps, steps[::-1]):
+        assert ladder(*turned).tier_at(Decimal(5)) == 1
+
+
+def test_without_an_account_everybody_is_in_the_default_tier():
+    assert ladder(Step(GOLD, Decimal(0), 0), account=None).tier_at(Decimal(9999)) == BASIC
+
+
+@given(all_steps, defaults, amounts)
+def test_the_tier_is_the_highest_reached_else_the_default(steps, default, points):
+    found = ladder(*steps, default=default).tier_at(points)
+    reached = [step for step in steps if step.min_required_points <= points]
+    if not reached:
+        assert found == default
+        return
+    [mine] = [step for step in reached if step.loyalty_tier_id == found]
+    for other in reached:
+        assert (other.min_required_points, other.tier_order) <= (mine.min_required_points, mine.tier_order)
+
+
+@given(all_steps, defaults, amounts, amounts)
+def test_more_points_never_lead_to_a_lower_threshold(steps, default, one, other):
+    least = {step.loyalty_tier_id: step.min_required_points for step in steps}
+    less, more = (ladder(*steps, default=default).tier_at(points) for points in sorted((one, other)))
+    assert least.get(less, -1) <= least.get(more, -1)
+
+
+def points_of(amount):
+    return lambda account: Decimal(amount) if account == ACCOUNT else Decimal(0)
+
+
+def standings(held: HeldTier | None, *ladders: Ladder) -> Standings:
+    return Standings(ladders or (USUAL,), {} if held is None else {(MEMBER, PROGRAM): held}, NOON)
+
+
+def test_points_move_a_member_and_back():
+    found = standings(HeldTier(BASIC))
+    [up] = found.settle(MEMBER, {ACCOUNT}, points_of(600))
+    assert (up.member_id, up.before, up.after) == (MEMBER, BASIC, GOLD)
+    assert found.tier_ids(MEMBER, points_of(600)) == [GOLD]
+    assert found.settle(MEMBER, {ACCOUNT}, points_of(700)) == []
+    [down] = found.settle(MEMBER, {ACCOUNT}, points_of(10))
+    assert (down.before, down.after) == (GOLD, BASIC)
+    assert found.changed == {(MEMBER, PROGRAM): BASIC}
+
+
+def test_other_accounts_move_nobody():
+    found = standings(HeldTier(BASIC))
+    assert found.settle(MEMBER, {ACCOUNT + 1}, points_of(600)) == []
+    assert found.changed == {}
+
+
+def test_a_member_new_to_a_program_gets_a_tier():
+    [move] = standings(None).settle(MEMBER, {ACCOUNT}, points_of(1))
+    assert (move.before, move.after) == (None, BASIC)
+
+
+def test_a_member_may_be_left_without_a_tier():
+    found = standings(HeldTier(SILVER), ladder(Step(SILVER, Decimal(200), 1), default=None))
+    [move] = found.settle(MEMBER, {ACCOUNT}, points_of(199))
+    assert (move.before, move.after) == (SILVER, None)
+    assert found.changed == {(MEMBER, PROGRAM): None}
+    assert found.tier_ids(MEMBER, points_of(199)) == []
+
+
+def test_a_program_with_nothing_beyond_its_default_tier_moves_nobody():
+    found = standings(None, ladder(Step(BASIC, Decimal(0), 0)))
+    assert found.settle(MEMBER, {ACCOUNT}, points_of(600)) == []
+    assert found.changed == {}
+
+
+@pytest.mark.parametrize("expires_at", [None, NOON + timedelta(seconds=1)])
+def test_a_tier_set_by_hand_holds_whatever_the_points(expires_at):
+    found = standings(HeldTier(GOLD, True, expires_at))
+    assert found.settle(MEMBER, {ACCOUNT}, points_of(0)) == []
+    assert found.tier_ids(MEMBER, points_of(0)) == [GOLD]
+    assert found.changed == {}
+
+
+def test_a_tier_that_has_expired_is_evaluated_without_points_having_moved():
+    found = standings(HeldTier(GOLD, True, NOON))
+    assert found.tier_ids(MEMBER, points_of(300)) == [SILVER]
+    [move] = found.settle(MEMBER, (), points_of(300))
+    assert (move.before, move.after) == (GOLD, SILVER)
+    assert found.changed == {(MEMBER, PROGRAM): SILVER}
+    assert found.settle(MEMBER, (), points_of(300)) == []
+
+
+def test_a_tier_that_has_expired_and_belongs_to_the_points_is_no_move_but_is_written():
+    found = standings(HeldTier(SILVER, True, NOON))
+    assert found.settle(MEMBER, (), points_of(300)) == []
+    assert found.changed == {(MEMBER, PROGRAM): SILVER}
+    [move] = found.settle(MEMBER, {ACCOUNT}, points_of(600))
+    assert move.after == GOLD
+
+
+def test_members_of_inactive_programs_stay_where_they_are():
+    found = Standings((), {(MEMBER, PROGRAM): HeldTier(GOLD, True, NOON)}, NOON)
+    assert found.settle(MEMBER, {ACCOUNT}, points_of(0)) == []
+    assert found.tier_ids(MEMBER, points_of(0)) == [GOLD]
+
+
+def test_each_program_goes_by_its_own_account():
+    other = ladder(Step(9, Decimal(1), 0), default=None, account=ACCOUNT + 1, program=2)
+    found = standings(HeldTier(BASIC), USUAL, other)
+    moves = found.settle(MEMBER, {ACCOUNT, ACCOUNT + 1}, lambda account: Decimal(3 if account == ACCOUNT + 1 else 0))
+    assert [(move.ladder.loyalty_program_id, move.after) for move in moves] == [(2, 9)]
+
+
+@given(all_steps, defaults, st.lists(amounts, min_size=1))
+def test_however_often_points_move_only_the_last_balance_counts(steps, default, balances):
+    program = ladder(*steps, default=default)
+    found = standings(None, program)
+    for balance in balances:
+        found.settle(MEMBER, {ACCOUNT}, points_of(balance))
+    expected = program.tier_at(balances[-1]) if program.moves else None
+    assert found.tier_ids(MEMBER, points_of(balances[-1])) == ([] if expected is None else [expected])
