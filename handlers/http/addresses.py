@@ -55,11 +55,7 @@ ADDRESSES: Mapping[str, tuple[str, Resolve]] = {
     "walletId": ("wallet", _inside(ledger.find_wallet, "ledger", "ledger_id")),
     "campaignId": ("campaign", _in_organization(campaigns.find)),
     "actionId": ("action", _inside(campaigns.find_action, "campaign", "campaign_id")),
-    # A string in one operation, a number in another (administration "Matchers and effects" 1).
-    "matcherId": (
-        "matcher",
-        _in_organization(lambda db, organization_id, value: matchers.find(db, organization_id, int(value))),
-    ),
+    "matcherId": ("matcher", _in_organization(matchers.find)),
     "matcherKey": ("matcher", _in_organization(matchers.find_by_key)),
     "audienceId": ("audience", _in_organization(audiences.find)),
     "apiCode": ("event_type", _in_organization(event_types.find)),

@@ -78,8 +78,6 @@ def _use_real_ids(operation: str, path: dict[str, Any]) -> None:
     real = {**WORLD.ids, **WORLD.changeable.get(operation, {})}
     if operation == "getOrganization":
         real["organizationId"] = str(real["organizationId"])
-    if operation == "getMatcher":
-        real["matcherId"] = str(real["matcherId"])
     if "organizationId" in path:
         path["organizationId"] = real["organizationId"]
     is_known = all((name, str(value)) in _known for name, value in path.items())
