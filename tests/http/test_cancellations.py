@@ -1,0 +1,299 @@
+"""Cancelling events over HTTP: what is taken back, what is recorded, and what is refused."""
+
+from __future__ import annotations
+
+import uuid
+from decimal import Decimal
+
+import pytest
+
+from tests.builders.campaigns import mint
+from tests.builders.tracking import GENERIC, ORDER_CREATED, WHOLE_DOLLARS, Shop, event, key, order, running, spend
+
+TEN_MINTED = "event.payload.ledgerTransaction.amount == 10 && event.payload.ledgerTransaction.transactionType == 'mint'"
+
+
+@pytest.fixture
+def shop(organization):
+    shop = Shop(organization)
+    yield shop
+    shop.check_ledger()
+
+
+@pytest.fixture
+def member(shop):
+    return shop.member()
+
+
+def cancel(shop, event_key, expect=200, **body):
+    return shop.integration.post(f"/events/{event_key}/cancel", body, expect=expect)
+
+
+def event_of(shop, event_key):
+    return shop.integration.get(f"/events/{event_key}")["event"]
+
+
+def counters(shop):
+    rows = shop.rows("campaign_limit_counters", "campaign_id, type, period, used")
+    return {(row.type, row.period): row.used for row in rows}
+
+
+def test_cancelling_takes_back_what_the_event_gave_and_says_so(shop, member):
+    made = shop.campaign(running(WHOLE_DOLLARS), pointsMonthlyLimitPerMember=100, maxTransactionsPerMember=5)
+    tracked = shop.track_one(order(member, "12.50", externalEventDate="2026-03-02T08:15:00Z"))
+    [transaction] = shop.rows("ledger_transactions")
+    answer = cancel(shop, tracked["loyaltyEventKey"], description="Rung up twice")
+    original = event_of(shop, tracked["loyaltyEventKey"])
+    counted = {"campaignId": made["campaignId"], "scope": "member", "ledgerAccountId": None}
+    assert answer == {
+        "results": [
+            {
+                "loyaltyEventId": original["loyaltyEventId"],
+                "loyaltyEventKey": tracked["loyaltyEventKey"],
+                "systemUniqueKey": tracked["systemUniqueKey"],
+                "eventType": ORDER_CREATED,
+                "memberId": original["memberId"],
+                "ledgerTransactions": [
+                    {
+                        "ledgerTransactionId": transaction.ledger_transaction_id,
+                        "ledgerAccountId": shop.organization.created.ledger_account_id,
+                        "ledgerAccountKey": shop.organization.created.ledger_account_key,
+                        "transactionType": "mint",
+                        "walletId": transaction.to_wallet_id,
+                        "amount": 12,
+                        "revertedAmount": 12,
+                        "overdraftAmount": 0,
+                        "outcome": "reverted",
+                    }
+                ],
+                "limitCounters": [
+                    {**counted, "type": "points", "period": "monthly", "periodStart": "2026-03-01", "amount": 12},
+                    {**counted, "type": "transactions", "period": "total", "periodStart": "0001-01-01", "amount": 1},
+                ],
+            }
+        ],
+        "executionMode": "full",
+        "dryRun": False,
+    }
+    assert shop.balance(member) == 0
+    assert set(counters(shop).values()) == {0}
+
+
+def test_the_cancellation_is_an_event_linked_with_the_other(shop, member):
+    shop.campaign(running(mint(5)), maxTransactionsPerMember=5)
+    tracked = shop.track_one(event(member, externalId="visit-1"))
+    cancel(shop, tracked["loyaltyEventKey"], description="By mistake")
+    reversal, original = shop.events(member)
+    assert (reversal["eventType"], reversal["reason"], reversal["description"]) == (GENERIC, "cancelled", "By mistake")
+    assert (reversal["status"], reversal["evaluationStatus"], reversal["externalId"]) == ("success", 0, "visit-1")
+    assert reversal["revertedLoyaltyEventId"] == original["loyaltyEventId"]
+    assert original["reversalLoyaltyEventId"] == reversal["loyaltyEventId"]
+    assert (original["revertedLoyaltyEventId"], reversal["reversalLoyaltyEventId"]) == (None, None)
+    assert [each["givenBack"] for each in original["limitCounters"]] == [1]
+    assert [each["amount"] for each in reversal["limitCounters"]] == [-1]
+    _, revert = shop.rows("ledger_transactions", order="ledger_transaction_id")
+    assert (revert.loyalty_event_id, revert.description) == (reversal["loyaltyEventId"], "By mistake")
+    outcome = shop.integration.get(f"/events/{reversal['loyaltyEventKey']}")["result"]
+    assert [each["loyaltyEventKey"] for each in outcome["reverted"]] == [tracked["loyaltyEventKey"]]
+
+
+def test_a_cancelled_event_leaves_room_for_another(shop, member):
+    shop.campaign(
+        running(mint(5)),
+        limitRules=[{"scope": "campaign", "type": "transactions", "period": "total", "limit": 1}],
+    )
+    first = shop.track_one(event(member))
+    assert shop.track_one(event(member))["effects"][0]["status"] == "skipped"
+    cancel(shop, first["loyaltyEventKey"])
+    assert shop.track_one(event(member))["effects"][0]["status"] == "executed"
+    assert shop.balance(member) == 5
+
+
+def test_burns_come_back_and_sponsors_give_back(shop, member):
+    sponsor = shop.member()
+    shop.give(member, 50)
+    shop.campaign(running(spend(30), mint(7, recipient="sponsor"), mint(4)))
+    tracked = shop.track_one(event(member, sponsorLoyaltyMemberId=sponsor))
+    assert (shop.balance(member), shop.balance(sponsor)) == (24, 7)
+    [result] = cancel(shop, tracked["loyaltyEventKey"])["results"]
+    found = [(each["transactionType"], each["revertedAmount"]) for each in result["ledgerTransactions"]]
+    assert found == [("mint", 4), ("mint", 7), ("burn", 30)]
+    assert (shop.balance(member), shop.balance(sponsor)) == (50, 0)
+
+
+def test_of_a_spent_mint_what_is_left_is_taken_back(shop, member):
+    shop.campaign(running(mint(10)), pointsMonthlyLimitPerMember=10)
+    tracked = shop.track_one(event(member))
+    shop.give(member, 8, "burn")
+    for_the_whole = cancel(shop, tracked["loyaltyEventKey"], allowOverdraft=True)
+    [transaction] = for_the_whole["results"][0]["ledgerTransactions"]
+    assert (transaction["revertedAmount"], transaction["overdraftAmount"], transaction["outcome"]) == (2, 0, "clamped")
+    assert shop.balance(member) == 0
+    assert set(counters(shop).values()) == {0}
+
+
+def test_what_is_missing_becomes_debt_where_that_is_allowed(shop, member):
+    debts = shop.account(overdraftLimit=8)
+    account_id, account_key = debts["ledgerAccountId"], debts["ledgerAccountKey"]
+    shop.campaign(running(mint(10, ledgerAccountKey=account_key)))
+    one, two = (shop.track_one(event(member))["loyaltyEventKey"] for _ in range(2))
+    shop.give(member, 16, "burn", ledgerAccountId=account_id)
+    [transaction] = cancel(shop, one, allowOverdraft=True)["results"][0]["ledgerTransactions"]
+    assert (transaction["revertedAmount"], transaction["overdraftAmount"]) == (10, 6)
+    assert transaction["outcome"] == "reverted"
+    assert cancel(shop, two, expect=409, allowOverdraft=True)["type"] == "/problems/overdraft-limit"
+    [transaction] = cancel(shop, two)["results"][0]["ledgerTransactions"]
+    assert (transaction["revertedAmount"], transaction["outcome"]) == (0, "clamped")
+
+
+def test_an_event_is_cancelled_once(shop, member):
+    shop.campaign(running(mint(10)))
+    tracked = shop.track_one(event(member))
+    cancel(shop, tracked["loyaltyEventKey"])
+    before = shop.events(member)
+    problem = cancel(shop, tracked["loyaltyEventKey"], expect=409)
+    assert problem["type"] == "/problems/event-cancelled"
+    assert shop.events(member) == before
+
+
+def test_failed_events_and_reversals_are_not_cancelled(shop, member):
+    shop.track_one(order(member, external_id="o-1"))
+    [failed] = shop.track(order(member, external_id="o-1"))
+    assert cancel(shop, failed["loyaltyEventKey"], expect=409)["type"] == "/problems/event-not-cancellable"
+    tracked = shop.track_one(event(member))
+    cancel(shop, tracked["loyaltyEventKey"])
+    reversal = shop.events(member)[0]["loyaltyEventKey"]
+    assert cancel(shop, reversal, expect=409)["type"] == "/problems/event-not-cancellable"
+
+
+def test_what_was_reverted_by_hand_is_passed_over(shop, member):
+    shop.campaign(running(mint(10), mint(1)))
+    tracked = shop.track_one(event(member))
+    first = shop.rows("ledger_transactions", order="ledger_transaction_id")[0]
+    path = f"/ledgers/{shop.organization.created.ledger_id}/accounts/{first.ledger_account_id}"
+    shop.administration.post(f"{path}/transactions/{first.ledger_transaction_id}/revert", {}, expect=200)
+    [result] = cancel(shop, tracked["loyaltyEventKey"])["results"]
+    assert [each["revertedAmount"] for each in result["ledgerTransactions"]] == [1]
+    assert shop.balance(member) == 0
+
+
+def test_what_an_event_caused_is_cancelled_with_it(shop, member):
+    shop.campaign(running(mint(10)), eventType=GENERIC)
+    shop.campaign(
+        running(mint(3), rule=TEN_MINTED),
+        enabledTopics=["ledger-transaction-created"],
+        maxTransactionsPerMember=1,
+    )
+    tracked = shop.track_one(event(member))
+    assert shop.balance(member) == 13
+    results = cancel(shop, tracked["loyaltyEventKey"])["results"]
+    assert [each["eventType"] for each in results][-2:] == ["ledger-transaction-created", GENERIC]
+    assert [t["amount"] for each in results for t in each["ledgerTransactions"]] == [3, 10]
+    reversal = next(each for each in shop.events(member) if each["reason"] == "cancelled")
+    caused = [each for each in shop.events(member) if each["reversalLoyaltyEventId"] == reversal["loyaltyEventId"]]
+    assert len(caused) == len(results)
+    assert shop.balance(member) == 0
+
+
+@pytest.mark.parametrize(
+    ("moves", "after"),
+    [
+        ((), "cancelled"),
+        (("confirmed",), "cancelled"),
+        (("confirmed", "partially-returned"), "partially-returned"),
+    ],
+)
+def test_the_order_of_a_cancelled_creation(shop, member, moves, after):
+    shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
+    tracked = shop.track_one(order(member, 10, external_id="o-1"))
+    for status in moves:
+        items = {"items": [{"total": 3}]} if status == "partially-returned" else {}
+        shop.track_one(order(member, None, status, "o-1", **items))
+    cancel(shop, tracked["loyaltyEventKey"])
+    assert [row.status for row in shop.rows("purchase_orders")] == [after]
+    assert shop.balance(member) == 0
+
+
+def test_cancelling_another_event_of_an_order_leaves_it(shop, member):
+    shop.campaign(running(mint(5)), eventType="member-purchase-order-confirmed")
+    shop.track_one(order(member, 10, external_id="o-1"))
+    confirmed = shop.track_one(order(member, None, "confirmed", "o-1"))
+    cancel(shop, confirmed["loyaltyEventKey"])
+    assert [row.status for row in shop.rows("purchase_orders")] == ["confirmed"]
+    assert shop.balance(member) == 0
+
+
+def test_a_captured_event_is_cancelled_with_its_order(shop, member):
+    tracked = shop.track_one(order(member, 10), executionMode="captureOnly")
+    [result] = cancel(shop, tracked["loyaltyEventKey"])["results"]
+    assert (result["ledgerTransactions"], result["limitCounters"]) == ([], [])
+    assert [row.status for row in shop.rows("purchase_orders")] == ["cancelled"]
+
+
+def test_a_refused_cancellation_changes_nothing(shop, member):
+    stars = shop.account()
+    shop.campaign(running(mint(10), mint(1, ledgerAccountKey=stars["ledgerAccountKey"])), maxTransactionsPerMember=1)
+    tracked = shop.track_one(order(member, 10))
+    path = f"/ledgers/{stars['ledgerId']}/accounts/{stars['ledgerAccountId']}"
+    body = {"name": "Stars", "active": False, "isRevolving": True, "chainSyncEnabled": False}
+    shop.administration.put(path, body)
+    before = (shop.events(member), counters(shop), shop.balance(member))
+    assert cancel(shop, tracked["loyaltyEventKey"], expect=409)["type"] == "/problems/account-inactive"
+    assert (shop.events(member), counters(shop), shop.balance(member)) == before
+    assert [row.status for row in shop.rows("purchase_orders")] == ["created"]
+
+
+def test_another_tenant_cancels_nothing(shop, member, other_organization):
+    tracked = shop.track_one(event(member))
+    path = f"/events/{tracked['loyaltyEventKey']}/cancel"
+    assert other_organization.integration.post(path, {}, expect=404)["type"] == "/problems/not-found"
+    assert shop.integration.post(f"/events/{uuid.uuid4()}/cancel", {}, expect=404)
+    assert event_of(shop, tracked["loyaltyEventKey"])["reversalLoyaltyEventId"] is None
+
+
+@pytest.mark.parametrize("body", [{"description": "x" * 256}, {"allowOverdraft": "yes"}, {"amount": 3}, []])
+def test_malformed_cancellations_are_refused(shop, member, body):
+    tracked = shop.track_one(event(member))
+    path = f"/events/{tracked['loyaltyEventKey']}/cancel"
+    assert shop.integration.post(path, body, expect=400)["type"] == "/problems/invalid-request"
+    assert shop.integration.post(path, {"description": "x" * 255}, expect=200)
+
+
+def test_the_tier_follows_the_cancellation(shop, member):
+    created = shop.organization.created
+    program = f"/loyalty-programs/{created.loyalty_program_id}"
+    shop.administration.put(
+        program,
+        {
+            "ledgerId": created.ledger_id,
+            "description": "Points",
+            "setAsDefault": True,
+            "tierPointsLedgerAccountId": created.ledger_account_id,
+        },
+    )
+    tier = shop.administration.post(
+        f"{program}/tiers",
+        {"name": "Gold", "active": True, "minRequiredPoints": 10, "tierOrder": 2},
+    )["tier"]
+    shop.campaign(running(mint(10)), eventType=GENERIC)
+    tracked = shop.track_one(event(member))
+
+    def tiers():
+        record = shop.integration.get(f"/members/{member}")["loyaltyMember"]
+        return [each["loyaltyTierId"] for each in record["tiers"]]
+
+    assert tiers() == [tier["loyaltyTierId"]]
+    cancel(shop, tracked["loyaltyEventKey"])
+    assert tiers() != [tier["loyaltyTierId"]]
+    reversal = next(each for each in shop.events(member) if each["reason"] == "cancelled")
+    moved = [each for each in shop.events(member) if each["eventType"] == "member-tier-set"]
+    assert any(reversal["loyaltyEventKey"] in (each["reason"] or "") for each in moved)
+
+
+def test_a_cancelled_event_answers_its_first_result_again(shop, member):
+    shop.campaign(running(WHOLE_DOLLARS))
+    one = order(member, Decimal("5"), systemUniqueKey=key())
+    tracked = shop.track_one(one)
+    cancel(shop, tracked["loyaltyEventKey"])
+    assert shop.track_one(one) == tracked
+    assert shop.balance(member) == 0

@@ -1,0 +1,257 @@
+"""Orders that are undone by events: what their creation gave is taken back, whole or in proportion."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from tests.builders.campaigns import mint
+from tests.builders.tracking import ORDER_CREATED, WHOLE_DOLLARS, Shop, order, running, spend
+
+
+@pytest.fixture
+def shop(organization):
+    shop = Shop(organization)
+    yield shop
+    shop.check_ledger()
+
+
+@pytest.fixture
+def member(shop):
+    return shop.member()
+
+
+@pytest.fixture
+def points(shop):
+    """A point for each whole dollar of a new order, under limits with much room."""
+    return shop.campaign(
+        running(WHOLE_DOLLARS),
+        eventType=ORDER_CREATED,
+        pointsMonthlyLimitPerMember=1000,
+        maxTransactionsPerMember=50,
+    )
+
+
+def bought(shop, member, total=10, *moves, external_id="o-1", **more):
+    """An order that has made these moves; answers the result of its creation."""
+    created = shop.track_one(order(member, total, external_id=external_id, **more))
+    for status in moves:
+        shop.track_one(order(member, None, status, external_id))
+    return created
+
+
+def returned(shop, member, *totals, external_id="o-1"):
+    items = [{"total": Decimal(total)} for total in totals]
+    return shop.track_one(order(member, None, "partially-returned", external_id, items=items))
+
+
+def used(shop):
+    return {row.type: row.used for row in shop.rows("campaign_limit_counters")}
+
+
+@pytest.mark.parametrize(
+    ("before", "status"),
+    [
+        ((), "cancelled"),
+        ((), "rejected"),
+        (("confirmed",), "cancelled"),
+        (("confirmed",), "returned"),
+    ],
+)
+def test_an_undone_order_gives_back_everything(shop, member, points, before, status):
+    created = bought(shop, member, "10.75", *before)
+    assert shop.balance(member) == 10
+    result = shop.track_one(order(member, None, status, "o-1"))
+    assert shop.balance(member) == 0
+    assert set(used(shop).values()) == {0}
+    [reverted] = result["reverted"]
+    assert reverted["loyaltyEventKey"] == created["loyaltyEventKey"]
+    assert [each["outcome"] for each in reverted["ledgerTransactions"]] == ["reverted"]
+    undone, *_, original = shop.events(member)
+    assert undone["revertedLoyaltyEventId"] == original["loyaltyEventId"]
+    assert original["reversalLoyaltyEventId"] == undone["loyaltyEventId"]
+    assert (original["revertedLoyaltyEventId"], undone["reversalLoyaltyEventId"]) == (None, None)
+    problem = shop.integration.post(f"/events/{created['loyaltyEventKey']}/cancel", {}, expect=409)
+    assert problem["type"] == "/problems/event-cancelled"
+    problem = shop.integration.post(f"/events/{undone['loyaltyEventKey']}/cancel", {}, expect=409)
+    assert problem["type"] == "/problems/event-not-cancellable"
+
+
+def test_a_confirmation_takes_nothing_back(shop, member, points):
+    bought(shop, member, 10)
+    assert "reverted" not in shop.track_one(order(member, None, "confirmed", "o-1"))
+    assert shop.balance(member) == 10
+
+
+def test_of_a_partial_return_the_share_that_stands_is_rounded_down(shop, member, points):
+    bought(shop, member, 10, "confirmed")
+    result = returned(shop, member, "3.10")
+    [reverted] = result["reverted"]
+    [transaction] = reverted["ledgerTransactions"]
+    assert (transaction["amount"], transaction["revertedAmount"], transaction["outcome"]) == (10, 4, "partial")
+    assert [each["amount"] for each in reverted["limitCounters"]] == [4]
+    assert shop.balance(member) == 6
+    assert used(shop) == {"points": 6, "transactions": 1}
+    kept = shop.events(member)
+    assert kept[0]["revertedLoyaltyEventId"] == kept[-1]["loyaltyEventId"]
+    assert kept[-1]["reversalLoyaltyEventId"] is None
+
+
+def test_parts_add_up_to_the_whole(shop, member, points):
+    bought(shop, member, 10, "confirmed")
+    for total, left in (("1.50", 8), ("1.50", 7), ("3", 4)):
+        returned(shop, member, total)
+        assert (shop.balance(member), used(shop)["points"]) == (left, left)
+    last = shop.track_one(order(member, None, "returned", "o-1"))
+    assert [t["revertedAmount"] for each in last["reverted"] for t in each["ledgerTransactions"]] == [4]
+    assert shop.balance(member) == 0
+    assert used(shop) == {"points": 0, "transactions": 0}
+    [supply] = shop.administration.get(f"/ledgers/{shop.organization.created.ledger_id}/accounts")["results"]
+    assert supply["issued"] == 0
+
+
+def test_returning_all_items_leaves_the_event_to_the_full_return(shop, member, points):
+    bought(shop, member, 10, "confirmed")
+    returned(shop, member, 6, 6)
+    assert (shop.balance(member), used(shop)) == (0, {"points": 0, "transactions": 1})
+    shop.track_one(order(member, None, "returned", "o-1"))
+    assert (shop.balance(member), used(shop)) == (0, {"points": 0, "transactions": 0})
+
+
+def test_points_that_were_spent_are_taken_back_once_there_are_others(shop, member, points):
+    bought(shop, member, 10, "confirmed")
+    shop.give(member, 9, "burn")
+    returned(shop, member, 5)
+    assert shop.balance(member) == 0
+    shop.give(member, 100)
+    returned(shop, member, 1)
+    assert shop.balance(member) == 95
+    shop.track_one(order(member, None, "returned", "o-1"))
+    assert shop.balance(member) == 91
+
+
+def test_a_part_that_is_back_is_not_taken_twice_by_hand(shop, member, points):
+    bought(shop, member, 10, "confirmed")
+    returned(shop, member, 4)
+    shop.give(member, 100)
+    mint_row = shop.rows("ledger_transactions", order="ledger_transaction_id")[0]
+    path = f"/ledgers/{shop.organization.created.ledger_id}/accounts/{mint_row.ledger_account_id}/transactions"
+    shop.administration.post(f"{path}/{mint_row.ledger_transaction_id}/revert", {}, expect=200)
+    assert shop.balance(member) == 100
+    shop.track_one(order(member, None, "returned", "o-1"))
+    assert shop.balance(member) == 100
+
+
+def test_burns_and_sponsors_of_an_undone_order(shop, member):
+    sponsor = shop.member()
+    shop.give(member, 50)
+    shop.campaign(running(spend(20), mint(8), mint(4, recipient="sponsor")), eventType=ORDER_CREATED)
+    one = order(member, 10, external_id="o-1")
+    shop.track_one({**one, "sponsorLoyaltyMemberId": sponsor})
+    shop.track_one(order(member, None, "confirmed", "o-1"))
+    returned(shop, member, 5)
+    assert (shop.balance(member), shop.balance(sponsor)) == (34, 2)
+    shop.track_one(order(member, None, "returned", "o-1"))
+    assert (shop.balance(member), shop.balance(sponsor)) == (50, 0)
+
+
+def test_the_worth_of_an_item_may_come_from_the_order(shop, member, points):
+    items = [{"productCode": "mug", "total": 6, "quantity": 3}, {"productCode": "tea", "total": 4}, {"total": 0}]
+    bought(shop, member, 10, "confirmed", items=items)
+    part = order(member, None, "partially-returned", "o-1", items=[{"productCode": "mug", "quantity": 2}])
+    shop.track_one(part)
+    assert shop.balance(member) == 6
+    shop.track_one(order(member, None, "partially-returned", "o-1", items=[{"productCode": "tea"}]))
+    assert shop.balance(member) == 2
+    for unknown in ({"productCode": "cup"}, {"description": "Something"}, {}):
+        refused = order(member, None, "partially-returned", "o-1", items=[unknown])
+        assert shop.refused(refused) == "/problems/payload-missing"
+    assert [row.returned_total for row in shop.rows("purchase_orders")] == [8]
+
+
+def test_a_partial_return_without_items_only_changes_the_status(shop, member, points):
+    bought(shop, member, 10, "confirmed")
+    assert "reverted" not in shop.track_one(order(member, None, "partially-returned", "o-1"))
+    assert shop.balance(member) == 10
+    assert [row.status for row in shop.rows("purchase_orders")] == ["partially-returned"]
+
+
+def test_modes_that_store_or_evaluate_nothing_take_nothing_back(shop, member, points):
+    bought(shop, member, 10, "confirmed")
+    gone = order(member, None, "returned", "o-1")
+    [dry] = shop.track(gone, executionMode="dryRun")
+    assert [t["revertedAmount"] for each in dry["reverted"] for t in each["ledgerTransactions"]] == [10]
+    assert shop.balance(member) == 10
+    assert [row.status for row in shop.rows("purchase_orders")] == ["confirmed"]
+    shop.track_one(gone, executionMode="captureOnly")
+    assert shop.balance(member) == 10
+    assert [row.status for row in shop.rows("purchase_orders")] == ["returned"]
+    [created] = [each for each in shop.events(member) if each["eventType"] == ORDER_CREATED]
+    shop.integration.post(f"/events/{created['loyaltyEventKey']}/cancel", {}, expect=200)
+    assert shop.balance(member) == 0
+
+
+def test_a_batch_may_undo_what_it_creates(shop, points):
+    members = [shop.member() for _ in range(3)]
+    batch = []
+    for number, each in enumerate(members):
+        name = f"o-{number}"
+        batch += [order(each, 10, external_id=name), order(each, None, "confirmed", name)]
+        batch.append(order(each, None, "partially-returned", name, items=[{"total": 2}]))
+        batch.append(order(each, None, "returned", name))
+    results = shop.track(*batch)
+    assert {each["status"] for each in results} == {"success"}
+    amounts = [
+        [t["revertedAmount"] for event in each.get("reverted", ()) for t in event["ledgerTransactions"]]
+        for each in results
+    ]
+    assert amounts == [[], [], [2], [8]] * 3
+    assert [shop.balance(each) for each in members] == [0, 0, 0]
+    assert {row.used for row in shop.rows("campaign_limit_counters")} == {0}
+
+
+def test_a_refused_return_changes_nothing_but_its_own_record(shop, member):
+    stars = shop.account()
+    shop.campaign(running(mint(10, ledgerAccountKey=stars["ledgerAccountKey"])), eventType=ORDER_CREATED)
+    bought(shop, member, 10, "confirmed")
+    path = f"/ledgers/{stars['ledgerId']}/accounts/{stars['ledgerAccountId']}"
+    body = {"name": "Stars", "isRevolving": True, "chainSyncEnabled": False}
+    shop.administration.put(path, {**body, "active": False})
+    assert shop.refused(order(member, None, "returned", "o-1")) == "/problems/account-inactive"
+    assert [row.status for row in shop.rows("purchase_orders")] == ["confirmed"]
+    shop.administration.put(path, {**body, "active": True})
+    shop.track_one(order(member, None, "returned", "o-1"))
+    assert shop.balance(member, stars["ledgerAccountId"]) == 0
+
+
+def test_a_return_has_campaigns_of_its_own(shop, member, points):
+    shop.campaign(running(mint(1)), eventType="member-purchase-order-returned")
+    bought(shop, member, 10, "confirmed")
+    shop.track_one(order(member, None, "returned", "o-1"))
+    assert shop.balance(member) == 1
+
+
+def test_a_later_event_of_the_batch_has_the_room_that_a_return_made(shop, member):
+    shop.campaign(
+        running(WHOLE_DOLLARS),
+        eventType=ORDER_CREATED,
+        limitRules=[{"scope": "campaign", "type": "points", "period": "total", "limit": 10}],
+    )
+    bought(shop, member, 10, "confirmed")
+    _, second = shop.track(order(member, None, "returned", "o-1"), order(member, 10))
+    assert second["effects"][0]["status"] == "executed"
+    assert shop.balance(member) == 10
+
+
+def test_decimals_of_the_account_are_kept(shop, member):
+    cents = shop.account(decimals=2)
+    shop.campaign(
+        running(mint(("=", "order.total"), ledgerAccountKey=cents["ledgerAccountKey"])),
+        eventType=ORDER_CREATED,
+        limitRules=[{"scope": "member", "type": "points", "period": "total", "limit": 1000}],
+    )
+    bought(shop, member, 10, "confirmed")
+    returned(shop, member, "3.333")
+    assert shop.balance(member, cents["ledgerAccountId"]) == Decimal("6.66")
+    assert used(shop) == {"points": Decimal("6.66")}
