@@ -5,6 +5,7 @@
 3. ledgers, by those who add accounts to one or choose its default.
 4. ledger accounts, by account id: shared by those who post, alone by those who mint under a maximum supply and, with
    FOR UPDATE, by those who change what an account allows.
+5. an audience, alone, by those who change its list; events read lists without a lock.
 
 Rows that a unit inserts are claimed by their unique keys; who loses such a race starts over (`transactions.run`).
 """
