@@ -1,0 +1,280 @@
+"""Batches: each item for itself, those of a set together, and the same number of statements for any number of items."""
+
+from __future__ import annotations
+
+import uuid
+from decimal import Decimal
+
+import pytest
+from sqlalchemy import event
+
+from tests.builders.points import Points
+
+
+@pytest.fixture
+def points(organization):
+    return Points.new(organization, decimals=2, pointTrackingEnabled=True)
+
+
+@pytest.fixture
+def ana(points):
+    wallet = points.wallet()
+    points.mint(wallet, 100)
+    return wallet
+
+
+class Batch:
+    """Items of one account, and the call that posts them."""
+
+    def __init__(self, points):
+        self.points = points
+
+    def item(self, source, target, amount, **more):
+        own = {"organizationId": self.points.organization.id, "ledgerAccountId": self.points.account_id}
+        return {**own, "amount": amount, "fromWalletId": source, "toWalletId": target, **more}
+
+    def post(self, *items, expect=200):
+        return self.points.admin.post("/ledger-transactions/batch", {"items": list(items)}, expect=expect)
+
+
+@pytest.fixture
+def batch(points):
+    return Batch(points)
+
+
+def slugs(found):
+    return {item["index"]: item["error"]["type"].removeprefix("/problems/") for item in found["failed"]}
+
+
+def test_each_item_for_itself_in_order(points, batch, ana):
+    ben = points.wallet()
+    earlier = points.move(ana, None, 10, fiatValue=1)[0]["ledgerTransactionId"]
+    found = batch.post(
+        batch.item(None, ben, Decimal("5.5"), systemUniqueKey="b-1", tags=["x"], externalId="e", description="d"),
+        batch.item(ben, None, 6),
+        batch.item(ana, ben, 50, ledgerId=points.account["ledgerId"]),
+        batch.item(ben, None, 6, fiatValue=2, fiatCurrency="EUR", fiatGrossAmount=3),
+        {"revertedLedgerTransactionId": earlier, "systemUniqueKey": "b-5"},
+        batch.item(ana, None, 999, systemUniqueKey="b-6"),
+        batch.item(ana, None, 20, captureMethod="manual"),
+    )
+    assert [(p["index"], p["processedStatus"], p["systemUniqueKey"] in ("b-1", "b-5")) for p in found["processed"]] == [
+        (0, "ok", True),
+        (2, "ok", False),
+        (3, "ok", False),
+        (4, "ok", True),
+        (6, "ok", False),
+    ]
+    assert slugs(found) == {1: "insufficient-balance", 5: "insufficient-balance"}
+    assert [f["systemUniqueKey"] for f in found["failed"]] == [None, "b-6"]
+    account = points.account
+    for item in found["processed"] + found["failed"]:
+        assert (item["ledgerKey"], item["ledgerAccountKey"]) == (account["ledgerKey"], account["ledgerAccountKey"])
+    rows = [
+        [
+            (r["transactionType"], r["walletId"], r["amount"], r["updatedBalance"], r["status"])
+            for r in p["transactions"]
+        ]
+        for p in found["processed"]
+    ]
+    assert rows == [
+        [("mint", ben, Decimal("5.5"), Decimal("5.5"), 1)],
+        [("transfer", ana, 50, 40, 1), ("transfer", ben, 50, Decimal("55.5"), 1)],
+        [("burn", ben, 6, Decimal("49.5"), 1)],
+        [("revert", ana, 10, 50, 1)],
+        [("burn", ana, 20, 50, 0)],
+    ]
+    assert "error" not in found["processed"][0]
+    assert found["failed"][0]["transactions"] == []
+    assert points.verify() == []
+
+
+def test_items_of_a_set_stand_or_fall_together(points, batch, ana):
+    good, bad = str(uuid.uuid4()), str(uuid.uuid4())
+    found = batch.post(
+        batch.item(None, ana, 1, atomicSetId=bad),
+        batch.item(None, ana, 2),
+        batch.item(None, ana, 4, atomicSetId=good),
+        batch.item(ana, None, 999, atomicSetId=bad),
+        batch.item(ana, None, 8, atomicSetId=good),
+        batch.item(None, ana, 16, atomicSetId=bad),
+    )
+    assert [p["index"] for p in found["processed"]] == [1, 2, 4]
+    assert slugs(found) == {0: "atomic-set-failed", 3: "insufficient-balance", 5: "atomic-set-failed"}
+    assert points.balance(ana) == 98
+    assert points.verify() == []
+
+
+def test_what_a_failed_set_would_have_brought_is_not_there_for_others(points, batch, ana):
+    ben = points.wallet()
+    bad = str(uuid.uuid4())
+    found = batch.post(
+        batch.item(None, ben, 50, atomicSetId=bad),
+        batch.item(ben, None, 30),
+        batch.item(ben, None, 30, atomicSetId=bad),
+    )
+    assert found["processed"] == []
+    assert set(slugs(found)) == {0, 1, 2}
+    assert points.balance(ben) == 0
+    assert points.verify() == []
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"organizationId": 2**40},
+        {"amount": Decimal("0.001")},
+        {"ledgerAccountId": 2**40},
+        {"ledgerId": 2**40},
+        {"expirationDate": "2020-01-01T00:00:00Z"},
+        {"fiatValue": 1},
+    ],
+)
+def test_an_item_that_is_wrong_in_itself_fails_its_set_and_no_other(points, batch, ana, fault):
+    expected = {
+        "organizationId": "not-found",
+        "ledgerAccountId": "unknown-ledger-account",
+        "ledgerId": "unknown-ledger-account",
+        "fiatValue": "fiat-not-allowed",
+    }
+    together = str(uuid.uuid4())
+    found = batch.post(
+        batch.item(None, ana, 1, atomicSetId=together),
+        {**batch.item(None, ana, 2, atomicSetId=together), **fault},
+        batch.item(None, ana, 4),
+    )
+    assert [p["index"] for p in found["processed"]] == [2]
+    [name] = fault
+    assert slugs(found) == {0: "atomic-set-failed", 1: expected.get(name, "invalid-request")}
+    if name in ("amount", "expirationDate"):
+        assert [e["pointer"] for e in found["failed"][1]["error"]["errors"]] == [f"/items/1/{name}"]
+    assert points.balance(ana) == 104
+
+
+def test_items_that_say_too_little_or_too_much(points, batch, ana):
+    burn = points.move(ana, None, 10)[0]["ledgerTransactionId"]
+    soon = "2099-01-01T00:00:00Z"
+    revert = {"revertedLedgerTransactionId": burn}
+    cases = [
+        ({"amount": 1, "toWalletId": ana}, {"fromWalletId", "ledgerAccountId"}),
+        ({"fromWalletId": None, "toWalletId": ana, "ledgerAccountId": points.account_id}, {"amount"}),
+        (batch.item(None, None, 1), {"fromWalletId"}),
+        (batch.item(None, ana, None), {"amount"}),
+        (batch.item(ana, None, 1, expirationDate=soon), {"expirationDate"}),
+        (batch.item(None, ana, 1, expirationDate=soon, captureMethod="manual"), {"expirationDate"}),
+        ({**batch.item(None, ana, 1), **revert}, {"amount", "toWalletId"}),
+        ({**revert, "captureMethod": "manual"}, {"captureMethod"}),
+        ({**revert, "expirationDate": soon}, {"expirationDate"}),
+    ]
+    found = batch.post(*[item for item, _ in cases])
+    assert found["processed"] == []
+    named = [{e["pointer"].rpartition("/")[2] for e in item["error"]["errors"]} for item in found["failed"]]
+    assert named == [names for _, names in cases]
+    assert slugs(batch.post({**revert, "fiatValue": 1})) == {0: "fiat-not-allowed"}
+    assert slugs(batch.post({**revert, "ledgerId": 2**40})) == {0: "unknown-ledger-transaction"}
+    assert slugs(batch.post({**revert, "ledgerAccountId": 2**40})) == {0: "unknown-ledger-transaction"}
+    assert slugs(batch.post({**revert, "organizationId": 2**40})) == {0: "not-found"}
+    assert points.balance(ana) == 90
+
+
+def test_items_of_a_batch_may_be_repeated(points, batch, ana):
+    ben, together = points.wallet(), str(uuid.uuid4())
+    burn = points.move(ana, None, 10)[0]["ledgerTransactionId"]
+    items = [
+        batch.item(None, ben, 5, systemUniqueKey="r-1", expirationDate="2099-01-01T00:00:00Z"),
+        batch.item(ana, None, 30, systemUniqueKey="r-2", captureMethod="manual", fiatValue=9),
+        batch.item(ana, ben, 2, systemUniqueKey="r-3", atomicSetId=together),
+        {"revertedLedgerTransactionId": burn, "systemUniqueKey": "r-4"},
+    ]
+    first = batch.post(*items)
+    assert first["failed"] == []
+    held = first["processed"][1]["transactions"][0]["ledgerTransactionId"]
+    points.capture((held, 10))
+    batch.post({"revertedLedgerTransactionId": first["processed"][2]["transactions"][0]["ledgerTransactionId"]})
+    before = (points.balance(ana), points.balance(ben))
+    assert batch.post(*items) == first
+    assert (points.balance(ana), points.balance(ben)) == before
+    changed = batch.post({**items[0], "amount": 6}, {**items[3], "description": "Other"})
+    assert slugs(changed) == {0: "key-reused", 1: "key-reused"}
+
+
+def test_the_same_key_twice_in_one_batch(points, batch, ana):
+    item = batch.item(None, ana, 5, systemUniqueKey="twice")
+    found = batch.post(item, item, {**item, "amount": 6})
+    assert [p["index"] for p in found["processed"]] == [0, 1]
+    assert found["processed"][0]["transactions"] == found["processed"][1]["transactions"]
+    assert slugs(found) == {2: "key-reused"}
+    assert points.balance(ana) == 105
+
+
+def test_an_overdraft_within_a_batch(organization):
+    owing = Points.new(organization, overdraftLimit=50)
+    batch, wallet = Batch(owing), owing.wallet()
+    mint = owing.mint(wallet, 10)
+    owing.move(wallet, None, 10)
+    found = batch.post(
+        {"revertedLedgerTransactionId": mint, "allowOverdraft": True},
+        batch.item(wallet, None, 40, allowOverdraft=True),
+        batch.item(wallet, None, 1, allowOverdraft=True),
+    )
+    assert [p["transactions"][0]["isOverdraft"] for p in found["processed"]] == [True, True]
+    assert slugs(found) == {2: "overdraft-limit"}
+    assert owing.verify() == []
+
+
+@pytest.mark.parametrize("body", [{}, {"items": []}, {"items": [{"colour": "red"}]}, {"items": [{"amount": "1"}]}])
+def test_batches_that_make_no_sense(points, body):
+    points.admin.post("/ledger-transactions/batch", body, expect=400)
+
+
+def test_a_batch_has_a_hundred_items_at_most(points, batch, ana):
+    items = [batch.item(None, ana, 1)] * 101
+    assert batch.post(*items, expect=400)["errors"][0]["pointer"] == "/items"
+    assert len(batch.post(*items[:100])["processed"]) == 100
+    assert points.balance(ana) == 200
+
+
+def test_wallets_of_another_organization(points, batch, other_organization):
+    theirs = other_organization.member()["ledgerWalletId"]
+    assert slugs(batch.post(batch.item(None, theirs, 1))) == {0: "unknown-wallet"}
+
+
+def statements(points, work):
+    seen = []
+
+    def count(conn, cursor, statement, *_):
+        seen.append(statement)
+
+    engine = points.organization.api.engine
+    event.listen(engine, "after_cursor_execute", count)
+    work()
+    event.remove(engine, "after_cursor_execute", count)
+    return len(seen)
+
+
+def test_any_number_of_items_takes_the_same_statements(points, batch):
+    # What a process keeps of an organization is read once.
+    batch.post(batch.item(None, points.wallet(), 1))
+    counted = set()
+    for number in (1, 10, 100):
+        wallets = [points.raw(lambda ledger: ledger.wallet()) for _ in range(number)]
+        mints = [batch.item(None, wallet, 10) for wallet in wallets]
+        burns = [batch.item(wallet, None, 4) for wallet in wallets]
+        made: list = []
+        counted.add(
+            (
+                statements(points, lambda items=mints: batch.post(*items)),
+                statements(points, lambda items=burns, made=made: made.append(batch.post(*items))),
+                statements(points, lambda made=made: _revert_all(points, made[0])),
+            )
+        )
+    assert len(counted) == 1, counted
+    [(mint, burn, revert)] = counted
+    assert max(mint, burn, revert) <= 26
+    assert points.verify() == []
+
+
+def _revert_all(points, found):
+    ids = [str(p["transactions"][0]["ledgerTransactionId"]) for p in found["processed"]]
+    answer = points.admin.post("/ledger-transactions/batch-revert", {"transactionIds": ids}, expect=200)
+    assert len(answer["processed"]) == len(ids)

@@ -1,0 +1,336 @@
+"""Capturing and reverting: every kind of transaction, what is refused, and what lots and fiat values come back."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from tests.builders.points import Points
+
+DETAILS = {
+    "externalEventDate": "2026-04-01T10:00:00Z",
+    "systemUniqueKey": "back-1",
+    "externalId": "R-18",
+    "description": "It was cold",
+    "tags": ["bar"],
+}
+
+
+@pytest.fixture
+def points(organization):
+    return Points.new(organization, decimals=2, pointTrackingEnabled=True)
+
+
+@pytest.fixture
+def owing(organization):
+    return Points.new(organization, overdraftLimit=50, pointTrackingEnabled=True)
+
+
+@pytest.fixture
+def ana(points):
+    wallet = points.wallet()
+    points.mint(wallet, 100)
+    return wallet
+
+
+def posted(points, *movement, **more):
+    return points.move(*movement, **more)[0]["ledgerTransactionId"]
+
+
+def test_a_revert_answers_every_member_and_both_name_each_other(points, ana):
+    burn = posted(points, ana, None, 20, fiatValue=4, fiatCurrency="EUR", fiatGrossAmount=5)
+    [row] = points.revert(burn, **DETAILS)
+    assert row == {
+        "ledgerTransactionId": row["ledgerTransactionId"],
+        "ledgerTransactionDetailIndex": 0,
+        "ledgerAccountId": points.account_id,
+        "ledgerAccountKey": points.account["ledgerAccountKey"],
+        "transactionType": "revert",
+        "status": 1,
+        "amount": 20,
+        "walletId": ana,
+        "fromWalletId": None,
+        "toWalletId": ana,
+        "updatedBalance": 100,
+        "isOverdraft": False,
+        **DETAILS,
+        "revertedLedgerTransactionId": burn,
+        "reversalLedgerTransactionId": None,
+        "fiatValue": 4,
+        "fiatGrossAmount": None,
+        "fiatCurrency": None,
+        "createdAt": row["createdAt"],
+        "updatedAt": row["createdAt"],
+    }
+    first, original = points.rows(limit=2)
+    assert first == row
+    assert (original["status"], original["reversalLedgerTransactionId"]) == (2, row["ledgerTransactionId"])
+    assert points.wallet_of(ana)["totalFiatValue"] == 0
+    assert points.verify() == []
+
+
+def test_a_revert_needs_no_body(points, ana):
+    burn = posted(points, ana, None, 20)
+    points.admin.post(f"{points.path}/transactions/{burn}/revert", expect=200)
+    assert points.balance(ana) == 100
+
+
+def test_reverts_of_mints_and_transfers(points, ana):
+    ben = points.wallet()
+    transfer = posted(points, ana, ben, 30)
+    back = points.revert(transfer)
+    assert [(r["walletId"], r["amount"], r["updatedBalance"]) for r in back] == [(ben, 30, 0), (ana, 30, 100)]
+    mint = posted(points, None, ben, 7)
+    [row] = points.revert(mint)
+    assert (row["fromWalletId"], row["toWalletId"], row["updatedBalance"]) == (ben, None, 0)
+    assert points.verify() == []
+
+
+def test_nothing_is_reverted_twice_and_no_revert_is(points, ana):
+    burn = posted(points, ana, None, 20)
+    [revert] = points.revert(burn)
+    assert points.revert(burn, expect=409)["type"] == "/problems/already-reverted"
+    assert points.revert(revert["ledgerTransactionId"], expect=409)["type"] == "/problems/not-revertible"
+    assert points.balance(ana) == 100
+
+
+def test_what_was_spent_cannot_be_taken_back(points, ana):
+    ben = points.wallet()
+    transfer = posted(points, ana, ben, 60)
+    mint = points.rows()[-1]["ledgerTransactionId"]
+    points.move(ben, None, 10)
+    assert points.revert(transfer, expect=409)["type"] == "/problems/insufficient-balance"
+    assert points.revert(mint, expect=409)["type"] == "/problems/insufficient-balance"
+    assert points.verify() == []
+
+
+def test_a_fiat_value_is_taken_back_in_part(points, ana):
+    burn = posted(points, ana, None, 20, fiatValue=10)
+    [row] = points.revert(burn, partialFiatValue=Decimal("2.5"))
+    assert row["fiatValue"] == Decimal("2.5")
+    assert points.wallet_of(ana)["totalFiatValue"] == Decimal("7.5")
+    mint = posted(points, None, ana, 1)
+    assert points.revert(mint, partialFiatValue=0, expect=409)["type"] == "/problems/fiat-not-allowed"
+    other = posted(points, ana, None, 1, fiatValue=1)
+    points.revert(other, partialFiatValue=-1, expect=400)
+    assert points.revert(other, partialFiatValue=0)[0]["fiatValue"] == 0
+
+
+def test_a_revert_may_be_repeated(points, ana):
+    burn = posted(points, ana, None, 20)
+    first = points.revert(burn, **DETAILS)
+    assert points.revert(burn, **DETAILS) == first
+    assert points.revert(burn, **{**DETAILS, "description": "Other"}, expect=409)["type"] == "/problems/key-reused"
+    other = posted(points, ana, None, 20)
+    assert points.revert(other, **DETAILS, expect=409)["type"] == "/problems/key-reused"
+    assert points.balance(ana) == 80
+
+
+def test_transactions_of_another_account_or_organization(points, ana, other_organization, organization):
+    theirs = Points.new(other_organization)
+    mint = theirs.mint(theirs.wallet(), 5)
+    other = Points.new(organization)
+    elsewhere = other.mint(ana, 5)
+    for transaction_id in (mint, elsewhere, 2**62):
+        assert points.revert(transaction_id, expect=404)["type"] == "/problems/not-found"
+        problem = points.capture((min(transaction_id, 10**17), None), expect=404)
+        assert problem["type"] == "/problems/unknown-ledger-transaction"
+    points.revert(0, expect=400)
+    assert other.balance(ana) == 5
+
+
+def test_lots_come_back_with_their_expiry(points, ana):
+    soon = datetime.now(UTC) + timedelta(days=2)
+    points.mint(ana, 5, soon)
+    burn = posted(points, ana, None, 8)
+    points.revert(burn)
+    lots = points.wallet_of(ana, include="lots")["lots"]["expiring"]
+    assert [(lot["expiresAt"] and datetime.fromisoformat(lot["expiresAt"]), lot["available"]) for lot in lots] == [
+        (soon, 5),
+        (None, 100),
+    ]
+    assert points.verify() == []
+
+
+def test_what_has_expired_meanwhile_is_gone_at_once(points, ana):
+    minted = points.mint(ana, 5, datetime.now(UTC) + timedelta(days=2))
+    burn = posted(points, ana, None, 5)
+    past = datetime.now(UTC) - timedelta(hours=1)
+    points.change("UPDATE ledger_lots SET expires_at = :at WHERE ledger_transaction_id = :id", at=past, id=minted)
+    [row] = points.revert(burn)
+    assert (row["updatedBalance"], points.balance(ana)) == (105, 100)
+    assert [(r["transactionType"], r["amount"]) for r in points.rows(limit=2)] == [("burn", 5), ("revert", 5)]
+    assert points.verify() == []
+
+
+def held(points, *movement, **more):
+    return posted(points, *movement, captureMethod="manual", **more)
+
+
+def test_a_pending_burn_is_reserved_and_captured_in_part(points, ana):
+    pending = held(points, ana, None, 30, fiatValue=9)
+    wallet = points.wallet_of(ana, include="lots")
+    assert (wallet["currentBalance"], wallet["pendingDebitBalance"], wallet["totalFiatValue"]) == (100, 30, 0)
+    assert wallet["lots"]["expiring"] == [{"expiresAt": None, "available": 70, "reserved": 30}]
+    assert points.move(ana, None, 71, expect=409)["type"] == "/problems/insufficient-balance"
+    assert points.capture((pending, 10)) == {"ok": True}
+    wallet = points.wallet_of(ana)
+    assert (wallet["currentBalance"], wallet["pendingDebitBalance"], wallet["totalFiatValue"]) == (90, 0, 3)
+    [row] = points.rows(limit=1, include="lots")
+    assert (row["status"], row["amount"], row["fiatValue"], row["updatedBalance"]) == (1, 10, 3, 90)
+    assert [lot["amount"] for lot in row["lots"]["consumed"]] == [10]
+    points.revert(pending)
+    assert points.balance(ana) == 100
+    assert points.verify() == []
+
+
+def test_a_pending_transfer_is_seen_on_both_sides(points, ana):
+    ben = points.wallet()
+    pending = held(points, ana, ben, 30)
+    assert points.wallet_of(ben)["pendingCreditBalance"] == 30
+    assert points.wallet_of(ben, include="lots")["lots"]["pending"] == 30
+    points.capture((pending, None))
+    assert (points.balance(ana), points.balance(ben), points.wallet_of(ben)["pendingCreditBalance"]) == (70, 30, 0)
+    assert points.verify() == []
+
+
+def test_a_pending_mint_counts_when_it_is_captured(points):
+    wallet = points.wallet()
+    pending = held(points, None, wallet, 30)
+    assert points.balance(wallet) == 0
+    points.capture((pending, 20))
+    assert points.balance(wallet) == 20
+    assert points.verify() == []
+
+
+@pytest.mark.parametrize("way", ["revert", "capture"])
+def test_what_is_pending_is_released(points, ana, way):
+    pending = held(points, ana, None, 30, fiatValue=9)
+    if way == "revert":
+        [row] = points.revert(pending, systemUniqueKey="release")
+        assert (row["status"], row["amount"], row["transactionType"]) == (2, 30, "revert")
+        assert points.revert(pending, systemUniqueKey="release") == [row]
+    else:
+        points.capture((pending, 0))
+    wallet = points.wallet_of(ana)
+    assert (wallet["currentBalance"], wallet["pendingDebitBalance"], wallet["totalFiatValue"]) == (100, 0, 0)
+    assert points.capture((pending, None), expect=409)["type"] == "/problems/not-pending"
+    assert points.revert(pending, expect=409)["type"] == "/problems/already-reverted"
+    points.move(ana, None, 100)
+    assert points.verify() == []
+
+
+def test_captures_are_all_or_none(points, ana):
+    first, second, settled = held(points, ana, None, 10), held(points, ana, None, 20), posted(points, ana, None, 1)
+    refused = [
+        ((settled, None), "not-pending"),
+        ((second, 21), "capture-exceeds-hold"),
+        ((first, 5), "not-pending"),
+    ]
+    for other, slug in refused:
+        assert points.capture((first, None), other, expect=409)["type"] == f"/problems/{slug}"
+    problem = points.capture((first, None), (second, Decimal("0.001")), expect=400)
+    assert [error["pointer"] for error in problem["errors"]] == ["/transactions/1/captureAmount"]
+    assert points.wallet_of(ana)["pendingDebitBalance"] == 30
+    assert points.capture((first, 10), (second, None)) == {"ok": True}
+    assert points.balance(ana) == 69
+    assert points.capture((first, 10), expect=409)["type"] == "/problems/not-pending"
+    for body in ({"transactions": []}, {"transactions": [{"ledgerTransactionId": "x"}]}, {}):
+        points.admin.post(f"{points.path}/captures", body, expect=400)
+    points.capture(*[(first, None)] * 101, expect=400)
+    assert points.verify() == []
+
+
+def batch_revert(points, *ids, **more):
+    body = {"transactionIds": [str(i) for i in ids], **more}
+    return points.admin.post("/ledger-transactions/batch-revert", body, expect=200)
+
+
+def test_the_three_ways_out_of_a_spent_mint(owing):
+    wallet = owing.wallet()
+    mint = owing.mint(wallet, 30)
+    owing.move(wallet, None, 20)
+    [failed] = batch_revert(owing, mint)["failed"]
+    assert failed["error"]["type"] == "/problems/insufficient-balance"
+    [done] = batch_revert(owing, mint, burnAvailableBalance=True, allowOverdraft=True)["processed"]
+    assert [(r["amount"], r["isOverdraft"]) for r in done["transactions"]] == [(10, False), (20, True)]
+    assert owing.wallet_of(wallet)["currentOverdraftBalance"] == 20
+    other = owing.wallet()
+    mint = owing.mint(other, 30)
+    owing.move(other, None, 20)
+    [done] = batch_revert(owing, mint, burnAvailableBalance=True)["processed"]
+    assert [r["amount"] for r in done["transactions"]] == [10]
+    assert owing.wallet_of(other)["currentOverdraftBalance"] == 0
+    assert owing.verify() == []
+
+
+def test_a_debt_is_limited_in_reverts_too(owing):
+    wallet = owing.wallet()
+    mint = owing.mint(wallet, 60)
+    owing.move(wallet, None, 60)
+    [failed] = batch_revert(owing, mint, allowOverdraft=True)["failed"]
+    assert failed["error"]["type"] == "/problems/overdraft-limit"
+    assert owing.wallet_of(wallet)["currentOverdraftBalance"] == 0
+
+
+def test_an_overdraft_means_nothing_where_there_is_none(points, ana):
+    mint = points.rows()[-1]["ledgerTransactionId"]
+    points.move(ana, None, 60)
+    [failed] = batch_revert(points, mint, allowOverdraft=True)["failed"]
+    assert failed["error"]["type"] == "/problems/insufficient-balance"
+    [done] = batch_revert(points, mint, allowOverdraft=True, burnAvailableBalance=True)["processed"]
+    assert [r["amount"] for r in done["transactions"]] == [40]
+
+
+def test_a_batch_of_reverts_answers_each(points, ana, organization, other_organization):
+    first, second = posted(points, ana, None, 10, fiatValue=8), posted(points, ana, None, 20, fiatValue=8)
+    elsewhere = Points.new(organization, name="Moons")
+    third = elsewhere.mint(ana, 5)
+    theirs = Points.new(other_organization)
+    foreign = theirs.mint(theirs.wallet(), 5)
+    fiat = [{"ledgerTransactionId": str(first), "partialFiatValue": 3}]
+    found = batch_revert(points, first, foreign, second, third, first, 10**17, partialFiatValues=fiat)
+    assert [(r["ledgerTransactionId"], r["processedStatus"]) for r in found["processed"]] == [
+        (str(first), "ok"),
+        (str(second), "ok"),
+        (str(third), "ok"),
+    ]
+    assert [(r["ledgerTransactionId"], r["processedStatus"], r["error"]["type"]) for r in found["failed"]] == [
+        (str(foreign), "failed", "/problems/unknown-ledger-transaction"),
+        (str(first), "failed", "/problems/already-reverted"),
+        (str(10**17), "failed", "/problems/unknown-ledger-transaction"),
+    ]
+    assert [r["transactions"][0]["fiatValue"] for r in found["processed"]] == [3, 8, None]
+    keys = [r["ledgerAccountKey"] for r in found["processed"]]
+    assert keys == [points.account["ledgerAccountKey"]] * 2 + [elsewhere.account["ledgerAccountKey"]]
+    assert {r["ledgerKey"] for r in found["processed"]} == {points.account["ledgerKey"]}
+    assert [r["ledgerKey"] for r in found["failed"][::2]] == [None, None]
+    assert all(r["transactions"] == [] for r in found["failed"])
+    assert points.wallet_of(ana)["totalFiatValue"] == 5
+    assert theirs.rows()[0]["status"] == 1
+    assert points.verify() == []
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({"transactionIds": []}, "/transactionIds"),
+        ({"transactionIds": ["1"] * 101}, "/transactionIds"),
+        ({"transactionIds": [1]}, "/transactionIds/0"),
+        ({"transactionIds": ["9" * 19]}, "/transactionIds/0"),
+        ({}, "/transactionIds"),
+        (
+            {"transactionIds": ["1"], "partialFiatValues": [{"ledgerTransactionId": "2", "partialFiatValue": 1}]},
+            "/partialFiatValues/0/ledgerTransactionId",
+        ),
+        (
+            {"transactionIds": ["1"], "partialFiatValues": [{"ledgerTransactionId": "1", "partialFiatValue": 1}] * 2},
+            "/partialFiatValues/1/ledgerTransactionId",
+        ),
+    ],
+)
+def test_batches_of_reverts_that_make_no_sense(points, body, pointer):
+    problem = points.admin.post("/ledger-transactions/batch-revert", body, expect=400)
+    assert {error["pointer"] for error in problem["errors"]} == {pointer}
