@@ -1,0 +1,393 @@
+"""How many movements of points are posted a second, beside what the database can do: `python -m bench.ledger`.
+
+One run on one durable server. Baseline and product take turns in every round, so that both meet whatever else the
+machine does; a ratio is the median of the rounds' ratios. Prints tables for `docs/performance.md`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import random
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, make_url, text
+
+from domain.organizations import Organization
+from handlers.call import ADMINISTRATION, Call
+from handlers.flows.create_organization import CreatedOrganization, create_organization
+from handlers.flows.post_transactions import Movement, post_batch
+from handlers.flows.verify_ledger import verify
+from handlers.settings import Settings
+from persistence import embedded, organizations, schema, transactions
+from persistence.engine import create_engine
+
+WALLETS, CLIENTS, BATCH = 10_000, 4, 100
+KINDS = ("mint", "burn", "transfer")
+PLENTY = 1_000_000_000
+
+# What pgbench writes of each kind, in a transaction of its own: no rules, no digests, the same rows.
+_TRANSACTION = """
+INSERT INTO ledger_transactions (organization_id, ledger_account_id, transaction_type, status, amount,
+    system_unique_key, request_digest, from_wallet_id, to_wallet_id, created_at, updated_at)
+VALUES (:organization, :account, {kind}, 1, 1, gen_random_uuid()::text, sha256('request'), {source}, {target}, now(),
+    now()) RETURNING ledger_transaction_id AS transaction \\gset
+INSERT INTO ledger_entries (organization_id, ledger_transaction_id, entry_index, ledger_account_id, wallet_id, amount,
+    updated_balance)
+VALUES (:organization, :transaction, 0, :account, {first}, {change}, 1),
+    (:organization, :transaction, 1, :account, {second}, 0 - {change}, 1);
+"""
+_BALANCE = """
+UPDATE ledger_balances SET current_balance = current_balance + {change}, last_transaction_date = now(),
+    updated_at = now()
+WHERE organization_id = :organization AND wallet_id = {wallet} AND ledger_account_id = :account;
+"""
+_TAKE = """
+UPDATE ledger_lots SET remaining = remaining - 1 WHERE organization_id = :organization AND ledger_lot_id = (
+    SELECT ledger_lot_id FROM ledger_lots WHERE organization_id = :organization AND wallet_id = {wallet}
+        AND ledger_account_id = :account AND remaining > 0 ORDER BY expires_at NULLS LAST, ledger_lot_id LIMIT 1)
+RETURNING ledger_lot_id AS lot \\gset
+INSERT INTO ledger_lot_uses (organization_id, ledger_transaction_id, ledger_lot_id, amount)
+VALUES (:organization, :transaction, :lot, 1);
+"""
+_GIVE = """
+INSERT INTO ledger_lots (organization_id, wallet_id, ledger_account_id, ledger_transaction_id, amount, remaining,
+    expires_at, created_at)
+VALUES (:organization, {wallet}, :account, :transaction, 1, 1, now() + interval '1 year', now());
+"""
+_SUPPLY = """
+INSERT INTO ledger_account_supplies AS s (organization_id, ledger_account_id, shard, minted, burned)
+VALUES (:organization, :account, :client_id, {minted}, {burned})
+ON CONFLICT (organization_id, ledger_account_id, shard)
+    DO UPDATE SET minted = s.minted + excluded.minted, burned = s.burned + excluded.burned;
+"""
+
+
+def pgbench_script(kind: str, first: int, last: int) -> str:
+    """The statements of one movement between random wallets of a range; the order of wallets keeps off deadlocks."""
+    wallets = f"\\set one random({first}, {max(first, last - 1)})\n\\set other :one + 1\nBEGIN;"
+    if kind == "mint":
+        written = _TRANSACTION.format(kind=1, source="NULL", target=":one", first=":one", second="NULL", change="1")
+        moved = _BALANCE.format(change="1", wallet=":one") + _GIVE.format(wallet=":one")
+        moved += _SUPPLY.format(minted=1, burned=0)
+    elif kind == "burn":
+        written = _TRANSACTION.format(kind=2, source=":one", target="NULL", first=":one", second="NULL", change="-1")
+        moved = _BALANCE.format(change="-1", wallet=":one") + _TAKE.format(wallet=":one")
+        moved += _SUPPLY.format(minted=0, burned=1)
+    else:
+        written = _TRANSACTION.format(
+            kind=0, source=":one", target=":other", first=":one", second=":other", change="-1"
+        )
+        moved = _BALANCE.format(change="-1", wallet=":one") + _BALANCE.format(change="1", wallet=":other")
+        moved += _TAKE.format(wallet=":one") + _GIVE.format(wallet=":other")
+    return f"{wallets}{written}{moved}COMMIT;\n"
+
+
+@dataclass(frozen=True)
+class Books:
+    """An organization with wallets that hold plenty, of an account that tracks and expires points."""
+
+    url: str
+    organization: CreatedOrganization
+    wallets: tuple[int, ...]
+
+    @property
+    def account(self) -> int:
+        return self.organization.ledger_account_id
+
+
+def new_books(url: str, engine: Engine, stored: int = WALLETS) -> Books:
+    """Books with about so many transactions, minted in the past straight into the tables."""
+    now = datetime.now(UTC)
+    made = transactions.run(engine, lambda db: create_organization(db, name="Benchmark", now=now))
+    each = -(-stored // WALLETS)
+
+    def fill(db: Connection) -> tuple[int, ...]:
+        # Millions of rows that are right by construction: checking each would take longer than all measurements.
+        db.execute(text("SET LOCAL session_replication_role = replica"))
+        db.execute(text("SET LOCAL statement_timeout = 0"))
+        values = {
+            "organization": made.organization_id,
+            "ledger": made.ledger_id,
+            "account": made.ledger_account_id,
+            "wallets": WALLETS,
+            "each": each,
+            "plenty": PLENTY,
+        }
+        for statement in _FILL:
+            db.execute(text(statement), values)
+        wallets = text("SELECT wallet_id FROM wallets WHERE organization_id = :organization ORDER BY 1")
+        return tuple(db.execute(wallets, values).scalars())
+
+    wallets = transactions.run(engine, fill)
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as db:
+        db.execute(text("VACUUM ANALYZE"))
+    return Books(url, made, wallets)
+
+
+_FILL = (
+    "UPDATE ledger_accounts SET point_tracking_enabled = true, expires_in_months = 12"
+    " WHERE organization_id = :organization",
+    "INSERT INTO wallets (organization_id, wallet_key, ledger_id, created_at)"
+    " SELECT :organization, gen_random_uuid(), :ledger, now() FROM generate_series(1, :wallets)",
+    "INSERT INTO ledger_transactions (organization_id, ledger_account_id, transaction_type, status, amount,"
+    " system_unique_key, request_digest, to_wallet_id, created_at, updated_at)"
+    " SELECT :organization, :account, 1, 1, :plenty, gen_random_uuid()::text, sha256('request'), wallet_id, now(),"
+    " now() FROM generate_series(1, :each) CROSS JOIN wallets WHERE organization_id = :organization",
+    "INSERT INTO ledger_entries (organization_id, ledger_transaction_id, entry_index, ledger_account_id, wallet_id,"
+    " amount, updated_balance) SELECT organization_id, ledger_transaction_id, 0, ledger_account_id, to_wallet_id,"
+    " amount, amount * row_number() OVER (PARTITION BY to_wallet_id ORDER BY ledger_transaction_id)"
+    " FROM ledger_transactions WHERE organization_id = :organization",
+    "INSERT INTO ledger_entries (organization_id, ledger_transaction_id, entry_index, ledger_account_id, amount)"
+    " SELECT organization_id, ledger_transaction_id, 1, ledger_account_id, -amount FROM ledger_transactions"
+    " WHERE organization_id = :organization",
+    "INSERT INTO ledger_lots (organization_id, wallet_id, ledger_account_id, ledger_transaction_id, amount, remaining,"
+    " expires_at, created_at) SELECT organization_id, to_wallet_id, ledger_account_id, ledger_transaction_id, amount,"
+    " amount, now() + interval '6 months' + ledger_transaction_id * interval '1 second', now()"
+    " FROM ledger_transactions WHERE organization_id = :organization",
+    "INSERT INTO ledger_balances (organization_id, wallet_id, ledger_account_id, current_balance, created_at,"
+    " updated_at) SELECT organization_id, wallet_id, :account, CAST(:plenty AS numeric) * :each, now(), now()"
+    " FROM wallets WHERE organization_id = :organization",
+    "INSERT INTO ledger_account_supplies (organization_id, ledger_account_id, shard, minted, burned)"
+    " VALUES (:organization, :account, 0, CAST(:plenty AS numeric) * :each * :wallets, 0)",
+)
+
+
+def limit(books: Books, kind: str, hot: bool, seconds: float) -> float:
+    """The movements a second that pgbench writes."""
+    first, last = (books.wallets[0], books.wallets[0] if hot else books.wallets[-1])
+    with tempfile.NamedTemporaryFile("w", suffix=".sql") as script:
+        script.write(pgbench_script(kind, first, last))
+        script.flush()
+        settings = {"organization": books.organization.organization_id, "account": books.account}
+        named = [f"--define={name}={value}" for name, value in settings.items()]
+        command = [str(embedded.program("pgbench")), "-n", "-M", "prepared", f"-c{CLIENTS}", "-j2", *named]
+        command += [f"-T{max(1, round(seconds))}", f"-f{script.name}", _libpq(books.url)]
+        done = subprocess.run(command, capture_output=True, text=True)
+    found = re.search(r"tps = ([\d.]+)", done.stdout)
+    if done.returncode or found is None:
+        sys.exit(f"pgbench failed: {done.stderr[-2000:]}")
+    return float(found[1])
+
+
+def _libpq(url: str) -> str:
+    return make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+
+
+class Teller:
+    """Posts movements as a handler does, without HTTP around it."""
+
+    def __init__(self, books: Books) -> None:
+        self.books = books
+        self.engine = create_engine(books.url, threads=1)
+        with self.engine.connect() as db:
+            found = organizations.find(db, books.organization.organization_id)
+        assert found is not None
+        self.organization: Organization = found
+
+    def post(self, movements: Sequence[Movement]) -> None:
+        """One call, committed."""
+
+        def work(db: Connection) -> None:
+            call = Call(
+                db=db,
+                organization=self.organization,
+                caller=None,
+                now=datetime.now(UTC),
+                request_id="bench",
+                surface=ADMINISTRATION,
+                settings=Settings(database_url="", home=Path()),
+                new_key=lambda: str(uuid.uuid4()),
+            )
+            refused = [each.refusal for each in post_batch(call, movements) if each.refusal is not None]
+            if refused:
+                raise refused[0]
+
+        transactions.run(self.engine, work)
+
+
+def movement(books: Books, kind: str, hot: bool, chance: random.Random) -> Movement:
+    """A movement of one point between random wallets, or out of or into the hot one."""
+    position = 0 if hot else chance.randrange(len(books.wallets) - 1)
+    one, other = books.wallets[position], books.wallets[position + 1]
+    sides = {"mint": (None, one), "burn": (one, None), "transfer": (one, other)}[kind]
+    return Movement(books.account, Decimal(1), *sides)
+
+
+def _work(books: Books, kind: str, hot: bool, size: int, seconds: float, start: Any, answers: Any) -> None:
+    teller, chance, done = Teller(books), random.Random(), 0
+    teller.post([movement(books, kind, hot, chance)])
+    start.wait()
+    began = time.perf_counter()
+    while time.perf_counter() - began < seconds:
+        teller.post([movement(books, kind, hot, chance) for _ in range(size)])
+        done += size
+    answers.put(done / (time.perf_counter() - began))
+
+
+def rate(books: Books, kind: str, hot: bool, size: int, seconds: float) -> float:
+    """The movements a second that as many processes as pgbench has clients post, so many in each call."""
+    context = multiprocessing.get_context("spawn")
+    start, answers = context.Barrier(CLIENTS), context.Queue()
+    arguments = (books, kind, hot, size, seconds, start, answers)
+    workers = [context.Process(target=_work, args=arguments) for _ in range(CLIENTS)]
+    for worker in workers:
+        worker.start()
+    found = [answers.get(timeout=seconds + 120) for _ in workers]
+    for worker in workers:
+        worker.join()
+    return sum(found)
+
+
+def compare(books: Books, limits: Books, seconds: float, rounds: int) -> None:
+    """The table of single and batched movements beside pgbench."""
+    print(f"\n| movement | wallets | pgbench/s | single/s | of pgbench | in batches of {BATCH}/s | of pgbench |")
+    print("|---|---|---|---|---|---|---|")
+    for kind in KINDS:
+        for hot in (False, True):
+            found = [
+                (
+                    limit(limits, kind, hot, seconds),
+                    rate(books, kind, hot, 1, seconds),
+                    rate(books, kind, hot, BATCH, seconds),
+                )
+                for _ in range(rounds)
+            ]
+            most, single, batched = (statistics.median(column) for column in zip(*found, strict=True))
+            shares = [statistics.median(each[n] / each[0] for each in found) for n in (1, 2)]
+            wallets = "one" if hot else f"{WALLETS:,}"
+            print(
+                f"| {kind} | {wallets} | {most:,.0f} | {single:,.0f} | {shares[0]:.2f} | {batched:,.0f}"
+                f" | {shares[1]:.2f} |",
+                flush=True,
+            )
+
+
+def add_lots(engine: Engine, books: Books, wallet: int, lots: int) -> None:
+    """Divide the one lot of a wallet into so many that expire one after another."""
+
+    def divide(db: Connection) -> None:
+        db.execute(text("SET LOCAL statement_timeout = 0"))
+        one = "organization_id = :organization AND wallet_id = :wallet"
+        values = {"organization": books.organization.organization_id, "wallet": wallet, "lots": lots}
+        db.execute(
+            text(
+                "INSERT INTO ledger_lots (organization_id, wallet_id, ledger_account_id, ledger_transaction_id, amount,"
+                " remaining, expires_at, created_at) SELECT organization_id, wallet_id, ledger_account_id,"
+                " ledger_transaction_id, 5, 5, expires_at - n * interval '1 second', created_at"
+                f" FROM ledger_lots CROSS JOIN generate_series(1, :lots - 1) AS n WHERE {one}"
+            ),
+            values,
+        )
+        rest = "5 * (CAST(:lots AS bigint) - 1)"
+        db.execute(
+            text(
+                f"UPDATE ledger_lots SET amount = amount - {rest}, remaining = remaining - {rest}"
+                f" WHERE {one} AND amount > 5"
+            ),
+            values,
+        )
+
+    transactions.run(engine, divide)
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as db:
+        db.execute(text("ANALYZE ledger_lots"))
+
+
+def by_lots(engine: Engine, books: Books, rounds: int) -> None:
+    """The table of what a burn costs in a wallet with few and with many lots."""
+    counts = (10, 1_000, 100_000)
+    for wallet, lots in zip(books.wallets[-3:], counts, strict=True):
+        add_lots(engine, books, wallet, lots)
+    teller = Teller(books)
+
+    def burn(lots: int, amount: int) -> Callable[[], None]:
+        wallet = books.wallets[counts.index(lots) - 3]
+        return lambda: teller.post([Movement(books.account, Decimal(amount), from_wallet_id=wallet)])
+
+    print("\n| lots of the wallet | burn of 1, ms | of that at 10 lots | burn over 3 lots, ms | of that at 10 lots |")
+    print("|---|---|---|---|---|")
+    small = taking_turns({lots: burn(lots, 1) for lots in counts}, rounds * 10)
+    large = taking_turns({lots: burn(lots, 11) for lots in counts}, rounds * 10)
+    for lots in counts:
+        cells = [f"{part[lots]:.2f} | {part[lots] / part[counts[0]]:.2f}" for part in (small, large)]
+        print(f"| {lots:,} | {cells[0]} | {cells[1]} |", flush=True)
+
+
+def taking_turns(works: dict[Any, Callable[[], None]], times: int) -> dict[Any, float]:
+    """The median milliseconds of each work, done in turns."""
+    taken: dict[Any, list[float]] = {name: [] for name in works}
+    for work in works.values():
+        work()
+    for _ in range(times):
+        for name, work in works.items():
+            began = time.perf_counter()
+            work()
+            taken[name].append((time.perf_counter() - began) * 1000)
+    return {name: statistics.median(each) for name, each in taken.items()}
+
+
+def by_stored(few: Books, many: Books, stored: int, rounds: int) -> None:
+    """The table of what movements cost in a database with few transactions and in one with many."""
+    print(f"\n| movement | ms with {WALLETS:,} stored | ms with {stored:,} stored | ratio |")
+    print("|---|---|---|---|")
+    tellers = {books: Teller(books) for books in (few, many)}
+    chance = random.Random(1)
+    for kind in KINDS:
+        works = {
+            name: lambda books=books, kind=kind: tellers[books].post([movement(books, kind, False, chance)])
+            for name, books in (("few", few), ("many", many))
+        }
+        found = taking_turns(works, rounds * 60)
+        print(f"| {kind} | {found['few']:.2f} | {found['many']:.2f} | {found['many'] / found['few']:.2f} |", flush=True)
+
+
+def database(url: str, name: str) -> str:
+    """A further database on the server, migrated."""
+    engine = create_engine(url, threads=1)
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as db:
+        db.execute(text(f"CREATE DATABASE {name}"))
+    engine.dispose()
+    return make_url(url).set(database=name).render_as_string(hide_password=False)
+
+
+def main() -> None:
+    """Run everything and print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=4, help="of each measurement of a rate")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--stored", type=int, default=1_000_000, help="transactions in the large database")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="loyalty-bench-") as directory:
+        Path(directory).chmod(0o711)
+        with embedded.server(Path(directory) / "home") as url:
+            large = database(url, "large")
+            engines = [create_engine(each, threads=1, statement_timeout_ms=0) for each in (url, large)]
+            for engine in engines:
+                schema.migrate(engine)
+            few, many = new_books(url, engines[0]), new_books(large, engines[1], arguments.stored)
+            by_stored(few, many, arguments.stored, arguments.rounds)
+            by_lots(engines[0], new_books(url, engines[0]), arguments.rounds)
+            books, limits = new_books(url, engines[0]), new_books(url, engines[0])
+            compare(books, limits, arguments.seconds, arguments.rounds)
+            for engine, checked in ((engines[0], books), (engines[1], many)):
+                with engine.connect() as db:
+                    faults = verify(db, checked.organization.organization_id)
+                if faults:
+                    sys.exit("\n".join(faults))
+                engine.dispose()
+
+
+if __name__ == "__main__":
+    main()
