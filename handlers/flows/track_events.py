@@ -169,7 +169,9 @@ class TrackBatch:
         if undone:
             by_id |= reversals.find_members_of_orders(self._db, self._organization_id, undone)
         members = self._lock(by_loyalty_id, by_id)
-        answered = events.find_answered(self._db, self._organization_id, {e.system_unique_key for e in incoming})
+        keys = {e.system_unique_key for e in incoming}
+        # A dry run asks what would happen if the event came now, whether or not it has come before.
+        answered = {} if self._mode == DRY_RUN else events.find_answered(self._db, self._organization_id, keys)
         accepted = []
         for position, event in enumerate(incoming):
             try:

@@ -522,6 +522,15 @@ def test_later_events_of_a_dry_run_see_what_earlier_ones_would_do(shop, member):
     assert shop.balance(member) == 0
 
 
+def test_a_dry_run_of_an_event_that_was_tracked_asks_what_it_would_do_now(shop, member):
+    shop.campaign(running(mint(6)))
+    sent = event(member)
+    shop.track_one(sent)
+    [result] = shop.track(sent, executionMode="dryRun")
+    assert (result["status"], [each["status"] for each in result["effects"]]) == ("success", ["evaluated"])
+    assert shop.balance(member) == 6
+
+
 def test_a_captured_event_is_stored_with_its_order_and_not_evaluated(shop, member):
     shop.campaign(running(WHOLE_DOLLARS))
     one = order(member, 10, external_id="captured", items=[{"productCode": "x"}])
