@@ -1,0 +1,81 @@
+"""Programs whose tiers go by points, and what members hold of them, through the API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tests.builders.tracking import Shop
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """A loyalty program with tiers by name; the default one is Basic, unless there is none."""
+
+    shop: Shop
+    program: Mapping[str, Any]
+    tiers: Mapping[str, Mapping[str, Any]]
+
+    @classmethod
+    def new(cls, shop: Shop, **thresholds: Any) -> Ladder:
+        """The organization's default program, going by its default account, with these tiers above Basic at 0."""
+        created = shop.organization.created
+        path = f"/loyalty-programs/{created.loyalty_program_id}"
+        program = shop.administration.get(path)["loyaltyProgram"]
+        tiers = {"Basic": shop.administration.get(f"{path}/tiers/{program['defaultTierId']}")["tier"]}
+        body = {name: program[name] for name in ("ledgerId", "description", "defaultTierId", "active", "name")}
+        body |= {"tierPointsLedgerAccountId": created.ledger_account_id, "setAsDefault": True}
+        program = shop.administration.put(path, body)["loyaltyProgram"]
+        for order, (name, least) in enumerate(thresholds.items(), 1):
+            body = {"name": name, "active": True, "minRequiredPoints": least, "tierOrder": order}
+            tiers[name] = shop.administration.post(f"{path}/tiers", body)["tier"]
+        return cls(shop, program, tiers)
+
+    def id(self, name: str) -> int:
+        """A tier's id."""
+        return self.tiers[name]["loyaltyTierId"]
+
+    def key(self, name: str) -> str:
+        """A tier's key."""
+        return self.tiers[name]["loyaltyTierKey"]
+
+    def name(self, tier_id: int | None) -> str | None:
+        """The name of the tier with this id."""
+        return next((name for name, tier in self.tiers.items() if tier["loyaltyTierId"] == tier_id), None)
+
+    def of(self, member: str) -> str | None:
+        """The name of the tier that a member has in the program."""
+        held = self.entry(member)
+        return None if held is None else self.name(held["loyaltyTierId"])
+
+    def entry(self, member: str) -> dict[str, Any] | None:
+        """The tier that a member has in the program, as the member's record says."""
+        tiers = self.shop.integration.get(f"/members/{member}")["loyaltyMember"]["tiers"]
+        return next((t for t in tiers if t["loyaltyProgramId"] == self.program["loyaltyProgramId"]), None)
+
+    def set(self, member: str, name: str | None = None, expect: int = 200, **more: Any) -> dict[str, Any]:
+        """Set a member's tier by hand; without a name it is unassigned."""
+        path = f"/members/{member}/loyalty-programs/{self.program['loyaltyProgramKey']}/tier"
+        body = {**({} if name is None else {"loyaltyTierKey": self.key(name)}), **more}
+        return self.shop.integration.put(path, body, expect=expect)
+
+    def expire(self, member: str) -> None:
+        """Let the tiers of a member that were set until some moment have expired a second ago."""
+        with self.shop.organization.api.engine.begin() as db:
+            db.exec_driver_sql(
+                "UPDATE member_tiers t SET expires_at = now() - interval '1 second' FROM members m"
+                " WHERE t.organization_id = m.organization_id AND t.member_id = m.member_id AND t.is_manual"
+                " AND t.organization_id = %s AND m.loyalty_member_id = %s",
+                (self.shop.organization.id, member),
+            )
+
+    def moves(self, member: str) -> list[tuple[str, str | None, str | None]]:
+        """What was reported of the member's tiers, the first one first: (type, before, after)."""
+        member_id = self.shop.integration.get(f"/members/{member}")["loyaltyMember"]["memberId"]
+        rows = self.shop.rows("events", "event_type, payload, member_id", "loyalty_event_id")
+        return [
+            (row.event_type, self.name(row.payload["previousLoyaltyTierId"]), self.name(row.payload["loyaltyTierId"]))
+            for row in rows
+            if row.member_id == member_id and row.event_type.startswith("member-tier-")
+        ]

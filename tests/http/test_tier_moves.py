@@ -1,0 +1,373 @@
+"""Tiers that go by points: every way in which points move moves the member, and campaigns hear of it."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from handlers.flows.expire_points import expire_next
+from persistence import transactions
+from tests.builders.campaigns import mint
+from tests.builders.tiers import Ladder
+from tests.builders.tracking import GENERIC, ORDER_CREATED, WHOLE_DOLLARS, Shop, event, order, running, spend
+
+SET = "member-tier-set"
+TRANSACTION = "ledger-transaction-created"
+
+
+@pytest.fixture
+def shop(organization):
+    return Shop(organization)
+
+
+@pytest.fixture
+def ladder(shop):
+    return Ladder.new(shop, Silver=200, Gold=500)
+
+
+@pytest.fixture
+def member(ladder, shop):
+    return shop.member()
+
+
+def kept(shop, member, event_type):
+    """The member's events of a type, the first one first."""
+    return [each for each in shop.events(member)[::-1] if each["eventType"] == event_type]
+
+
+# --- every way in which points move ------------------------------------------------------------------------------
+
+
+def test_what_events_mint_and_burn(shop, ladder, member):
+    shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
+    shop.campaign(running(spend(400)), eventType=GENERIC)
+    assert ladder.of(member) == "Basic"
+    shop.track_one(order(member, 199))
+    assert ladder.of(member) == "Basic"
+    shop.track_one(order(member, 1))
+    assert ladder.of(member) == "Silver"
+    shop.track_one(order(member, 300))
+    assert ladder.of(member) == "Gold"
+    shop.track_one(event(member))
+    assert ladder.of(member) == "Basic"
+    assert ladder.moves(member) == [(SET, "Basic", "Silver"), (SET, "Silver", "Gold"), (SET, "Gold", "Basic")]
+    shop.check_ledger()
+
+
+def test_what_a_sponsor_gets(shop, ladder, member):
+    sponsor = shop.member()
+    shop.campaign(running(mint(250, recipient="sponsor")), eventType=GENERIC)
+    shop.track_one(event(member, sponsorLoyaltyMemberId=sponsor))
+    assert (ladder.of(member), ladder.of(sponsor)) == ("Basic", "Silver")
+    assert ladder.moves(sponsor) == [(SET, "Basic", "Silver")]
+    assert ladder.moves(member) == []
+
+
+def test_mints_and_burns_by_member(shop, ladder, member):
+    shop.give(member, 500)
+    assert ladder.of(member) == "Gold"
+    shop.give(member, 1, "burn")
+    assert ladder.of(member) == "Silver"
+    assert ladder.moves(member) == [(SET, "Basic", "Gold"), (SET, "Gold", "Silver")]
+    [first, _] = kept(shop, member, SET)
+    assert first["reason"] == "Points were moved by request."
+    assert first["evaluationStatus"] == 1
+
+
+def wallet(shop, member):
+    return shop.integration.get(f"/members/{member}")["loyaltyMember"]["ledgerWalletId"]
+
+
+def transact(shop, path, body, expect=201):
+    created = shop.organization.created
+    base = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}/transactions"
+    return shop.administration.post(base + path, body, expect=expect)
+
+
+def movement(amount, source=None, target=None, **more):
+    return {"amount": amount, "fromWalletId": source, "toWalletId": target, **more}
+
+
+def test_ledger_transactions_captures_and_reverts(shop, ladder, member):
+    other, mine = shop.member(), wallet(shop, member)
+    theirs = wallet(shop, other)
+    minted = transact(shop, "", movement(600, target=mine))["transactions"][0]["ledgerTransactionId"]
+    assert ladder.of(member) == "Gold"
+    transact(shop, "", movement(250, mine, theirs))
+    assert (ladder.of(member), ladder.of(other)) == ("Silver", "Silver")
+    held = transact(shop, "", movement(300, source=mine, captureMethod="manual"))["transactions"][0]
+    assert ladder.of(member) == "Silver"
+    created = shop.organization.created
+    path = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}/captures"
+    capture = {"transactions": [{"ledgerTransactionId": str(held["ledgerTransactionId"]), "captureAmount": 200}]}
+    shop.administration.request("POST", path, capture)
+    assert shop.balance(member) == 150
+    assert ladder.of(member) == "Basic"
+    shop.give(member, 450)
+    assert ladder.of(member) == "Gold"
+    reply = shop.administration.request(
+        "POST",
+        f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}/transactions/{minted}/revert",
+        {},
+    )
+    assert reply.status in (200, 201), reply.text
+    assert (shop.balance(member), ladder.of(member)) == (0, "Basic")
+
+
+def test_sets_and_batches(shop, ladder, member):
+    created, mine = shop.organization.created, wallet(shop, member)
+    theirs = wallet(shop, other := shop.member())
+    account = {"ledgerAccountId": created.ledger_account_id}
+    create = [{**movement(300, target=each), **account} for each in (mine, theirs)]
+    reply = shop.administration.request("POST", f"/ledgers/{created.ledger_id}/transaction-sets", {"create": create})
+    assert reply.status in (200, 201), reply.text
+    assert (ladder.of(member), ladder.of(other)) == ("Silver", "Silver")
+    item = {"organizationId": shop.organization.id, "ledgerId": created.ledger_id, **account}
+    items = [{**item, **movement(200, target=mine)}, {**item, **movement(200, source=theirs)}]
+    reply = shop.administration.request("POST", "/ledger-transactions/batch", {"items": items})
+    assert reply.status == 200, reply.text
+    assert (ladder.of(member), ladder.of(other)) == ("Gold", "Basic")
+
+
+def test_what_is_refused_moves_nobody(shop, ladder, member):
+    shop.give(member, 250)
+    shop.administration.post(f"/members/by-loyalty-member-id/{member}/burn", {"amount": 300}, expect=409)
+    assert ladder.of(member) == "Silver"
+    assert ladder.moves(member) == [(SET, "Basic", "Silver")]
+
+
+def test_points_that_expire(shop, ladder, member):
+    created = shop.organization.created
+    path = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}"
+    [account] = shop.administration.get(f"/ledgers/{created.ledger_id}/accounts")["results"]
+    body = {name: account[name] for name in ("name", "active", "isRevolving", "chainSyncEnabled", "alias")}
+    shop.administration.put(path, {**body, "isDefaultAccount": True, "expiresInMonths": 1})
+    shop.give(member, 600, externalEventDate=(datetime.now(UTC) - timedelta(days=20)).isoformat())
+    assert ladder.of(member) == "Gold"
+    later = datetime.now(UTC) + timedelta(days=40)
+    engine = shop.organization.api.engine
+    done = transactions.run(engine, lambda db: expire_next(db, shop.organization.id, 0, later))
+    assert sum(done.amounts.values()) == 600
+    assert ladder.of(member) == "Basic"
+    assert ladder.moves(member)[1:] == [(SET, "Gold", "Basic")]
+    assert kept(shop, member, SET)[-1]["reason"] == "Points had expired."
+
+
+def test_points_that_had_expired_when_an_event_comes(shop, ladder, member):
+    """The event is evaluated with the tier that is left, though no job has posted the expiry."""
+    account = shop.account(pointTrackingEnabled=True, expiresInMonths=1)
+    body = {name: ladder.program[name] for name in ("ledgerId", "description", "defaultTierId", "active", "name")}
+    body |= {"tierPointsLedgerAccountId": account["ledgerAccountId"], "setAsDefault": True}
+    shop.administration.put(f"/loyalty-programs/{ladder.program['loyaltyProgramId']}", body)
+    shop.give(member, 600, ledgerAccountId=account["ledgerAccountId"])
+    assert ladder.of(member) == "Gold"
+    shop.campaign(running(mint(7)), eventType=GENERIC, loyaltyTierKeys=[ladder.key("Gold")])
+    shop.campaign(running(mint(1)), eventType=GENERIC, loyaltyTierKeys=[ladder.key("Basic")])
+    with shop.organization.api.engine.begin() as db:
+        db.exec_driver_sql(
+            "UPDATE ledger_lots SET expires_at = now() - interval '1 day' WHERE organization_id = %s",
+            (shop.organization.id,),
+        )
+    [result] = shop.track(event(member))
+    assert [effect["params"][0]["value"] for effect in result["effects"]] == [1]
+    assert ladder.of(member) == "Basic"
+    [*_, fallen] = kept(shop, member, SET)
+    assert fallen["reason"] == "Points or a tier had expired."
+
+
+def test_an_account_that_decides_nothing_moves_nobody(shop, ladder, member):
+    other = shop.account()
+    shop.give(member, 9999, ledgerAccountId=other["ledgerAccountId"])
+    assert ladder.of(member) == "Basic"
+    assert shop.events(member) == []
+
+
+# --- what campaigns see ------------------------------------------------------------------------------------------
+
+
+def test_a_later_event_of_a_batch_sees_the_tier_that_an_earlier_one_moved(shop, ladder, member):
+    shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
+    shop.campaign(running(mint(1000)), eventType=GENERIC, loyaltyTierKeys=[ladder.key("Silver")])
+    rule = f"'{ladder.key('Gold')}' in tiers"
+    shop.campaign(running(mint(3), rule=rule), eventType=GENERIC)
+    results = shop.track(event(member), order(member, 250), event(member), event(member))
+    values = [[effect["params"][0]["value"] for effect in result["effects"]] for result in results]
+    assert values == [[], [250], [1000], [3]]
+    assert ladder.moves(member) == [(SET, "Basic", "Silver"), (SET, "Silver", "Gold")]
+
+
+def test_a_dry_run_sees_the_same_and_leaves_everything(shop, ladder, member):
+    shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
+    shop.campaign(running(mint(1000)), eventType=GENERIC, loyaltyTierKeys=[ladder.key("Silver")])
+    results = shop.track(order(member, 250), event(member), executionMode="dryRun")
+    assert [len(result["effects"]) for result in results] == [1, 1]
+    assert ladder.of(member) == "Basic"
+    assert shop.events(member) == []
+
+
+def test_a_campaign_rewards_reaching_a_tier(shop, ladder, member):
+    gold = f"event.payload.loyaltyTierKey == '{ladder.key('Gold')}'"
+    shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
+    shop.campaign(running(mint(1000), rule=gold), eventType=SET, maxTransactionsPerMember=1)
+    [result] = shop.track(order(member, 600, externalEventDate="2026-03-04T12:00:00Z"))
+    assert shop.balance(member) == 1600
+    assert [effect["params"][0]["value"] for effect in result["effects"]] == [600]
+    [reached] = kept(shop, member, SET)
+    assert reached["externalEventDate"] == "2026-03-04T12:00:00Z"
+    assert reached["reason"] == f"Caused by {ORDER_CREATED} {result['loyaltyEventKey']}."
+    assert (reached["status"], reached["evaluationStatus"]) == ("success", 1)
+    purchase = kept(shop, member, ORDER_CREATED)[0]
+    assert reached["e2eTrackingId"] == purchase["e2eTrackingId"]
+    assert reached["loyaltyEventId"] > purchase["loyaltyEventId"]
+    outcome = shop.integration.get(f"/events/{reached['loyaltyEventKey']}")["result"]
+    assert [effect["params"][0]["value"] for effect in outcome["effects"]] == [1000]
+    rows = {row.loyalty_event_key: row for row in shop.rows("events")}
+    cause = rows[uuid.UUID(purchase["loyaltyEventKey"])]
+    assert rows[uuid.UUID(reached["loyaltyEventKey"])].cause_loyalty_event_id == cause.loyalty_event_id
+    shop.give(member, 1600, "burn")
+    shop.give(member, 600)
+    assert shop.balance(member) == 600, "the limit of the campaign holds for events that the server reports, too"
+
+
+def test_the_payload_names_both_tiers_and_the_program(shop, ladder, member):
+    shop.give(member, 200)
+    [row] = [row for row in shop.rows("events") if row.event_type == SET]
+    assert row.payload == {
+        "loyaltyProgramId": ladder.program["loyaltyProgramId"],
+        "loyaltyProgramKey": ladder.program["loyaltyProgramKey"],
+        "loyaltyTierId": ladder.id("Silver"),
+        "loyaltyTierKey": ladder.key("Silver"),
+        "previousLoyaltyTierId": ladder.id("Basic"),
+        "previousLoyaltyTierKey": ladder.key("Basic"),
+        "isManual": False,
+        "expiresAt": None,
+    }
+
+
+def test_without_a_default_tier_a_member_can_lose_the_last_one(shop, ladder, member):
+    body = {name: ladder.program[name] for name in ("ledgerId", "description", "tierPointsLedgerAccountId")}
+    shop.administration.put(
+        f"/loyalty-programs/{ladder.program['loyaltyProgramId']}", {**body, "defaultTierId": None, "setAsDefault": True}
+    )
+    path = f"/loyalty-programs/{ladder.program['loyaltyProgramId']}/tiers/{ladder.id('Basic')}"
+    shop.administration.put(path, {"name": "Basic", "active": False, "minRequiredPoints": 0, "tierOrder": 0})
+    shop.give(member, 200)
+    shop.give(member, 1, "burn")
+    assert ladder.entry(member) is None
+    assert ladder.moves(member) == [(SET, "Basic", "Silver"), ("member-tier-removed", "Silver", None)]
+
+
+# --- how far it goes ---------------------------------------------------------------------------------------------
+
+
+def test_what_comes_of_an_event_is_evaluated_five_deep_and_no_deeper(shop, ladder, member):
+    shop.campaign(running(mint(1)), enabledTopics=[GENERIC, TRANSACTION])
+    shop.track_one(event(member))
+    chain = kept(shop, member, TRANSACTION)
+    assert [each["evaluationStatus"] for each in chain] == [1, 1, 1, 1, 1, 0]
+    assert [each["status"] for each in chain] == ["success"] * 6
+    assert chain[-1]["reason"].endswith("Not evaluated: it is more than 5 events away from the first one.")
+    assert shop.balance(member) == 6
+    rows = [row for row in shop.rows("events", order="loyalty_event_id") if row.event_type in (GENERIC, TRANSACTION)]
+    assert [row.cause_loyalty_event_id for row in rows] == [None, *(row.loyalty_event_id for row in rows[:-1])]
+    shop.check_ledger()
+
+
+def test_what_comes_of_one_event_is_bounded_in_breadth_too(shop, ladder, member):
+    shop.campaign(*(running(mint(1)) for _ in range(5)), enabledTopics=[GENERIC, TRANSACTION])
+    shop.track_one(event(member))
+    found = [row for row in shop.rows("events") if row.event_type == TRANSACTION]
+    evaluated = [row for row in found if row.evaluation_status == 1]
+    assert 0 < len(evaluated) < 100 < len(found)
+    assert len(found) == shop.balance(member) == 5 * (1 + len(evaluated))
+    assert any("more than 100 came of one event" in row.reason for row in found)
+    before = len(evaluated)
+    shop.track(event(member), event(member))
+    found = [row for row in shop.rows("events") if row.event_type == TRANSACTION and row.evaluation_status == 1]
+    assert len(found) == 3 * before, "each event of a batch may cause as many"
+
+
+def test_transactions_are_reported_only_where_a_campaign_names_them(shop, ladder, member):
+    shop.campaign(running(mint(5)), eventType=GENERIC)
+    catch_all = shop.campaign(running(mint(1), rule="event.eventType == 'ledger-transaction-created'"))
+    shop.track_one(event(member))
+    shop.give(member, 5)
+    assert kept(shop, member, TRANSACTION) == []
+    assert shop.balance(member) == 10
+    shop.campaign(eventType=TRANSACTION)
+    shop.track_one(event(member))
+    assert [each["evaluationStatus"] for each in kept(shop, member, TRANSACTION)][:1] == [1]
+    assert catch_all["active"]
+
+
+def test_a_transaction_is_reported_with_what_it_says(shop, ladder, member):
+    shop.campaign(eventType=TRANSACTION)
+    shop.campaign(running(mint(5, description="Five")), eventType=GENERIC)
+    result = shop.track_one(event(member, externalEventDate="2026-03-04T12:00:00Z"))
+    given = shop.give(member, 7, description="Seven", tags=["a"], systemUniqueKey="seven-1", externalId="receipt")
+    first, second = [row for row in shop.rows("events", order="loyalty_event_id") if row.event_type == TRANSACTION]
+    stored = {str(row.ledger_transaction_id): row for row in shop.rows("ledger_transactions")}
+    mine = wallet(shop, member)
+    created = shop.organization.created
+    [account] = shop.administration.get(f"/ledgers/{created.ledger_id}/accounts")["results"]
+    common = {
+        "ledgerId": created.ledger_id,
+        "ledgerAccountId": created.ledger_account_id,
+        "ledgerAccountKey": account["ledgerAccountKey"],
+        "transactionType": "mint",
+        "status": 1,
+        "fromWalletId": None,
+        "toWalletId": mine,
+    }
+    said = first.payload["ledgerTransaction"]
+    assert said == {
+        **common,
+        "ledgerTransactionId": said["ledgerTransactionId"],
+        "amount": 5,
+        "systemUniqueKey": f"{result['loyaltyEventKey']}:1",
+        "externalId": None,
+        "externalEventDate": "2026-03-04T12:00:00Z",
+        "description": "Five",
+        "tags": [],
+    }
+    assert stored[str(said["ledgerTransactionId"])].system_unique_key == said["systemUniqueKey"]
+    assert second.payload["ledgerTransaction"] == {
+        **common,
+        "ledgerTransactionId": int(given["ledgerTransactionId"]),
+        "amount": 7,
+        "systemUniqueKey": "seven-1",
+        "externalId": "receipt",
+        "externalEventDate": None,
+        "description": "Seven",
+        "tags": ["a"],
+    }
+
+
+def test_a_transfer_is_reported_once_of_the_member_who_gets_it(shop, ladder, member):
+    other = shop.member()
+    shop.give(member, 10)
+    shop.campaign(running(mint(1)), eventType=TRANSACTION, maxTransactionsPerMember=1)
+    transact(shop, "", movement(10, wallet(shop, member), wallet(shop, other)))
+    assert kept(shop, member, TRANSACTION) == []
+    assert len(kept(shop, other, TRANSACTION)) == 2, "the transfer, and the mint that it led to"
+    assert shop.balance(other) == 11
+
+
+def test_an_event_that_is_sent_again_moves_nothing_again(shop, ladder, member):
+    shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
+    purchase = order(member, 250)
+    first = shop.track(purchase)
+    shop.give(member, 100, "burn")
+    assert shop.track(purchase) == first
+    assert ladder.of(member) == "Basic"
+    assert ladder.moves(member) == [(SET, "Basic", "Silver"), (SET, "Silver", "Basic")]
+
+
+def test_campaign_keys_restrict_what_is_reported_as_well(shop, ladder, member):
+    points = shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
+    shop.campaign(running(mint(1000)), eventType=SET)
+    shop.track_one(order(member, 250), campaignKeys=[points["campaignKey"]])
+    assert ladder.of(member) == "Silver"
+    assert shop.balance(member) == 250
