@@ -22,21 +22,21 @@ PROTOCOL = {
 }
 
 
-def _refusals(base: type[Refusal]) -> Iterator[type[Refusal]]:
+def refusals() -> list[type[Refusal]]:
+    """All refusals of the domain; the bases of others are answered as none of their own."""
+    for module in pkgutil.walk_packages(domain.__path__, "domain."):
+        import_module(module.name)
+    return [each for each in _below(Refusal) if each is not Conflict and each.__module__.startswith("domain.")]
+
+
+def _below(base: type[Refusal]) -> Iterator[type[Refusal]]:
     for subclass in base.__subclasses__():
         yield subclass
-        yield from _refusals(subclass)
+        yield from _below(subclass)
 
 
 def _refused() -> dict[str, int]:
-    """The problem types of all refusals of the domain; the bases of others are answered as none of their own."""
-    for module in pkgutil.walk_packages(domain.__path__, "domain."):
-        import_module(module.name)
-    return {
-        f"/problems/{refusal.slug}": STATUS_OF_KIND[refusal.kind]
-        for refusal in _refusals(Refusal)
-        if refusal is not Conflict and refusal.__module__.startswith("domain.")
-    }
+    return {f"/problems/{each.slug}": STATUS_OF_KIND[each.kind] for each in refusals()}
 
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)

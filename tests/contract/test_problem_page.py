@@ -1,0 +1,56 @@
+"""The page of problems describes each problem type of the product once, with an example as the product answers it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import openapi
+from domain.problems import STATUS_OF_KIND
+from tests.contract.documents import problem_types
+from tests.contract.schemas import faults
+from tests.contract.test_problems import refusals
+
+PAGE = Path(openapi.__file__).parents[1] / "docs" / "problems.md"
+SECTION = re.compile(r"^### `(?P<type>[^`]+)`\n\n(?P<text>.+?)\n\n```json\n(?P<example>.+?)\n```\n", re.M | re.S)
+
+
+def sections() -> dict[str, tuple[str, Any]]:
+    """The description and the example of each type on the page."""
+    found = list(SECTION.finditer(PAGE.read_text(encoding="utf-8")))
+    assert len(found) == len({each["type"] for each in found})
+    return {each["type"]: (each["text"], json.loads(each["example"])) for each in found}
+
+
+def test_every_type_is_described_once_and_no_other() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert re.findall(r"^### `([^`]+)`$", page, re.M) == list(sections())
+    assert sections().keys() == problem_types(openapi.bundle("administration")).keys()
+
+
+def test_examples_are_problems_with_the_status_of_the_type() -> None:
+    document = openapi.bundle("administration")
+    statuses = problem_types(document)
+    for name, (text, example) in sections().items():
+        inside = "Only as the `error` of" in text
+        schema = "ItemProblem" if inside else "Problem"
+        assert faults(document, {"$ref": f"#/components/schemas/{schema}"}, example) == [], name
+        assert (example["type"], example["status"]) == (name, statuses[name])
+        assert ("instance" in example) != inside
+
+
+def test_examples_have_the_title_of_the_type() -> None:
+    titles = {f"/problems/{each.slug}": (each.title, STATUS_OF_KIND[each.kind]) for each in refusals()}
+    found = {name: (example["title"], example["status"]) for name, (_, example) in sections().items() if name in titles}
+    assert found == titles
+
+
+def test_types_stand_under_the_heading_of_their_status() -> None:
+    status = ""
+    for line in PAGE.read_text(encoding="utf-8").splitlines():
+        if line.startswith("## "):
+            status = line.removeprefix("## ")[:3]
+        elif line.startswith("### "):
+            assert str(sections()[line.removeprefix("### ").strip("`")][1]["status"]) == status

@@ -1,0 +1,148 @@
+"""Changing how much of an account may be issued."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+
+import pytest
+from sqlalchemy import text
+
+from tests.builders.points import Points
+
+DETAILS = {
+    "externalEventDate": "2026-04-01T10:00:00Z",
+    "systemUniqueKey": "supply-1",
+    "externalId": "S-1",
+    "description": "Supply of the year",
+    "tags": ["yearly"],
+}
+
+
+@pytest.fixture
+def points(organization):
+    return Points.new(organization, decimals=2, maxSupply=100)
+
+
+def put(points, body=None, expect=200):
+    return points.admin.put(f"{points.path}/max-supply", body, expect=expect)
+
+
+def supply(points):
+    found = points.admin.get(f"{points.ledger_path}/accounts", name=points.account["name"])["results"]
+    return next(each["maxSupply"] for each in found if each["ledgerAccountId"] == points.account_id)
+
+
+def test_a_change_is_recorded_as_a_transaction_that_moves_nothing(points):
+    [row] = put(points, {"maxSupply": Decimal("250.5"), **DETAILS})["transactions"]
+    assert row == {
+        "ledgerTransactionId": row["ledgerTransactionId"],
+        "ledgerTransactionDetailIndex": 0,
+        "ledgerAccountId": points.account_id,
+        "ledgerAccountKey": points.account["ledgerAccountKey"],
+        "transactionType": "mint",
+        "status": 1,
+        "amount": 0,
+        "walletId": None,
+        "fromWalletId": None,
+        "toWalletId": None,
+        "updatedBalance": None,
+        "isOverdraft": False,
+        **DETAILS,
+        "revertedLedgerTransactionId": None,
+        "reversalLedgerTransactionId": None,
+        "fiatValue": None,
+        "fiatGrossAmount": None,
+        "fiatCurrency": None,
+        "createdAt": row["createdAt"],
+        "updatedAt": row["createdAt"],
+    }
+    assert points.rows() == [row]
+    assert supply(points) == Decimal("250.5")
+    assert points.revert(row["ledgerTransactionId"], expect=409)["type"] == "/problems/not-revertible"
+    assert points.rows(include="lots")[0]["lots"] == {"count": 0, "consumed": []}
+    assert points.verify() == []
+
+
+@pytest.mark.parametrize("body", [None, {}, {"maxSupply": None}, {"description": "No end"}])
+def test_without_a_supply_it_is_unlimited(points, body):
+    wallet = points.wallet()
+    put(points, body)
+    assert supply(points) is None
+    points.mint(wallet, 18446744073709)
+
+
+def test_no_less_than_is_issued(points):
+    wallet = points.wallet()
+    points.mint(wallet, 60)
+    points.move(wallet, None, 10)
+    problem = put(points, {"maxSupply": Decimal("49.99")}, expect=409)
+    assert (problem["type"], problem["issued"]) == ("/problems/supply-below-issued", 50)
+    assert supply(points) == 100
+    put(points, {"maxSupply": 50})
+    assert points.move(None, wallet, 1, expect=409)["type"] == "/problems/supply-exceeded"
+    put(points, {"maxSupply": 51})
+    points.mint(wallet, 1)
+    assert points.verify() == []
+
+
+@pytest.mark.parametrize("amount", [-1, 18446744073710, "5", Decimal("0.001")])
+def test_supplies_that_there_are_not(points, amount):
+    assert [e["pointer"] for e in put(points, {"maxSupply": amount}, expect=400)["errors"]] == ["/maxSupply"]
+    put(points, {"maxSupply": 5, "amount": 5}, expect=400)
+    assert points.rows() == []
+
+
+def test_a_change_may_be_repeated(points):
+    body = {"maxSupply": 300, **DETAILS}
+    first = put(points, body)
+    put(points, {"maxSupply": 200})
+    assert put(points, body) == first
+    assert supply(points) == 200
+    assert put(points, {**body, "maxSupply": 301}, expect=409)["type"] == "/problems/key-reused"
+    points.move(None, points.wallet(), 1, systemUniqueKey="mint-1")
+    assert put(points, {"systemUniqueKey": "mint-1"}, expect=409)["type"] == "/problems/key-reused"
+
+
+def test_repeated_at_once_it_happens_once(points):
+    with ThreadPoolExecutor(6) as pool:
+        found = list(pool.map(lambda _: put(points, {"maxSupply": 300, **DETAILS}), range(6)))
+    assert all(each == found[0] for each in found)
+    assert len(points.rows()) == 1
+
+
+def test_a_smaller_supply_and_mints_at_once_never_exceed_it(points):
+    wallets = [points.wallet() for _ in range(6)]
+    path = f"{points.path}/transactions"
+
+    def work(number):
+        if number % 3 == 0:
+            return points.admin.request("PUT", f"{points.path}/max-supply", {"maxSupply": 40}).status
+        body = {"amount": 10, "fromWalletId": None, "toWalletId": wallets[number % 6]}
+        return points.admin.request("POST", path, body).status
+
+    with ThreadPoolExecutor(8) as pool:
+        statuses = set(pool.map(work, range(24)))
+    assert statuses <= {200, 201, 409}
+    assert points.verify() == []
+
+
+def test_the_evaluation_of_events_sees_it(points, organization):
+    def version():
+        with organization.api.engine.connect() as db:
+            asked = text("SELECT configuration_version FROM organizations WHERE organization_id = :id")
+            return db.execute(asked, {"id": organization.id}).scalar_one()
+
+    before = version()
+    put(points, {"maxSupply": 300, **DETAILS})
+    after = version()
+    assert after > before
+    put(points, {"maxSupply": 300, **DETAILS})
+    assert version() == after
+
+
+def test_accounts_of_others(points, other_organization):
+    theirs = Points.new(other_organization)
+    path = f"{points.ledger_path}/accounts/{theirs.account_id}/max-supply"
+    points.admin.put(path, {"maxSupply": 1}, expect=404)
+    assert supply(theirs) is None

@@ -1,0 +1,286 @@
+"""What a wallet holds: what makes it up and expires when, and what it held day by day."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from tests.builders.points import Points
+
+NOW = datetime.now(UTC)
+
+
+@pytest.fixture
+def points(organization):
+    return Points.new(organization, pointTrackingEnabled=True, decimals=2)
+
+
+def lots_of(points, wallet):
+    return points.wallet_of(wallet, include="lots")["lots"]
+
+
+def listed(lots):
+    return [
+        (lot["expiresAt"] and datetime.fromisoformat(lot["expiresAt"]), lot["available"], lot["reserved"])
+        for lot in lots["expiring"]
+    ]
+
+
+def test_an_empty_wallet_has_no_lots(points):
+    wallet = points.wallet()
+    assert "lots" not in points.wallet_of(wallet)
+    assert lots_of(points, wallet) == {"available": 0, "reserved": 0, "pending": 0, "expiring": [], "unlisted": 0}
+    points.admin.get(f"{points.path}/wallets/{wallet}", include="coupons", expect=400)
+
+
+def test_lots_are_grouped_by_their_expiry(points):
+    ana, ben = points.wallet(), points.wallet()
+    soon, later = NOW + timedelta(days=2), NOW + timedelta(days=5)
+    for amount, expires_at in ((5, later), (7, soon), (3, soon), (4, NOW - timedelta(days=1))):
+        points.mint(ana, amount, expires_at)
+    points.mint(ana, Decimal("2.5"))
+    points.move(ana, ben, 8, captureMethod="manual")
+    lots = lots_of(points, ana)
+    assert listed(lots) == [(soon, 2, 8), (later, 5, 0), (None, Decimal("2.5"), 0)]
+    assert (lots["available"], lots["reserved"], lots["pending"], lots["unlisted"]) == (Decimal("9.5"), 8, 0, 0)
+    assert lots_of(points, ben) == {"available": 0, "reserved": 0, "pending": 8, "expiring": [], "unlisted": 0}
+
+
+def test_what_is_reserved_outlives_its_expiry(points):
+    ana = points.wallet()
+    minted = points.mint(ana, 5, NOW + timedelta(days=2))
+    points.move(ana, None, 3, captureMethod="manual")
+    past = NOW - timedelta(minutes=1)
+    points.change("UPDATE ledger_lots SET expires_at = :at WHERE ledger_transaction_id = :id", at=past, id=minted)
+    lots = lots_of(points, ana)
+    assert (points.balance(ana), listed(lots), lots["available"]) == (3, [(past, 0, 3)], 0)
+
+
+def test_an_idle_balance_expires_as_a_whole(organization):
+    policy = [{"expirationType": "lastTransaction", "period": 1}]
+    points = Points.new(organization, expirationPolicies=policy)
+    wallet = points.wallet()
+    soon = NOW + timedelta(days=2)
+    points.mint(wallet, 5, soon)
+    points.mint(wallet, 7, NOW + timedelta(days=90))
+    points.mint(wallet, 11)
+    [first, rest] = listed(lots_of(points, wallet))
+    assert first == (soon, 5, 0)
+    assert rest[1:] == (18, 0)
+    assert timedelta(days=27) < rest[0] - NOW < timedelta(days=32)
+    points.change(
+        "UPDATE ledger_balances SET last_transaction_date = :at WHERE wallet_id = :wallet",
+        at=NOW - timedelta(days=40),
+        wallet=wallet,
+    )
+    assert lots_of(points, wallet) == {"available": 0, "reserved": 0, "pending": 0, "expiring": [], "unlisted": 0}
+
+
+def test_without_tracking_nothing_expires(organization):
+    points = Points.new(organization)
+    wallet = points.wallet()
+    points.mint(wallet, 10)
+    points.move(wallet, None, 4, captureMethod="manual")
+    assert listed(lots_of(points, wallet)) == [(None, 6, 4)]
+
+
+def test_the_lots_of_every_account(organization, points):
+    member = organization.member()
+    wallet, soon = member["ledgerWalletId"], NOW + timedelta(days=2)
+    moons = Points.new(organization, name="Moons", pointTrackingEnabled=True)
+    points.mint(wallet, 5, soon)
+    moons.mint(wallet, 6, soon)
+    moons.move(wallet, None, 2, captureMethod="manual")
+    found = points.admin.get(f"{points.ledger_path}/wallets/{wallet}", include="lots")["wallets"]
+    by_name = {w["ledgerAccountName"]: listed(w["lots"]) for w in found}
+    assert by_name == {"Points": [], "Stars": [(soon, 5, 0)], "Moons": [(soon, 4, 2)]}
+    assert "lots" not in points.admin.get(f"{points.ledger_path}/wallets/{wallet}")["wallets"][0]
+
+
+def test_a_wallet_of_very_many_lots_answers_fast_and_burns_fast(points):
+    wallet = points.wallet()
+    minted = points.mint(wallet, 1)
+    points.change(
+        """INSERT INTO ledger_lots (organization_id, wallet_id, ledger_account_id, ledger_transaction_id, amount,
+               remaining, expires_at, created_at)
+           SELECT organization_id, wallet_id, ledger_account_id, ledger_transaction_id, 1, 1,
+               CAST(:at AS timestamptz) + n * interval '1 second', created_at
+           FROM ledger_lots, generate_series(1, 100000) n WHERE ledger_transaction_id = :id""",
+        at=NOW + timedelta(days=1),
+        id=minted,
+    )
+    points.change("UPDATE ledger_balances SET current_balance = 100001 WHERE wallet_id = :wallet", wallet=wallet)
+    points.change("ANALYZE ledger_lots")
+    points.move(wallet, None, 1)
+    started = time.monotonic()
+    lots = lots_of(points, wallet)
+    points.move(wallet, None, 90)
+    assert time.monotonic() - started < 2
+    assert len(lots["expiring"]) == 100
+    assert listed(lots)[0] == (NOW + timedelta(days=1, seconds=2), 1, 0)
+    assert (lots["available"], lots["unlisted"]) == (100000, 99900)
+    row = points.rows(limit=1, include="lots")[0]["lots"]
+    assert (row["count"], len(row["consumed"])) == (90, 90)
+    points.move(wallet, None, 150)
+    row = points.rows(limit=1, include="lots")[0]["lots"]
+    assert (row["count"], len(row["consumed"])) == (150, 100)
+
+
+def shift(points, days, *transaction_ids):
+    """Let transactions, with their lots and captures, have happened days ago."""
+    for table, columns in (
+        ("ledger_transactions", ("created_at", "updated_at", "captured_at")),
+        ("ledger_lots", ("created_at",)),
+    ):
+        changes = ", ".join(f"{name} = {name} - CAST(:ago AS interval)" for name in columns)
+        points.change(
+            f"UPDATE {table} SET {changes} WHERE ledger_transaction_id = ANY(:ids)",
+            ago=f"{days} days",
+            ids=list(transaction_ids),
+        )
+
+
+def daily(points, wallet, expect=200, **query):
+    return points.admin.get(f"{points.ledger_path}/wallets/{wallet}/daily-balances", expect=expect, **query)
+
+
+def amounts(points, wallet, days):
+    """The balances of the last days, oldest first."""
+    query = {"fromDate": (NOW - timedelta(days=days - 1)).date().isoformat()}
+    found = daily(points, wallet, **query)["results"]
+    return [row["amount"] for row in found if row["ledgerAccountId"] == points.account_id]
+
+
+def test_a_row_for_each_account_and_day(organization, points):
+    wallet = points.wallet()
+    minted = points.mint(wallet, 10)
+    shift(points, 3, minted)
+    points.move(wallet, None, 4)
+    found = daily(points, wallet)["results"]
+    assert len(found) == 60
+    assert {row["ledgerAccountId"] for row in found[:30]} == {organization.created.ledger_account_id}
+    today = datetime.now(UTC).date()
+    assert [row["date"] for row in found[:30]] == [(today - timedelta(days=n)).isoformat() for n in range(29, -1, -1)]
+    assert found[-1] == {
+        "ledgerAccountId": points.account_id,
+        "ledgerAccountKey": points.account["ledgerAccountKey"],
+        "isDefaultAccount": False,
+        "date": today.isoformat(),
+        "amount": 6,
+    }
+    assert [row["amount"] for row in found[30:]] == [0] * 26 + [10, 10, 10, 6]
+
+
+def test_every_way_of_moving_counts_when_it_happened(points):
+    ana, ben = points.wallet(), points.wallet()
+    shift(points, 9, points.mint(ana, 100))
+    sent = points.move(ana, ben, 30)[0]["ledgerTransactionId"]
+    shift(points, 7, sent)
+    held = points.move(ana, None, 20, captureMethod="manual")[0]["ledgerTransactionId"]
+    points.capture((held, 15))
+    points.change(
+        "UPDATE ledger_transactions SET created_at = created_at - interval '6 days',"
+        " captured_at = captured_at - interval '4 days' WHERE ledger_transaction_id = :id",
+        id=held,
+    )
+    revert = points.revert(held)[0]["ledgerTransactionId"]
+    shift(points, 2, revert)
+    assert amounts(points, ana, 11) == [0, 100, 100, 70, 70, 70, 55, 55, 70, 70, 70]
+    assert amounts(points, ben, 11) == [0, 0, 0, 30, 30, 30, 30, 30, 30, 30, 30]
+    assert points.verify() == []
+
+
+@pytest.mark.parametrize("posted", [False, True])
+def test_what_expires_is_gone_from_that_day_on_whether_posted_or_not(points, posted):
+    wallet = points.wallet()
+    lots = {points.mint(wallet, 10): -5, points.mint(wallet, 7): -2, points.mint(wallet, 3): 5}
+    shift(points, 9, *lots)
+    for minted, days in lots.items():
+        points.change(
+            "UPDATE ledger_lots SET expires_at = :at WHERE ledger_transaction_id = :id",
+            at=NOW + timedelta(days=days),
+            id=minted,
+        )
+    if posted:
+        points.move(wallet, None, 0)
+        assert len(points.rows()) == 6
+    assert amounts(points, wallet, 11) == [0, 20, 20, 20, 20, 10, 10, 10, 3, 3, 3]
+
+
+@pytest.mark.parametrize("posted", [False, True])
+def test_an_idle_balance_is_gone_from_its_end_on(organization, posted):
+    points = Points.new(organization, expirationPolicies=[{"expirationType": "lastTransaction", "period": 1}])
+    wallet = points.wallet()
+    shift(points, 34, points.mint(wallet, 10))
+    points.change(
+        "UPDATE ledger_balances SET last_transaction_date = last_transaction_date - interval '34 days'"
+        " WHERE wallet_id = :wallet",
+        wallet=wallet,
+    )
+    if posted:
+        points.move(wallet, None, 0)
+        assert points.rows()[1]["description"] == "Expired"
+    found = amounts(points, wallet, 36)
+    assert (found[0], found[1], found[-1]) == (0, 10, 0)
+    # The end is 28 to 31 days after the last transaction, by the month.
+    assert found.count(10) in (28, 29, 30, 31)
+    assert sorted(found[1:], reverse=True) == found[1:]
+
+
+def test_what_comes_back_after_its_expiry_is_not_counted_twice(points):
+    wallet = points.wallet()
+    minted = points.mint(wallet, 10)
+    burn = points.move(wallet, None, 10)[0]["ledgerTransactionId"]
+    shift(points, 9, minted)
+    shift(points, 8, burn)
+    past = NOW - timedelta(days=4)
+    points.change("UPDATE ledger_lots SET expires_at = :at WHERE ledger_transaction_id = :id", at=past, id=minted)
+    points.revert(burn)
+    assert amounts(points, wallet, 11) == [0, 10, *[0] * 9]
+    assert points.verify() == []
+
+
+def test_debt_is_no_balance(organization):
+    owing = Points.new(organization, overdraftLimit=50)
+    wallet = owing.wallet()
+    shift(owing, 5, owing.mint(wallet, 10))
+    shift(owing, 4, owing.move(wallet, None, 30, allowOverdraft=True)[0]["ledgerTransactionId"])
+    shift(owing, 2, owing.mint(wallet, 25))
+    assert amounts(owing, wallet, 7) == [0, 10, 0, 0, 5, 5, 5]
+
+
+def test_the_days_that_are_asked_for(points):
+    wallet = points.wallet()
+    today = datetime.now(UTC).date()
+
+    def dates(**query):
+        found = daily(points, wallet, **query)["results"]
+        return sorted({row["date"] for row in found})
+
+    day = timedelta(days=1)
+    assert dates(fromDate=today, toDate=today) == [today.isoformat()]
+    assert dates(fromDate=today, toDate=today + 5 * day) == [today.isoformat()]
+    assert dates(fromDate=today + day, toDate=today + 5 * day) == []
+    assert dates(toDate="2024-03-01")[::29] == ["2024-02-01", "2024-03-01"]
+    assert len(dates(fromDate=today - 365 * day)) == 366
+    assert dates(toDate="0001-01-02") == ["0001-01-01", "0001-01-02"]
+    for query in (
+        {"fromDate": today - 366 * day},
+        {"fromDate": "2024-03-02", "toDate": "2024-03-01"},
+        {"fromDate": "9999-12-31"},
+        {"fromDate": "2024-02-30"},
+        {"toDate": "yesterday"},
+        {"day": "2024-02-02"},
+    ):
+        problem = daily(points, wallet, expect=400, **query)
+        assert {error["parameter"] for error in problem["errors"]} <= {"fromDate", "toDate", "day"}
+    assert dates(fromDate="9998-12-31", toDate="9999-12-31") == []
+
+
+def test_wallets_of_others(points, other_organization):
+    theirs = other_organization.member()["ledgerWalletId"]
+    daily(points, theirs, expect=404)
+    points.admin.get(f"{points.path}/wallets/{theirs}", include="lots", expect=404)
