@@ -12,6 +12,8 @@ import yaml
 
 from handlers.cli import main
 from persistence import embedded
+from persistence.engine import create_engine
+from tests.builders.ledger import START, RawLedger
 from tests.processes.loyalty import loyalty
 
 NO_SUCH_DATABASE = "postgresql://nobody:sesame@127.0.0.1:1/loyalty"
@@ -110,6 +112,28 @@ def test_a_sound_ledger_is_found_sound(shared_home, organization):
     assert one.returncode == 0
 
 
+def test_what_has_expired_is_posted_once(shared_home, organization):
+    organization_id = organization["organizationId"]
+    with embedded.server(shared_home) as url:
+        engine = create_engine(url, threads=1)
+        with engine.begin() as db:
+            ledger = RawLedger.new(db)
+            account = ledger.account(point_tracking_enabled=True, decimals=1)
+            for amount in (1000, "234.5"):
+                wallet = ledger.wallet()
+                ledger.lot(wallet, ledger.mint(wallet, amount, account), amount, START, account)
+        engine.dispose()
+    other = loyalty(shared_home, "expire", "--organization", str(organization_id))
+    assert (other.returncode, other.stdout) == (0, "Nothing has expired.\n"), other.stderr
+    first, second = loyalty(shared_home, "expire"), loyalty(shared_home, "expire")
+    owner = ledger.organization_id
+    assert first.stdout == f"Organization {owner}, account {account}: 1,234.5 expired, of 2 wallets.\n", first.stderr
+    assert (second.returncode, second.stdout) == (0, "Nothing has expired.\n")
+    assert loyalty(shared_home, "verify").returncode == 0
+    unknown = loyalty(shared_home, "expire", "--organization", "999999")
+    assert (unknown.returncode, unknown.stderr) == (1, "Error: there is no organization 999999\n")
+
+
 def test_the_doctor_finds_all_well(shared_home):
     found = loyalty(shared_home, "doctor")
     assert found.returncode == 0, found.stdout
@@ -148,7 +172,9 @@ def test_the_doctor_finds_a_schema_that_lacks_migrations(shared_home):
     assert "run `loyalty migrate`" in found.stdout
 
 
-@pytest.mark.parametrize("command", [["organizations", "create", "X"], ["token", "--organization", "1"], ["verify"]])
+@pytest.mark.parametrize(
+    "command", [["organizations", "create", "X"], ["token", "--organization", "1"], ["verify"], ["expire"]]
+)
 def test_commands_ask_for_migrations_first(home, command):
     refused = loyalty(home, *command)
     assert refused.returncode == 1
@@ -162,14 +188,14 @@ def test_migrating_twice_says_so(home):
     assert second.stdout == "The schema is up to date.\n"
 
 
-@pytest.mark.parametrize("command", ["serve", "migrate", "verify", "doctor"])
+@pytest.mark.parametrize("command", ["serve", "migrate", "verify", "expire", "doctor"])
 def test_a_bad_setting_is_exit_code_two_without_a_traceback(home, command):
     refused = loyalty(home, command, LOYALTY_THREADS="many")
     assert refused.returncode == 2
     assert refused.stderr == "Error: LOYALTY_THREADS must be a whole number from 1 to 64, not 'many'\n"
 
 
-@pytest.mark.parametrize("command", ["serve", "migrate", "verify"])
+@pytest.mark.parametrize("command", ["serve", "migrate", "verify", "expire"])
 def test_a_database_away_is_exit_code_one_without_a_traceback_or_a_password(home, command):
     refused = loyalty(home, command, LOYALTY_DATABASE_URL=NO_SUCH_DATABASE)
     assert refused.returncode == 1
