@@ -94,8 +94,7 @@ class Model:
             self.minted[t.account] += t.amount
             self.give((t.target, t.account), [self.lot(t.account, t.amount, key, t.event, t.expires)])
         elif t.kind == "transfer":
-            moved = [self.lot(t.account, piece.amount, key, expires=piece.expires) for piece in t.pieces]
-            self.give((t.target, t.account), moved)
+            self.give((t.target, t.account), [self.lot(t.account, p.amount, key, expires=p.expires) for p in t.pieces])
 
     def close(self, t, status):
         t.status = status
@@ -114,9 +113,8 @@ class Model:
         if not manual:
             self.settle(key, t)
 
-    def capture(self, key, amount=None):
+    def capture(self, key, amount):
         t = self.done[key]
-        amount = t.amount if amount is None else amount
         refuse(t.status != PENDING, "not-pending")
         refuse(amount > t.amount, "capture-exceeds-hold")
         self.check(t.account, amount, issuing=t.kind == "mint")
