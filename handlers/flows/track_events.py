@@ -65,6 +65,8 @@ from persistence.rows import IdStock, reserve_ids
 _canonical = msgspec.json.Encoder(order="deterministic", decimal_format="number").encode
 
 _BUILT_IN = frozenset(BUILT_IN_EVENT_TYPES)
+# Enough ids, beside some for each event, for what most batches cause: taken from the database when first needed.
+_SPARE_IDS = 16
 _OF_INACTIVE_MEMBERS = frozenset({"member-profile-deactivated"})
 
 
@@ -285,8 +287,8 @@ class TrackBatch:
             books, counters = self._open(accepted, undoable)
             members, among = list(self._members.values()), self._configuration.audiences
             self._audiences = match_audiences(self._db, self._organization_id, among, members, self._now)
-        work = _Work(desk, books, counters, undoable, IdStock(self._db, "events", 4 * len(accepted)), [])
-        self._derive(work, 4 * len(accepted))
+        work = _Work(desk, books, counters, undoable, IdStock(self._db, "events", _SPARE_IDS + 4 * len(accepted)), [])
+        self._derive(work, _SPARE_IDS + 4 * len(accepted))
         return work
 
     def _write(self, work: _Work) -> None:

@@ -1,0 +1,119 @@
+"""Tiers that move and events that the server reports cost the same number of statements however many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from sqlalchemy import event as engine_event
+
+from tests.builders.api import running_api
+from tests.builders.campaigns import mint
+from tests.builders.tiers import Ladder
+from tests.builders.tracking import GENERIC, Shop, event, running
+
+
+@pytest.fixture(scope="module")
+def api(settings):
+    with running_api(settings) as api:
+        yield api
+
+
+@pytest.fixture
+def shop(api):
+    return Shop(api.organization())
+
+
+@contextmanager
+def counted(shop) -> Iterator[list[str]]:
+    """The statements that the server executes meanwhile."""
+    statements: list[str] = []
+
+    def note(connection, cursor, statement, parameters, context, executemany):
+        statements.append(statement)
+
+    engine = shop.organization.api.engine
+    engine_event.listen(engine, "before_cursor_execute", note)
+    try:
+        yield statements
+    finally:
+        engine_event.remove(engine, "before_cursor_execute", note)
+
+
+def count(shop, call) -> int:
+    with counted(shop) as statements:
+        call()
+    return len(statements)
+
+
+def moves(shop):
+    return sum(row.event_type == "member-tier-set" for row in shop.rows("events"))
+
+
+LIMITS = {
+    "pointsMonthlyLimitPerMember": 10**9,
+    "limitRules": [{"scope": "campaign", "type": "points", "period": "daily", "limit": 10**9}],
+}
+
+
+@pytest.mark.parametrize("topics", [["member-tier-set"], ["member-tier-set", "ledger-transaction-created"]])
+def test_tiers_that_move_with_every_event_of_a_batch(shop, topics):
+    Ladder.new(shop, **{f"Tier{n}": 100 * n for n in range(1, 8)})
+    shop.campaign(running(mint(100)), eventType=GENERIC, **LIMITS)
+    shop.campaign(running(mint(1)), enabledTopics=topics, maxTransactionsPerMember=3, **LIMITS)
+
+    def tracked(size):
+        members = [shop.member() for _ in range((size + 4) // 5)]
+        batch = [event(members[i // 5]) for i in range(size)]
+        shop.track_one(event(shop.member()))
+        before = moves(shop)
+        found = count(shop, lambda: shop.track(*batch))
+        assert moves(shop) - before == size
+        return found
+
+    assert len({tracked(size) for size in (1, 10, 100)}) == 1
+
+
+@pytest.mark.parametrize("topics", [[], ["ledger-transaction-created"]])
+def test_tiers_that_move_with_every_item_of_a_set(shop, topics):
+    Ladder.new(shop, Silver=100)
+    shop.campaign(running(mint(1)), enabledTopics=["member-tier-set", *topics], maxTransactionsPerMember=2, **LIMITS)
+    created = shop.organization.created
+
+    def posted(size):
+        wallets = [shop.organization.member()["ledgerWalletId"] for _ in range(size)]
+        items = [
+            {"ledgerAccountId": created.ledger_account_id, "amount": 100, "fromWalletId": None, "toWalletId": wallet}
+            for wallet in wallets
+        ]
+        shop.give(shop.member(), 100)
+        before = moves(shop)
+        path = f"/ledgers/{created.ledger_id}/transaction-sets"
+        found = count(shop, lambda: shop.administration.request("POST", path, {"create": items}))
+        assert moves(shop) - before == size
+        return found
+
+    assert len({posted(size) for size in (1, 10, 50)}) == 1
+
+
+def test_a_program_with_nothing_beyond_its_default_tier_costs_nothing(shop):
+    member = shop.member()
+    shop.campaign(running(mint(1)), eventType=GENERIC)
+
+    def costs():
+        shop.give(member, 1)
+        shop.track(event(member))
+        return count(shop, lambda: shop.give(member, 1)), count(shop, lambda: shop.track(event(member)))
+
+    path = f"/loyalty-programs/{shop.organization.created.loyalty_program_id}"
+    program = shop.administration.get(path)["loyaltyProgram"]
+    body = {name: program[name] for name in ("ledgerId", "description", "defaultTierId")}
+    shop.administration.put(path, {**body, "setAsDefault": True, "tierPointsLedgerAccountId": None})
+    without = costs()
+    Ladder.new(shop)
+    assert costs() == without
+    Ladder.new(shop, Silver=10**6)
+    mints, tracks = costs()
+    assert tracks == without[1], "the tiers come with the members"
+    assert mints == without[0] + 1, "the member's tier has to be read"
