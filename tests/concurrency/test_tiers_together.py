@@ -1,0 +1,120 @@
+"""Tiers of one member moved from many sides at once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+
+from tests.builders.campaigns import mint
+from tests.builders.tiers import Ladder
+from tests.builders.tracking import GENERIC, event, key, running, spend
+from tests.concurrency.together import together
+
+SET = "member-tier-set"
+
+
+def check(shop, ladder, members):
+    """Every member is where the points belong, and what was reported leads there without a gap."""
+    for member in members:
+        balance = shop.balance(member)
+        expected = max(
+            (tier["minRequiredPoints"], name)
+            for name, tier in ladder.tiers.items()
+            if tier["minRequiredPoints"] <= balance
+        )
+        assert ladder.of(member) == expected[1]
+        moves = ladder.moves(member)
+        assert [after for _, _, after in moves[:-1]] == [before for _, before, _ in moves[1:]]
+        assert not moves or (moves[0][1], moves[-1][2]) == ("Basic", ladder.of(member))
+        assert all(before != after for _, before, after in moves)
+
+
+def test_batches_and_calls_that_move_the_same_tiers(shop):
+    ladder = Ladder.new(shop, **{f"Tier{n}": 10 * n for n in range(1, 8)})
+    members = [shop.member() for _ in range(6)]
+    daily = {"scope": "campaign", "type": "points", "period": "daily", "limit": 10**9}
+    shop.campaign(running(mint(7)), eventType=GENERIC, limitRules=[daily])
+    shop.campaign(running(spend(30), rule="balances.points >= 45"), eventType=GENERIC)
+    shop.campaign(running(mint(1)), eventType=SET, limitRules=[daily], maxTransactionsPerMember=10**6)
+
+    def rounds(ordered):
+        for _ in range(6):
+            for result in shop.track(*(event(each) for each in ordered)):
+                assert result["status"] == "success", result
+
+    def gifts(member):
+        for _ in range(6):
+            shop.give(member, 11)
+
+    together(
+        [
+            *(partial(rounds, list(turned)) for turned in (members, members[::-1], members[3:] + members[:3])),
+            *(partial(gifts, member) for member in members),
+        ]
+    )
+    check(shop, ladder, members)
+
+
+def test_a_tier_is_reached_once(shop):
+    ladder = Ladder.new(shop, Gold=50)
+    shop.campaign(running(mint(10)), eventType=GENERIC)
+    shop.campaign(running(mint(1000)), eventType=SET)
+    for _ in range(3):
+        member = shop.member()
+        together([partial(shop.track, event(member)) for _ in range(16)])
+        assert shop.balance(member) == 16 * 10 + 1000
+        assert ladder.moves(member) == [(SET, "Basic", "Gold")]
+
+
+def test_transactions_that_are_reported_count_once_against_a_limit_of_all(shop):
+    """Calls that move points lock the limits that count afterwards before the accounts, as events do."""
+    capped = shop.account(maxSupply=10**9)
+    Ladder.new(shop, Gold=50)
+    total = {"scope": "campaign", "type": "transactions", "period": "total", "limit": 20}
+    shop.campaign(
+        running(mint(1, ledgerAccountKey=capped["ledgerAccountKey"])),
+        enabledTopics=["ledger-transaction-created", GENERIC],
+        limitRules=[total],
+    )
+    members = [shop.member() for _ in range(8)]
+    calls = []
+    for member in members * 2:
+        calls += [
+            partial(shop.give, member, 3, ledgerAccountId=capped["ledgerAccountId"]),
+            partial(shop.track, event(member)),
+        ]
+    together(calls)
+    minted = sum(shop.balance(member, capped["ledgerAccountId"]) for member in members)
+    assert minted == 16 * 3 + 20
+
+
+def test_one_key_sets_a_tier_once_and_answers_all_alike(shop):
+    ladder = Ladder.new(shop, Silver=200, Gold=500)
+    member, program = shop.member(), ladder.program["loyaltyProgramKey"]
+    path = f"/members/{member}/loyalty-programs/{program}/tier"
+    for _ in range(3):
+        body = {"loyaltyTierKey": ladder.key("Gold"), "systemUniqueKey": key()}
+        replies = together([partial(shop.integration.request, "PUT", path, body)] * 12)
+        assert {(reply.status, reply.text) for reply in replies} == {(200, replies[0].text)}
+    assert len(shop.rows("member_tier_trackings")) == 3
+    assert len(ladder.moves(member)) == 3
+
+
+def test_one_key_for_two_members_goes_to_one_of_them(shop):
+    ladder = Ladder.new(shop, Gold=500)
+    members, program = [shop.member() for _ in range(8)], ladder.program["loyaltyProgramKey"]
+    for _ in range(3):
+        body = {"loyaltyTierKey": ladder.key("Gold"), "systemUniqueKey": key()}
+        paths = [f"/members/{member}/loyalty-programs/{program}/tier" for member in members]
+        replies = together([partial(shop.integration.request, "PUT", path, body) for path in paths])
+        assert Counter(reply.status for reply in replies) == {200: 1, 409: 7}
+
+
+def test_a_tier_set_by_hand_holds_while_points_move(shop):
+    ladder = Ladder.new(shop, Silver=20, Gold=500)
+    shop.campaign(running(mint(10)), eventType=GENERIC)
+    for _ in range(3):
+        member = shop.member()
+        together([*(partial(shop.track, event(member)) for _ in range(12)), partial(ladder.set, member, "Gold")])
+        assert ladder.of(member) == "Gold"
+        assert shop.balance(member) == 120
