@@ -106,6 +106,20 @@ def status_of_event(event_type: str) -> str | None:
     return _STATUS_OF_EVENT.get(event_type)
 
 
+def event_of_status(status: str) -> str:
+    """The type of the events that bring an order to a status."""
+    return _EVENT_PREFIX + status
+
+
+def steps_to(status: str) -> tuple[str, ...]:
+    """The statuses that a new order goes through to its first one; raises OrderStatusConflict where none lead there."""
+    if status == PARTIALLY_RETURNED:
+        raise OrderStatusConflict("An order is returned in part by an event, which lists the items that came back.")
+    if status == RETURNED:
+        return CREATED, CONFIRMED, RETURNED
+    return (CREATED,) if status == CREATED else (CREATED, status)
+
+
 def check_transition(status: str, wanted: str) -> None:
     """Refuse a status that does not follow the present one."""
     if wanted not in TRANSITIONS.get(status, frozenset()):

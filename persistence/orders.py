@@ -7,15 +7,74 @@ from datetime import datetime
 
 from sqlalchemy import Connection, select
 
+from domain.members import Member
 from domain.orders import Order, OrderItem
-from persistence.rows import add_all, as_json, columns_of, fields_of, records
+from persistence.paging import Page, Paged, paged
+from persistence.rows import add_all, as_json, columns_of, fields_of, record, records
 from persistence.tables.events import order_items, purchase_orders
+from persistence.tables.programs import loyalty_programs
+
+ORDER_COLUMNS = {
+    "orderId": purchase_orders.c.order_id,
+    "externalId": purchase_orders.c.external_id,
+    "externalEventDate": purchase_orders.c.external_event_date,
+    "total": purchase_orders.c.total,
+    "status": purchase_orders.c.status,
+    "createdAt": purchase_orders.c.created_at,
+    "updatedAt": purchase_orders.c.updated_at,
+}
 
 _MOVE = """
 UPDATE purchase_orders o SET status = x.status, returned_total = x.returned_total, updated_at = %s
 FROM jsonb_to_recordset(%s::jsonb) AS x(order_id bigint, status text, returned_total numeric)
 WHERE o.organization_id = %s AND o.order_id = x.order_id
 """
+
+
+def find(db: Connection, organization_id: int, order_id: int) -> Order | None:
+    """The order with this id."""
+    row = db.execute(
+        select(*columns_of(purchase_orders, Order)).where(
+            purchase_orders.c.organization_id == organization_id, purchase_orders.c.order_id == order_id
+        )
+    ).one_or_none()
+    return record(Order, row)
+
+
+def find_page_of_member(db: Connection, member: Member, page: Page) -> Paged[Order]:
+    """A page of a member's orders."""
+    conditions = [
+        purchase_orders.c.organization_id == member.organization_id,
+        purchase_orders.c.member_id == member.member_id,
+    ]
+    return paged(db, Order, purchase_orders, conditions, page, purchase_orders.c.order_id, ORDER_COLUMNS)
+
+
+def known_external_ids(db: Connection, organization_id: int, external_ids: Collection[str]) -> set[str]:
+    """Which of these external ids belong to orders."""
+    column = purchase_orders.c.external_id
+    mine = purchase_orders.c.organization_id == organization_id
+    return set(db.execute(select(column).where(mine, column.in_(list(external_ids)))).scalars())
+
+
+def known_programs(db: Connection, organization_id: int, program_ids: Collection[int]) -> set[int]:
+    """Which of these loyalty programs the organization has."""
+    column = loyalty_programs.c.loyalty_program_id
+    mine = loyalty_programs.c.organization_id == organization_id
+    return set(db.execute(select(column).where(mine, column.in_(list(program_ids)))).scalars())
+
+
+def find_items(db: Connection, organization_id: int, order_ids: Collection[int]) -> dict[int, tuple[OrderItem, ...]]:
+    """The items of orders, in order, by the order's id."""
+    items: dict[int, list[OrderItem]] = {order_id: [] for order_id in order_ids}
+    found = db.execute(
+        select(*columns_of(order_items, OrderItem))
+        .where(order_items.c.organization_id == organization_id, order_items.c.order_id.in_(list(items)))
+        .order_by(order_items.c.order_item_id)
+    )
+    for item in records(OrderItem, found):
+        items[item.order_id].append(item)
+    return {order_id: tuple(of_order) for order_id, of_order in items.items()}
 
 
 def find_by_external_ids(
@@ -33,17 +92,8 @@ def find_by_external_ids(
     )
     if not found:
         return {}
-    items: dict[int, list[OrderItem]] = {order.order_id: [] for order in found}
-    for item in records(
-        OrderItem,
-        db.execute(
-            select(*columns_of(order_items, OrderItem))
-            .where(order_items.c.organization_id == organization_id, order_items.c.order_id.in_(list(items)))
-            .order_by(order_items.c.order_item_id)
-        ),
-    ):
-        items[item.order_id].append(item)
-    return {order.external_id: (order, tuple(items[order.order_id])) for order in found}
+    items = find_items(db, organization_id, [order.order_id for order in found])
+    return {order.external_id: (order, items[order.order_id]) for order in found}
 
 
 def add_orders(db: Connection, orders: Sequence[Order], items: Sequence[OrderItem]) -> None:

@@ -20,6 +20,7 @@ from persistence import (
     ledger_transactions,
     matchers,
     members,
+    orders,
     programs,
 )
 
@@ -59,6 +60,7 @@ ADDRESSES: Mapping[str, tuple[str, Resolve]] = {
     "matcherKey": ("matcher", _in_organization(matchers.find_by_key)),
     "audienceId": ("audience", _in_organization(audiences.find)),
     "apiCode": ("event_type", _in_organization(event_types.find)),
+    "orderId": ("order", _inside(orders.find, "member", "member_id")),
     "loyaltyEventKey": ("event", _in_organization(events.find_by_key)),
     # The catalogue of effects is the product's own: the handler looks the id up in it.
     "effectId": ("effect_id", lambda call, value, found: value),

@@ -99,8 +99,11 @@ def records(organization: Organization) -> dict[str, Any]:
         {"name": MARKER, "type": "item-matcher", "matcher": {"operator": "AND", "conditions": conditions}},
     )["matcher"]
     audience = administration.post("/audiences", {"name": MARKER, "matcherType": "list-matcher"})["audience"]
+    order = {"externalId": MARKER, "type": "dine-in", "total": 5, "status": "created"}
+    ordered = administration.post(f"/members/{member['memberId']}/purchase-orders", order)["order"]
     return {
         "organizationId": organization.id,
+        "orderId": ordered["orderId"],
         "memberId": member["memberId"],
         "loyaltyMemberId": member["loyaltyMemberId"],
         "walletId": member["ledgerWalletId"],

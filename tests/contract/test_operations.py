@@ -46,6 +46,7 @@ PAGE_SIZES = {
     ("administration", "listMemberEvents"): 25,
     ("administration", "listMembers"): 25,
     ("administration", "listMemberTiers"): 100,
+    ("administration", "listPurchaseOrders"): 25,
     ("administration", "listTiers"): 100,
     ("administration", "searchMembers"): 100,
 }

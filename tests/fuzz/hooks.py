@@ -247,6 +247,17 @@ def _event(body: Body, path: Body) -> None:
     body["organizationId"] = path["organizationId"]
 
 
+def _order(body: Body, path: Body) -> None:
+    _unique(body, "externalId")
+    _real(body, "loyaltyProgramId", WORLD.ids["loyaltyProgramId"])
+
+
+def _orders(body: Body, path: Body) -> None:
+    for order in body["orders"]:
+        _order(order, path)
+        _real(order, "loyaltyMemberId", WORLD.ids["loyaltyMemberId"])
+
+
 def _credentials(body: Body, path: Body) -> None:
     if not _now_and_then():
         body |= {"client_id": WORLD.client_id, "client_secret": WORLD.client_secret}
@@ -279,5 +290,7 @@ _BODIES: dict[str, Callable[[Body, Body], None]] = {
     "updateAction": _action,
     "trackEvents": _events,
     "trackEvent": _event,
+    "createPurchaseOrder": _order,
+    "batchCreatePurchaseOrders": _orders,
     "createAccessToken": _credentials,
 }

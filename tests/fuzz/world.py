@@ -77,7 +77,11 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
     for code in ("cup-returned", "cup-lost"):
         call("POST", f"{home}/custom-event-types", {"name": code, "apiCode": code, "schemaType": "custom"})
     mint = call("POST", f"{home}/members/by-loyalty-member-id/ana-7/mint", {"amount": 100_000})["ledgerTransactions"][0]
-    event = call("POST", "/events/track", {"events": [_event("ana-7", "cup-returned")]})["results"][0]
+    event, wrong = call(
+        "POST", "/events/track", {"events": [_event("ana-7", "cup-returned"), _event("ana-7", "cup-returned")]}
+    )["results"]
+    orders = f"{home}/members/{members[0]['memberId']}/purchase-orders"
+    order = call("POST", orders, {"externalId": "order-1", "type": "dine-in", "total": 5, "status": "created"})["order"]
     matchers = [call("POST", f"{home}/matchers", _matcher(name))["matcher"] for name in ("Hot drinks", "Cold drinks")]
     audiences = [
         call("POST", f"{home}/audiences", {"matcherType": each, **more})["audience"]
@@ -103,6 +107,7 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         "actionId": actions[0]["actionId"],
         "apiCode": "cup-returned",
         "loyaltyEventKey": event["loyaltyEventKey"],
+        "orderId": order["orderId"],
         "effectId": "mint-points",
         "matcherId": matchers[0]["matcherId"],
         "matcherKey": matchers[0]["matcherKey"],
@@ -113,6 +118,7 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         "updateLoyaltyProgram": {"loyaltyProgramId": second["loyaltyProgramId"]},
         "updateTier": {"loyaltyTierId": tiers[1]["loyaltyTierId"]},
         "updateLedgerAccount": {"ledgerAccountId": account["ledgerAccountId"]},
+        "cancelEvent": {"loyaltyEventKey": wrong["loyaltyEventKey"]},
         "updateCampaign": {"campaignId": campaigns[1]["campaignId"]},
         "updateAction": {"actionId": actions[1]["actionId"]},
         "updateCustomEventType": {"apiCode": "cup-lost"},

@@ -1,0 +1,44 @@
+"""Purchase orders (administration "Purchase orders")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from domain.members import Member
+from domain.orders import Order, OrderItem
+from handlers.call import Call
+from handlers.flows.create_orders import CreatedOrder, create_order, create_orders
+from handlers.operations import operation
+from handlers.wire.base import listed, results, wrapped
+from handlers.wire.orders import batch_result, created_order, new_order, new_orders, order_record
+from persistence import orders
+from persistence.paging import Page, Paged
+
+Found = tuple[Order, tuple[OrderItem, ...]]
+
+
+@operation("batchCreatePurchaseOrders", answer=results(batch_result))
+def batch_create_purchase_orders(call: Call, body: Mapping[str, Any]) -> list[CreatedOrder]:
+    """Create orders, each for itself, and answer what became of each in the order sent."""
+    return create_orders(call, new_orders(body["orders"]))
+
+
+@operation("createPurchaseOrder", answer=created_order)
+def create_purchase_order(call: Call, member: Member, body: Mapping[str, Any]) -> CreatedOrder:
+    """Create an order of the member."""
+    return create_order(call, new_order(body, member_id=member.member_id))
+
+
+@operation("listPurchaseOrders", answer=listed(order_record))
+def list_purchase_orders(call: Call, member: Member, query: Mapping[str, Any]) -> Paged[Found]:
+    """A page of the member's orders with their items."""
+    page = orders.find_page_of_member(call.db, member, Page.of(query))
+    items = orders.find_items(call.db, member.organization_id, [order.order_id for order in page.results])
+    return Paged(page.total_count, page.page, page.limit, [(order, items[order.order_id]) for order in page.results])
+
+
+@operation("getPurchaseOrder", answer=wrapped("order", order_record))
+def get_purchase_order(call: Call, member: Member, order: Order) -> Found:
+    """One order of the member with its items."""
+    return order, orders.find_items(call.db, member.organization_id, [order.order_id])[order.order_id]

@@ -1,0 +1,118 @@
+"""Purchase orders on the wire (administration "Purchase orders")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from domain.orders import Order, OrderItem
+from domain.problems import FieldFault, InvalidRequest
+from handlers.flows.create_orders import CreatedOrder, NewOrder
+from handlers.wire.base import Exact, Instant, Plain, Shape, WireSchema, instant_of
+
+
+class _Item(WireSchema):
+    order_item_id = Plain()
+    order_id = Plain()
+    product_code = Plain()
+    description = Plain()
+    custom_attributes = Plain()
+    total = Exact()
+    amount = Exact()
+    quantity = Exact()
+    discounted_total = Exact()
+    sub_total = Exact()
+    category_code = Plain()
+    created_at = Instant()
+    updated_at = Instant()
+
+
+class _Order(WireSchema):
+    order_id = Plain()
+    member_id = Plain()
+    external_event_date = Instant()
+    external_id = Plain()
+    description = Plain()
+    loyalty_event_id = Plain()
+    organization_id = Plain()
+    loyalty_program_id = Plain()
+    custom_attributes = Plain()
+    type = Plain()
+    tags = Plain()
+    total = Exact()
+    discounted_total = Exact()
+    sub_total = Exact()
+    merchant_id = Plain()
+    payment_method = Plain()
+    location_code = Plain()
+    referral_code = Plain()
+    channel = Plain()
+    coupons = Plain()
+    status = Plain()
+    created_at = Instant()
+    updated_at = Instant()
+
+
+_ITEM = Shape(_Item)
+_ORDER = Shape(_Order)
+_NOT_OF_THE_ORDER = {"status", "loyaltyMemberId"}
+
+
+def order_record(found: tuple[Order, tuple[OrderItem, ...]]) -> dict[str, Any]:
+    """The record of an order with its items."""
+    order, items = found
+    return {**_ORDER.dump(order), "items": [_ITEM.dump(item) for item in items]}
+
+
+def new_order(body: Mapping[str, Any], pointer: str = "", member_id: int | None = None) -> NewOrder:
+    """A body as the document has accepted it; raises InvalidRequest for a date that is none."""
+    dated = body.get("externalEventDate")
+    try:
+        moment = None if dated is None else instant_of(dated)
+    except ValueError as error:
+        fault = FieldFault(f"externalEventDate: {error}", pointer=f"{pointer}/externalEventDate")
+        raise InvalidRequest([fault]) from error
+    return NewOrder(
+        external_id=body["externalId"],
+        status=body["status"],
+        payload={name: value for name, value in body.items() if name not in _NOT_OF_THE_ORDER},
+        external_event_date=moment,
+        loyalty_member_id=body.get("loyaltyMemberId"),
+        member_id=member_id,
+    )
+
+
+def new_orders(bodies: list[Mapping[str, Any]]) -> list[NewOrder]:
+    """Bodies as the document has accepted them; raises InvalidRequest naming every date that is none."""
+    loaded: list[NewOrder] = []
+    faults: list[FieldFault] = []
+    for index, body in enumerate(bodies):
+        try:
+            loaded.append(new_order(body, f"/orders/{index}"))
+        except InvalidRequest as refusal:
+            faults += refusal.faults
+    if faults:
+        raise InvalidRequest(faults)
+    return loaded
+
+
+def created_order(created: CreatedOrder) -> dict[str, Any]:
+    """A created order with what came of its events; raises what refused it."""
+    if created.order is None:
+        raise created.refusal or ValueError("There is neither an order nor a refusal.")
+    return {
+        "order": order_record(created.order),
+        "evaluationResults": [
+            {"systemUniqueKey": each["systemUniqueKey"], "effects": each["effects"]} for each in created.answers
+        ],
+    }
+
+
+def batch_result(created: CreatedOrder) -> dict[str, Any]:
+    """What became of one order of a batch."""
+    answer: dict[str, Any] = {"externalId": created.external_id, "result": []}
+    if created.refusal is None:
+        answer["result"] = [created_order(created)]
+    else:
+        answer["error"] = created.refusal.as_problem()
+    return answer

@@ -1,0 +1,266 @@
+"""Purchase orders over HTTP: created as such, listed and read."""
+
+from __future__ import annotations
+
+import uuid
+from decimal import Decimal
+
+import pytest
+from sqlalchemy import event as sqlalchemy_event
+
+from tests.builders.campaigns import mint
+from tests.builders.tracking import ORDER_CREATED, WHOLE_DOLLARS, Shop, order, running
+
+
+@pytest.fixture
+def shop(organization):
+    shop = Shop(organization)
+    yield shop
+    shop.check_ledger()
+
+
+@pytest.fixture
+def member(shop):
+    return shop.member()
+
+
+@pytest.fixture
+def member_id(shop, member):
+    return shop.integration.get(f"/members/{member}")["loyaltyMember"]["memberId"]
+
+
+def body(**more):
+    return {"externalId": f"order-{uuid.uuid4()}", "type": "dine-in", "total": 10, "status": "created", **more}
+
+
+def create(shop, member_id, expect=201, **more):
+    return shop.administration.post(f"/members/{member_id}/purchase-orders", body(**more), expect=expect)
+
+
+def batch(shop, *orders, expect=200):
+    return shop.administration.post("/purchase-orders/batch", {"orders": list(orders)}, expect=expect)
+
+
+def test_an_order_is_created_with_every_field(shop, member, member_id):
+    item = {
+        "productCode": "flat-white",
+        "description": "Flat white",
+        "customAttributes": {"milk": "oat"},
+        "total": Decimal("4.5"),
+        "amount": Decimal("4.5"),
+        "quantity": 1,
+        "discountedTotal": Decimal("4.05"),
+        "subTotal": Decimal("4.5"),
+        "categoryCode": "coffee",
+    }
+    told = {
+        "externalEventDate": "2026-03-01T10:00:00+02:00",
+        "externalId": "o-1",
+        "description": "Breakfast",
+        "loyaltyProgramId": shop.organization.created.loyalty_program_id,
+        "customAttributes": {"table": 7},
+        "type": "dine-in",
+        "tags": ["morning"],
+        "total": Decimal("9.000001"),
+        "discountedTotal": Decimal("8.1"),
+        "subTotal": 9,
+        "merchantId": "m-1",
+        "paymentMethod": "cash",
+        "locationCode": "centre",
+        "referralCode": "ref",
+        "channel": "counter",
+        "coupons": {"code": "ten"},
+        "status": "created",
+        "items": [item, {}],
+    }
+    made = shop.campaign(running(WHOLE_DOLLARS, name="Dollars"))
+    answer = create(shop, member_id, **told)
+    found = answer["order"]
+    kept = shop.events(member)[0]
+    first, second = found["items"]
+    stamps = {name: found[name] for name in ("createdAt", "updatedAt")}
+    assert first == {**item, "orderItemId": first["orderItemId"], "orderId": found["orderId"], **stamps}
+    assert (second["productCode"], second["total"], second["customAttributes"]) == (None, None, {})
+    assert found == {
+        **told,
+        **stamps,
+        "externalEventDate": "2026-03-01T08:00:00Z",
+        "orderId": found["orderId"],
+        "memberId": member_id,
+        "organizationId": shop.organization.id,
+        "loyaltyEventId": kept["loyaltyEventId"],
+        "items": [first, second],
+    }
+    assert (kept["eventType"], kept["externalId"], kept["externalEventDate"]) == (
+        ORDER_CREATED,
+        "o-1",
+        "2026-03-01T08:00:00Z",
+    )
+    [result] = answer["evaluationResults"]
+    assert result["systemUniqueKey"] == kept["systemUniqueKey"]
+    assert [(each["campaignId"], each["status"]) for each in result["effects"]] == [(made["campaignId"], "executed")]
+    assert shop.balance(member) == 9
+    path = f"/members/{member_id}/purchase-orders/{found['orderId']}"
+    assert shop.administration.get(path) == {"order": found}
+
+
+def test_an_order_of_the_least_members_has_the_others_empty(shop, member_id):
+    found = create(shop, member_id)["order"]
+    nothing = ("externalEventDate", "description", "loyaltyProgramId", "discountedTotal", "subTotal", "merchantId")
+    assert [found[name] for name in nothing] == [None] * len(nothing)
+    assert (found["customAttributes"], found["tags"], found["coupons"], found["items"]) == ({}, [], {}, [])
+
+
+@pytest.mark.parametrize(
+    ("status", "events", "balance"),
+    [
+        ("created", ["created"], 10),
+        ("confirmed", ["created", "confirmed"], 13),
+        ("cancelled", ["created", "cancelled"], 0),
+        ("rejected", ["created", "rejected"], 0),
+        ("returned", ["created", "confirmed", "returned"], 3),
+    ],
+)
+def test_the_events_that_lead_to_a_status_are_tracked(shop, member, member_id, status, events, balance):
+    shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
+    shop.campaign(running(mint(3), rule="order.total == 10"), eventType="member-purchase-order-confirmed")
+    answer = create(shop, member_id, status=status)
+    assert answer["order"]["status"] == status
+    assert len(answer["evaluationResults"]) == len(events)
+    kept = [each["eventType"] for each in shop.events(member)][::-1]
+    assert kept == [f"member-purchase-order-{each}" for each in events]
+    assert shop.balance(member) == balance
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "problem"),
+    [
+        ({"externalId": "o-1"}, 409, "order-exists"),
+        ({"status": "partially-returned"}, 409, "order-status"),
+        ({"loyaltyProgramId": 999_999_999}, 404, "unknown-loyalty-program"),
+    ],
+)
+def test_refused_orders_leave_nothing(shop, member, member_id, change, status, problem):
+    create(shop, member_id, externalId="o-1")
+    before = shop.events(member)
+    assert create(shop, member_id, expect=status, **change)["type"] == f"/problems/{problem}"
+    [result] = batch(shop, body(loyaltyMemberId=member, **change))["results"]
+    assert (result["result"], result["error"]["type"]) == ([], f"/problems/{problem}")
+    assert shop.events(member) == before
+    assert len(shop.rows("purchase_orders")) == 1
+
+
+def test_an_inactive_member_orders_nothing(shop, member, member_id):
+    shop.administration.patch(f"/members/{member_id}", {"active": False})
+    assert create(shop, member_id, expect=409)["type"] == "/problems/member-inactive"
+    assert shop.rows("purchase_orders") == []
+
+
+@pytest.mark.parametrize("name", ["externalId", "type", "total", "status"])
+def test_what_an_order_must_have(shop, member, member_id, name):
+    without = {key: value for key, value in body().items() if key != name}
+    problem = shop.administration.post(f"/members/{member_id}/purchase-orders", without, expect=400)
+    assert [fault["pointer"] for fault in problem["errors"]] == [f"/{name}"]
+    batch(shop, {**without, "loyaltyMemberId": member}, expect=400)
+    batch(shop, body(), expect=400)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"status": "paid"},
+        {"total": -1},
+        {"total": None},
+        {"colour": "red"},
+        {"externalEventDate": "2026-02-30T00:00:00Z"},
+    ],
+)
+def test_malformed_orders_are_refused(shop, member, member_id, change):
+    assert create(shop, member_id, expect=400, **change)["type"] == "/problems/invalid-request"
+    problem = batch(shop, body(loyaltyMemberId=member), body(loyaltyMemberId=member, **change), expect=400)
+    assert {fault["pointer"].split("/")[2] for fault in problem["errors"]} == {"1"}
+    assert shop.rows("purchase_orders") == []
+
+
+def test_orders_of_a_batch_stand_for_themselves(shop):
+    members = [shop.member() for _ in range(3)]
+    shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
+    sent = [
+        body(loyaltyMemberId=members[0], externalId="o-1", status="confirmed"),
+        body(loyaltyMemberId="nobody", externalId="o-2"),
+        body(loyaltyMemberId=members[1], externalId="o-1"),
+        body(loyaltyMemberId=members[2], externalId="o-3", status="returned"),
+        body(loyaltyMemberId=members[0], externalId="o-4", total=Decimal("2.5")),
+    ]
+    results = batch(shop, *sent)["results"]
+    assert [each["externalId"] for each in results] == [each["externalId"] for each in sent]
+    errors = [each.get("error", {}).get("type") for each in results]
+    assert errors == [None, "/problems/unknown-member", "/problems/order-exists", None, None]
+    found = [[each["order"]["status"] for each in result["result"]] for result in results]
+    assert found == [["confirmed"], [], [], ["returned"], ["created"]]
+    again = batch(shop, *sent)["results"]
+    assert {each["error"]["type"] for each in again} == {"/problems/order-exists", "/problems/unknown-member"}
+    assert [shop.balance(each) for each in members] == [12, 0, 0]
+    assert {row.external_id for row in shop.rows("purchase_orders")} == {"o-1", "o-3", "o-4"}
+
+
+def statements(shop, *orders):
+    """How many statements it takes to create the orders."""
+    seen = []
+    engine = shop.organization.api.engine
+
+    def count(*_):
+        seen.append(1)
+
+    sqlalchemy_event.listen(engine, "before_cursor_execute", count)
+    try:
+        results = batch(shop, *orders)["results"]
+    finally:
+        sqlalchemy_event.remove(engine, "before_cursor_execute", count)
+    assert all(each["result"] for each in results)
+    return len(seen)
+
+
+def test_a_batch_takes_as_many_statements_as_one_order(shop):
+    members = [shop.member() for _ in range(10)]
+    shop.campaign(running(WHOLE_DOLLARS), pointsMonthlyLimitPerMember=10_000)
+    batch(shop, body(loyaltyMemberId=members[0]))
+    for status in ("confirmed", "returned"):
+        few = statements(shop, body(loyaltyMemberId=members[0], status=status))
+        many = statements(shop, *(body(loyaltyMemberId=members[n % 10], status=status) for n in range(100)))
+        assert many == few
+    batch(shop, *(body(loyaltyMemberId=members[0]) for _ in range(101)), expect=400)
+
+
+def test_orders_are_listed_by_page_and_order(shop, member, member_id):
+    made = [create(shop, member_id, externalId=f"o-{n}", total=10 - n, items=[{"total": n}])["order"] for n in range(4)]
+    shop.track_one(order(member, 1, external_id="o-4"))
+    path = f"/members/{member_id}/purchase-orders"
+    listed = shop.administration.get(path, limit=3)
+    assert (listed["totalCount"], listed["page"], listed["limit"]) == (5, 0, 3)
+    assert [each["externalId"] for each in listed["results"]] == ["o-4", "o-3", "o-2"]
+    assert listed["results"][1] == made[3]
+    listed = shop.administration.get(path, limit=3, page=1, order="total,desc")
+    assert [each["externalId"] for each in listed["results"]] == ["o-3", "o-4"]
+    assert shop.administration.get(path, page=9)["results"] == []
+    for name in ("orderId", "externalId", "externalEventDate", "status", "createdAt", "updatedAt"):
+        assert len(shop.administration.get(path, order=f"{name},asc")["results"]) == 5
+    for query in ({"order": "colour"}, {"limit": 26}, {"limit": 0}, {"page": -1}, {"colour": "red"}):
+        shop.administration.get(path, expect=400, **query)
+
+
+def test_orders_belong_to_their_member_and_tenant(shop, member, member_id, other_organization):
+    found = create(shop, member_id)["order"]
+    other = shop.integration.get(f"/members/{shop.member()}")["loyaltyMember"]["memberId"]
+    assert shop.administration.get(f"/members/{other}/purchase-orders")["results"] == []
+    shop.administration.get(f"/members/{other}/purchase-orders/{found['orderId']}", expect=404)
+    shop.administration.get(f"/members/{member_id}/purchase-orders/{found['orderId'] + 1000}", expect=404)
+    foreign = other_organization.administration
+    mine = other_organization.member()["memberId"]
+    foreign.get(f"/members/{member_id}/purchase-orders", expect=404)
+    foreign.get(f"/members/{mine}/purchase-orders/{found['orderId']}", expect=404)
+    foreign.post(f"/members/{member_id}/purchase-orders", body(), expect=404)
+    [result] = foreign.post("/purchase-orders/batch", {"orders": [body(loyaltyMemberId=member)]}, expect=200)["results"]
+    assert result["error"]["type"] == "/problems/unknown-member"
+    # The same externalId is free in another organization.
+    foreign.post(f"/members/{mine}/purchase-orders", body(externalId=found["externalId"]))
