@@ -1,0 +1,53 @@
+"""The tiers that real purchases lead to, compared with a reckoning beside the product."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tests.builders.tiers import Ladder
+from tests.builders.tracking import Shop as Till
+from tests.purchases.cdnow import orders
+from tests.purchases.shop import Shop, mint
+
+THRESHOLDS = {"Silver": 200, "Gold": 500, "Platinum": 1000}
+# Enough for hundreds of members to climb, some of them all the way.
+SOME = 20_000
+
+
+def tier_at(points):
+    return next((name for name, least in reversed(THRESHOLDS.items()) if points >= least), "Basic")
+
+
+def test_members_climb_as_their_points_add_up(api):
+    bought = orders(SOME)
+    shop = Shop.new(api, bought)
+    ladder = Ladder.new(Till(shop.organization), **THRESHOLDS)
+    shop.campaign(mint("floor(order.total)"))
+    shop.track(bought)
+
+    points: Counter[str] = Counter()
+    moves = []
+    for order in bought:
+        before = tier_at(points[order.customer]) if points[order.customer] else None
+        points[order.customer] += int(order.total)
+        after = tier_at(points[order.customer]) if points[order.customer] else None
+        if after != before:
+            moves.append((order.customer, before, after))
+
+    held = shop.ask(
+        "SELECT loyalty_member_id, loyalty_tier_id FROM member_tiers JOIN members USING (organization_id, member_id)"
+        " WHERE organization_id = :organization_id"
+    )
+    expected = {member: tier_at(total) for member, total in points.items() if total}
+    assert {member: ladder.name(tier) for member, tier in held} == expected
+    assert all(Counter(expected.values())[name] > 10 for name in ("Basic", *THRESHOLDS))
+
+    reported = shop.ask(
+        "SELECT loyalty_member_id, payload FROM events JOIN members USING (organization_id, member_id)"
+        " WHERE organization_id = :organization_id AND event_type = 'member-tier-set' ORDER BY loyalty_event_id"
+    )
+    found = [
+        (member, ladder.name(said["previousLoyaltyTierId"]), ladder.name(said["loyaltyTierId"]))
+        for member, said in reported
+    ]
+    assert found == moves
