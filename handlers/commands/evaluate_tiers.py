@@ -17,16 +17,18 @@ from persistence import transactions
     "--all", "everyone", is_flag=True, help="Evaluate every member, say after a tier's threshold has changed."
 )
 def evaluate_tiers(organization: int | None, everyone: bool) -> None:
-    """Evaluate again the tiers that were set by hand and have expired.
+    """Evaluate again the tiers that have expired.
 
-    Answers show the right tier, and events go by it, whether or not this runs; it writes it down and reports the move.
+    These were set by hand until some moment. Answers show the right tier, and events go by it, whether or not this runs; it writes it down and reports the move.
     It may be interrupted and started again at any time, beside running servers.
     """
     with migrated_engine(load_settings()) as engine:
-        for each in organization_ids(engine, organization):
-            looked_at, moves = _evaluate(engine, each, everyone)
-            if looked_at:
-                click.echo(f"Organization {each}: {looked_at:,} evaluated, {moves:,} moved.")
+        found = {each: _evaluate(engine, each, everyone) for each in organization_ids(engine, organization)}
+    for each, (looked_at, moves) in found.items():
+        if looked_at:
+            click.echo(f"Organization {each}: {looked_at:,} evaluated, {moves:,} moved.")
+    if not any(looked_at for looked_at, _ in found.values()):
+        click.echo("Nothing to evaluate.")
 
 
 def _evaluate(engine: Engine, organization_id: int, everyone: bool) -> tuple[int, int]:

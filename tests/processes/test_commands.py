@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from pathlib import Path
 
 import jwt
@@ -11,7 +12,8 @@ import pytest
 import yaml
 
 from handlers.cli import main
-from persistence import embedded
+from handlers.wire.members import NEW_MEMBER
+from persistence import embedded, member_tiers, members, organizations, programs
 from persistence.engine import create_engine
 from tests.builders.ledger import START, RawLedger
 from tests.processes.loyalty import loyalty
@@ -131,6 +133,42 @@ def test_what_has_expired_is_posted_once(shared_home, organization):
     assert (second.returncode, second.stdout) == (0, "Nothing has expired.\n")
     assert loyalty(shared_home, "verify").returncode == 0
     unknown = loyalty(shared_home, "expire", "--organization", "999999")
+    assert (unknown.returncode, unknown.stderr) == (1, "Error: there is no organization 999999\n")
+
+
+def test_tiers_that_have_expired_are_evaluated_once(shared_home, organization):
+    organization_id, program_id = organization["organizationId"], organization["loyaltyProgramId"]
+    with embedded.server(shared_home) as url:
+        engine = create_engine(url, threads=1)
+        with engine.begin() as db:
+            found = organizations.find(db, organization_id)
+            values = {"name": "Gold", "active": True, "min_required_points": 10, "tier_order": 1}
+            stamps = {"created_at": START, "updated_at": START}
+            program = programs.find(db, organization_id, program_id)
+            gold = programs.add_tier(db, program, loyalty_tier_key=str(uuid.uuid4()), **values, **stamps)
+            organizations.raise_configuration_version(db, organization_id)
+            for name in ("ana", "bob"):
+                member, _ = members.add_member(
+                    db,
+                    organization_id,
+                    ledger_id=found.default_ledger_id,
+                    loyalty_program_id=program_id,
+                    wallet_key=str(uuid.uuid4()),
+                    now=START,
+                    **NEW_MEMBER.load({"loyaltyMemberId": f"tier-{name}"}),
+                )
+                until = START if name == "ana" else None
+                member_tiers.set_by_hand(db, member, program_id, gold.loyalty_tier_id, expires_at=until, now=START)
+        engine.dispose()
+    named = ("--organization", str(organization_id))
+    first, second = (loyalty(shared_home, "evaluate-tiers", *named) for _ in range(2))
+    assert first.stdout == f"Organization {organization_id}: 1 evaluated, 1 moved.\n", first.stderr
+    assert (second.returncode, second.stdout) == (0, "Nothing to evaluate.\n"), second.stderr
+    everyone = loyalty(shared_home, "evaluate-tiers", "--all", *named)
+    assert everyone.returncode == 0
+    assert everyone.stdout.startswith(f"Organization {organization_id}: ")
+    assert everyone.stdout.endswith(", 0 moved.\n")
+    unknown = loyalty(shared_home, "evaluate-tiers", "--organization", "999999")
     assert (unknown.returncode, unknown.stderr) == (1, "Error: there is no organization 999999\n")
 
 
