@@ -19,8 +19,9 @@ from persistence import transactions
 def evaluate_tiers(organization: int | None, everyone: bool) -> None:
     """Evaluate again the tiers that have expired.
 
-    These were set by hand until some moment. Answers show the right tier, and events go by it, whether or not this runs; it writes it down and reports the move.
-    It may be interrupted and started again at any time, beside running servers.
+    These were set by hand until some moment. Answers show the right tier, and events go by it, whether or not this
+    runs; it writes it down and reports the move. It may be interrupted and started again at any time, beside running
+    servers.
     """
     with migrated_engine(load_settings()) as engine:
         found = {each: _evaluate(engine, each, everyone) for each in organization_ids(engine, organization)}
