@@ -10,9 +10,10 @@ from domain.orders import CREATED, status_of_event
 from domain.reversals import CANCELLED, RevertedEvent, refuse_uncancellable
 from handlers.call import Call
 from handlers.flows.build_orders import OrderDesk
+from handlers.flows.event_intake import Accepted, digest_of
 from handlers.flows.event_rows import event_row
 from handlers.flows.revert_events import Reversal, Reversals
-from handlers.flows.track_events import Accepted, TrackBatch
+from handlers.flows.track_events import TrackBatch
 from handlers.wire.events import track_result
 from handlers.wire.reversals import reverted_event
 from persistence import events, reversals
@@ -62,7 +63,7 @@ class Cancellation(TrackBatch):
         return Accepted(
             position=-1,
             event=record,
-            digest=self._digest(record, member, None),
+            digest=digest_of(record, member, None, self._mode, self._campaign_keys),
             member=member,
             sponsor=None,
             at=self._now,

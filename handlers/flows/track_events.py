@@ -6,29 +6,19 @@ values alone, and write all of it. An event that is refused leaves the others st
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any
 
-import msgspec
 from sqlalchemy import Connection
 
 from domain.audiences import CompiledAudience
 from domain.campaigns.compiled import CompiledCampaign
-from domain.campaigns.context import (
-    event_variable,
-    member_variable,
-    moment_of,
-    order_variable,
-    payment_variable,
-    spend_of,
-)
-from domain.campaigns.evaluation import Evaluation, Evaluator, EventFacts
+from domain.campaigns.context import moment_of
+from domain.campaigns.evaluation import Evaluation, Evaluator
 from domain.campaigns.limits import CounterKey, Counters, EventLimits
-from domain.event_types import BUILT_IN_EVENT_TYPES, NOT_TRACKABLE
 from domain.events import (
     CAPTURE_ONLY,
     DRY_RUN,
@@ -38,13 +28,10 @@ from domain.events import (
     MAX_DEPTH,
     SUCCESS,
     IncomingEvent,
-    NotTrackable,
-    PayloadMissing,
-    UnknownEventType,
     UnknownMember,
 )
 from domain.ledger.books import Books
-from domain.members import Member, MemberInactive
+from domain.members import Member
 from domain.orders import Order
 from domain.organizations import Organization
 from domain.problems import KeyReused, Refusal
@@ -54,6 +41,8 @@ from handlers.call import Call
 from handlers.flows.build_orders import OrderDesk, order_payload
 from handlers.flows.configuration import Configuration, configuration_of
 from handlers.flows.derive_events import Derivation, OwnEvent, balance_of, possible_types
+from handlers.flows.event_facts import event_facts
+from handlers.flows.event_intake import Accepted, RefusedBefore, Result, digest_of, refuse_untrackable, without_repeats
 from handlers.flows.event_rows import event_row
 from handlers.flows.match_audiences import match_audiences
 from handlers.flows.revert_events import Reversal, Reversals, extent_of, segments, undone_orders
@@ -62,49 +51,8 @@ from handlers.wire.reversals import reverted_event
 from persistence import events, member_tiers, posting, reversals
 from persistence.rows import IdStock, reserve_ids
 
-_canonical = msgspec.json.Encoder(order="deterministic", decimal_format="number").encode
-
-_BUILT_IN = frozenset(BUILT_IN_EVENT_TYPES)
 # Enough ids, beside some for each event, for what most batches cause: taken from the database when first needed.
 _SPARE_IDS = 16
-_OF_INACTIVE_MEMBERS = frozenset({"member-profile-deactivated"})
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What became of one event: the answer on the wire, and the refusal behind a failure."""
-
-    answer: dict[str, Any]
-    refusal: Refusal | None = None
-
-
-class RefusedBefore(Refusal):
-    """An event that failed under this key before: refused again in the same words."""
-
-    def __init__(self, problem: Mapping[str, Any]) -> None:
-        super().__init__(problem["detail"])
-        self._problem = dict(problem)
-
-    def as_problem(self) -> dict[str, Any]:
-        """The problem object of the first time."""
-        return dict(self._problem)
-
-
-@dataclass(slots=True)
-class Accepted:
-    """An event that will be evaluated, with what was looked up for it."""
-
-    position: int
-    event: IncomingEvent
-    digest: bytes
-    member: Member
-    sponsor: Member | None
-    at: datetime
-    is_evaluated: bool
-    loyalty_event_id: int = 0
-    key: str = ""
-    cause_id: int | None = None
-    depth: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +103,7 @@ class TrackBatch:
         """Track the events in order and answer a result for each."""
         accepted = self._accept(incoming)
         if accepted:
-            first, repeats = self._without_repeats(accepted)
+            first, repeats = without_repeats(accepted)
             for segment in segments(first, self._mode == FULL):
                 self._evaluate(segment)
             for repeat, original in repeats:
@@ -180,7 +128,7 @@ class TrackBatch:
                 each = self._looked_up(position, event, members)
                 before = answered.get(event.system_unique_key)
                 if before is None:
-                    self._refuse_untrackable(event, each.member)
+                    refuse_untrackable(event, each.member, self._configuration, self._own_events)
                     accepted.append(each)
                 else:
                     self._results[position] = self._answered_before(each, *before)
@@ -207,37 +155,9 @@ class TrackBatch:
             sponsor = members.get(event.sponsor_loyalty_member_id)
             if sponsor is None:
                 raise UnknownMember("The organization has no such sponsor.")
-        digest = self._digest(event, member, sponsor)
+        digest = digest_of(event, member, sponsor, self._mode, self._campaign_keys)
         evaluates = self._mode != CAPTURE_ONLY
         return Accepted(position, event, digest, member, sponsor, moment_of(event, self._now), evaluates)
-
-    def _refuse_untrackable(self, event: IncomingEvent, member: Member) -> None:
-        """Refuse what cannot be tracked as things stand now, which says nothing of what was tracked before."""
-        if event.event_type not in _BUILT_IN and event.event_type not in self._configuration.custom_event_types:
-            raise UnknownEventType(f"There is no active event type {event.event_type}.")
-        if event.event_type in NOT_TRACKABLE and not self._own_events:
-            raise NotTrackable(f"Events of type {event.event_type} are emitted by the server alone.")
-        if not member.active and event.event_type not in _OF_INACTIVE_MEMBERS and not self._own_events:
-            raise MemberInactive("Events of an inactive member are not tracked.")
-        order_payload(event)
-        if event.event_type == "member-payment-confirmed" and not (event.payload or {}).get("payment"):
-            raise PayloadMissing(f"An event of type {event.event_type} needs payload.payment.")
-
-    def _digest(self, event: IncomingEvent, member: Member, sponsor: Member | None) -> bytes:
-        """What makes two requests the same: all that was said, on whichever surface it was said."""
-        said = (
-            member.member_id,
-            sponsor.member_id if sponsor else None,
-            event.event_type,
-            event.external_id,
-            event.description,
-            event.payload,
-            event.external_event_date,
-            event.tags,
-            self._mode,
-            self._campaign_keys,
-        )
-        return hashlib.sha256(_canonical(said)).digest()
 
     def _refused(self, event: IncomingEvent, refusal: Refusal) -> Result:
         return Result(track_result(event, None, FAILURE, None, refusal), refusal)
@@ -246,16 +166,6 @@ class TrackBatch:
         if digest != each.digest:
             return self._refused(each.event, KeyReused(f"The key {each.event.system_unique_key} was used before."))
         return Result(dict(answer), RefusedBefore(answer["error"]) if "error" in answer else None)
-
-    def _without_repeats(self, accepted: list[Accepted]) -> tuple[list[Accepted], list[tuple[Accepted, Accepted]]]:
-        """Those whose key comes for the first time in the batch, and the others beside the first of their key."""
-        first: dict[str, Accepted] = {}
-        repeats = []
-        for each in accepted:
-            original = first.setdefault(each.event.system_unique_key, each)
-            if original is not each:
-                repeats.append((each, original))
-        return list(first.values()), repeats
 
     def _repeated(self, repeat: Accepted, original: Accepted) -> Result:
         if repeat.digest != original.digest:
@@ -382,7 +292,7 @@ class TrackBatch:
         return Accepted(
             position=-1,
             event=event,
-            digest=self._digest(event, member, None),
+            digest=digest_of(event, member, None, self._mode, self._campaign_keys),
             member=member,
             sponsor=None,
             at=at,
@@ -405,7 +315,15 @@ class TrackBatch:
                 reverted = self._undo(each, order[0], work)
                 work.desk.keep(order)
             if work.books is not None and work.counters is not None and each.is_evaluated:
-                facts = self._facts(each, order, work.books)
+                facts = event_facts(
+                    each,
+                    order,
+                    work.books,
+                    self._configuration,
+                    self._tier_ids(each.member, work.books),
+                    self._audiences[each.member.member_id],
+                    self._now,
+                )
                 found = Evaluator(
                     facts,
                     work.books,
@@ -450,47 +368,9 @@ class TrackBatch:
             return self._campaigns
         return [campaign for campaign in self._campaigns if campaign.considers(each.event.event_type)]
 
-    def _facts(self, each: Accepted, order: Any, books: Books) -> EventFacts:
-        record, items = order or (None, ())
-        payment = payment_variable(each.event.payload)
-        # A tier that was made after the configuration was read is no campaign's concern yet.
-        known = self._configuration.tier_keys
-        held = self._standings.tier_ids(each.member.member_id, partial(balance_of, books, each.member.wallet_id))
-        tier_keys = frozenset(known[tier_id] for tier_id in held if tier_id in known)
-        audience_keys = [audience.audience_key for audience in self._audiences[each.member.member_id]]
-        context = {
-            "event": event_variable(each.event, each.key),
-            "order": order_variable(record, items),
-            "payment": payment,
-            "member": member_variable(each.member),
-            "sponsor": member_variable(each.sponsor),
-            "balances": {
-                name: books.holding(each.member.wallet_id, account.ledger_account_id).current
-                for account in self._configuration.accounts.values()
-                for name in (account.ledger_account_key, account.alias)
-                if name is not None
-            },
-            "badges": {},
-            "missions": {},
-            "audiences": audience_keys,
-            "tiers": sorted(tier_keys),
-            "now": self._now,
-        }
-        return EventFacts(
-            event_type=each.event.event_type,
-            loyalty_event_id=each.loyalty_event_id,
-            key=each.key,
-            at=each.at,
-            external_event_date=each.event.external_event_date,
-            member_id=each.member.member_id,
-            wallet_id=each.member.wallet_id,
-            sponsor_wallet_id=None if each.sponsor is None else each.sponsor.wallet_id,
-            spend=spend_of(record, payment),
-            location_code=None if record is None else record.location_code,
-            tier_keys=tier_keys,
-            audience_keys=frozenset(audience_keys),
-            context=context,
-        )
+    def _tier_ids(self, member: Member, books: Books) -> list[int]:
+        """The tiers that the member has at this point of the batch."""
+        return self._standings.tier_ids(member.member_id, partial(balance_of, books, member.wallet_id))
 
 
 def emit(call: Call, member: Member, event_type: str, payload: Mapping[str, Any], reason: str | None = None) -> None:
