@@ -1,0 +1,54 @@
+"""Amounts of an account: what may be moved, what a computed amount is worth, when it expires."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import ROUND_FLOOR, Context, Decimal
+
+from domain.ledger.expiry import add_months
+from domain.ledger.postings import ZERO
+from domain.ledger.records import MAX_AMOUNT, LedgerAccount
+from domain.ledger.refusals import (
+    AccountInactive,
+)
+from domain.problems import FieldFault, InvalidRequest
+
+_FIAT_DIGITS = Decimal("0.000001")
+
+
+# Wider than any number that a request or an expression may come to: nothing is rounded before it is cut.
+_WIDE = Context(prec=200)
+
+
+def overdraft_of(account: LedgerAccount) -> Decimal:
+    """The greatest debt that the account allows; zero where it has no overdraft."""
+    limit = account.overdraft_limit
+    return limit if limit is not None and limit > 0 and account.is_revolving else ZERO
+
+
+def check_amount(account: LedgerAccount, amount: Decimal) -> None:
+    """Refuse what no movement of the account may be: on an inactive account, too large, or too finely divided."""
+    if not account.active:
+        raise AccountInactive(f"The ledger account {account.name} is inactive.")
+    if amount > MAX_AMOUNT:
+        raise InvalidRequest([FieldFault(f"amount is at most {MAX_AMOUNT}", pointer="/amount")])
+    if amount != round_down(account, amount):
+        raise InvalidRequest(
+            [FieldFault(f"amount has at most {account.decimals} fraction digits in this account", pointer="/amount")]
+        )
+
+
+def round_down(account: LedgerAccount, amount: Decimal) -> Decimal:
+    """The greatest amount of the account that is not above `amount`: what a computed amount is worth."""
+    whole = _WIDE.scaleb(amount, account.decimals).to_integral_value(ROUND_FLOOR)
+    return _WIDE.scaleb(whole, -account.decimals)
+
+
+def expiry_of_mint(account: LedgerAccount, at: datetime) -> datetime | None:
+    """When what is minted at `at` expires by the account's own policy; None is never."""
+    return None if account.expires_in_months is None else add_months(at, account.expires_in_months)
+
+
+def prorated(fiat: Decimal, part: Decimal, whole: Decimal) -> Decimal:
+    """The share of a fiat value that belongs to `part` of `whole`, to six digits."""
+    return fiat if part == whole else (fiat * part / whole).quantize(_FIAT_DIGITS)

@@ -1,0 +1,38 @@
+"""How movements of an account that tracks points move its lots; other accounts have none."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+
+from domain.ledger.lots import LotMove, LotUse, MoveLots, NewLot, SettleLots, TakeLots, split_uses
+from domain.ledger.postings import ZERO
+from domain.ledger.records import LedgerAccount
+
+
+def taken(account: LedgerAccount, wallet_id: int, amount: Decimal, first_of: int | None = None) -> tuple[LotMove, ...]:
+    """Lots of the wallet give `amount`, those of the transaction `first_of` first."""
+    if not account.point_tracking_enabled or not amount:
+        return ()
+    return (TakeLots(wallet_id, account.ledger_account_id, amount, first_of=first_of),)
+
+
+def moved(
+    account: LedgerAccount, from_wallet_id: int, to_wallet_id: int, amount: Decimal, to_lots: Decimal
+) -> tuple[LotMove, ...]:
+    """Lots of one wallet give `amount`, of which `to_lots` become lots of the other."""
+    if not account.point_tracking_enabled or not amount:
+        return ()
+    return (MoveLots(from_wallet_id, to_wallet_id, account.ledger_account_id, amount, to_lots),)
+
+
+def expired_on_arrival(move: LotMove, at: datetime) -> Decimal:
+    """How much a settled mint or transfer has put into the receiver's lots that had expired by then."""
+    arrived: tuple[LotUse, ...] = ()
+    if isinstance(move, NewLot):
+        arrived = (LotUse(0, move.amount, move.expires_at),)
+    elif isinstance(move, SettleLots) and move.to_wallet_id is not None:
+        # As lots are given: the first to expire went into the repayment of debt.
+        kept = sum((use.amount for use in move.kept), ZERO)
+        _, arrived = split_uses(move.kept, kept - move.to_lots)
+    return sum((use.amount for use in arrived if use.expires_at is not None and use.expires_at <= at), ZERO)
