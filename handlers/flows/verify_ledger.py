@@ -12,6 +12,7 @@ _MOST_OF_ONE_KIND = 50
 def verify(db: Connection, organization_id: int | None) -> list[str]:
     """What is broken in the ledger of one organization, or of all; empty if nothing. Changes nothing."""
     findings: list[str] = []
+    ledger_checks.plan_for_many(db)
     for check in ledger_checks.CHECKS:
         found = ledger_checks.broken(db, check, organization_id, _MOST_OF_ONE_KIND + 1)
         findings += [f"organization {owner}, {words}" for owner, words in found[:_MOST_OF_ONE_KIND]]

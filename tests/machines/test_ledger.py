@@ -56,7 +56,7 @@ rules = st.builds(
     ),
     revolving=st.sampled_from([True, True, False]),
     overdraft=st.sampled_from([0, 0, 40, 25]),
-    cap=st.sampled_from([None, None, None, 200]),
+    cap=st.sampled_from([None, None, 130]),
     decimals=st.sampled_from([0, 1, 6]),
 ).map(lambda each: SimpleNamespace(**{**each, "overdraft": each["overdraft"] if each["revolving"] else 0}))
 
@@ -139,12 +139,19 @@ class Ledger(RuleBasedStateMachine):
         self.model = Model(dict(zip(self.accounts, chosen, strict=True)), START)
         self.units = Units(self.model)
         self.ids, self.done, self.requests, self.steps = {}, [], 0, 0
-        # Something to spend, in lots that expire one after another.
+        # Something to spend, in lots that expire in another order than that in which they came.
         given = {"kind": "mint", "source": 0, "manual": False, "overdraft": False, "event": None}
         several = [
-            ({**given, "account": account, "target": target, "amount": amount, "expires": expires}, None)
+            ({**given, "account": account, "target": target, "amount": Decimal(amount), "expires": expires}, None)
             for account in range(ACCOUNTS)
-            for target, amount, expires in ((0, Decimal(30), 10), (0, Decimal(40), None), (1, Decimal(20), 31))
+            for target, amount, expires in (
+                (0, 20, None),
+                (0, 20, 31),
+                (0, 15, 10),
+                (0, 15, 5),
+                (1, 20, 31),
+                (1, 10, 5),
+            )
         ]
         self.each_for_itself(several)
 
@@ -212,10 +219,12 @@ class Ledger(RuleBasedStateMachine):
         self.one({**then, **wanted})
 
     @precondition(lambda self: self.held())
-    @rule(which=recent, part=st.sampled_from(["all", "half", "half", "none"]))
-    def settle_one(self, which, part):
-        """Capture one of those that are pending."""
+    @rule(which=recent, part=st.sampled_from(["all", "half", "half", "none"]), expiring=st.booleans())
+    def settle_one(self, which, part, expiring):
+        """Capture one of those that are pending; what is released may expire soon after."""
         self.settle([(which % (3 * len(self.held())), part)])
+        if expiring:
+            self.wait_for_an_expiry(early=False)
 
     @precondition(lambda self: any(rules.overdraft for rules in self.model.rules.values()))
     @rule(source=wallets, which=recent, expired_first=rarely)
