@@ -1,0 +1,105 @@
+"""Cancellations and returns under many threads: what was given is taken back once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+
+from tests.builders.campaigns import mint
+from tests.builders.tracking import GENERIC, ORDER_CREATED, WHOLE_DOLLARS, event, order, running
+from tests.concurrency.together import together
+
+
+def cancel(shop, tracked):
+    return shop.integration.request("POST", f"/events/{tracked['loyaltyEventKey']}/cancel", {})
+
+
+def test_an_event_is_cancelled_by_one_of_many(shop):
+    shop.campaign(
+        running(mint(5), mint(2, recipient="sponsor")),
+        eventType=GENERIC,
+        limitRules=[{"scope": "campaign", "type": "points", "period": "total", "limit": 1000}],
+    )
+    member, sponsor = shop.member(), shop.member()
+    for _ in range(4):
+        tracked = shop.track_one(event(member, sponsorLoyaltyMemberId=sponsor))
+        replies = together([partial(cancel, shop, tracked)] * 16)
+        assert Counter(reply.status for reply in replies) == {200: 1, 409: 15}
+        assert {reply.json["type"] for reply in replies if reply.status == 409} == {"/problems/event-cancelled"}
+        assert (shop.balance(member), shop.balance(sponsor)) == (0, 0)
+    assert len([each for each in shop.events(member) if each["reason"] == "cancelled"]) == 4
+    assert {row.used for row in shop.rows("campaign_limit_counters")} == {0}
+
+
+def test_points_are_burned_or_taken_back_but_not_both(shop):
+    shop.campaign(running(mint(10)), eventType=GENERIC)
+    member = shop.member()
+    path = f"/members/by-loyalty-member-id/{member}/burn"
+    for _ in range(6):
+        tracked = shop.track_one(event(member))
+        burns = [partial(shop.administration.request, "POST", path, {"amount": 3})] * 6
+        *replies, cancelled = together([*burns, partial(cancel, shop, tracked)])
+        assert {reply.status for reply in replies} <= {200, 409}
+        burned = 3 * sum(reply.status == 200 for reply in replies)
+        [transaction] = cancelled.json["results"][0]["ledgerTransactions"]
+        assert burned + transaction["revertedAmount"] == 10
+        assert shop.balance(member) == 0
+
+
+def test_an_order_is_returned_once(shop):
+    shop.campaign(
+        running(WHOLE_DOLLARS),
+        eventType=ORDER_CREATED,
+        limitRules=[{"scope": "campaign", "type": "points", "period": "total", "limit": 1000}],
+    )
+    member = shop.member()
+    for number in range(4):
+        name = f"o-{number}"
+        created = shop.track_one(order(member, 20, external_id=name))
+        shop.track_one(order(member, None, "confirmed", name))
+        parts = [order(member, None, "partially-returned", name, items=[{"total": 1}]) for _ in range(8)]
+        wholes = [order(member, None, "returned", name) for _ in range(4)]
+        calls = [partial(shop.track, each) for each in (*parts, *wholes)]
+        *answers, cancelled = together([*calls, partial(cancel, shop, created)])
+        statuses = Counter(result["status"] for [result] in answers[8:])
+        assert statuses == {"success": 1, "failed": 3}
+        failures = {result["error"]["type"] for [result] in answers if result["status"] == "failed"}
+        assert failures <= {"/problems/order-status"}
+        taken = [r["reverted"] for [r] in answers if "reverted" in r] + (
+            [cancelled.json["results"]] if cancelled.status == 200 else []
+        )
+        amounts = [t["revertedAmount"] for each in taken for e in each for t in e["ledgerTransactions"]]
+        assert sum(amounts) == 20
+        assert shop.balance(member) == 0
+    assert {row.used for row in shop.rows("campaign_limit_counters")} == {0}
+
+
+def test_batches_that_return_orders_of_each_others_sponsors_never_fail(shop):
+    one, two = shop.member(), shop.member()
+    shop.campaign(running(mint(4), mint(2, recipient="sponsor")), eventType=ORDER_CREATED)
+    for turn in range(4):
+        names = [f"{turn}-{number}" for number in range(16)]
+        for number, name in enumerate(names):
+            buyer, sponsor = (one, two) if number % 2 else (two, one)
+            created = {**order(buyer, 5, external_id=name), "sponsorLoyaltyMemberId": sponsor}
+            shop.track_one(created)
+            shop.track_one(order(buyer, None, "confirmed", name))
+        calls = [
+            partial(shop.track_one, order(one if number % 2 else two, None, "returned", name))
+            for number, name in enumerate(names)
+        ]
+        together(calls)
+        assert (shop.balance(one), shop.balance(two)) == (0, 0)
+
+
+def test_one_external_id_makes_one_order(shop):
+    members = [shop.integration.get(f"/members/{shop.member()}")["loyaltyMember"]["memberId"] for _ in range(4)]
+    shop.campaign(running(mint(5)), eventType=ORDER_CREATED)
+    for number in range(4):
+        body = {"externalId": f"o-{number}", "type": "dine-in", "total": 5, "status": "confirmed"}
+        paths = [f"/members/{each}/purchase-orders" for each in members * 4]
+        replies = together([partial(shop.administration.request, "POST", path, body) for path in paths])
+        assert Counter(reply.status for reply in replies) == {201: 1, 409: 15}
+        assert {reply.json["type"] for reply in replies if reply.status == 409} == {"/problems/order-exists"}
+    assert len(shop.rows("purchase_orders")) == 4
+    assert len(shop.rows("ledger_transactions")) == 4
