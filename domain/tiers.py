@@ -86,6 +86,7 @@ class Standings:
     def __init__(self, ladders: Iterable[Ladder], held: Mapping[Place, HeldTier], at: datetime) -> None:
         self._ladders = {ladder.loyalty_program_id: ladder for ladder in ladders}
         self._held = dict(held)
+        self._programs = sorted({*self._ladders, *(program_id for _, program_id in held)})
         self.at = at
         self.changed: dict[Place, int | None] = {}
 
@@ -93,8 +94,8 @@ class Standings:
         """The tiers that the member has now; `points` answers the member's balance of an account."""
         found = [
             self.current(program_id, held, points)
-            for (holder, program_id), held in self._held.items()
-            if holder == member_id
+            for program_id in self._programs
+            if (held := self._held.get((member_id, program_id))) is not None
         ]
         return [tier_id for tier_id in found if tier_id is not None]
 

@@ -267,6 +267,7 @@ class TrackBatch:
         wallets = {member.wallet_id: member.member_id for member in self._members.values()}
         self._derivation = Derivation(self._configuration, work.books, self._standings, wallets, transaction_id)
         for own in self._derivation.begin():
+            self._caused = 0
             self._one(self._own(own, None, work), work)
 
     def _own(self, own: OwnEvent, cause: Accepted | None, work: _Work) -> Accepted:
