@@ -10,7 +10,7 @@ from domain.orders import CREATED, status_of_event
 from domain.reversals import CANCELLED, RevertedEvent, refuse_uncancellable
 from handlers.call import Call
 from handlers.flows.build_orders import OrderDesk
-from handlers.flows.event_intake import Accepted, digest_of
+from handlers.flows.event_intake import Accepted, event_digest
 from handlers.flows.event_rows import event_row
 from handlers.flows.revert_events import Reversal, Reversals
 from handlers.flows.track_events import TrackBatch
@@ -63,7 +63,7 @@ class Cancellation(TrackBatch):
         return Accepted(
             position=-1,
             event=record,
-            digest=digest_of(record, member, None, self._mode, self._campaign_keys),
+            digest=event_digest(record, member, None, self._mode, self._campaign_keys),
             member=member,
             sponsor=None,
             at=self._now,

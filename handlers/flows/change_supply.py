@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
-
-import msgspec
 
 from domain.ledger.accounts import fraction_fault
 from domain.ledger.records import Ledger, LedgerAccount
 from domain.ledger.refusals import SupplyBelowIssued
 from domain.problems import InvalidRequest, KeyReused
 from handlers.call import Call
+from handlers.flows.digests import digest_of
 from persistence import ledger as ledgers
 from persistence import ledger_transactions, posting
-
-_canonical = msgspec.json.Encoder(order="deterministic", decimal_format="number").encode
 
 
 def change_supply(call: Call, ledger: Ledger, account: LedgerAccount, body: Mapping[str, Any]) -> int:
@@ -51,7 +47,7 @@ def change_supply(call: Call, ledger: Ledger, account: LedgerAccount, body: Mapp
 
 def _digest(account: LedgerAccount, body: Mapping[str, Any]) -> bytes:
     asked = {name: value for name, value in body.items() if name != "system_unique_key"}
-    return hashlib.sha256(_canonical(["max-supply", account.ledger_account_id, asked])).digest()
+    return digest_of(["max-supply", account.ledger_account_id, asked])
 
 
 def _refuse(call: Call, account: LedgerAccount, max_supply: Decimal | None) -> None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
-
-import msgspec
 
 from domain.event_types import BUILT_IN_EVENT_TYPES, NOT_TRACKABLE
 from domain.events import IncomingEvent, NotTrackable, PayloadMissing, UnknownEventType
@@ -16,8 +13,7 @@ from domain.members import Member, MemberInactive
 from domain.problems import Refusal
 from handlers.flows.build_orders import order_payload
 from handlers.flows.configuration import Configuration
-
-_canonical = msgspec.json.Encoder(order="deterministic", decimal_format="number").encode
+from handlers.flows.digests import digest_of
 
 _BUILT_IN = frozenset(BUILT_IN_EVENT_TYPES)
 _OF_INACTIVE_MEMBERS = frozenset({"member-profile-deactivated"})
@@ -76,7 +72,7 @@ def refuse_untrackable(event: IncomingEvent, member: Member, configuration: Conf
         raise PayloadMissing(f"An event of type {event.event_type} needs payload.payment.")
 
 
-def digest_of(
+def event_digest(
     event: IncomingEvent, member: Member, sponsor: Member | None, mode: str, campaign_keys: Sequence[str] | None
 ) -> bytes:
     """What makes two requests the same: all that was said, on whichever surface it was said."""
@@ -92,7 +88,7 @@ def digest_of(
         mode,
         campaign_keys,
     )
-    return hashlib.sha256(_canonical(said)).digest()
+    return digest_of(said)
 
 
 def without_repeats(accepted: Sequence[Accepted]) -> tuple[list[Accepted], list[tuple[Accepted, Accepted]]]:

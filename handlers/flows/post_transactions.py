@@ -6,13 +6,10 @@ items of one set stand or fall together and the others stand alone.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from decimal import Decimal
-
-import msgspec
 
 from domain.ledger.books import Books
 from domain.ledger.postings import Details, Fiat, Posting, Stored
@@ -21,10 +18,9 @@ from domain.ledger.refusals import SetFailed, UnknownLedgerAccount, UnknownLedge
 from domain.ledger.views import TransactionRow
 from domain.problems import FieldFault, InvalidRequest, KeyReused, Refusal
 from handlers.call import Call
+from handlers.flows.digests import digest_of
 from handlers.flows.keep_books import close_call_books, open_books
 from persistence import ledger_transactions, posting
-
-_canonical = msgspec.json.Encoder(order="deterministic", decimal_format="number").encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +58,7 @@ class Movement:
     def digest(self) -> bytes:
         """What makes two requests the same: all that they ask for."""
         said = [getattr(self, each.name) for each in fields(self) if each.name not in _NOT_ASKED_FOR]
-        return hashlib.sha256(_canonical(said)).digest()
+        return digest_of(said)
 
 
 _NOT_ASKED_FOR = {"system_unique_key", "pointer", "refusal"}

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
-
-import msgspec
 
 from domain.members import Member
 from domain.problems import FieldFault, InvalidRequest, KeyReused
@@ -17,11 +14,10 @@ from handlers.call import Call
 from handlers.flows.configuration import configuration_of
 from handlers.flows.current_tiers import points_of
 from handlers.flows.derive_events import TIER_REMOVED, TIER_SET, OwnEvent
+from handlers.flows.digests import digest_of
 from handlers.flows.keep_books import report
 from handlers.wire.own_events import tier_payload
 from persistence import member_tiers, members
-
-_canonical = msgspec.json.Encoder(order="deterministic").encode
 
 
 def set_tier(
@@ -69,7 +65,7 @@ def _digest(member: Member, program: LoyaltyProgram, tier: LoyaltyTier | None, b
         body["description"],
         body["tags"],
     )
-    return hashlib.sha256(_canonical(said)).digest()
+    return digest_of(said)
 
 
 def _refuse(tier: LoyaltyTier | None, expires_at: datetime | None, now: datetime) -> None:

@@ -42,7 +42,14 @@ from handlers.flows.build_orders import OrderDesk, order_payload
 from handlers.flows.configuration import Configuration, configuration_of
 from handlers.flows.derive_events import Derivation, OwnEvent, balance_of, possible_types
 from handlers.flows.event_facts import event_facts
-from handlers.flows.event_intake import Accepted, RefusedBefore, Result, digest_of, refuse_untrackable, without_repeats
+from handlers.flows.event_intake import (
+    Accepted,
+    RefusedBefore,
+    Result,
+    event_digest,
+    refuse_untrackable,
+    without_repeats,
+)
 from handlers.flows.event_rows import event_row
 from handlers.flows.match_audiences import match_audiences
 from handlers.flows.revert_events import Reversal, Reversals, extent_of, segments, undone_orders
@@ -155,7 +162,7 @@ class TrackBatch:
             sponsor = members.get(event.sponsor_loyalty_member_id)
             if sponsor is None:
                 raise UnknownMember("The organization has no such sponsor.")
-        digest = digest_of(event, member, sponsor, self._mode, self._campaign_keys)
+        digest = event_digest(event, member, sponsor, self._mode, self._campaign_keys)
         evaluates = self._mode != CAPTURE_ONLY
         return Accepted(position, event, digest, member, sponsor, moment_of(event, self._now), evaluates)
 
@@ -293,7 +300,7 @@ class TrackBatch:
         return Accepted(
             position=-1,
             event=event,
-            digest=digest_of(event, member, None, self._mode, self._campaign_keys),
+            digest=event_digest(event, member, None, self._mode, self._campaign_keys),
             member=member,
             sponsor=None,
             at=at,
