@@ -10,6 +10,7 @@ import itertools
 import json
 import os
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import schemathesis
@@ -20,10 +21,14 @@ from tests.fuzz.world import CONDITIONS, World
 
 WORLD = World.from_json(os.environ["FUZZ_WORLD"])
 LONGEST_URL = 8000
+FUTURE = "2099-12-31T23:00:00Z"
+PENDING, SETTLED = 0, 1
 _numbers = itertools.count(1)
 _following_links = False
 # Ids that answers have named so far, by the name of their path parameter.
 _known: set[tuple[str, str]] = {(name, str(value)) for name, value in WORLD.ids.items()}
+# Transactions of the account by status -> id -> amount: what can still be captured, and what can be reverted.
+_open: dict[int, dict[int, float]] = {PENDING: {}, SETTLED: {}}
 
 Body = dict[str, Any]
 
@@ -43,6 +48,8 @@ def before_call(context: Any, case: Any, kwargs: Any) -> None:
         body = json.loads(json.dumps(case.body))
         _BODIES[operation](body, case.path_parameters)
         case.body = body
+    if components.get(ParameterLocation.QUERY) and operation == "listDailyBalances":
+        _use_few_days(case.query)
 
 
 @schemathesis.hook
@@ -57,11 +64,25 @@ def _learn(value: Any) -> None:
         for each in value:
             _learn(each)
     elif isinstance(value, dict):
+        if "ledgerTransactionDetailIndex" in value:
+            _learn_transaction(value)
         for name, each in value.items():
             if name in WORLD.ids and isinstance(each, int | str):
                 _known.add((name, str(each)))
             elif isinstance(each, list | dict):
                 _learn(each)
+
+
+def _learn_transaction(row: Body) -> None:
+    identity, undone = row["ledgerTransactionId"], row["revertedLedgerTransactionId"]
+    for transactions in _open.values():
+        transactions.pop(undone, None)
+    is_spare = row["ledgerAccountId"] == WORLD.ids["ledgerAccountId"] and identity != WORLD.ids["ledgerTransactionId"]
+    if is_spare and row["status"] in _open and row["walletId"] and undone is None:
+        _open[row["status"]][identity] = row["amount"]
+
+
+_learn(WORLD.transactions)
 
 
 @schemathesis.hook
@@ -78,6 +99,8 @@ def _use_real_ids(operation: str, path: dict[str, Any]) -> None:
     real = {**WORLD.ids, **WORLD.changeable.get(operation, {})}
     if operation == "getOrganization":
         real["organizationId"] = str(real["organizationId"])
+    if operation == "revertLedgerTransaction":
+        real["ledgerTransactionId"] = next(iter(_open[SETTLED]), real["ledgerTransactionId"])
     if "organizationId" in path:
         path["organizationId"] = real["organizationId"]
     is_known = all((name, str(value)) in _known for name, value in path.items())
@@ -85,6 +108,14 @@ def _use_real_ids(operation: str, path: dict[str, Any]) -> None:
         return
     for name in path:
         path[name] = real[name]
+
+
+def _use_few_days(query: dict[str, Any]) -> None:
+    """Days in their order, and no more of them than are allowed."""
+    today = datetime.now(UTC).date()
+    for name, day in (("fromDate", today - timedelta(next(_numbers) % 365)), ("toDate", today)):
+        if name in query:
+            query[name] = day.isoformat()
 
 
 def _unique(body: Body, name: str, longest: int = 255) -> None:
@@ -96,6 +127,11 @@ def _unique(body: Body, name: str, longest: int = 255) -> None:
 def _real(body: Body, name: str, value: Any) -> None:
     if body.get(name) is not None and not _now_and_then():
         body[name] = value
+
+
+def _expiry(body: Body, name: str) -> None:
+    if body.get(name) is not None:
+        body[name] = FUTURE
 
 
 def _member(body: Body, path: Body) -> None:
@@ -153,12 +189,76 @@ def _points(body: Body, path: Body) -> None:
     _real(body, "ledgerAccountId", WORLD.ids["ledgerAccountId"])
     # The account has no fraction digits.
     body["amount"] = int(body["amount"])
+    _expiry(body, "expirationDate")
 
 
 def _burn(body: Body, path: Body) -> None:
     _points(body, path)
     if not _now_and_then():
         body["amount"] %= 10
+
+
+def _movement(body: Body, path: Body) -> None:
+    giver, receiver = WORLD.wallet_ids
+    choices = [(None, giver), (giver, None), (giver, receiver), (receiver, giver)]
+    body["fromWalletId"], body["toWalletId"] = choices[next(_numbers) % len(choices)]
+    is_mint, is_burn = body["fromWalletId"] is None, body["toWalletId"] is None
+    (_points if is_mint else _burn)(body, path)
+    if not is_burn and not _now_and_then():
+        for name in ("fiatValue", "fiatGrossAmount", "fiatCurrency"):
+            body.pop(name, None)
+
+
+def _movements(body: Body, path: Body) -> None:
+    for item in body["create"]:
+        _movement(item, path)
+
+
+def _movement_batch(body: Body, path: Body) -> None:
+    for item in body["items"]:
+        _real(item, "organizationId", WORLD.ids["organizationId"])
+        if item.get("revertedLedgerTransactionId"):
+            for name in ("amount", "fromWalletId", "toWalletId", "captureMethod", "expirationDate"):
+                item.pop(name, None)
+            _revert(item, path)
+            for name in ("ledgerId", "ledgerAccountId"):
+                _real(item, name, WORLD.ids[name])
+            _real(item, "revertedLedgerTransactionId", next(iter(_open[SETTLED]), None))
+        else:
+            item.update({"amount": item.get("amount") or 1, "ledgerAccountId": item.get("ledgerAccountId") or 1})
+            _movement(item, path)
+            if item["fromWalletId"] or item.get("captureMethod") == "manual":
+                item.pop("expirationDate", None)
+
+
+def _revert(body: Body, path: Body) -> None:
+    _unique(body, "systemUniqueKey")
+    if not _now_and_then():
+        body.pop("partialFiatValue", None)
+
+
+def _revert_batch(body: Body, path: Body) -> None:
+    settled = [str(each) for each in itertools.islice(_open[SETTLED], 2)]
+    body["transactionIds"][: len(settled)] = settled
+    if "partialFiatValues" in body:
+        # Each of a transaction of the request, and of each one at most.
+        pairs = zip(dict.fromkeys(body["transactionIds"]), body["partialFiatValues"], strict=False)
+        body["partialFiatValues"] = [{**value, "ledgerTransactionId": identity} for identity, value in pairs]
+
+
+def _captures(body: Body, path: Body) -> None:
+    if _open[PENDING] and not _now_and_then():
+        identity, held = _open[PENDING].popitem()
+        item = {**body["transactions"][0], "ledgerTransactionId": str(identity)}
+        if item.get("captureAmount") is not None:
+            item["captureAmount"] = int(min(item["captureAmount"], held))
+        body["transactions"] = [item]
+
+
+def _supply(body: Body, path: Body) -> None:
+    _unique(body, "systemUniqueKey")
+    if body.get("maxSupply") is not None:
+        body["maxSupply"] = int(body["maxSupply"])
 
 
 def _tier(body: Body, path: Body) -> None:
@@ -168,7 +268,7 @@ def _tier(body: Body, path: Body) -> None:
     _real(body, "loyaltyTierKey", WORLD.keys["tier"])
     if body.get("loyaltyTierId") is None and body.get("loyaltyTierKey") is None:
         body.pop("expiresAt", None)
-    _real(body, "expiresAt", "2099-12-31T23:00:00Z")
+    _expiry(body, "expiresAt")
 
 
 def _campaign(body: Body, path: Body) -> None:
@@ -277,6 +377,15 @@ _BODIES: dict[str, Callable[[Body, Body], None]] = {
     "updateLedgerAccount": _account,
     "mintMemberPoints": _points,
     "burnMemberPoints": _burn,
+    "mintWalletPoints": _points,
+    "burnWalletPoints": _burn,
+    "createLedgerTransaction": _movement,
+    "createLedgerTransactionSet": _movements,
+    "batchLedgerTransactions": _movement_batch,
+    "revertLedgerTransaction": _revert,
+    "batchRevertLedgerTransactions": _revert_batch,
+    "captureLedgerTransactions": _captures,
+    "updateMaxSupply": _supply,
     "setMemberTier": _tier,
     "setMemberTierByLoyaltyMemberId": _tier,
     "createCampaign": _campaign,

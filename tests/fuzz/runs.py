@@ -171,13 +171,13 @@ def _read(found: Run, events: Iterator[Mapping[str, Any]]) -> None:
         recorder = content["recorder"]
         for identity, case in recorder.get("cases", {}).items():
             key = case["value"]["method"], case["value"]["path"]
-            answer = recorder["interactions"].get(identity, {}).get("response")
+            answer = recorder.get("interactions", {}).get(identity, {}).get("response")
             if answer is not None:
                 found.requests += 1
                 found.statuses.setdefault(key, Counter())[answer["status_code"]] += 1
             if case.get("is_transition_applied"):
                 found.followed.add(case["transition"]["id"])
-            checks = recorder["checks"].get(identity, ())
+            checks = recorder.get("checks", {}).get(identity, ())
             failed = {check["name"] for check in checks if check["status"] == "failure"}
             if failed:
                 found.failed_checks.setdefault(found.operations.get(key, str(key)), set()).update(failed)

@@ -16,6 +16,12 @@ CONDITIONS = (
     "true",
 )
 
+_AUDIENCES: tuple[dict[str, Any], ...] = (
+    {"matcherType": "null-matcher"},
+    {"matcherType": "attribute-matcher", "matcher": {}},
+    {"matcherType": "list-matcher"},
+)
+
 
 @dataclass(frozen=True)
 class World:
@@ -28,6 +34,9 @@ class World:
     # What operations that change a record are pointed at, so that the others keep finding theirs as they were.
     changeable: Mapping[str, Any]
     keys: Mapping[str, str]
+    # Who gives and who receives, and what they have: the rows of settled and of pending transactions.
+    wallet_ids: list[int] = field(default_factory=list)
+    transactions: list[Any] = field(default_factory=list)
     trees: list[Any] = field(default_factory=list)
 
     def to_json(self) -> str:
@@ -70,23 +79,29 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         for n, p in (("Silver", 500), ("Gold", 1000))
     ]
     first_program = call("GET", program)["loyaltyProgram"]
-    account = call("POST", f"{ledger}/accounts", _account("Spare points"))["ledgerAccount"]
+    account, limited = (
+        call("POST", f"{ledger}/accounts", _account(name))["ledgerAccount"]
+        for name in ("Spare points", "Limited points")
+    )
     campaigns = [call("POST", f"{home}/campaigns", {"code": c, "name": c})["campaign"] for c in ("one", "two")]
     action = f"{home}/campaigns/{campaigns[0]['campaignId']}/actions"
     actions = [call("POST", action, _action(created))["action"] for _ in range(2)]
     for code in ("cup-returned", "cup-lost"):
         call("POST", f"{home}/custom-event-types", {"name": code, "apiCode": code, "schemaType": "custom"})
-    mint = call("POST", f"{home}/members/by-loyalty-member-id/ana-7/mint", {"amount": 100_000})["ledgerTransactions"][0]
+    mint, other_mint = (
+        call("POST", f"{home}/members/by-loyalty-member-id/{name}/mint", {"amount": 100_000})["ledgerTransactions"][0]
+        for name in ("ana-7", "bob-8")
+    )
+    wallet_ids = [mint["toWalletId"], other_mint["toWalletId"]]
+    posting = f"{ledger}/accounts/{created['ledgerAccountId']}/transactions"
+    posted = [row for body in _postings(*wallet_ids) for row in call("POST", posting, body)["transactions"]]
     event, wrong = call(
         "POST", "/events/track", {"events": [_event("ana-7", "cup-returned"), _event("ana-7", "cup-returned")]}
     )["results"]
     orders = f"{home}/members/{members[0]['memberId']}/purchase-orders"
     order = call("POST", orders, {"externalId": "order-1", "type": "dine-in", "total": 5, "status": "created"})["order"]
     matchers = [call("POST", f"{home}/matchers", _matcher(name))["matcher"] for name in ("Hot drinks", "Cold drinks")]
-    audiences = [
-        call("POST", f"{home}/audiences", {"matcherType": each, **more})["audience"]
-        for each, more in (("null-matcher", {}), ("attribute-matcher", {"matcher": {}}), ("list-matcher", {}))
-    ]
+    audiences = [call("POST", f"{home}/audiences", body)["audience"] for body in _AUDIENCES]
     parsed = call("POST", f"{home}/expressions/parse", {"inputs": [{"expression": text} for text in CONDITIONS]})
     second = call(
         "POST",
@@ -103,6 +118,7 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         "ledgerId": created["ledgerId"],
         "ledgerAccountId": created["ledgerAccountId"],
         "walletId": mint["toWalletId"],
+        "ledgerTransactionId": mint["ledgerTransactionId"],
         "campaignId": campaigns[0]["campaignId"],
         "actionId": actions[0]["actionId"],
         "apiCode": "cup-returned",
@@ -118,6 +134,7 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         "updateLoyaltyProgram": {"loyaltyProgramId": second["loyaltyProgramId"]},
         "updateTier": {"loyaltyTierId": tiers[1]["loyaltyTierId"]},
         "updateLedgerAccount": {"ledgerAccountId": account["ledgerAccountId"]},
+        "updateMaxSupply": {"ledgerAccountId": limited["ledgerAccountId"]},
         "cancelEvent": {"loyaltyEventKey": wrong["loyaltyEventKey"]},
         "updateCampaign": {"campaignId": campaigns[1]["campaignId"]},
         "updateAction": {"actionId": actions[1]["actionId"]},
@@ -134,11 +151,18 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
     }
     assert not any(each["errors"] for each in parsed["nodes"]), parsed
     trees = [each["node"] for each in parsed["nodes"]]
-    return World(token, created["clientId"], created["clientSecret"], ids, changeable, keys, trees)
+    secrets = created["clientId"], created["clientSecret"]
+    return World(token, *secrets, ids, changeable, keys, wallet_ids, posted, trees)
 
 
 def _account(name: str) -> dict[str, Any]:
     return {"name": name, "active": True, "isRevolving": True, "chainSyncEnabled": False, "decimals": 6}
+
+
+def _postings(giver: int, receiver: int) -> list[dict[str, Any]]:
+    burn = {"amount": 5, "fromWalletId": giver, "toWalletId": None}
+    pending = [{**burn, "captureMethod": "manual"} for _ in range(3)]
+    return [burn, burn, {**burn, "toWalletId": receiver}, *pending]
 
 
 def _action(created: Mapping[str, Any]) -> dict[str, Any]:
