@@ -57,6 +57,9 @@ def after_call(context: Any, case: Any, response: Any) -> None:
     """Remember the ids in an answer, which links and later requests use."""
     if 200 <= response.status_code < 300 and response.content:
         _learn(response.json())
+        if case.operation.definition.raw.get("operationId") == "captureLedgerTransactions":
+            for each in case.body["transactions"]:
+                _open[PENDING].pop(int(each["ledgerTransactionId"]), None)
 
 
 def _learn(value: Any) -> None:
@@ -129,6 +132,12 @@ def _real(body: Body, name: str, value: Any) -> None:
         body[name] = value
 
 
+def _whole(body: Body, *names: str) -> None:
+    for name in names:
+        if body.get(name) is not None:
+            body[name] = int(body[name])
+
+
 def _expiry(body: Body, name: str) -> None:
     if body.get(name) is not None:
         body[name] = FUTURE
@@ -173,10 +182,7 @@ def _program(body: Body, path: Body) -> None:
 
 def _account(body: Body, path: Body) -> None:
     _unique(body, "alias", 100)
-    if body.get("overdraftLimit") is not None:
-        body["overdraftLimit"] = int(body["overdraftLimit"])
-    if body.get("maxSupply") is not None:
-        body["maxSupply"] = int(body["maxSupply"])
+    _whole(body, "overdraftLimit", "maxSupply")
     if not body["isRevolving"] and (body.get("overdraftLimit") or 0) > 0:
         body["overdraftLimit"] = 0
     if body.get("expiresInMonths") or body.get("expirationPolicies"):
@@ -188,7 +194,7 @@ def _points(body: Body, path: Body) -> None:
     _real(body, "ledgerId", WORLD.ids["ledgerId"])
     _real(body, "ledgerAccountId", WORLD.ids["ledgerAccountId"])
     # The account has no fraction digits.
-    body["amount"] = int(body["amount"])
+    _whole(body, "amount")
     _expiry(body, "expirationDate")
 
 
@@ -248,7 +254,7 @@ def _revert_batch(body: Body, path: Body) -> None:
 
 def _captures(body: Body, path: Body) -> None:
     if _open[PENDING] and not _now_and_then():
-        identity, held = _open[PENDING].popitem()
+        identity, held = next(iter(_open[PENDING].items()))
         item = {**body["transactions"][0], "ledgerTransactionId": str(identity)}
         if item.get("captureAmount") is not None:
             item["captureAmount"] = int(min(item["captureAmount"], held))
@@ -257,8 +263,7 @@ def _captures(body: Body, path: Body) -> None:
 
 def _supply(body: Body, path: Body) -> None:
     _unique(body, "systemUniqueKey")
-    if body.get("maxSupply") is not None:
-        body["maxSupply"] = int(body["maxSupply"])
+    _whole(body, "maxSupply")
 
 
 def _tier(body: Body, path: Body) -> None:
