@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -17,18 +16,13 @@ import schemathesis
 from schemathesis.core.parameters import ParameterLocation
 from schemathesis.generation.meta import TestPhase
 
-from tests.fuzz.world import CONDITIONS, World
+from tests.fuzz.known import PENDING, SETTLED, WORLD, are_known, learn, open_events, open_transactions
+from tests.fuzz.world import CONDITIONS
 
-WORLD = World.from_json(os.environ["FUZZ_WORLD"])
 LONGEST_URL = 8000
 FUTURE = "2099-12-31T23:00:00Z"
-PENDING, SETTLED = 0, 1
 _numbers = itertools.count(1)
 _following_links = False
-# Ids that answers have named so far, by the name of their path parameter.
-_known: set[tuple[str, str]] = {(name, str(value)) for name, value in WORLD.ids.items()}
-# Transactions of the account by status -> id -> amount: what can still be captured, and what can be reverted.
-_open: dict[int, dict[int, float]] = {PENDING: {}, SETTLED: {}}
 
 Body = dict[str, Any]
 
@@ -54,38 +48,9 @@ def before_call(context: Any, case: Any, kwargs: Any) -> None:
 
 @schemathesis.hook
 def after_call(context: Any, case: Any, response: Any) -> None:
-    """Remember the ids in an answer, which links and later requests use."""
+    """Remember what an answer tells of records, which links and later requests use."""
     if 200 <= response.status_code < 300 and response.content:
-        _learn(response.json())
-        if case.operation.definition.raw.get("operationId") == "captureLedgerTransactions":
-            for each in case.body["transactions"]:
-                _open[PENDING].pop(int(each["ledgerTransactionId"]), None)
-
-
-def _learn(value: Any) -> None:
-    if isinstance(value, list):
-        for each in value:
-            _learn(each)
-    elif isinstance(value, dict):
-        if "ledgerTransactionDetailIndex" in value:
-            _learn_transaction(value)
-        for name, each in value.items():
-            if name in WORLD.ids and isinstance(each, int | str):
-                _known.add((name, str(each)))
-            elif isinstance(each, list | dict):
-                _learn(each)
-
-
-def _learn_transaction(row: Body) -> None:
-    identity, undone = row["ledgerTransactionId"], row["revertedLedgerTransactionId"]
-    for transactions in _open.values():
-        transactions.pop(undone, None)
-    is_spare = row["ledgerAccountId"] == WORLD.ids["ledgerAccountId"] and identity != WORLD.ids["ledgerTransactionId"]
-    if is_spare and row["status"] in _open and row["walletId"] and undone is None:
-        _open[row["status"]][identity] = row["amount"]
-
-
-_learn(WORLD.transactions)
+        learn(case.operation.definition.raw.get("operationId", ""), case.body, response.json())
 
 
 @schemathesis.hook
@@ -103,11 +68,12 @@ def _use_real_ids(operation: str, path: dict[str, Any]) -> None:
     if operation == "getOrganization":
         real["organizationId"] = str(real["organizationId"])
     if operation == "revertLedgerTransaction":
-        real["ledgerTransactionId"] = next(iter(_open[SETTLED]), real["ledgerTransactionId"])
+        real["ledgerTransactionId"] = next(iter(open_transactions[SETTLED]), real["ledgerTransactionId"])
+    if operation == "cancelEvent":
+        real["loyaltyEventKey"] = next(iter(open_events), real["loyaltyEventKey"])
     if "organizationId" in path:
         path["organizationId"] = real["organizationId"]
-    is_known = all((name, str(value)) in _known for name, value in path.items())
-    if (is_known and (_following_links or next(_numbers) % 2)) or _now_and_then():
+    if (are_known(path) and (_following_links or next(_numbers) % 2)) or _now_and_then():
         return
     for name in path:
         path[name] = real[name]
@@ -229,7 +195,7 @@ def _movement_batch(body: Body, path: Body) -> None:
             _revert(item, path)
             for name in ("ledgerId", "ledgerAccountId"):
                 _real(item, name, WORLD.ids[name])
-            _real(item, "revertedLedgerTransactionId", next(iter(_open[SETTLED]), None))
+            _real(item, "revertedLedgerTransactionId", next(iter(open_transactions[SETTLED]), None))
         else:
             item.update({"amount": item.get("amount") or 1, "ledgerAccountId": item.get("ledgerAccountId") or 1})
             _movement(item, path)
@@ -244,7 +210,7 @@ def _revert(body: Body, path: Body) -> None:
 
 
 def _revert_batch(body: Body, path: Body) -> None:
-    settled = [str(each) for each in itertools.islice(_open[SETTLED], 2)]
+    settled = [str(each) for each in itertools.islice(open_transactions[SETTLED], 2)]
     body["transactionIds"][: len(settled)] = settled
     if "partialFiatValues" in body:
         # Each of a transaction of the request, and of each one at most.
@@ -253,8 +219,8 @@ def _revert_batch(body: Body, path: Body) -> None:
 
 
 def _captures(body: Body, path: Body) -> None:
-    if _open[PENDING] and not _now_and_then():
-        identity, held = next(iter(_open[PENDING].items()))
+    if open_transactions[PENDING] and not _now_and_then():
+        identity, held = next(iter(open_transactions[PENDING].items()))
         item = {**body["transactions"][0], "ledgerTransactionId": str(identity)}
         if item.get("captureAmount") is not None:
             item["captureAmount"] = int(min(item["captureAmount"], held))

@@ -1,0 +1,63 @@
+"""What the hooks know of the records of the server: those of the world that was made, and what answers have told."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from tests.fuzz.world import World
+
+WORLD = World.from_json(os.environ["FUZZ_WORLD"])
+PENDING, SETTLED = 0, 1
+
+# Transactions of the account by status -> id -> amount: what can still be captured, and what can be reverted.
+open_transactions: dict[int, dict[int, float]] = {PENDING: {}, SETTLED: {}}
+# The keys of events that can still be cancelled, oldest first.
+open_events: dict[str, None] = {}
+# Ids that answers have named so far, by the name of their path parameter.
+_ids: set[tuple[str, str]] = {(name, str(value)) for name, value in WORLD.ids.items()}
+
+
+def are_known(path: Mapping[str, Any]) -> bool:
+    """Whether there are records of all ids of a path, though maybe not of each other."""
+    return all((name, str(value)) in _ids for name, value in path.items())
+
+
+def learn(operation: str, body: Any, answer: Any) -> None:
+    """Take in what an operation with this body has answered."""
+    _learn(answer)
+    if operation == "captureLedgerTransactions":
+        for each in body["transactions"]:
+            open_transactions[PENDING].pop(int(each["ledgerTransactionId"]), None)
+    elif operation == "trackEvents" and answer["executionMode"] == "full":
+        open_events.update(dict.fromkeys(each["loyaltyEventKey"] for each in answer["results"]))
+    elif operation == "cancelEvent":
+        for each in answer["results"]:
+            open_events.pop(each["loyaltyEventKey"], None)
+
+
+def _learn(value: Any) -> None:
+    if isinstance(value, list):
+        for each in value:
+            _learn(each)
+    elif isinstance(value, dict):
+        if "ledgerTransactionDetailIndex" in value:
+            _learn_transaction(value)
+        for name, each in value.items():
+            if name in WORLD.ids and isinstance(each, int | str):
+                _ids.add((name, str(each)))
+            elif isinstance(each, list | dict):
+                _learn(each)
+
+
+def _learn_transaction(row: Mapping[str, Any]) -> None:
+    identity, undone = row["ledgerTransactionId"], row["revertedLedgerTransactionId"]
+    for transactions in open_transactions.values():
+        transactions.pop(undone, None)
+    is_spare = row["ledgerAccountId"] == WORLD.ids["ledgerAccountId"] and identity != WORLD.ids["ledgerTransactionId"]
+    if is_spare and row["status"] in open_transactions and row["walletId"] and undone is None:
+        open_transactions[row["status"]][identity] = row["amount"]
+
+
+_learn(WORLD.transactions)
