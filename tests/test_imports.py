@@ -1,0 +1,74 @@
+"""An import never runs upwards, and packages that shape a layer stay in it."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+LAYERS = ("domain", "persistence", "handlers")
+# What a layer may import of the project besides itself.
+BELOW = {"domain": set(), "persistence": {"domain"}, "handlers": {"domain", "persistence", "openapi"}, "openapi": set()}
+# The parser of expressions and their regular expressions: the domain's only packages.
+OF_EXPRESSIONS = {"lark", "re2"}
+HTTP_FRAMEWORKS = {"connexion", "flask", "starlette", "a2wsgi", "werkzeug"}
+
+
+def modules(folder: str) -> list[Path]:
+    return sorted((ROOT / folder).rglob("*.py"))
+
+
+def imported(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
+
+
+def test_the_modules_are_found():
+    assert all(len(modules(layer)) > 10 for layer in LAYERS)
+
+
+@pytest.mark.parametrize("layer", BELOW)
+def test_a_layer_imports_only_what_is_below_it(layer):
+    allowed = BELOW[layer] | {layer}
+    upwards = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in modules(layer)
+        for name in imported(path)
+        if (top := name.split(".")[0]) in {*BELOW, "tests", "bench"} and top not in allowed
+    }
+    assert upwards == set()
+
+
+def test_the_domain_needs_the_standard_library_alone():
+    foreign = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in modules("domain")
+        for name in imported(path)
+        if (top := name.split(".")[0]) not in sys.stdlib_module_names | {"domain"}
+        and not (top in OF_EXPRESSIONS and path.is_relative_to(ROOT / "domain" / "expressions"))
+    }
+    assert foreign == set()
+
+
+@pytest.mark.parametrize("module", ["random", "secrets", "os", "time", "uuid"])
+def test_the_domain_asks_for_no_chance_and_no_environment(module):
+    assert [path for path in modules("domain") if module in imported(path)] == []
+
+
+def test_only_the_http_layer_knows_http_frameworks():
+    elsewhere = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for layer in LAYERS
+        for path in modules(layer)
+        if not path.is_relative_to(ROOT / "handlers" / "http")
+        for name in imported(path)
+        if name.split(".")[0] in HTTP_FRAMEWORKS
+    }
+    assert elsewhere == set()
