@@ -120,18 +120,10 @@ def change_password_hash(db: Connection, user_id: int, password_hash: str) -> No
     db.execute(update(users).where(users.c.user_id == user_id).values(password_hash=password_hash))
 
 
-def any_organization(db: Connection) -> Organization | None:
-    """The oldest organization, if there is one."""
-    row = db.execute(select(*_COLUMNS).order_by(organizations.c.organization_id).limit(1)).one_or_none()
-    return None if row is None else Organization(*row)
-
-
-def find_by_name(db: Connection, name: str) -> Organization | None:
-    """The oldest organization of this name."""
-    row = db.execute(
-        select(*_COLUMNS).where(organizations.c.name == name).order_by(organizations.c.organization_id).limit(1)
-    ).one_or_none()
-    return None if row is None else Organization(*row)
+def find_oldest(db: Connection, name: str | None = None) -> int | None:
+    """The id of the oldest organization, of this name if one is given."""
+    statement = select(organizations.c.organization_id).order_by(organizations.c.organization_id).limit(1)
+    return db.execute(statement if name is None else statement.where(organizations.c.name == name)).scalar()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import islice
 from pathlib import Path
@@ -17,15 +16,15 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 import click
-from sqlalchemy import Connection, select, text
+from sqlalchemy import Connection
 from tqdm import tqdm
 
 from handlers.commands.api_client import ApiClient
 from handlers.commands.context import load_settings, migrated_engine
 from handlers.commands.purchases import Purchase, read_purchases
+from handlers.commands.tenant import organization_with_token
 from handlers.settings import Settings
 from persistence import transactions
-from persistence.tables.organizations import organizations
 
 EVENT_TYPE = "member-purchase-order-created"
 CAMPAIGN_CODE = "one-point-per-dollar"
@@ -35,7 +34,6 @@ CAMPAIGN_CODE = "one-point-per-dollar"
 _LANES = 4
 _BATCH = 100
 _EXIST_BATCH = 1000
-_TOKEN_SECONDS = 24 * 3600
 _MOST_FAILURES_TOLD = 5
 _LONGEST_NAME = 100
 # Held while the organization is looked for and made, so that two replays of a file do not make two.
@@ -72,28 +70,10 @@ def replay(file: Path, base_url: str | None, organization: int | None, token: st
 
 def _own_organization(settings: Settings, stem: str) -> tuple[int, str]:
     """The oldest organization named after the file, made if there is none, and a token for its administration."""
-    from handlers.flows.create_organization import create_organization
-    from handlers.tokens import issue_operator_token
-
     name = "".join(filter(str.isprintable, stem)).strip()[:_LONGEST_NAME] or "Replay"
 
     def find_or_create(db: Connection) -> tuple[int, str]:
-        now = datetime.now(UTC)
-        db.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ORGANIZATION_LOCK})
-        named = select(organizations.c.organization_id).where(organizations.c.name == name)
-        organization_id = db.execute(named.order_by(organizations.c.organization_id).limit(1)).scalar()
-        if organization_id is None:
-            organization_id = create_organization(db, name=name, now=now).organization_id
-        token = issue_operator_token(
-            db,
-            settings,
-            organization_id=organization_id,
-            roles=frozenset(),
-            is_admin=True,
-            lifetime=_TOKEN_SECONDS,
-            now=now,
-        )
-        return organization_id, token
+        return organization_with_token(db, settings, name=name, by_name=True, lock=_ORGANIZATION_LOCK)
 
     with migrated_engine(settings) as engine:
         return transactions.run(engine, find_or_create)

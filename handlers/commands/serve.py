@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import click
-from sqlalchemy import Connection, select, text
+from sqlalchemy import Connection
 
 from handlers.commands.context import command_engine, load_settings, with_database
+from handlers.commands.tenant import TOKEN_SECONDS, organization_with_token
 from handlers.settings import Settings
 from persistence import schema, transactions
-from persistence.tables.organizations import organizations
 
-_TOKEN_SECONDS = 24 * 3600
 # Held while the first organization is made, so that two servers that start at once do not make two.
 _FIRST_ORGANIZATION_LOCK = 0x6C6F79616C7402
 
@@ -39,25 +36,9 @@ def serve(host: str | None, port: int | None, workers: int | None) -> None:
 
 def _first_organization(db: Connection, settings: Settings) -> tuple[int, str]:
     """The oldest organization, made if there is none, and a token for its administration."""
-    from handlers.flows.create_organization import create_organization
-    from handlers.tokens import issue_operator_token
-
-    now = datetime.now(UTC)
-    db.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _FIRST_ORGANIZATION_LOCK})
-    oldest = select(organizations.c.organization_id).order_by(organizations.c.organization_id).limit(1)
-    organization_id = db.execute(oldest).scalar()
-    if organization_id is None:
-        organization_id = create_organization(db, name="First organization", now=now).organization_id
-    token = issue_operator_token(
-        db,
-        settings,
-        organization_id=organization_id,
-        roles=frozenset(),
-        is_admin=True,
-        lifetime=_TOKEN_SECONDS,
-        now=now,
+    return organization_with_token(
+        db, settings, name="First organization", by_name=False, lock=_FIRST_ORGANIZATION_LOCK
     )
-    return organization_id, token
 
 
 def _greeting(settings: Settings, organization_id: int, token: str) -> str:
@@ -69,7 +50,7 @@ The loyalty server is ready at {base}
                   {base}/administration/docs
   Organization    {organization_id}
   Token           {token}
-                  (an administrator's, for {_TOKEN_SECONDS // 3600} hours; `loyalty token` makes others)
+                  (an administrator's, for {TOKEN_SECONDS // 3600} hours; `loyalty token` makes others)
 
 Try it in another terminal:
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from decimal import Context, Decimal
+from decimal import Decimal
 from typing import Any
 
 import msgspec
 
-_canonical = msgspec.json.Encoder(order="deterministic").encode
+from handlers.wire.base import exact_number
 
-# Wider than any number that a request may hold: dropping trailing zeros must not round.
-_WIDE = Context(prec=1000)
+_canonical = msgspec.json.Encoder(order="deterministic").encode
 
 
 def digest_of(asked: Any) -> bytes:
@@ -22,8 +21,7 @@ def digest_of(asked: Any) -> bytes:
 
 def _by_value(asked: Any) -> Any:
     if isinstance(asked, Decimal):
-        whole = asked.to_integral_value()
-        return int(whole) if whole == asked else str(asked.normalize(_WIDE))
+        return exact_number(asked)
     if isinstance(asked, Mapping):
         return {name: _by_value(value) for name, value in asked.items()}
     if isinstance(asked, list | tuple):
