@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from domain.campaigns.limits import ALL_ACCOUNTS, ALL_MEMBERS, CAMPAIGN, POINTS, CounterKey
 from domain.events import LoyaltyEvent
@@ -56,6 +56,13 @@ class RevertedTransaction:
         return cls(stored, posting.account, posting.amount, overdraft, missing, posting.is_partial, is_release)
 
 
+class Undone(NamedTuple):
+    """What was taken back that is neither points nor limits: its `kind`, such as "badges", and a JSON-able record."""
+
+    kind: str
+    record: Mapping[str, Any]
+
+
 @dataclass(frozen=True, slots=True)
 class RevertedEvent:
     """What was taken back of one event."""
@@ -63,6 +70,7 @@ class RevertedEvent:
     event: LoyaltyEvent
     transactions: tuple[RevertedTransaction, ...]
     limits: tuple[tuple[CounterKey, Decimal], ...]
+    others: tuple[Undone, ...] = ()
 
 
 def refuse_uncancellable(event: LoyaltyEvent) -> None:

@@ -10,16 +10,18 @@ from domain.orders import CREATED, status_of_event
 from domain.reversals import CANCELLED, RevertedEvent, refuse_uncancellable
 from handlers.call import Call
 from handlers.flows.build_orders import OrderDesk
+from handlers.flows.desks.opening import Reversal
+from handlers.flows.evaluate_events import EventUnit
 from handlers.flows.event_intake import Accepted, event_digest
 from handlers.flows.event_rows import event_row
-from handlers.flows.revert_events import Reversal, Reversals
-from handlers.flows.track_events import TrackBatch
+from handlers.flows.revert_events import Reversals
 from handlers.wire.events import track_result
 from handlers.wire.reversals import reverted_event
 from persistence import events, reversals
+from persistence.rows import reserve_ids
 
 
-class Cancellation(TrackBatch):
+class Cancellation(EventUnit):
     """The cancellation of one event, with what comes of the points that move."""
 
     def cancel(self, event: LoyaltyEvent, description: str | None, allow_overdraft: bool) -> list[RevertedEvent]:
@@ -36,10 +38,10 @@ class Cancellation(TrackBatch):
         names = set() if order is None else {order}
         desk = OrderDesk(self._db, self._organization_id, names, self._now, (), ())
         work = self._begin([each], desk, Reversals(self._db, self._organization_id, [event_id]))
-        if work.books is None or work.counters is None:
-            raise AssertionError("books are open where there is something to undo")
+        if work.desks is None:
+            raise AssertionError("desks are open where there is something to undo")
         by = Reversal(each.loyalty_event_id, each.key, allow_overdraft=allow_overdraft, description=description)
-        reverted = work.reversals.undo(event_id, by, work.books, work.counters)
+        reverted = work.reversals.undo(event_id, by, work.desks)
         if order is not None:
             desk.cancel(order, event_id)
         answer: dict[str, Any] = track_result(each.event, each.key, SUCCESS, None, None)
@@ -68,7 +70,7 @@ class Cancellation(TrackBatch):
             sponsor=None,
             at=self._now,
             is_evaluated=False,
-            loyalty_event_id=self._ids(1, 0, 0)["events"][0],
+            loyalty_event_id=reserve_ids(self._db, events=1)["events"][0],
             key=self._new_key(),
         )
 

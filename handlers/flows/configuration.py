@@ -7,7 +7,7 @@ that number with the organization, so a change is seen by all processes at the n
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
@@ -42,6 +42,10 @@ class Configuration:
     audiences: tuple[CompiledAudience, ...]
     matcher_keys: frozenset[str]
     functions: Functions
+
+    def concerns(self, campaigns: Iterable[CompiledCampaign], event_type: str) -> bool:
+        """True if one of these campaigns, or anything else that goes by events, looks at events of this type."""
+        return any(campaign.considers(event_type) for campaign in campaigns)
 
     def campaigns_among(self, keys: Collection[str] | None) -> tuple[CompiledCampaign, ...]:
         """The active campaigns with these keys; all of them where none are named."""

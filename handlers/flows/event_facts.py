@@ -9,21 +9,21 @@ from typing import Any
 from domain.audiences import CompiledAudience
 from domain.campaigns.context import event_variable, member_variable, order_variable, payment_variable, spend_of
 from domain.campaigns.evaluation import EventFacts
-from domain.ledger.books import Books
 from handlers.flows.configuration import Configuration
+from handlers.flows.desks.desks import Desks
 from handlers.flows.event_intake import Accepted
 
 
 def event_facts(
     each: Accepted,
     order: Any,
-    books: Books,
+    desks: Desks,
     configuration: Configuration,
     tier_ids: Collection[int],
     audiences: Sequence[CompiledAudience],
     now: datetime,
 ) -> EventFacts:
-    """The facts of one event, as the books stand at this point; `order` is the order with its items, or None."""
+    """The facts of one event, as the desks stand at this point; `order` is the order with its items, or None."""
     record, items = order or (None, ())
     payment = payment_variable(each.event.payload)
     # A tier that was made after the configuration was read is no campaign's concern yet.
@@ -37,13 +37,12 @@ def event_facts(
         "member": member_variable(each.member),
         "sponsor": member_variable(each.sponsor),
         "balances": {
-            name: books.holding(each.member.wallet_id, account.ledger_account_id).current
+            name: desks.books.holding(each.member.wallet_id, account.ledger_account_id).current
             for account in configuration.accounts.values()
             for name in (account.ledger_account_key, account.alias)
             if name is not None
         },
-        "badges": {},
-        "missions": {},
+        **desks.variables(each.member.member_id),
         "audiences": audience_keys,
         "tiers": sorted(tier_keys),
         "now": now,

@@ -6,7 +6,7 @@ Used by the cancellation of an event and by the events that undo an order, whole
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from itertools import count
@@ -20,7 +20,9 @@ from domain.ledger.books import Books
 from domain.ledger.postings import Details
 from domain.orders import CREATED, PARTIALLY_RETURNED, UNDONE, Order, status_of_event
 from domain.problems import Refusal
-from domain.reversals import WHOLE, Extent, RevertedEvent, RevertedTransaction, counter_key, to_give_back
+from domain.reversals import WHOLE, Extent, RevertedEvent, RevertedTransaction, Undone, counter_key, to_give_back
+from handlers.flows.desks.desks import Desks
+from handlers.flows.desks.opening import Reversal
 from handlers.wire.base import exact_number
 from persistence import reversals
 
@@ -32,18 +34,6 @@ class Tracked(Protocol):
 
 
 Each = TypeVar("Each", bound=Tracked)
-
-
-@dataclass(frozen=True, slots=True)
-class Reversal:
-    """What undoes an event: another event, by its id and key, and how it goes about it."""
-
-    loyalty_event_id: int
-    key: str
-    extent: Extent = WHOLE
-    allow_overdraft: bool = False
-    description: str | None = None
-    external_event_date: datetime | None = None
 
 
 class Reversals:
@@ -62,6 +52,11 @@ class Reversals:
         return bool(self._families)
 
     @property
+    def event_ids(self) -> frozenset[int]:
+        """All that may be undone, with what it caused."""
+        return frozenset(self._events)
+
+    @property
     def counter_keys(self) -> set[CounterKey]:
         """The counters that undoing gives back to."""
         return {
@@ -77,11 +72,13 @@ class Reversals:
         """Whether the event is there and not undone yet."""
         return event_id in self._families and self._events[event_id].reversal_loyalty_event_id is None
 
-    def undo(self, event_id: int, by: Reversal, books: Books, counters: Counters) -> list[RevertedEvent]:
+    def undo(self, event_id: int, by: Reversal, desks: Desks) -> list[RevertedEvent]:
         """Undo the event and those that it caused, the newest first; answers what was taken back of each.
 
-        Raises what the books refuse, such as AccountInactive, and has then changed nothing.
+        In part, only points and what they counted are taken back. Raises what the books refuse, such as
+        AccountInactive, and has then changed nothing.
         """
+        books = desks.books
         mark, numbers = books.mark(), count(1)
         family = [self._events[each] for each in self._families[event_id]]
         standing = [e for e in family if e.reversal_loyalty_event_id is None and e.status == SUCCESS]
@@ -91,7 +88,12 @@ class Reversals:
             books.undo(mark)
             raise
         reverted = [
-            RevertedEvent(event, transactions, self._give_back(event, by, books, counters))
+            RevertedEvent(
+                event,
+                transactions,
+                self._give_back(event, by, books, desks.counters),
+                _undone(event, by, desks) if by.extent.is_whole else (),
+            )
             for event, transactions in zip(standing, posted, strict=True)
         ]
         return reverted if by.extent.is_whole or any(each.transactions or each.limits for each in reverted) else []
@@ -153,6 +155,11 @@ class Reversals:
     def write(self, at: datetime) -> None:
         """Store what became of the events; the books and the counters are written by whoever opened them."""
         reversals.write_events(self._db, self._organization_id, [self._events[each] for each in self._changed], at)
+
+
+def _undone(event: LoyaltyEvent, by: Reversal, desks: Desks) -> tuple[Undone, ...]:
+    """Take back what one event did beside points and limits."""
+    return tuple(each for desk in desks.subjects for each in desk.undo(event.loyalty_event_id, by))
 
 
 def undone_orders(incoming: Iterable[IncomingEvent]) -> set[str]:

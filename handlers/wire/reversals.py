@@ -9,6 +9,9 @@ from domain.reversals import RevertedEvent, RevertedTransaction
 from handlers.wire.base import exact_number
 from handlers.wire.events import limit_counter
 
+# What events can have done beside points and limits, each under its name in the answer.
+UNDONE_KINDS: tuple[str, ...] = ()
+
 
 def reverted_event(reverted: RevertedEvent) -> dict[str, Any]:
     """What was taken back of one event."""
@@ -20,6 +23,7 @@ def reverted_event(reverted: RevertedEvent) -> dict[str, Any]:
         "memberId": reverted.event.member_id,
         "ledgerTransactions": [_transaction(each) for each in reverted.transactions],
         "limitCounters": [limit_counter(key, amount) for key, amount in reverted.limits],
+        **{kind: [each.record for each in reverted.others if each.kind == kind] for kind in UNDONE_KINDS},
     }
 
 

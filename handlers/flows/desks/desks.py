@@ -1,0 +1,52 @@
+"""All the desks of one unit of work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from domain.campaigns.evaluation import Executor
+from domain.campaigns.limits import Counters
+from domain.ledger.books import Books
+from domain.tiers import Standings
+from handlers.flows.derive_events import OwnEvent
+from handlers.flows.desks.opening import Desk, Opening
+
+
+@dataclass(frozen=True, slots=True)
+class Desks:
+    """What a unit of work changes, beside orders: points, limits, tiers, and the desk of each other subject."""
+
+    opening: Opening
+    books: Books
+    counters: Counters
+    standings: Standings
+
+    @property
+    def subjects(self) -> tuple[Desk, ...]:
+        """The desks in the order in which they are written, and undone."""
+        return ()
+
+    @property
+    def executors(self) -> Mapping[str, Executor]:
+        """What carries out effects that are not about points, by effect id."""
+        return {}
+
+    def variables(self, member_id: int) -> Mapping[str, Any]:
+        """What expressions see of the member's badges and missions."""
+        return {"badges": {}, "missions": {}}
+
+    def follow(self) -> list[OwnEvent]:
+        """What the desks have to report since the last look."""
+        return [own for desk in self.subjects for own in desk.follow()]
+
+    def write(self) -> None:
+        """Store what has changed at the desks; points, limits and tiers are written by whoever opened them."""
+        for desk in self.subjects:
+            desk.write()
+
+
+def open_desks(opening: Opening, counters: Counters) -> Desks:
+    """Open the desk of every subject, in the order of `persistence.locks`."""
+    return Desks(opening, opening.books, counters, opening.standings)

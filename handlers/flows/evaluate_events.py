@@ -1,0 +1,280 @@
+"""One unit of work on the members of an organization: events are evaluated in it, with all that comes of them.
+
+Lock the members, open the desks, evaluate in order on values alone, write all of it. Tracking, cancelling and whatever
+a request does at the desks come through here; derived events are evaluated in the same unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from sqlalchemy import Connection
+
+from domain.audiences import CompiledAudience
+from domain.campaigns.compiled import CompiledCampaign
+from domain.campaigns.evaluation import Evaluation, Evaluator
+from domain.campaigns.limits import CounterKey, Counters, EventLimits
+from domain.events import CAPTURE_ONLY, DRY_RUN, FAILURE, MAX_CAUSED, MAX_DEPTH, SUCCESS, IncomingEvent
+from domain.members import Member
+from domain.orders import Order
+from domain.organizations import Organization
+from domain.problems import Refusal
+from domain.reversals import RevertedEvent
+from domain.tiers import HeldTier, Place, Standings
+from handlers.flows.build_orders import OrderDesk
+from handlers.flows.configuration import Configuration, configuration_of
+from handlers.flows.derive_events import Derivation, OwnEvent, balance_of, possible_types
+from handlers.flows.desks.desks import Desks, open_desks
+from handlers.flows.desks.opening import Opening, Reversal, TransactionIds
+from handlers.flows.event_facts import event_facts
+from handlers.flows.event_intake import Accepted, Result, event_digest
+from handlers.flows.event_rows import event_row
+from handlers.flows.match_audiences import match_audiences
+from handlers.flows.revert_events import Reversals, extent_of
+from handlers.wire.events import track_result
+from handlers.wire.reversals import reverted_event
+from persistence import events, member_tiers, posting
+from persistence.rows import IdStock
+
+# Enough ids, beside some for each event, for what most units cause: taken from the database when first needed.
+_SPARE_IDS = 16
+
+EXPIRED = "Points or a tier had expired."
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is open while a unit of work runs; no desks where nothing looks at any of its events."""
+
+    orders: OrderDesk
+    reversals: Reversals
+    event_ids: IdStock
+    desks: Desks | None = None
+    derivation: Derivation | None = None
+
+
+class EventUnit:
+    """A unit of work of one organization, within one database transaction."""
+
+    def __init__(
+        self,
+        db: Connection,
+        organization: Organization,
+        mode: str,
+        now: datetime,
+        new_key: Callable[[], str],
+        request_id: str,
+        campaign_keys: Collection[str] | None = None,
+    ) -> None:
+        self._db = db
+        self._organization = organization
+        self._organization_id = organization.organization_id
+        self._configuration: Configuration = configuration_of(db, organization)
+        self._campaigns = self._configuration.campaigns_among(campaign_keys)
+        self._campaign_keys = None if campaign_keys is None else sorted(set(campaign_keys))
+        self._mode = mode
+        self._now = now
+        self._new_key = new_key
+        self._request_id = request_id
+        self._rows: list[dict[str, Any]] = []
+        self._members: dict[int, Member] = {}
+        self._held: dict[Place, HeldTier] = {}
+        self._caused = 0
+        self._audiences: Mapping[int, Sequence[CompiledAudience]] = {}
+
+    def _lock(self, loyalty_member_ids: Collection[str], member_ids: Collection[int]) -> dict[Any, Member]:
+        """Lock and load members; answers them by either id."""
+        if self._mode != DRY_RUN:
+            events.lock_members(self._db, self._organization_id, loyalty_member_ids, member_ids)
+        members: dict[Any, Member] = {}
+        for member, held in events.find_members(self._db, self._organization_id, loyalty_member_ids, member_ids):
+            members[member.loyalty_member_id] = members[member.member_id] = self._members[member.member_id] = member
+            self._held |= {(member.member_id, program_id): tier for program_id, tier in held.items()}
+        return members
+
+    def _begin(
+        self, accepted: Sequence[Accepted], orders: OrderDesk, undoable: Reversals, always: bool = False
+    ) -> Work:
+        """Open what the events may touch, or what may be touched `always`; reports what has expired until now."""
+        event_ids = IdStock(self._db, "events", _SPARE_IDS + 4 * len(accepted))
+        concerned = any(self._configuration.concerns(self._campaigns, each.event.event_type) for each in accepted)
+        if self._mode == CAPTURE_ONLY or not (always or undoable or concerned or self._mode == DRY_RUN):
+            return Work(orders, undoable, event_ids)
+        members, among = list(self._members.values()), self._configuration.audiences
+        desks = self._open(accepted, undoable)
+        self._audiences = match_audiences(self._db, self._organization_id, among, members, self._now)
+        wallets = {member.wallet_id: member.member_id for member in members}
+        ids = desks.opening.transaction_ids
+        derivation = Derivation(self._configuration, desks.books, desks.standings, wallets, ids.of)
+        work = Work(orders, undoable, event_ids, desks, derivation)
+        self._report(derivation.begin(), None, EXPIRED, work)
+        return work
+
+    def _open(self, accepted: Sequence[Accepted], undoable: Reversals) -> Desks:
+        """The counters, balances and desks that the events may touch, locked unless nothing will be written."""
+        is_rehearsal = self._mode == DRY_RUN
+        keys = self._counter_keys(accepted) | undoable.counter_keys
+        counters = Counters(events.open_counters(self._db, self._organization_id, keys, lock=not is_rehearsal))
+        wallets = {member.wallet_id for member in self._members.values()}
+        accounts = {*self._configuration.accounts, *undoable.ledger_account_ids}
+        books = posting.open_books(self._db, self._organization_id, wallets, accounts, self._now)
+        stock = None if is_rehearsal else IdStock(self._db, "ledger_transactions", _SPARE_IDS + 4 * len(accepted))
+        opening = Opening(
+            db=self._db,
+            organization=self._organization,
+            configuration=self._configuration,
+            members=self._members,
+            now=self._now,
+            new_key=self._new_key,
+            is_rehearsal=is_rehearsal,
+            books=books,
+            transaction_ids=TransactionIds(books, stock),
+            standings=Standings(self._configuration.ladders, self._held, self._now),
+            undoable=undoable.event_ids,
+        )
+        return open_desks(opening, counters)
+
+    def _write(self, work: Work) -> None:
+        """Store all that came of the events."""
+        events.add_events(self._db, self._rows)
+        self._rows = []
+        work.orders.write()
+        work.reversals.write(self._now)
+        if work.desks is not None:
+            desks = work.desks
+            posting.write_books(self._db, self._organization_id, desks.books, desks.opening.transaction_ids.taken)
+            member_tiers.move(self._db, self._organization_id, desks.standings.changed, self._now)
+            events.count(self._db, self._organization_id, desks.counters.changed)
+            desks.write()
+            for place, tier_id in desks.standings.changed.items():
+                self._held.pop(place, None)
+                if tier_id is not None:
+                    self._held[place] = HeldTier(tier_id)
+
+    def _counter_keys(self, accepted: Sequence[Accepted]) -> set[CounterKey]:
+        """What the events may count against limits, and what the server may report because of them."""
+        keys: set[CounterKey] = set()
+        derived = possible_types(self._configuration)
+        for campaign in self._campaigns:
+            if not campaign.limits:
+                continue
+            follows = any(campaign.considers(event_type) for event_type in derived)
+            counted = {(e.member.member_id, e.at) for e in accepted if campaign.considers(e.event.event_type)}
+            if follows:
+                counted |= {(member_id, self._now) for member_id in self._members}
+                counted |= {(e.member.member_id, e.at) for e in accepted}
+                counted |= {(e.sponsor.member_id, e.at) for e in accepted if e.sponsor is not None}
+            for member_id, at in counted:
+                limits = EventLimits.of(campaign.limits, campaign.campaign.campaign_id, member_id, at)
+                keys.update(key for _, key in limits.rules)
+        return keys
+
+    def _own(self, own: OwnEvent, cause: Accepted | None, why: str, work: Work) -> Accepted:
+        """An event that the server reports because of another one, or because of `why`."""
+        self._caused += 1
+        depth = 1 if cause is None else cause.depth + 1
+        limit = None
+        if depth > MAX_DEPTH:
+            limit = f"it is more than {MAX_DEPTH} events away from the first one"
+        elif self._caused > MAX_CAUSED:
+            limit = f"more than {MAX_CAUSED} came of one event"
+        at = self._now if cause is None else cause.at
+        event = IncomingEvent(
+            system_unique_key=f"{own.event_type}-{self._new_key()}",
+            event_type=own.event_type,
+            member_id=own.member_id,
+            reason=why if limit is None else f"{why} Not evaluated: {limit}.",
+            payload=own.payload,
+            external_event_date=None if at == self._now else at,
+        )
+        member = self._members[own.member_id]
+        return Accepted(
+            position=-1,
+            event=event,
+            digest=event_digest(event, member, None, self._mode, self._campaign_keys),
+            member=member,
+            sponsor=None,
+            at=at,
+            is_evaluated=limit is None,
+            loyalty_event_id=0 if self._mode == DRY_RUN else work.event_ids.take(),
+            key=self._new_key(),
+            cause_id=None if cause is None else cause.loyalty_event_id,
+            depth=depth,
+        )
+
+    def _one(self, each: Accepted, work: Work) -> Result:
+        """Build the order of one event, evaluate it and what comes of it; a refusal fails this event and no other."""
+        found: Evaluation | None = None
+        order = None
+        refusal: Refusal | None = None
+        reverted: list[RevertedEvent] = []
+        try:
+            order = work.orders.take(each.event, each.loyalty_event_id, each.member)
+            if order is not None:
+                reverted = self._undo(each, order[0], work)
+                work.orders.keep(order)
+            if work.desks is not None and each.is_evaluated:
+                found = self._evaluated(each, order, work.desks)
+        except Refusal as error:
+            refusal = error
+        stored_key = None if self._mode == DRY_RUN else each.key
+        status = SUCCESS if refusal is None else FAILURE
+        answer = track_result(each.event, stored_key, status, found, refusal)
+        if reverted:
+            answer["reverted"] = [reverted_event(one) for one in reverted]
+        if self._mode != DRY_RUN:
+            location = order[0].location_code if order else None
+            self._rows.append(event_row(each, found, status, answer, location, self._request_id, self._now, reverted))
+        self._follow(each, work)
+        return Result(answer, refusal)
+
+    def _evaluated(self, each: Accepted, order: Any, desks: Desks) -> Evaluation:
+        """Run one event through all that looks at it."""
+        audiences = self._audiences[each.member.member_id]
+        tier_ids = self._tier_ids(each.member, desks)
+        facts = event_facts(each, order, desks, self._configuration, tier_ids, audiences, self._now)
+        evaluator = Evaluator(
+            facts,
+            desks.books,
+            desks.counters,
+            self._configuration.accounts_by_key,
+            self._configuration.functions,
+            executors=desks.executors,
+            explaining=self._mode == DRY_RUN,
+        )
+        return evaluator.run(self._considered(each))
+
+    def _follow(self, each: Accepted, work: Work) -> None:
+        """Evaluate what the server reports because of an event."""
+        if work.derivation is not None and work.desks is not None:
+            found = [*work.derivation.follow(), *work.desks.follow()]
+            self._report(found, each, f"Caused by {each.event.event_type} {each.key}.", work)
+
+    def _report(self, found: Sequence[OwnEvent], cause: Accepted | None, why: str, work: Work) -> None:
+        """Evaluate what the server itself reports."""
+        for own in found:
+            if cause is None:
+                self._caused = 0
+            self._one(self._own(own, cause, why, work), work)
+
+    def _undo(self, each: Accepted, order: Order, work: Work) -> list[RevertedEvent]:
+        """Take back what the order's creation gave, as far as the order's new status undoes it."""
+        extent = extent_of(order)
+        if extent is None or work.desks is None or not work.reversals.stands(order.loyalty_event_id):
+            return []
+        by = Reversal(each.loyalty_event_id, each.key, extent, external_event_date=each.event.external_event_date)
+        return work.reversals.undo(order.loyalty_event_id, by, work.desks)
+
+    def _considered(self, each: Accepted) -> Sequence[CompiledCampaign]:
+        """The campaigns worth running: all of them where each must be explained."""
+        if self._mode == DRY_RUN:
+            return self._campaigns
+        return [campaign for campaign in self._campaigns if campaign.considers(each.event.event_type)]
+
+    def _tier_ids(self, member: Member, desks: Desks) -> list[int]:
+        """The tiers that the member has at this point of the unit."""
+        return desks.standings.tier_ids(member.member_id, partial(balance_of, desks.books, member.wallet_id))
