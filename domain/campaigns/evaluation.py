@@ -5,7 +5,7 @@ The same code runs for all execution modes: a dry run posts to books that are th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -13,7 +13,7 @@ from typing import Any
 
 from domain.calendar import day_of_week
 from domain.campaigns.compiled import CompiledAction, CompiledCampaign, CompiledEffect, constant, is_bad
-from domain.campaigns.effects import BURN_POINTS, MINT_POINTS, SPONSOR
+from domain.campaigns.effects import BURN_POINTS, DISCOUNT, MINT_POINTS, SPONSOR
 from domain.campaigns.limits import ALL_ACCOUNTS, POINTS, CounterKey, Counters, EventLimits, LimitRule
 from domain.campaigns.variables import ENVIRONMENT
 from domain.expressions import EVENT_COST, Budget, EvaluationError, explain, reason
@@ -66,12 +66,17 @@ class EventFacts:
     external_event_date: datetime | None
     member_id: int
     wallet_id: int
+    sponsor_member_id: int | None
     sponsor_wallet_id: int | None
     spend: Decimal | None
     location_code: str | None
     tier_keys: frozenset[str]
     audience_keys: frozenset[str]
     context: Mapping[str, Any]
+
+
+Executor = Callable[[EventFacts, Mapping[str, Any]], None]
+"""Carries out an effect with these parameters, wholly, or raises a Refusal and has then changed nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +128,7 @@ class Evaluator:
         counters: Counters,
         accounts: Mapping[str, LedgerAccount],
         functions: Mapping[str, Any],
+        executors: Mapping[str, Executor],
         explaining: bool,
     ) -> None:
         self._event = event
@@ -130,6 +136,7 @@ class Evaluator:
         self._counters = counters
         self._accounts = accounts
         self._functions = functions
+        self._executors = executors
         self._explaining = explaining
         self._budget = Budget(EVENT_COST)
         self._found = Evaluation()
@@ -225,8 +232,21 @@ class Evaluator:
     def _execute(
         self, campaign: CompiledCampaign, effect: CompiledEffect, params: dict[str, Any]
     ) -> tuple[str, Refusal | None]:
-        if effect.effect.effect_id not in (MINT_POINTS, BURN_POINTS):
+        if effect.effect.effect_id == DISCOUNT:
             return EXECUTED, None
+        if effect.effect.effect_id in (MINT_POINTS, BURN_POINTS):
+            return self._move_points(campaign, effect, params)
+        try:
+            self._executors[effect.effect.effect_id](self._event, params)
+        except Conflict as rule:
+            return SKIPPED, rule
+        except Refusal as refusal:
+            return FAILED, refusal
+        return EXECUTED, None
+
+    def _move_points(
+        self, campaign: CompiledCampaign, effect: CompiledEffect, params: dict[str, Any]
+    ) -> tuple[str, Refusal | None]:
         wallet_id = self._event.sponsor_wallet_id if params["recipient"] == SPONSOR else self._event.wallet_id
         if wallet_id is None:
             return SKIPPED, NoSponsor("The effect is for the sponsor, and the event names none.")

@@ -55,6 +55,7 @@ def event_facts(
         external_event_date=each.event.external_event_date,
         member_id=each.member.member_id,
         wallet_id=each.member.wallet_id,
+        sponsor_member_id=None if each.sponsor is None else each.sponsor.member_id,
         sponsor_wallet_id=None if each.sponsor is None else each.sponsor.wallet_id,
         spend=spend_of(record, payment),
         location_code=None if record is None else record.location_code,

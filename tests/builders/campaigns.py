@@ -9,7 +9,7 @@ from typing import Any
 
 from domain.campaigns.compiled import CompiledCampaign, compile_action, compile_campaign
 from domain.campaigns.context import host_functions
-from domain.campaigns.evaluation import Evaluation, Evaluator, EventFacts
+from domain.campaigns.evaluation import Evaluation, Evaluator, EventFacts, Executor
 from domain.campaigns.limits import CounterKey, Counters, limit_rules_of
 from domain.campaigns.records import RUNNING, Action, Campaign
 from domain.ledger.books import Books
@@ -156,6 +156,7 @@ def facts(total: Any = None, **values: Any) -> EventFacts:
         "external_event_date": None,
         "member_id": MEMBER_ID,
         "wallet_id": WALLET_ID,
+        "sponsor_member_id": None,
         "sponsor_wallet_id": None,
         "spend": None if total is None else Decimal(total),
         "location_code": None,
@@ -176,6 +177,7 @@ class Bench:
         holdings: Mapping[tuple[int, int], Holding] | None = None,
         used: Mapping[CounterKey, Decimal] | None = None,
         matchers: Mapping[str, ItemPredicate] | None = None,
+        executors: Mapping[str, Executor] | None = None,
     ) -> None:
         known = list(accounts) or [account()]
         self.campaigns = campaigns
@@ -183,6 +185,7 @@ class Bench:
         self.books = Books({each.ledger_account_id: each for each in known}, holdings or {}, {}, NOON)
         self.counters = Counters(used or {})
         self.matchers = matchers or {}
+        self.executors = executors or {}
 
     def run(self, event: EventFacts | None = None, *, explaining: bool = False) -> Evaluation:
         """Evaluate one event."""
@@ -192,6 +195,7 @@ class Bench:
             self.counters,
             self.accounts,
             host_functions(self.matchers),
+            self.executors,
             explaining=explaining,
         )
         return evaluator.run(self.campaigns)
