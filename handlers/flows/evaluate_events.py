@@ -16,8 +16,9 @@ from sqlalchemy import Connection
 
 from domain.audiences import CompiledAudience
 from domain.campaigns.compiled import CompiledCampaign
-from domain.campaigns.evaluation import Evaluation, Evaluator
+from domain.campaigns.evaluation import Evaluator
 from domain.campaigns.limits import CounterKey, Counters, EventLimits
+from domain.campaigns.outcomes import Evaluation
 from domain.events import CAPTURE_ONLY, DRY_RUN, FAILURE, MAX_CAUSED, MAX_DEPTH, SUCCESS, IncomingEvent
 from domain.members import Member
 from domain.orders import Order

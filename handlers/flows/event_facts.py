@@ -8,7 +8,7 @@ from typing import Any
 
 from domain.audiences import CompiledAudience
 from domain.campaigns.context import event_variable, member_variable, order_variable, payment_variable, spend_of
-from domain.campaigns.evaluation import EventFacts
+from domain.campaigns.facts import EventFacts
 from handlers.flows.configuration import Configuration
 from handlers.flows.desks.desks import Desks
 from handlers.flows.event_intake import Accepted

@@ -7,7 +7,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, Protocol
 
-from domain.campaigns.evaluation import Evaluation
+from domain.campaigns.outcomes import Evaluation
 from domain.events import EVALUATED, EVALUATION_FAILED, NOT_EVALUATED, SUCCESS, IncomingEvent
 from domain.members import Member
 from domain.reversals import RevertedEvent, counted_back

@@ -8,8 +8,8 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from domain.campaigns.evaluation import EffectOutcome, Evaluation, Explanation
 from domain.campaigns.limits import ALL_ACCOUNTS, ALL_MEMBERS, CounterKey
+from domain.campaigns.outcomes import EffectOutcome, Evaluation, Explanation
 from domain.events import IncomingEvent, LoyaltyEvent
 from domain.problems import FieldFault, InvalidRequest, Refusal
 from handlers.wire.base import Exact, Instant, Plain, Shape, WireSchema, exact_number, instant_of, instant_text

@@ -9,8 +9,10 @@ from typing import Any
 
 from domain.campaigns.compiled import CompiledCampaign, compile_action, compile_campaign
 from domain.campaigns.context import host_functions
-from domain.campaigns.evaluation import Evaluation, Evaluator, EventFacts, Executor
+from domain.campaigns.evaluation import Evaluator
+from domain.campaigns.facts import EventFacts, Executor
 from domain.campaigns.limits import CounterKey, Counters, limit_rules_of
+from domain.campaigns.outcomes import Evaluation
 from domain.campaigns.records import RUNNING, Action, Campaign
 from domain.ledger.books import Books
 from domain.ledger.postings import Holding

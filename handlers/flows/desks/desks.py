@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from domain.campaigns.evaluation import Executor
+from domain.campaigns.facts import Executor
 from domain.campaigns.limits import Counters
 from domain.ledger.books import Books
 from domain.tiers import Standings

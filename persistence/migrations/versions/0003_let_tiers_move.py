@@ -53,9 +53,7 @@ def upgrade() -> None:
         "member_tier_trackings",
         ["organization_id", "member_id", "loyalty_program_id"],
     )
-    op.add_column(
-        "member_tiers", sa.Column("is_manual", sa.Boolean(), server_default=sa.text("false"), nullable=False)
-    )
+    op.add_column("member_tiers", sa.Column("is_manual", sa.Boolean(), server_default=sa.text("false"), nullable=False))
     op.create_index(
         "ix_member_tiers_expires_at",
         "member_tiers",

@@ -1,0 +1,66 @@
+"""What the limits of the campaigns leave to one event."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal
+
+from domain.campaigns.compiled import CompiledCampaign
+from domain.campaigns.limits import ALL_ACCOUNTS, POINTS, Counters, EventLimits, LimitRule
+
+ZERO = Decimal(0)
+
+
+class Allowances:
+    """The limits of every campaign that an event comes to, read from and counted in the counters of its batch."""
+
+    def __init__(self, member_id: int, at: datetime, counters: Counters) -> None:
+        self._member_id = member_id
+        self._at = at
+        self._counters = counters
+        self._limits: dict[int, EventLimits] = {}
+        self._shut: dict[int, LimitRule | None] = {}
+        self._counted: set[int] = set()
+
+    def of(self, campaign: CompiledCampaign) -> EventLimits:
+        """The limits of a campaign with the counters of this event."""
+        campaign_id = campaign.campaign.campaign_id
+        found = self._limits.get(campaign_id)
+        if found is None:
+            found = EventLimits.of(campaign.limits, campaign_id, self._member_id, self._at)
+            self._limits[campaign_id] = found
+        return found
+
+    def shut_by(self, campaign: CompiledCampaign) -> LimitRule | None:
+        """The transactions rule that shuts the campaign for this event: as it stood before the event itself counted."""
+        campaign_id = campaign.campaign.campaign_id
+        if campaign_id not in self._shut:
+            self._shut[campaign_id] = self.of(campaign).exhausted(self._counters)
+        return self._shut[campaign_id]
+
+    def broken_by(self, campaign: CompiledCampaign, mints: Sequence[tuple[int, Decimal]]) -> LimitRule | None:
+        """The points rule that an action would break as a whole; `mints` are its (ledger account id, amount)."""
+        if campaign.campaign.allow_partial_application_on_limit:
+            return None
+        for rule, key in self.of(campaign).rules:
+            if rule.type == POINTS:
+                total = sum((a for i, a in mints if rule.ledger_account_id in (ALL_ACCOUNTS, i)), ZERO)
+                if total and self._counters.used(key) + total > rule.limit:
+                    return rule
+        return None
+
+    def room(self, campaign: CompiledCampaign, ledger_account_id: int) -> tuple[Decimal | None, LimitRule | None]:
+        """How many points may still be minted into the account and the rule that says so; None is without limit."""
+        return self.of(campaign).room(ledger_account_id, self._counters)
+
+    def count_mint(self, campaign: CompiledCampaign, ledger_account_id: int, amount: Decimal) -> None:
+        """Count points minted into the account."""
+        self.of(campaign).count_mint(ledger_account_id, amount, self._counters)
+
+    def count_event(self, campaign: CompiledCampaign) -> None:
+        """Count the event, once however many effects it has."""
+        campaign_id = campaign.campaign.campaign_id
+        if campaign_id not in self._counted:
+            self._counted.add(campaign_id)
+            self.of(campaign).count_transaction(self._counters)

@@ -1,0 +1,33 @@
+"""What an evaluation is told of an event, and what it calls to have an effect done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class EventFacts:
+    """What the evaluation knows of an event: `at` is when it happened, which windows and periods go by."""
+
+    event_type: str
+    loyalty_event_id: int
+    key: str
+    at: datetime
+    external_event_date: datetime | None
+    member_id: int
+    wallet_id: int
+    sponsor_member_id: int | None
+    sponsor_wallet_id: int | None
+    spend: Decimal | None
+    location_code: str | None
+    tier_keys: frozenset[str]
+    audience_keys: frozenset[str]
+    context: Mapping[str, Any]
+
+
+Executor = Callable[[EventFacts, Mapping[str, Any]], None]
+"""Carries out an effect with these parameters, wholly, or raises a Refusal and has then changed nothing."""

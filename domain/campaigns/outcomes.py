@@ -1,0 +1,88 @@
+"""What an evaluation answers: what became of each effect, and why campaigns and actions did not apply."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from domain.campaigns.limits import POINTS, CounterKey, LimitRule
+from domain.problems import Conflict
+
+ZERO = Decimal(0)
+
+EXECUTED, PARTIAL, SKIPPED, FAILED, EVALUATED = "executed", "partial", "skipped", "failed", "evaluated"
+
+
+class LimitReached(Conflict):
+    """A limit of the campaign leaves no room."""
+
+    slug = "limit-reached"
+    title = "A limit of the campaign is reached"
+
+    @classmethod
+    def of(cls, rule: LimitRule) -> LimitReached:
+        """The refusal that `rule` is the reason of."""
+        what = "points" if rule.type == POINTS else "transactions"
+        return cls(f"The limit of {rule.limit} {what} of a {rule.scope} ({rule.period}) is reached.")
+
+
+class NoSponsor(Conflict):
+    """The effect is for the sponsor, and the event names none."""
+
+    slug = "no-sponsor"
+    title = "The event has no sponsor"
+
+
+class NothingToDo(Conflict):
+    """The amount came to zero."""
+
+    slug = "zero-amount"
+    title = "The amount is zero"
+
+
+class BadParameter(Conflict):
+    """A parameter of an effect could not be computed, or came to a value that the effect cannot use."""
+
+    slug = "effect-parameter"
+    title = "A parameter of the effect has no usable value"
+
+
+@dataclass(frozen=True, slots=True)
+class EffectOutcome:
+    """What became of one effect of an action (administration "Records": Evaluation result)."""
+
+    action_id: int
+    action_index: int
+    campaign_id: int
+    campaign_code: str
+    action_name: str | None
+    effect_id: str
+    status: str
+    error: Mapping[str, Any] | None
+    params: tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a campaign (`action` None) or an action applied or not; `reason` and `trace` are JSON-able."""
+
+    campaign_id: int
+    campaign_key: str
+    campaign_code: str
+    action_id: int | None
+    action_name: str | None
+    applied: bool
+    reason: Mapping[str, Any] | None
+    trace: Mapping[str, Any] | None
+
+
+@dataclass(slots=True)
+class Evaluation:
+    """What an event set in motion, gathered while its actions run."""
+
+    effects: list[EffectOutcome] = field(default_factory=list)
+    explanations: list[Explanation] = field(default_factory=list)
+    limit_discarded: Decimal = ZERO
+    counted: list[tuple[CounterKey, Decimal]] = field(default_factory=list)

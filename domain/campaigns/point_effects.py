@@ -1,0 +1,115 @@
+"""The effects that move points: mint-points within the limits of its campaign, and burn-points."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from domain.campaigns.allowances import Allowances
+from domain.campaigns.compiled import CompiledCampaign
+from domain.campaigns.effects import SPONSOR
+from domain.campaigns.facts import EventFacts
+from domain.campaigns.outcomes import (
+    EXECUTED,
+    FAILED,
+    PARTIAL,
+    SKIPPED,
+    BadParameter,
+    LimitReached,
+    NoSponsor,
+    NothingToDo,
+)
+from domain.ledger.books import Books, round_down
+from domain.ledger.postings import Details
+from domain.ledger.records import LedgerAccount
+from domain.problems import Refusal
+
+ZERO = Decimal(0)
+
+
+class PointEffects:
+    """Posts the points of one event; `discarded` adds up what limits cut off."""
+
+    def __init__(
+        self, event: EventFacts, books: Books, accounts: Mapping[str, LedgerAccount], allowances: Allowances
+    ) -> None:
+        self._event = event
+        self._books = books
+        self._accounts = accounts
+        self._allowances = allowances
+        self._posted = 0
+        self.discarded = ZERO
+
+    def mint(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> tuple[str, Refusal | None]:
+        """Mint what the limits leave of the amount; answers the status and what stood in the way."""
+        try:
+            wallet_id = self._wallet_id(params)
+            account = self._account(campaign, params)
+            amount = round_down(account, params["amount"])
+            room, rule = self._allowances.room(campaign, account.ledger_account_id)
+            granted = amount if room is None or room >= amount else round_down(account, room)
+            refusal = LimitReached.of(rule) if granted < amount and rule is not None else None
+            self.discarded += amount - granted
+            if not granted:
+                return SKIPPED, refusal or NothingToDo("There is nothing to mint.")
+            self._books.mint(account, wallet_id, granted, self._details(params), params["expirationDate"])
+        except NoSponsor as missing:
+            return SKIPPED, missing
+        except Refusal as failure:
+            return FAILED, failure
+        self._allowances.count_mint(campaign, account.ledger_account_id, granted)
+        return (PARTIAL, refusal) if refusal else (EXECUTED, None)
+
+    def burn(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> tuple[str, Refusal | None]:
+        """Burn the amount, all of it or nothing; answers the status and what stood in the way."""
+        try:
+            wallet_id = self._wallet_id(params)
+            account = self._account(campaign, params)
+            amount = round_down(account, params["amount"])
+            if not amount:
+                return SKIPPED, NothingToDo("There is nothing to burn.")
+            self._books.burn(account, wallet_id, amount, self._details(params))
+        except NoSponsor as missing:
+            return SKIPPED, missing
+        except Refusal as failure:
+            return FAILED, failure
+        return EXECUTED, None
+
+    def wanted(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> tuple[int, Decimal] | None:
+        """What a mint asks for before limits, as (ledger account id, amount); None if it cannot mint at all."""
+        try:
+            self._wallet_id(params)
+            account = self._account(campaign, params)
+        except Refusal:
+            return None
+        return account.ledger_account_id, round_down(account, params["amount"])
+
+    def discard(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> None:
+        """Note that a limit took all of a mint."""
+        found = self.wanted(campaign, params)
+        if found is not None:
+            self.discarded += found[1]
+
+    def _wallet_id(self, params: Mapping[str, Any]) -> int:
+        wallet_id = self._event.sponsor_wallet_id if params["recipient"] == SPONSOR else self._event.wallet_id
+        if wallet_id is None:
+            raise NoSponsor("The effect is for the sponsor, and the event names none.")
+        return wallet_id
+
+    def _account(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> LedgerAccount:
+        key = params["ledgerAccountKey"]
+        account = campaign.main_account if key is None else self._accounts.get(key)
+        account = None if account is None else self._books.accounts.get(account.ledger_account_id)
+        if account is None:
+            raise BadParameter("The campaign's program has no main account." if key is None else f"No account {key}.")
+        return account
+
+    def _details(self, params: Mapping[str, Any]) -> Details:
+        self._posted += 1
+        return Details(
+            system_unique_key=f"{self._event.key}:{self._posted}",
+            external_event_date=self._event.external_event_date,
+            description=params["description"],
+            loyalty_event_id=self._event.loyalty_event_id,
+        )

@@ -1,0 +1,88 @@
+"""Effects that others carry out: called with the event and the parameters, and what a refusal of theirs means."""
+
+from __future__ import annotations
+
+import pytest
+
+from domain.campaigns.effects import EFFECTS, Effect, Parameter
+from domain.expressions.types import DECIMAL, STRING
+from domain.problems import Conflict, NotFound
+from tests.builders.campaigns import Bench, action, campaign, effect, facts, mint, statuses
+
+WAVE = "wave"
+
+
+class TooTired(Conflict):
+    slug = "too-tired"
+    title = "Too tired"
+
+
+class NoFlag(NotFound):
+    slug = "no-flag"
+    title = "There is no flag"
+
+
+@pytest.fixture(autouse=True)
+def waving(monkeypatch):
+    """The catalogue with one more effect."""
+    params = (Parameter("flag", "Flag", STRING), Parameter("amount", "Amount", DECIMAL, 1, True))
+    monkeypatch.setitem(EFFECTS, WAVE, Effect(WAVE, "Wave", params))
+
+
+def refusing(refusal):
+    def refuse(event, params):
+        raise refusal
+
+    return {WAVE: refuse}
+
+
+def test_an_executor_gets_the_event_and_the_parameters_that_came_out():
+    seen = []
+    bench = Bench(
+        campaign(action(1, effect(WAVE, flag="red", amount=("=", "order.total / 2")), effect(WAVE, flag="blue"))),
+        executors={WAVE: lambda event, params: seen.append((event.member_id, event.sponsor_member_id, dict(params)))},
+    )
+    found = bench.run(facts(10, sponsor_member_id=9))
+    assert statuses(found) == [(1, "executed"), (1, "executed")]
+    assert seen == [(7, 9, {"flag": "red", "amount": 5}), (7, 9, {"flag": "blue", "amount": 1})]
+
+
+@pytest.mark.parametrize(
+    ("refusal", "status", "aborts"), [(TooTired("Later."), "skipped", False), (NoFlag("None."), "failed", True)]
+)
+def test_a_conflict_skips_the_effect_and_any_other_refusal_fails_it(refusal, status, aborts):
+    actions = (
+        action(1, effect(WAVE, flag="red"), mint(5), abort_evaluation_on_error=True),
+        action(2, mint(5)),
+    )
+    bench = Bench(campaign(*actions), executors=refusing(refusal))
+    found = bench.run()
+    expected = [(1, status), (1, "executed")]
+    assert statuses(found) == (expected if aborts else [*expected, (2, "executed")])
+    assert found.effects[0].error["type"] == f"/problems/{refusal.slug}"
+
+
+def test_what_an_executor_did_counts_against_the_limit_of_transactions_and_what_it_refused_does_not():
+    limited = campaign(action(1, effect(WAVE, flag="red")), max_transactions_per_member=1)
+    refused = Bench(limited, executors=refusing(TooTired("Later.")))
+    assert [refused.run().effects[0].status for _ in range(2)] == ["skipped", "skipped"]
+    assert refused.counters.changed == {}
+    calls = []
+    done = Bench(limited, executors={WAVE: lambda event, params: calls.append(params)})
+    assert [done.run().effects[0].status for _ in range(2)] == ["executed", "skipped"]
+    assert len(calls) == 1
+
+
+def test_a_dry_run_calls_executors_as_well_and_says_evaluated():
+    calls = []
+    bench = Bench(
+        campaign(action(1, effect(WAVE, flag="red"))),
+        executors={WAVE: lambda event, params: calls.append(params)},
+    )
+    assert statuses(bench.run(explaining=True)) == [(1, "evaluated")]
+    assert len(calls) == 1
+
+
+def test_an_effect_whose_parameter_cannot_be_told_is_not_carried_out():
+    bench = Bench(campaign(action(1, effect(WAVE, flag=("=", "event.externalId")))), executors=refusing(NoFlag("x")))
+    assert statuses(bench.run()) == [(1, "failed")]
