@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import html
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -39,6 +40,17 @@ _DOCS_PAGE = """<!doctype html>
 </body>
 </html>
 """
+_PROBLEM_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>{type}</title>
+</head>
+<body><h1><code>{type}</code></h1><p>Status {status}</p><p>{meaning}</p></body>
+</html>
+"""
+_PROBLEM_POLICY = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+# The rows of the table in the schema Problem, which is the list of all types.
+_PROBLEM_ROW = re.compile(r"^\| `/problems/([a-z0-9-]+)` \| (\d{3}) \| (.+) \|$", re.M)
 _PAGE_CSS = """body { margin: 0 } nav { padding: 12px 24px; font-family: sans-serif; background: #1b1b1b }
 nav a, nav b { margin-right: 24px; color: #fff }
 """
@@ -83,6 +95,8 @@ def pages(documents: Mapping[str, Mapping[str, Any]], base_path: str, site: Site
     app.add_url_rule("/health/ready", "ready", lambda: _ready(site))
     app.add_url_rule("/metrics", "metrics", _metrics)
     app.add_url_rule("/.well-known/jwks.json", "jwks", lambda: _key_set(site))
+    problems = _problem_pages(documents)
+    app.add_url_rule("/problems/<slug>", "problem", lambda slug: _problem(problems, slug))
     for surface, document in documents.items():
         _add_document(app, f"{base_path}/{surface}", surface, document, list(documents), site.base_url)
     return app
@@ -122,6 +136,30 @@ def _metrics() -> flask.Response:
 def _key_set(site: Site) -> flask.Response:
     response = _json(site.jwks())
     response.headers["Cache-Control"] = "public, max-age=300"
+    return response
+
+
+def _problem_pages(documents: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """What each problem type means, in words, by its slug: where the `type` of a problem leads (RFC 9457, 3.1.1)."""
+    schemas = (each.get("components", {}).get("schemas", {}) for each in documents.values())
+    tables = (found["Problem"].get("description", "") for found in schemas if "Problem" in found)
+    rows = (row for table in tables for row in _PROBLEM_ROW.findall(table))
+    return {
+        slug: _PROBLEM_PAGE.format(type=f"/problems/{slug}", status=status, meaning=_code(html.escape(meaning)))
+        for slug, status, meaning in rows
+    }
+
+
+def _code(text: str) -> str:
+    """Markdown's code spans in HTML."""
+    return re.sub("`([^`]+)`", r"<code>\1</code>", text)
+
+
+def _problem(problems: Mapping[str, str], slug: str) -> flask.Response:
+    if slug not in problems:
+        flask.abort(404)
+    response = flask.Response(problems[slug], mimetype="text/html")
+    response.headers["Content-Security-Policy"] = _PROBLEM_POLICY
     return response
 
 

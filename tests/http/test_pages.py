@@ -9,7 +9,9 @@ import textwrap
 
 import pytest
 
-from handlers.http.pages import Site
+import openapi
+from handlers.http.pages import Site, _problem_pages
+from tests.contract.documents import problem_types
 from tests.http.support import operation, parameter, serve
 
 PATHS = {
@@ -191,3 +193,23 @@ def test_metrics_add_up_over_worker_processes(tmp_path):
     assert 'loyalty_http_requests_total{method="OTHER",operation="op",status="200"} 1.0' in ended
     assert "loyalty_database_connections_in_use 1.0" in living
     assert "loyalty_database_connections_in_use 1.0" not in ended
+
+
+TABLE = """| type | status | meaning |
+|---|---|---|
+| `/problems/out-of-books` | 409 | No `book` is left for <anyone>. |
+"""
+
+
+def test_the_type_of_a_problem_leads_to_what_it_means():
+    client, _ = serve(PATHS, {"Problem": {"type": "object", "description": TABLE}})
+    reply = page(client, "/problems/out-of-books")
+    assert reply.status == 200
+    assert reply.headers["content-type"].startswith("text/html")
+    assert "<p>Status 409</p><p>No <code>book</code> is left for &lt;anyone&gt;.</p>" in reply.content.decode()
+    assert page(client, "/problems/other").status == 404
+
+
+def test_every_problem_type_of_the_documents_has_its_page():
+    found = _problem_pages({surface: openapi.bundle(surface) for surface in ("integration", "administration")})
+    assert {f"/problems/{slug}" for slug in found} == problem_types(openapi.bundle("administration")).keys()
