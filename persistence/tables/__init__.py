@@ -1,11 +1,23 @@
 """The schema as SQLAlchemy Core tables, one module a subject; migrations bring a database to exactly this."""
 
-from persistence.tables import audiences, campaigns, events, guards, ledger, matchers, members, organizations, programs
+from persistence.tables import (
+    audiences,
+    campaigns,
+    coupons,
+    events,
+    guards,
+    ledger,
+    matchers,
+    members,
+    organizations,
+    programs,
+)
 from persistence.tables.base import metadata
 
 __all__ = [
     "audiences",
     "campaigns",
+    "coupons",
     "events",
     "guards",
     "ledger",

@@ -36,7 +36,7 @@ metadata = MetaData(
 )
 
 
-def tenant_table(name: str, id_column: str, *items: Any) -> Table:
+def tenant_table(name: str, id_column: str, *items: Any, **options: Any) -> Table:
     """A table of an organization's records with the primary key (organization_id, <id_column>), the id generated."""
     return Table(
         name,
@@ -45,6 +45,7 @@ def tenant_table(name: str, id_column: str, *items: Any) -> Table:
         Column(id_column, BigInteger, Identity(always=False), nullable=False),
         *items,
         PrimaryKeyConstraint("organization_id", id_column),
+        **options,
     )
 
 

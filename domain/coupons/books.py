@@ -1,0 +1,95 @@
+"""Coupon books: what is given away, to whom, when, and how much of it (integration 2.1 and 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from domain.problems import Conflict, NotFound
+
+SINGLE, LIST, GENERATED, CODELESS = "single", "list", "generated", "codeless"
+DRAFT, PUBLISHED, DISABLED, ARCHIVED = "draft", "published", "disabled", "archived"
+
+
+@dataclass(frozen=True, slots=True)
+class CouponBook:
+    """A stored coupon book; an empty restriction restricts nothing.
+
+    `coupon_count` is how many codes it holds, `total_assigned` and `total_usages` what members have had and used of it.
+    `tiers` are the ids of the tiers in `tier_keys`, in their order.
+    """
+
+    organization_id: int
+    coupon_book_id: int
+    coupon_book_key: str
+    loyalty_program_id: int | None
+    loyalty_program_key: str | None
+    external_id: str | None
+    publishing_status: str
+    type: str
+    current_version_id: int | None
+    name: str
+    description: str | None
+    subtitle: str | None
+    picture_url: str | None
+    detail_picture_url: str | None
+    images: Mapping[str, str]
+    ranking_index: Decimal | None
+    discount_amount: Decimal | None
+    discount_type: str | None
+    max_coupon_count: int | None
+    max_assigned_per_member: int | None
+    max_assigned_per_coupon: int | None
+    valid_from_date: datetime | None
+    valid_to_date: datetime | None
+    max_discount_per_period: Decimal | None
+    discount_period_type: str | None
+    max_usages_per_period: int | None
+    usage_period_type: str | None
+    timezone: str | None
+    max_discount_per_use: Decimal | None
+    assignment_required_points: Decimal | None
+    usage_required_points: Decimal | None
+    required_points_config: Mapping[str, str] | None
+    tags: list[str]
+    audience_keys: list[str]
+    locations: list[str]
+    categories: list[str]
+    product_categories: list[str]
+    payment_methods: list[str]
+    channels: list[str]
+    days_of_week: list[int]
+    content_schema_id: int | None
+    content_schema_version_id: int | None
+    custom_attributes: Mapping[str, Any]
+    condition: Mapping[str, Any]
+    tier_keys: list[str]
+    tiers: list[int]
+    extra_fields: Mapping[str, Any]
+    locale: str | None
+    content: Mapping[str, Any] | None
+    is_default_locale: bool | None
+    default_locale: str | None
+    code_pattern: Mapping[str, Any] | None
+    coupon_count: int
+    total_assigned: Decimal
+    total_usages: Decimal
+    created_at: datetime
+    updated_at: datetime
+
+
+class UnknownCouponBook(NotFound):
+    """A request names a coupon book that the organization does not have."""
+
+    slug = "unknown-coupon-book"
+    title = "The coupon book does not exist"
+
+
+class BookArchived(Conflict):
+    """An archived coupon book stays as it is: it is not changed, and nothing more is assigned or used."""
+
+    slug = "coupon-book-archived"
+    title = "The coupon book is archived"

@@ -1,0 +1,45 @@
+"""Coupons: the codes of a book (integration 2.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from domain.problems import Conflict, NotFound
+
+
+@dataclass(frozen=True, slots=True)
+class Coupon:
+    """A code of a book; the one coupon of a codeless book has none.
+
+    `position` counts the coupons of the book in the order in which they came, from 1, without a gap.
+    """
+
+    organization_id: int
+    coupon_id: int
+    coupon_book_id: int
+    position: int
+    code: str | None
+    total_assigned: Decimal
+    total_usages: Decimal
+    custom_attributes: Mapping[str, Any]
+    expired_at: datetime | None
+    created_at: datetime
+    updated_at: datetime
+
+
+class UnknownCoupon(NotFound):
+    """A request names a code that the coupon book does not hold."""
+
+    slug = "unknown-coupon"
+    title = "The coupon does not exist"
+
+
+class CodeTaken(Conflict):
+    """The book holds this code already, or one call names it twice."""
+
+    slug = "coupon-code-taken"
+    title = "The code is in the coupon book already"

@@ -1,0 +1,1 @@
+"""Coupon books, their codes, and what members have of them."""
