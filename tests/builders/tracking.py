@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import text
+from sqlalchemy import Engine, text
 
 from handlers.flows.verify_ledger import verify
 from tests.builders.api import Organization
@@ -57,6 +57,11 @@ class Shop:
     @property
     def administration(self) -> Any:
         return self.organization.administration
+
+    @property
+    def engine(self) -> Engine:
+        """The server's own engine."""
+        return self.organization.api.engine
 
     def member(self, **properties: Any) -> str:
         """A new member's loyaltyMemberId."""

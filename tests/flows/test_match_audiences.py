@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import pytest
-from sqlalchemy import event as engine_event
 
 from tests.builders.api import running_api
 from tests.builders.campaigns import mint
+from tests.builders.statements import counted
 from tests.builders.tracking import Shop, event, running
 
 
@@ -24,26 +21,10 @@ def shop(api):
     return Shop(api.organization())
 
 
-@contextmanager
-def counted(shop) -> Iterator[list[str]]:
-    """The statements that the server executes meanwhile."""
-    statements: list[str] = []
-
-    def note(connection, cursor, statement, parameters, context, executemany):
-        statements.append(statement)
-
-    engine = shop.organization.api.engine
-    engine_event.listen(engine, "before_cursor_execute", note)
-    try:
-        yield statements
-    finally:
-        engine_event.remove(engine, "before_cursor_execute", note)
-
-
 def tracking(shop, members, effects) -> list[str]:
     """The statements of tracking an event for each of the members, once the configuration is known."""
     shop.track(event(members[0]))
-    with counted(shop) as statements:
+    with counted(shop.engine) as statements:
         results = shop.track(*(event(member) for member in members))
     assert {len(each["effects"]) for each in results} == {effects}
     return statements
@@ -97,7 +78,7 @@ def test_storing_alone_reads_no_lists(shop):
     listing(shop, [member])
     shop.campaign(running(mint(1)))
     shop.track(event(member))
-    with counted(shop) as statements:
+    with counted(shop.engine) as statements:
         shop.track(event(member), executionMode="captureOnly")
     assert not any("audience" in statement for statement in statements)
 
@@ -107,7 +88,7 @@ def test_changing_a_list_costs_the_same_for_1_member_and_for_12(shop):
     path = f"/audiences/{audience(shop, matcherType='list-matcher')['audienceId']}/members"
     counts = []
     for body in ({"add": members[:1]}, {"add": members[1:], "remove": members[:1]}):
-        with counted(shop) as statements:
+        with counted(shop.engine) as statements:
             shop.administration.patch(path, body)
         counts.append(len(statements))
     assert counts[0] == counts[1]

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import pytest
-from sqlalchemy import event as engine_event
 
 from tests.builders.api import running_api
 from tests.builders.campaigns import mint
+from tests.builders.statements import count
 from tests.builders.tiers import Ladder
 from tests.builders.tracking import GENERIC, Shop, event, running
 
@@ -23,28 +20,6 @@ def api(settings):
 @pytest.fixture
 def shop(api):
     return Shop(api.organization())
-
-
-@contextmanager
-def counted(shop) -> Iterator[list[str]]:
-    """The statements that the server executes meanwhile."""
-    statements: list[str] = []
-
-    def note(connection, cursor, statement, parameters, context, executemany):
-        statements.append(statement)
-
-    engine = shop.organization.api.engine
-    engine_event.listen(engine, "before_cursor_execute", note)
-    try:
-        yield statements
-    finally:
-        engine_event.remove(engine, "before_cursor_execute", note)
-
-
-def count(shop, call) -> int:
-    with counted(shop) as statements:
-        call()
-    return len(statements)
 
 
 def moves(shop):
@@ -68,7 +43,7 @@ def test_tiers_that_move_with_every_event_of_a_batch(shop, topics):
         batch = [event(members[i // 5]) for i in range(size)]
         shop.track_one(event(shop.member()))
         before = moves(shop)
-        found = count(shop, lambda: shop.track(*batch))
+        found = count(shop.engine, lambda: shop.track(*batch))
         assert moves(shop) - before == size
         return found
 
@@ -90,7 +65,7 @@ def test_tiers_that_move_with_every_item_of_a_set(shop, topics):
         shop.give(shop.member(), 100)
         before = moves(shop)
         path = f"/ledgers/{created.ledger_id}/transaction-sets"
-        found = count(shop, lambda: shop.administration.request("POST", path, {"create": items}))
+        found = count(shop.engine, lambda: shop.administration.request("POST", path, {"create": items}))
         assert moves(shop) - before == size
         return found
 
@@ -104,7 +79,7 @@ def test_a_program_with_nothing_beyond_its_default_tier_costs_nothing(shop):
     def costs():
         shop.give(member, 1)
         shop.track(event(member))
-        return count(shop, lambda: shop.give(member, 1)), count(shop, lambda: shop.track(event(member)))
+        return count(shop.engine, lambda: shop.give(member, 1)), count(shop.engine, lambda: shop.track(event(member)))
 
     path = f"/loyalty-programs/{shop.organization.created.loyalty_program_id}"
     program = shop.administration.get(path)["loyaltyProgram"]

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import pytest
-from sqlalchemy import event as engine_event
 
 from tests.builders.api import running_api
 from tests.builders.campaigns import mint
+from tests.builders.statements import count
 from tests.builders.tracking import Shop, event, order, running, spend
 
 
@@ -17,29 +14,6 @@ from tests.builders.tracking import Shop, event, order, running, spend
 def shop(settings):
     with running_api(settings) as api:
         yield Shop(api.organization())
-
-
-@contextmanager
-def counted(shop) -> Iterator[list[str]]:
-    """The statements that the server executes meanwhile."""
-    statements: list[str] = []
-
-    def note(connection, cursor, statement, parameters, context, executemany):
-        statements.append(statement)
-        assert not executemany
-
-    engine = shop.organization.api.engine
-    engine_event.listen(engine, "before_cursor_execute", note)
-    try:
-        yield statements
-    finally:
-        engine_event.remove(engine, "before_cursor_execute", note)
-
-
-def count(shop, call) -> int:
-    with counted(shop) as statements:
-        call()
-    return len(statements)
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +53,7 @@ def test_tracking_costs_as_many_statements_for_1_event_as_for_100(rewarding):
             assert {e["status"] for each in results for e in each["effects"]} == {"executed"}
             assert len(results[0]["effects"]) == 12
 
-        return count(shop, call)
+        return count(shop.engine, call)
 
     shop.track(*batch(20))
     assert len({tracked(size) for size in (1, 10, 100)}) == 1
@@ -89,7 +63,9 @@ def test_tracking_costs_as_many_statements_for_1_event_as_for_100(rewarding):
 def test_tracking_of_one_member_costs_as_many_statements_for_1_event_as_for_100(rewarding):
     shop, member = rewarding, rewarding.member()
     shop.track(event(member))
-    counts = {size: count(shop, lambda s=size: shop.track(*(event(member) for _ in range(s)))) for size in (1, 10, 100)}
+    counts = {
+        size: count(shop.engine, lambda s=size: shop.track(*(event(member) for _ in range(s)))) for size in (1, 10, 100)
+    }
     assert len(set(counts.values())) == 1
 
 
@@ -97,17 +73,17 @@ def test_tracking_of_one_member_costs_as_many_statements_for_1_event_as_for_100(
 def test_the_other_modes_cost_as_many_statements_for_1_event_as_for_100(rewarding, mode):
     shop, member = rewarding, rewarding.member()
     batches = [[order(member, 5, items=[{}]) for _ in range(size)] for size in (1, 10, 100)]
-    counts = {len(b): count(shop, lambda b=b: shop.track(*b, executionMode=mode)) for b in batches}
+    counts = {len(b): count(shop.engine, lambda b=b: shop.track(*b, executionMode=mode)) for b in batches}
     assert len(set(counts.values())) == 1
 
 
 def test_answering_again_costs_no_more_than_acting(rewarding):
     shop, member = rewarding, rewarding.member()
     batch = [order(member, 5) for _ in range(50)]
-    acting = count(shop, lambda: shop.track(*batch))
-    again = count(shop, lambda: shop.track(*batch))
+    acting = count(shop.engine, lambda: shop.track(*batch))
+    again = count(shop.engine, lambda: shop.track(*batch))
     assert again < acting
-    assert again == count(shop, lambda: shop.track(batch[0]))
+    assert again == count(shop.engine, lambda: shop.track(batch[0]))
 
 
 def test_moving_orders_on_costs_as_many_statements_for_1_as_for_50(shop):
@@ -115,8 +91,10 @@ def test_moving_orders_on_costs_as_many_statements_for_1_as_for_50(shop):
     member = shop.member()
     shop.campaign(running(mint(3)), pointsMonthlyLimitPerMember=10**9)
     shop.track(*(order(member, 5, external_id=f"move-{i}", items=[{}]) for i in range(51)))
-    one = count(shop, lambda: shop.track(order(member, None, "confirmed", "move-0")))
-    many = count(shop, lambda: shop.track(*(order(member, None, "confirmed", f"move-{i}") for i in range(1, 51))))
+    one = count(shop.engine, lambda: shop.track(order(member, None, "confirmed", "move-0")))
+    many = count(
+        shop.engine, lambda: shop.track(*(order(member, None, "confirmed", f"move-{i}") for i in range(1, 51)))
+    )
     assert one == many
 
 
@@ -139,6 +117,6 @@ def test_lists_cost_as_many_statements_for_1_row_as_for_25(shop):
         (shop.administration, f"/members/{member_id}/events"),
     ]
     for surface, path in lists:
-        short = count(shop, lambda s=surface, p=path: s.get(p, limit=1))
+        short = count(shop.engine, lambda s=surface, p=path: s.get(p, limit=1))
         assert len(surface.get(path, limit=25)["results"]) == 25
-        assert count(shop, lambda s=surface, p=path: s.get(p, limit=25)) == short, path
+        assert count(shop.engine, lambda s=surface, p=path: s.get(p, limit=25)) == short, path

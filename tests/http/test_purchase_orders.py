@@ -6,9 +6,9 @@ import uuid
 from decimal import Decimal
 
 import pytest
-from sqlalchemy import event as sqlalchemy_event
 
 from tests.builders.campaigns import mint
+from tests.builders.statements import counted
 from tests.builders.tracking import ORDER_CREATED, WHOLE_DOLLARS, Shop, order, running
 
 
@@ -206,17 +206,8 @@ def test_orders_of_a_batch_stand_for_themselves(shop):
 
 def statements(shop, *orders):
     """How many statements it takes to create the orders."""
-    seen = []
-    engine = shop.organization.api.engine
-
-    def count(*_):
-        seen.append(1)
-
-    sqlalchemy_event.listen(engine, "before_cursor_execute", count)
-    try:
+    with counted(shop.engine) as seen:
         results = batch(shop, *orders)["results"]
-    finally:
-        sqlalchemy_event.remove(engine, "before_cursor_execute", count)
     assert all(each["result"] for each in results)
     return len(seen)
 

@@ -12,6 +12,7 @@ from sqlalchemy.exc import OperationalError
 from domain.ledger.records import LedgerAccount
 from persistence import ledger as ledgers
 from tests.builders.ledger import START, RawLedger
+from tests.builders.statements import counted
 
 
 @pytest.fixture
@@ -69,11 +70,8 @@ def test_what_has_expired_by_the_moment_asked_for_is_left_out(ledger, db):
 @pytest.mark.parametrize("number", [1, 40])
 def test_one_statement_answers_for_any_number_of_wallets(ledger, db, number):
     wallets = [ledger.wallet() for _ in range(number)]
-    statements = []
-    listener = lambda *arguments: statements.append(arguments[2])  # noqa: E731
-    event.listen(db, "before_cursor_execute", listener)
-    found = ledgers.balances_of_wallets(db, ledger.organization_id, wallets, START)
-    event.remove(db, "before_cursor_execute", listener)
+    with counted(db) as statements:
+        found = ledgers.balances_of_wallets(db, ledger.organization_id, wallets, START)
     assert len(found) == number
     assert len(statements) == 1
 

@@ -1,0 +1,31 @@
+"""Counting the work that calls give the database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import Connection, Engine, event
+
+
+@contextmanager
+def counted(where: Engine | Connection) -> Iterator[list[str]]:
+    """The statements that are executed meanwhile, by a server's engine or on one connection; none of them in a loop."""
+    statements: list[str] = []
+
+    def note(connection, cursor, statement, parameters, context, executemany):
+        statements.append(statement)
+        assert not executemany
+
+    event.listen(where, "before_cursor_execute", note)
+    try:
+        yield statements
+    finally:
+        event.remove(where, "before_cursor_execute", note)
+
+
+def count(where: Engine | Connection, call: Callable[[], object]) -> int:
+    """How many statements a call takes."""
+    with counted(where) as statements:
+        call()
+    return len(statements)
