@@ -11,7 +11,8 @@ from handlers.call import Call
 from handlers.flows.create_orders import CreatedOrder, create_order, create_orders
 from handlers.operations import operation
 from handlers.wire.base import listed, results, wrapped
-from handlers.wire.orders import batch_result, created_order, new_order, new_orders, order_record
+from handlers.wire.order_records import order_record
+from handlers.wire.orders import batch_result, created_order, new_order, new_orders
 from persistence import orders
 from persistence.paging import Page, Paged
 

@@ -121,9 +121,20 @@ class OrderDesk:
         if CANCELLED in TRANSITIONS.get(found[0].status, frozenset()):
             self.keep((replace(found[0], status=CANCELLED), found[1]))
 
+    @property
+    def new(self) -> list[Found]:
+        """The orders that did not exist before the batch."""
+        return [found for external_id, found in self._orders.items() if external_id not in self._stored]
+
+    @property
+    def moved(self) -> list[Found]:
+        """The orders that existed, as they are by now."""
+        known = self._orders
+        return [(replace(each, updated_at=self._at), known[each.external_id][1]) for each in self._moved.values()]
+
     def write(self) -> None:
         """Store the new orders and the new statuses."""
-        new = [found for external_id, found in self._orders.items() if external_id not in self._stored]
+        new = self.new
         orders.add_orders(self._db, [order for order, _ in new], [item for _, items in new for item in items])
         orders.move_orders(self._db, self._organization_id, self._moved.values(), self._at)
 

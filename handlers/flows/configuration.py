@@ -20,7 +20,8 @@ from domain.ledger.records import LedgerAccount
 from domain.matchers import compile_matcher
 from domain.organizations import Organization
 from domain.tiers import Ladder
-from persistence import audiences, campaigns, configuration, event_types, matchers
+from domain.triggers import Listener
+from persistence import audiences, campaigns, configuration, event_types, matchers, triggers
 
 _KEPT_ORGANIZATIONS = 1000
 
@@ -29,9 +30,10 @@ _KEPT_ORGANIZATIONS = 1000
 class Configuration:
     """An organization's active campaigns, and what they speak of: accounts, tiers, event types, audiences, matchers.
 
-    `audiences` are those that may match members; `functions` are those of expressions.
+    `audiences` are those that may match members; `functions` are those of expressions; `listeners` the active triggers.
     """
 
+    organization_id: int
     version: int
     campaigns: tuple[CompiledCampaign, ...]
     accounts: Mapping[int, LedgerAccount]
@@ -42,6 +44,7 @@ class Configuration:
     audiences: tuple[CompiledAudience, ...]
     matcher_keys: frozenset[str]
     functions: Functions
+    listeners: tuple[Listener, ...]
 
     def concerns(self, campaigns: Iterable[CompiledCampaign], event_type: str) -> bool:
         """True if one of these campaigns, or anything else that goes by events, looks at events of this type."""
@@ -100,6 +103,7 @@ def _load(db: Connection, organization: Organization) -> Configuration:
     items = {key: compile_matcher(each) for key, each in matchers.conditions_by_key(db, organization_id).items()}
     found_audiences = map(compile_audience, audiences.find_matching(db, organization_id))
     return Configuration(
+        organization_id=organization_id,
         version=organization.configuration_version,
         campaigns=tuple(compiled),
         accounts=accounts,
@@ -110,4 +114,5 @@ def _load(db: Connection, organization: Organization) -> Configuration:
         audiences=tuple(audience for audience in found_audiences if audience is not None),
         matcher_keys=frozenset(items),
         functions=host_functions(items),
+        listeners=tuple(triggers.find_listeners(db, organization_id)),
     )

@@ -26,6 +26,7 @@ from domain.organizations import Organization
 from domain.problems import Refusal
 from domain.reversals import RevertedEvent
 from domain.tiers import HeldTier, Place, Standings
+from domain.triggers import CREATED, PURCHASE_ORDER, UPDATED
 from handlers.flows.build_orders import OrderDesk
 from handlers.flows.configuration import Configuration, configuration_of
 from handlers.flows.derive_events import Derivation, OwnEvent, balance_of, possible_types
@@ -35,8 +36,10 @@ from handlers.flows.event_facts import event_facts
 from handlers.flows.event_intake import Accepted, Result, event_digest
 from handlers.flows.event_rows import event_row
 from handlers.flows.match_audiences import match_audiences
+from handlers.flows.notices import queue_entities, queue_events
 from handlers.flows.revert_events import Reversals, extent_of
 from handlers.wire.events import track_result
+from handlers.wire.order_records import order_record
 from handlers.wire.reversals import reverted_event
 from persistence import events, member_tiers, posting
 from persistence.rows import IdStock
@@ -142,8 +145,10 @@ class EventUnit:
     def _write(self, work: Work) -> None:
         """Store all that came of the events."""
         events.add_events(self._db, self._rows)
+        queue_events(self._db, self._configuration, self._rows, self._members, self._now)
         self._rows = []
         work.orders.write()
+        self._tell_orders(work.orders)
         work.reversals.write(self._now)
         if work.desks is not None:
             desks = work.desks
@@ -155,6 +160,13 @@ class EventUnit:
                 self._held.pop(place, None)
                 if tier_id is not None:
                     self._held[place] = HeldTier(tier_id)
+
+    def _tell_orders(self, desk: OrderDesk) -> None:
+        """Tell the triggers that listen of the orders that were created or moved on."""
+        if any(each.hears_entity(PURCHASE_ORDER) for each in self._configuration.listeners):
+            changes = [(CREATED, order_record(each)) for each in desk.new]
+            changes += [(UPDATED, order_record(each)) for each in desk.moved]
+            queue_entities(self._db, self._configuration, PURCHASE_ORDER, changes, self._now)
 
     def _counter_keys(self, accepted: Sequence[Accepted]) -> set[CounterKey]:
         """What the events may count against limits, and what the server may report because of them."""

@@ -11,6 +11,7 @@ from persistence.tables import (
     members,
     organizations,
     programs,
+    triggers,
 )
 from persistence.tables.base import metadata
 
@@ -26,4 +27,5 @@ __all__ = [
     "metadata",
     "organizations",
     "programs",
+    "triggers",
 ]

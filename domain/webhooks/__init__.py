@@ -1,0 +1,1 @@
+"""Messages to receivers by the Standard Webhooks specification: secrets, signatures, tries, addresses."""

@@ -1,0 +1,105 @@
+"""Where messages may be sent to: URLs, addresses and headers that are fit for it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from urllib.parse import urlsplit
+
+# IPv4 addresses inside IPv6 ones that a translator on the way would turn back.
+_NAT64 = IPv6Network("64:ff9b::/96")
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+# Set by the sender, or about the connection rather than the message.
+_OWN_HEADERS = frozenset(
+    (
+        "connection",
+        "content-encoding",
+        "content-length",
+        "content-type",
+        "expect",
+        "host",
+        "keep-alive",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    )
+)
+
+
+def url_fault(url: str, http_allowed: bool, private_allowed: bool) -> str | None:
+    """Why messages cannot be sent to this URL, None if they can; names are not looked up."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return "is not a URL"
+    if parts.scheme not in (("https", "http") if http_allowed else ("https",)):
+        return "begins with https:// or http://" if http_allowed else "begins with https://"
+    if not parts.hostname or port == 0 or not url.isascii() or re.search(r"[\s\\\x00-\x1f\x7f]", url):
+        return "names no host that can be called"
+    if parts.username is not None or parts.password is not None:
+        return "holds no user name or password"
+    if parts.fragment:
+        return "has no fragment"
+    address = _literal(parts.hostname)
+    if address is not None and not private_allowed and not is_public(address):
+        return "names an address that is not public"
+    return None
+
+
+def header_fault(name: str) -> str | None:
+    """Why a header of this name cannot be added to messages, None if it can."""
+    if not _HEADER_NAME.fullmatch(name):
+        return "is not the name of a header"
+    if name.lower() in _OWN_HEADERS or name.lower().startswith("webhook-"):
+        return "is set by the sender"
+    return None
+
+
+def repeated_header(headers: Mapping[str, str]) -> str | None:
+    """The name of a header that is there before in other letters, None if there is none."""
+    seen: set[str] = set()
+    for name in headers:
+        if name.lower() in seen:
+            return name
+        seen.add(name.lower())
+    return None
+
+
+def is_public(address: str) -> bool:
+    """True for an address that anyone on the internet may be called at, also if it is one inside another."""
+    found = _literal(address)
+    if found is None:
+        return False
+    return _is_public(ip_address(found))
+
+
+def _literal(host: str) -> str | None:
+    try:
+        return str(ip_address(host.partition("%")[0]))
+    except ValueError:
+        return None
+
+
+def _is_public(address: IPv4Address | IPv6Address) -> bool:
+    if isinstance(address, IPv6Address):
+        inner = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
+        if address in _NAT64:
+            inner.append(IPv4Address(int(address) & 0xFFFFFFFF))
+        # A mapped address is its inner one; the others must be public themselves, too.
+        if address.ipv4_mapped is not None:
+            return _is_public(address.ipv4_mapped)
+        if not all(_is_public(each) for each in inner if each is not None) or address.is_site_local:
+            return False
+    return address.is_global and not (
+        address.is_multicast
+        or address.is_reserved
+        or address.is_unspecified
+        or address.is_loopback
+        or address.is_link_local
+        or address.is_private
+    )

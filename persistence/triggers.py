@@ -1,0 +1,285 @@
+"""Triggers, and the messages that wait for their receivers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from domain.problems import NameTaken
+from domain.triggers import PENDING, Listener, Trigger, TriggerDelivery
+from persistence.paging import Page, Paged, paged
+from persistence.rows import add, add_all, as_json, change, columns_of, record
+from persistence.tables.triggers import trigger_deliveries as deliveries
+from persistence.tables.triggers import triggers as table
+
+ORDER_COLUMNS = {
+    "triggerId": table.c.trigger_id,
+    "triggerKey": table.c.trigger_key,
+    "type": table.c.type,
+    "name": table.c.name,
+    "active": table.c.active,
+    "createdAt": table.c.created_at,
+    "updatedAt": table.c.updated_at,
+}
+DELIVERY_ORDER_COLUMNS = {
+    "triggerDeliveryId": deliveries.c.trigger_delivery_id,
+    "type": deliveries.c.type,
+    "status": deliveries.c.status,
+    "attempts": deliveries.c.attempts,
+    "nextAttemptAt": deliveries.c.next_attempt_at,
+    "lastAttemptAt": deliveries.c.last_attempt_at,
+    "createdAt": deliveries.c.created_at,
+    "updatedAt": deliveries.c.updated_at,
+}
+
+_COLUMNS = columns_of(table, Trigger)
+_DELIVERY_COLUMNS = columns_of(deliveries, TriggerDelivery)
+_NEW_DELIVERY = (
+    "organization_id",
+    "trigger_id",
+    "type",
+    "payload",
+    "status",
+    "next_attempt_at",
+    "created_at",
+    "updated_at",
+)
+
+# A few of each trigger, so that one with much to send leaves room for the others. The lease is the next attempt's time:
+# whoever dies with a delivery in hand leaves it to the next one.
+_CLAIM = """
+WITH due AS (
+    SELECT d.organization_id, d.trigger_delivery_id
+    FROM triggers t
+    CROSS JOIN LATERAL (
+        SELECT organization_id, trigger_delivery_id FROM trigger_deliveries
+        WHERE organization_id = t.organization_id AND trigger_id = t.trigger_id
+            AND status = 'pending' AND next_attempt_at <= %(now)s
+        ORDER BY next_attempt_at LIMIT %(most_of_one)s FOR UPDATE SKIP LOCKED
+    ) d
+    WHERE t.active AND t.trigger_id <> ALL(%(busy)s::bigint[])
+    LIMIT %(most)s
+)
+UPDATE trigger_deliveries d
+SET attempts = d.attempts + 1, last_attempt_at = %(now)s, next_attempt_at = %(until)s, updated_at = %(now)s
+FROM due, triggers t
+WHERE d.organization_id = due.organization_id AND d.trigger_delivery_id = due.trigger_delivery_id
+    AND t.organization_id = d.organization_id AND t.trigger_id = d.trigger_id
+RETURNING d.organization_id, d.trigger_id, d.trigger_delivery_id, d.trigger_delivery_key, d.payload::text, d.attempts,
+    d.last_attempt_at, t.settings, t.secret,
+    CASE WHEN t.previous_secret_until > %(now)s THEN t.previous_secret END
+"""
+
+# Only what is still as it was claimed: somebody else may have had to try it again meanwhile.
+_CONCLUDE = """
+UPDATE trigger_deliveries d
+SET status = x.status, next_attempt_at = x.next_attempt_at, last_status_code = x.last_status_code,
+    last_error = x.last_error, delivered_at = x.delivered_at, updated_at = %s
+FROM json_to_recordset(%s::json) AS x(organization_id bigint, trigger_delivery_id bigint, last_attempt_at timestamptz,
+    status text, next_attempt_at timestamptz, last_status_code integer, last_error text, delivered_at timestamptz)
+WHERE d.organization_id = x.organization_id AND d.trigger_delivery_id = x.trigger_delivery_id
+    AND d.status = 'pending' AND d.last_attempt_at = x.last_attempt_at
+"""
+
+_DEACTIVATE = """
+UPDATE triggers SET active = false, updated_at = %s
+WHERE organization_id = %s AND trigger_id = ANY(%s::bigint[]) AND active RETURNING trigger_id
+"""
+
+# What is pending for an active trigger is never too old: it waits for a sender.
+_REMOVE_OLD = """
+WITH looked_at AS (
+    SELECT trigger_delivery_id, trigger_id, status FROM trigger_deliveries
+    WHERE organization_id = %(organization_id)s AND trigger_delivery_id > %(after)s
+    ORDER BY trigger_delivery_id LIMIT %(most)s
+), removed AS (
+    DELETE FROM trigger_deliveries d USING triggers t
+    WHERE d.organization_id = %(organization_id)s
+        AND d.trigger_delivery_id = ANY(ARRAY(SELECT trigger_delivery_id FROM looked_at))
+        AND d.created_at < %(before)s
+        AND t.organization_id = d.organization_id AND t.trigger_id = d.trigger_id
+        AND (d.status <> 'pending' OR NOT t.active)
+    RETURNING 1
+)
+SELECT max(trigger_delivery_id), (SELECT count(*) FROM removed) FROM looked_at
+"""
+
+_BACKLOG = """
+SELECT count(*), min(d.created_at)
+FROM trigger_deliveries d JOIN triggers t USING (organization_id, trigger_id)
+WHERE d.status = 'pending' AND t.active
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedDelivery:
+    """A message to be sent now, with where to and by which secrets; `payload` is the text to be sent."""
+
+    organization_id: int
+    trigger_id: int
+    trigger_delivery_id: int
+    trigger_delivery_key: str
+    payload: str
+    attempts: int
+    last_attempt_at: datetime
+    settings: Mapping[str, Any]
+    secret: str
+    previous_secret: str | None
+
+
+def find(db: Connection, organization_id: int, trigger_id: int) -> Trigger | None:
+    """The trigger with this id."""
+    return record(Trigger, db.execute(_one(organization_id, trigger_id)).one_or_none())
+
+
+def lock(db: Connection, trigger: Trigger) -> Trigger:
+    """The trigger as it is now, for this transaction alone to change it."""
+    statement = _one(trigger.organization_id, trigger.trigger_id).with_for_update(key_share=True)
+    return Trigger(*db.execute(statement).one())
+
+
+def _one(organization_id: int, trigger_id: int) -> Any:
+    return select(*_COLUMNS).where(table.c.organization_id == organization_id, table.c.trigger_id == trigger_id)
+
+
+def find_page(
+    db: Connection,
+    organization_id: int,
+    page: Page,
+    *,
+    type_: str | None = None,
+    active: bool | None = None,
+    name: str | None = None,
+) -> Paged[Trigger]:
+    """A page of triggers; `name` is a part of the name, whatever the case of its letters."""
+    conditions = [table.c.organization_id == organization_id]
+    if type_ is not None:
+        conditions.append(table.c.type == type_)
+    if active is not None:
+        conditions.append(table.c.active == active)
+    if name is not None:
+        conditions.append(table.c.name.icontains(name, autoescape=True))
+    return paged(db, Trigger, table, conditions, page, table.c.trigger_id, ORDER_COLUMNS)
+
+
+def find_listeners(db: Connection, organization_id: int) -> list[Listener]:
+    """The active triggers, by id."""
+    rows = db.execute(
+        select(table.c.trigger_id, table.c.type, table.c.settings)
+        .where(table.c.organization_id == organization_id, table.c.active)
+        .order_by(table.c.trigger_id)
+    )
+    return [
+        Listener(trigger_id, type_, frozenset(settings["eventTypes"]), frozenset(settings["entities"]))
+        for trigger_id, type_, settings in rows
+    ]
+
+
+def add_trigger(db: Connection, organization_id: int, **values: Any) -> Trigger:
+    """Insert a trigger; a key that exists raises NameTaken."""
+    return add(db, table, Trigger, {"organization_id": organization_id, **values}, _key_taken(values))
+
+
+def change_trigger(db: Connection, trigger: Trigger, /, **values: Any) -> Trigger:
+    """Change a trigger; a key that another has raises NameTaken."""
+    address = {"organization_id": trigger.organization_id, "trigger_id": trigger.trigger_id}
+    return change(db, table, Trigger, address, values, _key_taken(values))
+
+
+def _key_taken(values: Mapping[str, Any]) -> dict[str, NameTaken]:
+    taken = NameTaken(f"There is a trigger with the key {values['trigger_key']} already.")
+    return {"uq_triggers_organization_id_trigger_key": taken}
+
+
+def deactivate(db: Connection, organization_id: int, trigger_ids: Collection[int], now: datetime) -> list[int]:
+    """Make triggers inactive; answers which of them were active."""
+    return list(db.exec_driver_sql(_DEACTIVATE, (now, organization_id, list(trigger_ids))).scalars())
+
+
+def find_delivery(db: Connection, organization_id: int, trigger_delivery_id: int) -> TriggerDelivery | None:
+    """The delivery with this id."""
+    statement = select(*_DELIVERY_COLUMNS).where(
+        deliveries.c.organization_id == organization_id, deliveries.c.trigger_delivery_id == trigger_delivery_id
+    )
+    return record(TriggerDelivery, db.execute(statement).one_or_none())
+
+
+def find_delivery_page(
+    db: Connection, trigger: Trigger, page: Page, status: str | None = None
+) -> Paged[TriggerDelivery]:
+    """A page of a trigger's deliveries."""
+    conditions = [
+        deliveries.c.organization_id == trigger.organization_id,
+        deliveries.c.trigger_id == trigger.trigger_id,
+    ]
+    if status is not None:
+        conditions.append(deliveries.c.status == status)
+    tie_break = deliveries.c.trigger_delivery_id
+    return paged(db, TriggerDelivery, deliveries, conditions, page, tie_break, DELIVERY_ORDER_COLUMNS)
+
+
+def add_deliveries(
+    db: Connection,
+    organization_id: int,
+    messages: Sequence[tuple[int, str, Mapping[str, Any]]],
+    now: datetime,
+) -> None:
+    """Insert messages, each a trigger's id, its type and its payload, to be sent as soon as may be; one statement."""
+    rows = [
+        {
+            "organization_id": organization_id,
+            "trigger_id": trigger_id,
+            "type": type_,
+            "payload": payload,
+            "status": PENDING,
+            "next_attempt_at": now,
+            "created_at": now,
+            "updated_at": now,
+        }
+        for trigger_id, type_, payload in messages
+    ]
+    add_all(db, deliveries, _NEW_DELIVERY, rows)
+
+
+def queue_again(db: Connection, delivery: TriggerDelivery, now: datetime) -> TriggerDelivery:
+    """Let a delivery be sent at once, with all attempts before it."""
+    address = {
+        "organization_id": delivery.organization_id,
+        "trigger_delivery_id": delivery.trigger_delivery_id,
+    }
+    values = {"status": PENDING, "attempts": 0, "next_attempt_at": now, "delivered_at": None, "updated_at": now}
+    return change(db, deliveries, TriggerDelivery, address, values)
+
+
+def claim_due(
+    db: Connection, now: datetime, until: datetime, most: int, most_of_one: int, busy: Collection[int]
+) -> list[ClaimedDelivery]:
+    """Take deliveries that are due, of active triggers that are not `busy`; nobody else has them before `until`."""
+    values = {"now": now, "until": until, "most": most, "most_of_one": most_of_one, "busy": list(busy)}
+    return [ClaimedDelivery(*row) for row in db.exec_driver_sql(_CLAIM, values)]
+
+
+def conclude(db: Connection, outcomes: Sequence[Mapping[str, Any]], now: datetime) -> None:
+    """Write down what became of claimed deliveries; one statement for any number."""
+    if outcomes:
+        db.exec_driver_sql(_CONCLUDE, (now, as_json(outcomes)))
+
+
+def remove_old(db: Connection, organization_id: int, after: int, before: datetime, most: int) -> tuple[int | None, int]:
+    """Look at so many deliveries with greater ids than `after` and remove those made before `before`.
+
+    Answers the greatest id looked at, None if there was nothing to look at, and how many were removed.
+    """
+    values = {"organization_id": organization_id, "after": after, "before": before, "most": most}
+    last, removed = db.exec_driver_sql(_REMOVE_OLD, values).one()
+    return last, removed
+
+
+def backlog(db: Connection) -> tuple[int, datetime | None]:
+    """How many deliveries wait for a sender, of all organizations, and since when the oldest does."""
+    count, oldest = db.exec_driver_sql(_BACKLOG).one()
+    return count, oldest
