@@ -25,7 +25,7 @@ from sqlalchemy import Engine
 
 from domain.problems import Refusal
 from handlers.flows.post_transactions import Movement
-from persistence import posting
+from persistence.posting import lots
 from tests.builders.desk import START, Desk
 from tests.machines.model import NEVER, PENDING, SETTLED, Model, Record, Refused, months_after, refuse, total
 
@@ -421,7 +421,7 @@ def run(engine, **profile):
 @pytest.fixture(autouse=True)
 def few_lots_at_first(monkeypatch):
     """Wallets of a few lots already need more than are read at first."""
-    monkeypatch.setattr(posting, "_LOTS_AT_FIRST", 2)
+    monkeypatch.setattr(lots, "_LOTS_AT_FIRST", 2)
 
 
 def test_some_histories(engine):

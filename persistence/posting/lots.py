@@ -1,0 +1,164 @@
+"""The lots that steps of the books make and take: which ones, and what has become of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+
+from sqlalchemy import Connection
+
+from domain.ledger.lots import Allocation, Allocator, Lot, MoveLots, RestoreLots, SettleLots, TakeLots
+from domain.ledger.postings import Pair, Step
+from persistence.rows import add_all, as_json, reserve_ids
+from persistence.tables.ledger import ledger_lot_uses, ledger_lots
+
+_LOT_COLUMNS = "l.ledger_lot_id, l.wallet_id, l.ledger_account_id, l.ledger_transaction_id, l.expires_at, l.amount"
+
+_SPENDABLE_LOTS = f"""
+SELECT {_LOT_COLUMNS}, l.remaining
+FROM jsonb_to_recordset(%s::jsonb) AS p(wallet_id bigint, ledger_account_id bigint)
+CROSS JOIN LATERAL (
+    SELECT * FROM ledger_lots
+    WHERE organization_id = %s AND wallet_id = p.wallet_id AND ledger_account_id = p.ledger_account_id AND remaining > 0
+    ORDER BY expires_at NULLS LAST, ledger_lot_id LIMIT %s
+) l
+"""
+
+_NAMED_LOTS = f"""
+SELECT {_LOT_COLUMNS}, l.remaining FROM ledger_lots l
+WHERE l.organization_id = %s AND l.ledger_lot_id = ANY(%s)
+UNION ALL
+SELECT {_LOT_COLUMNS}, l.remaining FROM ledger_lots l
+WHERE l.organization_id = %s AND l.ledger_transaction_id = ANY(%s) AND l.remaining > 0
+"""
+
+_WRITE_LOTS_LEFT = """
+UPDATE ledger_lots l SET remaining = x.remaining
+FROM jsonb_to_recordset(%s::jsonb) AS x(ledger_lot_id bigint, remaining numeric)
+WHERE l.organization_id = %s AND l.ledger_lot_id = x.ledger_lot_id
+"""
+
+_REMOVE_USES = """
+DELETE FROM ledger_lot_uses u USING jsonb_to_recordset(%s::jsonb) AS x(ledger_transaction_id bigint,
+    ledger_lot_id bigint)
+WHERE u.organization_id = %s AND u.ledger_transaction_id = x.ledger_transaction_id
+    AND u.ledger_lot_id = x.ledger_lot_id
+"""
+
+_LOTS_AT_FIRST = 64
+
+_NEW_LOT_COLUMNS = (
+    "organization_id",
+    "ledger_lot_id",
+    "wallet_id",
+    "ledger_account_id",
+    "ledger_transaction_id",
+    "amount",
+    "remaining",
+    "expires_at",
+    "created_at",
+)
+
+_USE_COLUMNS = ("organization_id", "ledger_transaction_id", "ledger_lot_id", "amount")
+
+
+def write_lots(db: Connection, organization_id: int, written: Sequence[tuple[int, Step]], at: datetime) -> None:
+    """Work out which lots the steps make and take, in their order, and write what has become of them."""
+    allocator = Allocator(_lots_for(db, organization_id, [step for _, step in written]))
+    for transaction_id, step in written:
+        for move in step.lot_moves:
+            allocator.apply(transaction_id, move)
+    found = allocator.found
+    ids = dict(zip(found.new, reserve_ids(db, ledger_lots=len(found.new))["ledger_lots"], strict=True))
+    add_all(
+        db,
+        ledger_lots,
+        _NEW_LOT_COLUMNS,
+        [
+            {
+                "organization_id": organization_id,
+                "ledger_lot_id": ids[lot.ledger_lot_id],
+                "wallet_id": lot.wallet_id,
+                "ledger_account_id": lot.ledger_account_id,
+                "ledger_transaction_id": lot.ledger_transaction_id,
+                "amount": lot.amount,
+                "remaining": lot.remaining,
+                "expires_at": lot.expires_at,
+                "created_at": at,
+            }
+            for lot in found.new.values()
+        ],
+    )
+    if found.left:
+        left = [{"ledger_lot_id": lot_id, "remaining": remaining} for lot_id, remaining in found.left.items()]
+        db.exec_driver_sql(_WRITE_LOTS_LEFT, (as_json(left), organization_id))
+    _write_uses(db, organization_id, found, ids)
+
+
+def _write_uses(db: Connection, organization_id: int, found: Allocation, ids: Mapping[int, int]) -> None:
+    if found.changed_uses:
+        gone = [{"ledger_transaction_id": t, "ledger_lot_id": lot_id} for t, lot_id in found.changed_uses]
+        db.exec_driver_sql(_REMOVE_USES, (as_json(gone), organization_id))
+    uses = {**{key: amount for key, amount in found.changed_uses.items() if amount}, **found.uses}
+    add_all(
+        db,
+        ledger_lot_uses,
+        _USE_COLUMNS,
+        [
+            {
+                "organization_id": organization_id,
+                "ledger_transaction_id": transaction_id,
+                "ledger_lot_id": ids.get(lot_id, lot_id),
+                "amount": amount,
+            }
+            for (transaction_id, lot_id), amount in uses.items()
+        ],
+    )
+
+
+def _lots_for(db: Connection, organization_id: int, steps: Iterable[Step]) -> list[Lot]:
+    """The lots that the steps may touch: enough spendable ones of each pair, and those that they name."""
+    wanted: dict[Pair, Decimal] = {}
+    named: set[int] = set()
+    first_of: set[int] = set()
+    for move in (move for step in steps for move in step.lot_moves):
+        if isinstance(move, TakeLots | MoveLots):
+            wallet_id = move.wallet_id if isinstance(move, TakeLots) else move.from_wallet_id
+            pair = (wallet_id, move.ledger_account_id)
+            wanted[pair] = wanted.get(pair, Decimal(0)) + move.amount
+            if isinstance(move, TakeLots):
+                named.update(use.ledger_lot_id for use in move.only)
+                first_of.update(() if move.first_of is None else (move.first_of,))
+        elif isinstance(move, RestoreLots):
+            named.update(use.ledger_lot_id for use in (*move.returned, *move.spent))
+        elif isinstance(move, SettleLots):
+            named.update(use.ledger_lot_id for use in (*move.kept, *move.released))
+    found = {lot.ledger_lot_id: lot for lot in _spendable_lots(db, organization_id, wanted)}
+    if named or first_of:
+        rows = db.exec_driver_sql(_NAMED_LOTS, (organization_id, list(named), organization_id, list(first_of)))
+        found.update({lot.ledger_lot_id: lot for lot in (Lot(*row) for row in rows)})
+    return list(found.values())
+
+
+def _spendable_lots(db: Connection, organization_id: int, wanted: Mapping[Pair, Decimal]) -> list[Lot]:
+    """Lots that cover what is wanted of each pair, or all there are; few are read where few are enough."""
+    found: dict[Pair, list[Lot]] = {}
+    missing, limit = dict(wanted), _LOTS_AT_FIRST
+    while missing:
+        found.update({pair: [] for pair in missing})
+        for row in db.exec_driver_sql(_SPENDABLE_LOTS, (as_json(as_pairs(missing)), organization_id, limit)):
+            lot = Lot(*row)
+            found[lot.wallet_id, lot.ledger_account_id].append(lot)
+        missing = {
+            pair: amount
+            for pair, amount in missing.items()
+            if len(found[pair]) == limit and sum(lot.remaining for lot in found[pair]) < amount
+        }
+        limit *= 8
+    return [lot for lots in found.values() for lot in lots]
+
+
+def as_pairs(pairs: Iterable[Pair]) -> list[dict[str, int]]:
+    """Pairs of wallet and account as rows for a statement."""
+    return [{"wallet_id": wallet_id, "ledger_account_id": account_id} for wallet_id, account_id in pairs]

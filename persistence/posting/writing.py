@@ -1,0 +1,239 @@
+"""Writing what was posted: a fixed number of statements for any number of steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection
+
+from domain.ledger.books import Books
+from domain.ledger.postings import Capture, Posting, Step
+from domain.ledger.records import PENDING, REVERTED, SETTLED
+from persistence.posting.lots import write_lots
+from persistence.rows import add_all, as_json, reserve_ids
+from persistence.tables.ledger import ledger_entries, ledger_transactions
+
+_WRITE_HOLDINGS = """
+INSERT INTO ledger_balances AS b (organization_id, wallet_id, ledger_account_id, current_balance,
+    pending_credit_balance, pending_debit_balance, current_overdraft_balance, total_overdraft_credit_balance,
+    total_fiat_value, last_transaction_date, created_at, updated_at)
+SELECT x.organization_id, x.wallet_id, x.ledger_account_id, x.current, x.pending_credit, x.pending_debit, x.overdraft,
+    x.overdraft_credit, x.fiat, x.last_transaction_date, x.at, x.at
+FROM jsonb_to_recordset(%s::jsonb) AS x(organization_id bigint, wallet_id bigint, ledger_account_id bigint,
+    current numeric, pending_credit numeric, pending_debit numeric, overdraft numeric, overdraft_credit numeric,
+    fiat numeric, last_transaction_date timestamptz, at timestamptz)
+ON CONFLICT (organization_id, wallet_id, ledger_account_id) DO UPDATE SET
+    current_balance = excluded.current_balance,
+    pending_credit_balance = excluded.pending_credit_balance,
+    pending_debit_balance = excluded.pending_debit_balance,
+    current_overdraft_balance = excluded.current_overdraft_balance,
+    total_overdraft_credit_balance = excluded.total_overdraft_credit_balance,
+    total_fiat_value = excluded.total_fiat_value,
+    last_transaction_date = excluded.last_transaction_date,
+    updated_at = excluded.updated_at
+"""
+
+# Each server process of PostgreSQL counts in a shard of its own, so that mints of one account seldom wait for another.
+_WRITE_SUPPLIES = """
+INSERT INTO ledger_account_supplies AS s (organization_id, ledger_account_id, shard, minted, burned)
+SELECT x.organization_id, x.ledger_account_id, pg_backend_pid() %% 16, x.minted, x.burned
+FROM jsonb_to_recordset(%s::jsonb)
+    AS x(organization_id bigint, ledger_account_id bigint, minted numeric, burned numeric)
+ORDER BY x.ledger_account_id
+ON CONFLICT (organization_id, ledger_account_id, shard)
+    DO UPDATE SET minted = s.minted + excluded.minted, burned = s.burned + excluded.burned
+"""
+
+_CAPTURE = """
+UPDATE ledger_transactions t SET amount = x.amount, status = x.status, fiat_value = x.fiat_value,
+    captured_at = %s, updated_at = %s
+FROM jsonb_to_recordset(%s::jsonb) AS x(ledger_transaction_id bigint, amount numeric, status smallint,
+    fiat_value numeric)
+WHERE t.organization_id = %s AND t.ledger_transaction_id = x.ledger_transaction_id
+"""
+
+_MARK_REVERTED = """
+UPDATE ledger_transactions t SET status = 2, reversal_ledger_transaction_id = x.reversal, updated_at = %s
+FROM jsonb_to_recordset(%s::jsonb) AS x(ledger_transaction_id bigint, reversal bigint)
+WHERE t.organization_id = %s AND t.ledger_transaction_id = x.ledger_transaction_id
+"""
+
+_TRANSACTION_COLUMNS = (
+    "organization_id",
+    "ledger_transaction_id",
+    "ledger_account_id",
+    "transaction_type",
+    "status",
+    "amount",
+    "system_unique_key",
+    "request_digest",
+    "external_id",
+    "external_event_date",
+    "description",
+    "tags",
+    "from_wallet_id",
+    "to_wallet_id",
+    "loyalty_event_id",
+    "atomic_set_id",
+    "reserved_amount",
+    "is_expiry",
+    "fiat_value",
+    "fiat_gross_amount",
+    "fiat_currency",
+    "reverted_ledger_transaction_id",
+    "is_partial",
+    "created_at",
+    "updated_at",
+)
+
+_ENTRY_COLUMNS = (
+    "organization_id",
+    "ledger_transaction_id",
+    "entry_index",
+    "ledger_account_id",
+    "wallet_id",
+    "amount",
+    "updated_balance",
+    "is_overdraft",
+)
+
+
+def write_books(db: Connection, organization_id: int, books: Books, reserved: Sequence[int] = ()) -> list[int]:
+    """Write every step and answer the transaction's id of each; a fixed number of statements for any number.
+
+    `reserved` are ids that were taken before, for the first of the postings.
+    """
+    steps = books.steps
+    if not steps:
+        return []
+    postings = [step for step in steps if isinstance(step, Posting)]
+    captures = [step for step in steps if isinstance(step, Capture)]
+    missing = max(0, len(postings) - len(reserved))
+    fresh = iter([*reserved, *reserve_ids(db, ledger_transactions=missing)["ledger_transactions"]])
+    ids = [step.stored.ledger_transaction_id if isinstance(step, Capture) else next(fresh) for step in steps]
+    written = list(zip(ids, steps, strict=True))
+    add_all(
+        db,
+        ledger_transactions,
+        _TRANSACTION_COLUMNS,
+        [_transaction_row(organization_id, i, step, books.at) for i, step in written if isinstance(step, Posting)],
+    )
+    _settle_stored(db, organization_id, captures, written, books.at)
+    add_all(db, ledger_entries, _ENTRY_COLUMNS, _entry_rows(organization_id, written))
+    if any(step.lot_moves for step in steps):
+        write_lots(db, organization_id, written, books.at)
+    _write_holdings(db, organization_id, books)
+    _write_supplies(db, organization_id, steps)
+    return ids
+
+
+def _settle_stored(
+    db: Connection, organization_id: int, captures: Sequence[Capture], written: Sequence[tuple[int, Step]], at: datetime
+) -> None:
+    """Bring transactions that were stored before up to date: captured, or reverted by one of this unit of work."""
+    if captures:
+        rows: list[dict[str, Any]] = [
+            {
+                "ledger_transaction_id": capture.stored.ledger_transaction_id,
+                # Nothing captured is a release, which leaves on record what was set aside.
+                "amount": capture.amount or capture.stored.amount,
+                "status": SETTLED if capture.amount else REVERTED,
+                "fiat_value": capture.fiat_value,
+            }
+            for capture in captures
+        ]
+        db.exec_driver_sql(_CAPTURE, (at, at, as_json(rows), organization_id))
+    reverted = [
+        {"ledger_transaction_id": step.reverts.ledger_transaction_id, "reversal": transaction_id}
+        for transaction_id, step in written
+        if isinstance(step, Posting) and step.reverts is not None and not step.is_partial
+    ]
+    if reverted:
+        db.exec_driver_sql(_MARK_REVERTED, (at, as_json(reverted), organization_id))
+
+
+def _entry_rows(organization_id: int, written: Sequence[tuple[int, Step]]) -> list[dict[str, Any]]:
+    return [
+        {
+            "organization_id": organization_id,
+            "ledger_transaction_id": transaction_id,
+            "entry_index": index,
+            "ledger_account_id": step.account.ledger_account_id,
+            "wallet_id": entry.wallet_id,
+            "amount": entry.amount,
+            "updated_balance": entry.updated_balance,
+            "is_overdraft": entry.is_overdraft,
+        }
+        for transaction_id, step in written
+        for index, entry in enumerate(step.entries, step.stored.entry_count if isinstance(step, Capture) else 0)
+    ]
+
+
+def _transaction_row(organization_id: int, transaction_id: int, posting: Posting, at: datetime) -> dict[str, Any]:
+    details = posting.details
+    return {
+        "organization_id": organization_id,
+        "ledger_transaction_id": transaction_id,
+        "ledger_account_id": posting.account.ledger_account_id,
+        "transaction_type": posting.transaction_type,
+        "status": posting.status,
+        "amount": posting.amount,
+        "system_unique_key": details.system_unique_key,
+        "request_digest": None if details.request_digest is None else "\\x" + details.request_digest.hex(),
+        "external_id": details.external_id,
+        "external_event_date": details.external_event_date,
+        "description": details.description,
+        "tags": details.tags,
+        "from_wallet_id": posting.from_wallet_id,
+        "to_wallet_id": posting.to_wallet_id,
+        "loyalty_event_id": details.loyalty_event_id,
+        "atomic_set_id": details.atomic_set_id,
+        "reserved_amount": posting.amount if posting.status == PENDING else None,
+        "is_expiry": posting.is_expiry,
+        "fiat_value": posting.fiat_value,
+        "fiat_gross_amount": details.fiat.gross_amount,
+        "fiat_currency": details.fiat.currency,
+        "reverted_ledger_transaction_id": posting.reverts.ledger_transaction_id if posting.reverts else None,
+        "is_partial": posting.is_partial,
+        "created_at": at,
+        "updated_at": at,
+    }
+
+
+def _write_holdings(db: Connection, organization_id: int, books: Books) -> None:
+    rows = []
+    for wallet_id, account_id in sorted(books.changed):
+        held = books.holding(wallet_id, account_id)
+        rows.append(
+            {
+                "organization_id": organization_id,
+                "wallet_id": wallet_id,
+                "ledger_account_id": account_id,
+                "current": held.current,
+                "pending_credit": held.pending_credit,
+                "pending_debit": held.pending_debit,
+                "overdraft": held.overdraft,
+                "overdraft_credit": held.overdraft_credit,
+                "fiat": held.fiat,
+                "last_transaction_date": held.last_transaction_date,
+                "at": books.at,
+            }
+        )
+    db.exec_driver_sql(_WRITE_HOLDINGS, (as_json(rows),))
+
+
+def _write_supplies(db: Connection, organization_id: int, steps: Iterable[Step]) -> None:
+    totals: dict[int, dict[str, Any]] = {}
+    for step in steps:
+        account_id = step.account.ledger_account_id
+        total = totals.setdefault(
+            account_id,
+            {"organization_id": organization_id, "ledger_account_id": account_id, "minted": 0, "burned": 0},
+        )
+        total["minted"] += step.minted
+        total["burned"] += step.burned
+    rows = [total for total in totals.values() if total["minted"] or total["burned"]]
+    if rows:
+        db.exec_driver_sql(_WRITE_SUPPLIES, (as_json(rows),))
