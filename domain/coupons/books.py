@@ -93,3 +93,18 @@ class BookArchived(Conflict):
 
     slug = "coupon-book-archived"
     title = "The coupon book is archived"
+
+
+def stock_left(book: CouponBook, unassigned: int | None = None) -> Decimal | None:
+    """How much of the book can still be assigned; None is without end. `unassigned` counts the free codes of a list.
+
+    Each code of a list goes to one member; else `maxCouponCount` caps what is assigned in all, and what is assigned
+    of a single code is capped by `maxAssignedPerCoupon`, too.
+    """
+    if book.type == LIST:
+        return Decimal(unassigned or 0)
+    caps = [book.max_coupon_count]
+    if book.type == SINGLE:
+        caps.append(book.max_assigned_per_coupon)
+    lowest = min((cap for cap in caps if cap is not None), default=None)
+    return None if lowest is None else lowest - book.total_assigned

@@ -1,0 +1,112 @@
+"""The condition of a coupon book: a rule in the language of campaign rules about the member who asks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from domain.campaigns.context import member_variable
+from domain.campaigns.variables import MEMBER, TEXTS
+from domain.expressions import (
+    BOOL,
+    DECIMAL,
+    TIMESTAMP,
+    Environment,
+    EvaluationError,
+    ExpressionError,
+    MapOf,
+    Program,
+    compile_expression,
+    from_tree,
+    parse,
+)
+from domain.members import Member
+from domain.problems import FieldFault, InvalidRequest
+
+ENVIRONMENT = Environment(
+    variables={
+        "member": MEMBER,
+        "balances": MapOf(DECIMAL),
+        "badges": MapOf(DECIMAL),
+        "audiences": TEXTS,
+        "tiers": TEXTS,
+        "now": TIMESTAMP,
+    },
+    labels={
+        "balances": "balance of",
+        "badges": "badges of",
+        "audiences": "member audiences",
+        "tiers": "member tiers",
+        "now": "the current time",
+    },
+)
+"""The variables of conditions, as campaign rules have them."""
+
+_KEPT_PROGRAMS = 10_000
+
+
+def check_condition(condition: Mapping[str, Any]) -> None:
+    """Refuse what is not `{}`, `{expression}` or `{node}`; raises InvalidRequest with the position of every fault."""
+    if not condition:
+        return
+    if len(condition) > 1:
+        raise InvalidRequest([FieldFault("a condition holds an expression or a node, not both", pointer="/condition")])
+    try:
+        _program_of(condition)
+    except ExpressionError as error:
+        [form] = condition
+        raise InvalidRequest(
+            [
+                FieldFault(f.message, pointer=f"/condition/{form}", code=f.code, start=f.start, end=f.end)
+                for f in error.faults
+            ]
+        ) from error
+
+
+def holds(condition: Mapping[str, Any], context: Mapping[str, Any]) -> bool:
+    """Whether a stored condition holds; one that cannot be told, as of an attribute that is not there, does not."""
+    if not condition:
+        return True
+    try:
+        return _program_of(condition).run(context) is True
+    except EvaluationError:
+        return False
+
+
+def context_of(
+    member: Member,
+    *,
+    balances: Mapping[str, Decimal],
+    badges: Mapping[str, Decimal],
+    audience_keys: frozenset[str],
+    tier_keys: frozenset[str],
+    now: datetime,
+) -> dict[str, Any]:
+    """The variables of conditions; `balances` by account key and alias, `badges` by badge key."""
+    return {
+        "member": member_variable(member),
+        "balances": balances,
+        "badges": badges,
+        "audiences": sorted(audience_keys),
+        "tiers": sorted(tier_keys),
+        "now": now,
+    }
+
+
+def _program_of(condition: Mapping[str, Any]) -> Program:
+    """The program of a condition, compiled once per process; raises ExpressionError."""
+    key = repr(condition)
+    program = _programs.get(key)
+    if program is None:
+        [(form, source)] = condition.items()
+        node = parse(source) if form == "expression" else from_tree(source)
+        program = compile_expression(node, ENVIRONMENT, BOOL)
+        if len(_programs) >= _KEPT_PROGRAMS:
+            _programs.clear()
+        _programs[key] = program
+    return program
+
+
+_programs: dict[str, Program] = {}

@@ -1,0 +1,238 @@
+"""Whether a member can have or use coupons of a book: a list of rules, each with a refusal of its own.
+
+An assignment or a use raises the first refusal; a dry run lists them all. A book is in a member's list if the member
+could use it now: a coupon that the member has, or one that the same call would assign.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from domain.coupons.books import ARCHIVED, LIST, PUBLISHED, BookArchived, CouponBook
+from domain.coupons.conditions import holds
+from domain.coupons.periods import day_of
+from domain.coupons.refusals import (
+    AudienceNotEligible,
+    BookExpired,
+    BookNotPublished,
+    BookNotToday,
+    BookNotYetValid,
+    ConditionNotMet,
+    DiscountLimitReached,
+    DiscountTooHigh,
+    OutOfStock,
+    QuotaReached,
+    TierNotEligible,
+    UsageLimitReached,
+)
+from domain.ledger.refusals import InsufficientBalance
+from domain.members import MemberInactive
+from domain.problems import Conflict
+
+ZERO, ONE = Decimal(0), Decimal(1)
+
+ASSIGN, USE = frozenset({"assign"}), frozenset({"use"})
+ASSIGN_AND_USE = ASSIGN | USE
+
+PERIOD_LIMITS: frozenset[type[Conflict]] = frozenset({UsageLimitReached, DiscountLimitReached})
+"""What `bypassUsageRestrictions` leaves out, beside the expiry of the coupon."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberFacts:
+    """What is known of a member and a book at the moment `at`.
+
+    `assigned` is what the member has had of the book (less what was reverted), `unused` what is left of it to use;
+    `stock_left` is None for a book without end; `points` are those of the account that the book's points come from;
+    `context` has the variables of conditions.
+    """
+
+    at: datetime
+    is_active: bool = True
+    tier_keys: Collection[str] = frozenset()
+    audience_keys: Collection[str] = frozenset()
+    context: Mapping[str, Any] = field(default_factory=dict)
+    stock_left: Decimal | None = None
+    assigned: Decimal = ZERO
+    unused: Decimal = ZERO
+    used_in_period: Decimal = ZERO
+    discounted_in_period: Decimal = ZERO
+    points: Decimal = ZERO
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What is asked for: an assignment of `amount` in all, of so many codes, a use with a discount, or both.
+
+    `amount_discounted` is None where it is not known.
+    """
+
+    purpose: frozenset[str]
+    amount: Decimal = ONE
+    codes: int = 1
+    amount_discounted: Decimal | None = None
+
+
+def exclusions(
+    book: CouponBook, facts: MemberFacts, attempt: Attempt, without: Collection[type[Conflict]] = ()
+) -> Iterator[Conflict]:
+    """Everything that stands in the way, in the order in which it is refused; rules of `without` are not asked."""
+    for purposes, refusal, rule in _RULES:
+        if purposes & attempt.purpose and refusal not in without:
+            why = rule(book, facts, attempt)
+            if why is not None:
+                yield refusal(why)
+
+
+def refuse_excluded(
+    book: CouponBook, facts: MemberFacts, attempt: Attempt, without: Collection[type[Conflict]] = ()
+) -> None:
+    """Raise the first thing that stands in the way, if anything does."""
+    for refusal in exclusions(book, facts, attempt, without):
+        raise refusal
+
+
+def attempt_of_list(facts: MemberFacts) -> Attempt:
+    """What a list of a member's books goes by: the use of a coupon, which is assigned first to whom has none unused."""
+    return Attempt(USE if facts.unused >= ONE else ASSIGN_AND_USE)
+
+
+_Rule = Callable[[CouponBook, MemberFacts, Attempt], str | None]
+
+
+def _inactive(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+    return None if facts.is_active else "The member is not active."
+
+
+def _archived(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+    return f"The coupon book {book.coupon_book_id} is archived." if book.publishing_status == ARCHIVED else None
+
+
+def _not_published(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+    if book.publishing_status in (PUBLISHED, ARCHIVED):
+        return None
+    return f"The coupon book is {book.publishing_status}."
+
+
+def _before(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+    start = book.valid_from_date
+    return f"The coupon book is valid from {_moment(start)}." if start is not None and facts.at < start else None
+
+
+def _after(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+    end = book.valid_to_date
+    return f"The coupon book was valid to {_moment(end)}." if end is not None and facts.at > end else None
+
+
+def _other_day(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+    today = day_of(book, facts.at)
+    if not book.days_of_week or today in book.days_of_week:
+        return None
+    days = ", ".join(map(str, sorted(book.days_of_week)))
+    return f"The coupon book is for the days {days} of the week, and this is day {today}."
+
+
+def _tier(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+    if not book.tier_keys or any(key in facts.tier_keys for key in book.tier_keys):
+        return None
+    return "The member is in none of the coupon book's tiers."
+
+
+def _audience(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+    if not book.audience_keys or any(key in facts.audience_keys for key in book.audience_keys):
+        return None
+    return "The member is in none of the coupon book's audiences."
+
+
+def _condition(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+    return None if holds(book.condition, facts.context) else "The condition of the coupon book does not hold."
+
+
+def _stock(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+    left = facts.stock_left
+    # A code of a list is gone however much of it is assigned.
+    asked = Decimal(attempt.codes) if book.type == LIST else attempt.amount
+    if left is None or left >= asked:
+        return None
+    return f"{_plain(asked)} asked for, and {_plain(max(left, ZERO))} left."
+
+
+def _quota(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+    most = book.max_assigned_per_member
+    if most is None or facts.assigned + attempt.amount <= most:
+        return None
+    return f"A member may have {most} of the coupon book, and this one has had {_plain(facts.assigned)}."
+
+
+def _usage_limit(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+    most = book.max_usages_per_period
+    if most is None or facts.used_in_period + ONE <= most:
+        return None
+    return f"The coupon book may be used {most} times {book.usage_period_type}."
+
+
+def _discount_limit(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+    most = book.max_discount_per_period
+    if most is None:
+        return None
+    had, more = facts.discounted_in_period, attempt.amount_discounted
+    # A use that says nothing of a discount, or is not made yet, is refused once nothing is left.
+    if had < most if more is None else had + more <= most:
+        return None
+    return f"The discount may come to {_plain(most)} {book.discount_period_type}, and has come to {_plain(had)}."
+
+
+def _discount_too_high(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+    most, asked = book.max_discount_per_use, attempt.amount_discounted
+    if most is None or asked is None or asked <= most:
+        return None
+    return f"One use may give a discount of {_plain(most)}, not {_plain(asked)}."
+
+
+def _points(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+    needed = points_needed(book, attempt.purpose)
+    if needed <= facts.points:
+        return None
+    return f"{_plain(needed)} points are needed, and the member has {_plain(facts.points)}."
+
+
+def points_needed(book: CouponBook, purpose: frozenset[str]) -> Decimal:
+    """The points that the book asks for."""
+    assignment = (book.assignment_required_points or ZERO) if ASSIGN & purpose else ZERO
+    usage = (book.usage_required_points or ZERO) if USE & purpose else ZERO
+    return assignment + usage
+
+
+def _plain(number: Decimal) -> str:
+    return f"{number:f}"
+
+
+def _moment(at: datetime) -> str:
+    return at.isoformat().replace("+00:00", "Z")
+
+
+_RULES: tuple[tuple[frozenset[str], type[Conflict], _Rule], ...] = (
+    (ASSIGN_AND_USE, MemberInactive, _inactive),
+    (ASSIGN_AND_USE, BookArchived, _archived),
+    (ASSIGN_AND_USE, BookNotPublished, _not_published),
+    (ASSIGN_AND_USE, BookNotYetValid, _before),
+    (ASSIGN_AND_USE, BookExpired, _after),
+    (ASSIGN_AND_USE, BookNotToday, _other_day),
+    (ASSIGN_AND_USE, TierNotEligible, _tier),
+    (ASSIGN_AND_USE, AudienceNotEligible, _audience),
+    (ASSIGN_AND_USE, ConditionNotMet, _condition),
+    (ASSIGN, OutOfStock, _stock),
+    (ASSIGN, QuotaReached, _quota),
+    (USE, UsageLimitReached, _usage_limit),
+    (USE, DiscountTooHigh, _discount_too_high),
+    (USE, DiscountLimitReached, _discount_limit),
+    (ASSIGN_AND_USE, InsufficientBalance, _points),
+)
+"""Who it is for comes before how much is left, so that a refusal tells a stranger nothing of the stock."""
+
+EXCLUSIONS: tuple[type[Conflict], ...] = tuple(refusal for _, refusal, _ in _RULES)
+"""Every reason of exclusion, in order."""

@@ -1,0 +1,89 @@
+"""Why nobody, or not this member, or not now, can have or use a coupon; each is a reason of exclusion in lists, too."""
+
+from __future__ import annotations
+
+from domain.problems import Conflict
+
+
+class BookNotPublished(Conflict):
+    """Coupons are assigned and used while their book is published."""
+
+    slug = "coupon-book-not-published"
+    title = "The coupon book is not published"
+
+
+class BookNotYetValid(Conflict):
+    """The book's validFromDate is still to come."""
+
+    slug = "coupon-book-not-yet-valid"
+    title = "The coupon book is not valid yet"
+
+
+class BookExpired(Conflict):
+    """The book's validToDate has passed."""
+
+    slug = "coupon-book-expired"
+    title = "The coupon book is not valid any more"
+
+
+class BookNotToday(Conflict):
+    """The book is not for this day of the week."""
+
+    slug = "coupon-book-day"
+    title = "The coupon book is not for this day of the week"
+
+
+class TierNotEligible(Conflict):
+    """The member is in none of the book's tiers."""
+
+    slug = "coupon-book-tier"
+    title = "The coupon book is not for the member's tiers"
+
+
+class AudienceNotEligible(Conflict):
+    """The member is in none of the book's audiences."""
+
+    slug = "coupon-book-audience"
+    title = "The coupon book is not for the member's audiences"
+
+
+class ConditionNotMet(Conflict):
+    """The book's condition does not hold for the member."""
+
+    slug = "coupon-book-condition"
+    title = "The condition of the coupon book is not met"
+
+
+class OutOfStock(Conflict):
+    """The book has less left than is asked for."""
+
+    slug = "coupon-out-of-stock"
+    title = "The coupon book is out of stock"
+
+
+class QuotaReached(Conflict):
+    """The member would have more of the book than a member may."""
+
+    slug = "coupon-quota"
+    title = "The member cannot have more of the coupon book"
+
+
+class UsageLimitReached(Conflict):
+    """The member has used the book as often as a member may in the period."""
+
+    slug = "coupon-usage-limit"
+    title = "The uses in the period are exhausted"
+
+
+class DiscountLimitReached(Conflict):
+    """The discounts that the member had in the period leave no room for this one."""
+
+    slug = "coupon-discount-limit"
+    title = "The discount in the period is exhausted"
+
+
+class DiscountTooHigh(Conflict):
+    """The discount is above what one use may give."""
+
+    slug = "coupon-discount-too-high"
+    title = "The discount is above the maximum of one use"
