@@ -1,0 +1,194 @@
+"""Journeys along the links of the administration document: campaigns, actions, members are made, changed, tracked.
+
+Whatever the order, an event has exactly the effects of the actions that run at that moment, and the points follow.
+"""
+
+from __future__ import annotations
+
+import uuid
+from functools import cache
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+import openapi
+from tests.builders.api import running_api
+from tests.builders.campaigns import mint
+from tests.builders.tracking import GENERIC, Shop, key, running
+
+
+@cache
+def operations() -> dict[str, tuple[str, str, Any]]:
+    """operationId -> method, path and the declaration itself."""
+    found = {}
+    for path, item in openapi.bundle("administration")["paths"].items():
+        for method, declared in item.items():
+            if isinstance(declared, dict) and "operationId" in declared:
+                found[declared["operationId"]] = (method.upper(), path, declared)
+    return found
+
+
+def looked_up(expression: str, path: dict[str, Any], answer: Any) -> Any:
+    """What a runtime expression of a link stands for (OpenAPI 3.0.3, 4.7.20.4)."""
+    if expression.startswith("$request.path."):
+        return path[expression.removeprefix("$request.path.")]
+    for name in expression.removeprefix("$response.body#/").split("/"):
+        answer = answer[name]
+    return answer
+
+
+class Journey:
+    """Where a caller has come to: the last operation, the parameters of its path, and its answer."""
+
+    def __init__(self, surface: Any, operation_id: str, path: dict[str, Any], body: Any) -> None:
+        method, template, self._declared = operations()[operation_id]
+        self._surface, self._path = surface, path
+        status = next(status for status in self._declared["responses"] if status.startswith("2"))
+        url = template.removeprefix("/organizations/{organizationId}").format(**path)
+        self.answer = surface.request(method, url, body, expect=int(status)).json
+        self._links = self._declared["responses"][status].get("links", {})
+
+    def follow(self, operation_id: str, body: Any = None) -> Journey:
+        """Go on to an operation along the link to it."""
+        link = next(each for each in self._links.values() if each["operationId"] == operation_id)
+        path = {name: looked_up(value, self._path, self.answer) for name, value in link["parameters"].items()}
+        return Journey(self._surface, operation_id, path, body)
+
+
+class Journeys(RuleBasedStateMachine):
+    shop: Shop
+    campaigns, actions, members = Bundle("campaigns"), Bundle("actions"), Bundle("members")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.active: dict[int, bool] = {}
+        self.places: dict[int, tuple[int, int, int]] = {}
+        self.amounts: dict[int, int] = {}
+        self.balances: dict[str, int] = {}
+
+    def begin(self, operation_id: str, body: Any) -> Journey:
+        path = {"organizationId": self.shop.organization.id}
+        return Journey(self.shop.administration, operation_id, path, body)
+
+    @initialize(target=campaigns, amount=st.integers(1, 9))
+    def create_active_campaign(self, amount):
+        campaign = self.create_campaign(True)
+        self.create_action(campaign, "running", amount, priority=2)
+        return campaign
+
+    @initialize(target=members)
+    def create_first_member(self):
+        return self.create_member()
+
+    @rule(target=campaigns, active=st.booleans())
+    def create_another_campaign(self, active):
+        return self.create_campaign(active)
+
+    def create_campaign(self, active):
+        code = f"code-{uuid.uuid4()}"
+        made = self.begin("createCampaign", {"code": code, "name": "Campaign", "active": active})
+        self.active[made.answer["campaign"]["campaignId"]] = active
+        return made, code
+
+    @rule(campaign=campaigns, active=st.booleans())
+    def update_campaign(self, campaign, active):
+        made, code = campaign
+        changed = made.follow("updateCampaign", {"code": code, "name": "Changed", "active": active})
+        seen = changed.follow("getCampaign").answer["campaign"]
+        assert (seen["active"], seen["name"]) == (active, "Changed")
+        self.active[seen["campaignId"]] = active
+
+    def note(self, action: Any, status: str, amount: int) -> None:
+        place = (action["priority"], action["campaignId"], action["actionIndex"])
+        self.places[action["actionId"]] = place
+        self.amounts[action["actionId"]] = amount if status == "running" else 0
+
+    @rule(
+        target=actions,
+        campaign=campaigns,
+        status=st.sampled_from(["running", "running", "draft", "disabled"]),
+        amount=st.integers(1, 9),
+        priority=st.integers(1, 3),
+    )
+    def create_another_action(self, campaign, status, amount, priority):
+        return self.create_action(campaign, status, amount, priority)
+
+    def create_action(self, campaign, status, amount, priority):
+        body = {**running(mint(amount)), "status": status, "priority": priority}
+        made = campaign[0].follow("createAction", body)
+        self.note(made.answer["action"], status, amount)
+        return made
+
+    @rule(action=actions, status=st.sampled_from(["running", "disabled"]), amount=st.integers(1, 9))
+    def update_action(self, action, status, amount):
+        changed = action.follow("updateAction", {**running(mint(amount)), "status": status})
+        self.note(changed.follow("getAction").answer["action"], status, amount)
+
+    @rule(target=members)
+    def create_another_member(self):
+        return self.create_member()
+
+    def create_member(self):
+        loyalty_member_id = f"member-{uuid.uuid4()}"
+        made = self.begin("createMember", {"loyaltyMemberId": loyalty_member_id})
+        self.balances[loyalty_member_id] = sum(self.expected().values())
+        return made, loyalty_member_id
+
+    def expected(self) -> dict[int, int]:
+        """What each action that runs gives, in the order of their evaluation."""
+        running_now = [
+            action_id for action_id, amount in self.amounts.items() if amount and self.active[self.places[action_id][1]]
+        ]
+        return {action_id: self.amounts[action_id] for action_id in sorted(running_now, key=self.places.__getitem__)}
+
+    @rule(member=members)
+    def track(self, member):
+        made, loyalty_member_id = member
+        sent = {
+            "organizationId": self.shop.organization.id,
+            "memberId": made.answer["loyalMember"]["memberId"],
+            "eventType": GENERIC,
+            "systemUniqueKey": key(),
+        }
+        found = self.begin("trackEvent", sent).answer["effects"]
+        assert {each["status"] for each in found} <= {"executed"}
+        given = {each["actionId"]: {p["id"]: p["value"] for p in each["params"]}["amount"] for each in found}
+        assert list(given.items()) == list(self.expected().items())
+        self.balances[loyalty_member_id] += sum(given.values())
+        [newest, *_] = made.follow("listMemberEvents").answer["results"]
+        assert (newest["systemUniqueKey"], newest["status"]) == (sent["systemUniqueKey"], "success")
+
+    @invariant()
+    def points_are_what_the_effects_gave(self):
+        for loyalty_member_id, balance in self.balances.items():
+            assert (self.shop.balance(loyalty_member_id) if balance else 0) == balance
+
+
+@pytest.fixture(scope="module")
+def api(settings):
+    with running_api(settings) as api:
+        yield api
+
+
+def run(api, **profile):
+    def fresh():
+        machine = Journeys()
+        machine.shop = Shop(api.organization())
+        return machine
+
+    checks = list(HealthCheck)
+    run_state_machine_as_test(
+        fresh, settings=settings(deadline=None, database=None, suppress_health_check=checks, **profile)
+    )
+
+
+def test_some_journeys(api):
+    run(api, max_examples=12, stateful_step_count=20, derandomize=True)
+
+
+@pytest.mark.stress
+def test_many_long_journeys(api):
+    run(api, max_examples=100, stateful_step_count=50)
