@@ -9,7 +9,8 @@ from decimal import Decimal
 from typing import Any
 
 from domain.calendar import instant_of
-from domain.campaigns.effects import EFFECTS, Effect, Parameter
+from domain.campaigns.effects import EFFECTS, JSON_OBJECT, Effect, Parameter
+from domain.campaigns.json_data import is_json_object, is_number
 from domain.campaigns.limits import LimitRule
 from domain.campaigns.records import Action, Campaign
 from domain.campaigns.variables import ENVIRONMENT
@@ -173,16 +174,15 @@ def _compile(source: Any, is_tree: bool, expected: Type, pointer: str) -> tuple[
 
 _BAD = object()
 
-# What every reader of JSON can hold as a number; an expression can come to more.
-_LARGEST_EXPONENT = 300
-
 
 def constant(parameter: Parameter, value: Any) -> Any:
     """The inside form of a constant, or of what an expression gave; a value of the wrong kind is `_BAD`."""
     if value is None and parameter.is_optional:
         return parameter.default_value
     if parameter.type == DECIMAL:
-        return Decimal(value) if _is_number(value) else _BAD
+        return Decimal(value) if is_number(value) else _BAD
+    if parameter.type == JSON_OBJECT:
+        return value if is_json_object(value) else _BAD
     if parameter.type == TIMESTAMP:
         return value if isinstance(value, datetime) else _moment(value)
     if parameter.type == STRING:
@@ -196,12 +196,6 @@ def is_bad(value: Any) -> bool:
     return value is _BAD
 
 
-def _is_number(value: Any) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | Decimal):
-        return False
-    return not value or abs(Decimal(value).adjusted()) <= _LARGEST_EXPONENT
-
-
 def _moment(value: Any) -> Any:
     try:
         return instant_of(value) if isinstance(value, str) else _BAD
@@ -212,4 +206,6 @@ def _moment(value: Any) -> Any:
 def _wanted(parameter: Parameter) -> str:
     if parameter.choices:
         return f"{parameter.id} is one of {', '.join(parameter.choices)}"
+    if parameter.type == JSON_OBJECT:
+        return f"{parameter.id} is a JSON object within bounds"
     return f"{parameter.id} is a {parameter.type}"

@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from domain.event_types import BUILT_IN_EVENT_TYPES, pascal_case
-from domain.expressions.types import DECIMAL, STRING, TIMESTAMP, Type
+from domain.expressions.types import DECIMAL, DYN, STRING, TIMESTAMP, MapOf, Type
 
 MINT_POINTS, BURN_POINTS, DISCOUNT = "mint-points", "burn-points", "discount"
 
+NOTIFY = "notify"
+
 MEMBER, SPONSOR = "member", "sponsor"
+
+JSON_OBJECT = MapOf(DYN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,11 @@ EFFECTS: Mapping[str, Effect] = {
                 Parameter("type", "Type", STRING, choices=("percentage", "amount")),
                 Parameter("value", "Value", DECIMAL),
             ),
+        ),
+        Effect(
+            NOTIFY,
+            "Notify",
+            (Parameter("name", "Name", STRING), Parameter("data", "Data", JSON_OBJECT, is_optional=True)),
         ),
     )
 }

@@ -38,6 +38,17 @@ def exact_number(value: Decimal | int) -> Decimal | int:
     return int(whole)
 
 
+def json_able(value: Any) -> Any:
+    """A value that an expression came to, as JSON has it."""
+    if isinstance(value, dict):
+        return {str(name): json_able(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_able(each) for each in value]
+    if isinstance(value, Decimal):
+        return exact_number(value)
+    return instant_text(value) if isinstance(value, datetime) else value
+
+
 class Instant(fields.Field):
     """A date-time: aware UTC inside, RFC 3339 with `Z` on the wire."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -12,7 +11,7 @@ from domain.campaigns.limits import ALL_ACCOUNTS, ALL_MEMBERS, CounterKey
 from domain.campaigns.outcomes import EffectOutcome, Evaluation, Explanation
 from domain.events import IncomingEvent, LoyaltyEvent
 from domain.problems import FieldFault, InvalidRequest, Refusal
-from handlers.wire.base import Exact, Instant, Plain, Shape, WireSchema, exact_number, instant_of, instant_text
+from handlers.wire.base import Exact, Instant, Plain, Shape, WireSchema, exact_number, instant_of, json_able
 
 
 class _Incoming(WireSchema):
@@ -129,7 +128,7 @@ def _effect(outcome: EffectOutcome) -> dict[str, Any]:
         "actionName": outcome.action_name,
         "effectId": outcome.effect_id,
         "status": outcome.status,
-        "params": [{"id": name, "value": _value(value)} for name, value in outcome.params],
+        "params": [{"id": name, "value": json_able(value)} for name, value in outcome.params],
     }
     if outcome.error is not None:
         answer["error"] = outcome.error
@@ -156,9 +155,3 @@ def _explanation(why: Explanation) -> dict[str, Any]:
             "actual": why.reason.get("actual"),
         }
     return answer
-
-
-def _value(value: Any) -> Any:
-    if isinstance(value, Decimal):
-        return exact_number(value)
-    return instant_text(value) if isinstance(value, datetime) else value

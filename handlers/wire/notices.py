@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from decimal import Decimal
 from typing import Any
 
 from domain.members import Member
-from handlers.wire.base import exact_number, instant_text
+from handlers.wire.base import instant_text
 from handlers.wire.events import kept_event
 
 EVENT_EVALUATED, EVENT_CANCELLED = "event.evaluated", "event.cancelled"
@@ -29,14 +28,3 @@ def event_data(row: Mapping[str, Any], member: Member) -> dict[str, Any]:
         "payload": row["payload"],
         "result": row["result"],
     }
-
-
-def json_able(value: Any) -> Any:
-    """A value that an expression came to, as JSON has it."""
-    if isinstance(value, dict):
-        return {str(name): json_able(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [json_able(each) for each in value]
-    if isinstance(value, Decimal):
-        return exact_number(value)
-    return instant_text(value) if isinstance(value, datetime) else value

@@ -6,6 +6,14 @@ import pytest
 
 from domain.event_types import BUILT_IN_EVENT_TYPES
 
+# By id, and so by name.
+IDS = [
+    "burn-points",
+    "discount",
+    "mint-points",
+    "notify",
+]
+
 
 @pytest.fixture
 def administration(organization):
@@ -14,8 +22,8 @@ def administration(organization):
 
 def test_the_catalogue_is_listed_by_id(organization, administration):
     found = administration.get("/effects")
-    assert (found["totalCount"], found["page"], found["limit"]) == (3, 0, 100)
-    assert [each["effectId"] for each in found["results"]] == ["burn-points", "discount", "mint-points"]
+    assert (found["totalCount"], found["page"], found["limit"]) == (len(IDS), 0, 100)
+    assert [each["effectId"] for each in found["results"]] == IDS
     for each in found["results"]:
         assert each["organizationId"] == organization.id
         assert sorted(each["supportedEventTypes"].values()) == sorted(BUILT_IN_EVENT_TYPES)
@@ -32,20 +40,23 @@ def test_the_catalogue_is_listed_by_id(organization, administration):
     assert list(params["mint-points"][0]) == ["id", "label", "type", "defaultValue", "isOptional"]
     assert [each["id"] for each in params["burn-points"]] == ["amount", "ledgerAccountKey", "recipient", "description"]
     assert [(each["id"], each["isOptional"]) for each in params["discount"]] == [("type", False), ("value", False)]
+    assert [(each["id"], each["type"], each["isOptional"]) for each in params["notify"]] == [
+        ("name", "string", False),
+        ("data", "map<string, dyn>", True),
+    ]
 
 
 def test_the_catalogue_can_be_ordered_and_paged(administration):
     def ids(**query):
         return [each["effectId"] for each in administration.get("/effects", **query)["results"]]
 
-    by_id = ["burn-points", "discount", "mint-points"]
     for column in ("effectId", "name"):
-        assert ids(order=column) == ids(order=f"{column},asc") == by_id
-        assert ids(order=f"{column},desc") == by_id[::-1]
-    assert ids(limit=2) == by_id[:2]
-    assert ids(limit=2, page=1) == by_id[2:]
+        assert ids(order=column) == ids(order=f"{column},asc") == IDS
+        assert ids(order=f"{column},desc") == IDS[::-1]
+    assert ids(limit=2) == IDS[:2]
+    assert ids(limit=2, page=1) == IDS[2:4]
     assert ids(page=9) == []
-    assert administration.get("/effects", page=9)["totalCount"] == 3
+    assert administration.get("/effects", page=9)["totalCount"] == len(IDS)
     for query in ({"order": "params"}, {"limit": 101}, {"limit": 0}, {"page": -1}, {"colour": "red"}):
         administration.get("/effects", expect=400, **query)
 

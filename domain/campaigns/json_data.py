@@ -1,0 +1,48 @@
+"""JSON objects that an action gives to those outside: constants of it, or what an expression came to."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+# All values in all levels, and all characters of texts and names.
+MOST_VALUES, MOST_CHARACTERS, MOST_LEVELS = 1000, 50_000, 20
+# What every reader of JSON can hold as a number; an expression can come to more.
+LARGEST_EXPONENT = 300
+
+
+def is_json_object(value: Any) -> bool:
+    """True for an object of texts, numbers, booleans, nulls, moments, and lists and objects of them, within bounds."""
+    if not isinstance(value, dict):
+        return False
+    values = characters = 0
+    left = [(value, 1)]
+    while left:
+        each, level = left.pop()
+        values += 1
+        if isinstance(each, str):
+            characters += len(each)
+        elif isinstance(each, dict):
+            if not all(isinstance(name, str) for name in each):
+                return False
+            characters += sum(map(len, each))
+            left.extend((inner, level + 1) for inner in each.values())
+        elif isinstance(each, list | tuple):
+            left.extend((inner, level + 1) for inner in each)
+        elif not _is_scalar(each):
+            return False
+        if values + len(left) > MOST_VALUES or characters > MOST_CHARACTERS or level > MOST_LEVELS:
+            return False
+    return True
+
+
+def _is_scalar(value: Any) -> bool:
+    return value is None or isinstance(value, bool | datetime) or is_number(value)
+
+
+def is_number(value: Any) -> bool:
+    """True for a number that JSON can carry to every reader."""
+    if isinstance(value, bool) or not isinstance(value, int | Decimal):
+        return False
+    return not value or abs(Decimal(value).adjusted()) <= LARGEST_EXPONENT

@@ -1,0 +1,63 @@
+"""Which values may leave as a JSON object."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from domain.campaigns.json_data import MOST_CHARACTERS, MOST_LEVELS, MOST_VALUES, is_json_object
+
+
+def nested(levels: int):
+    value: dict = {}
+    for _ in range(levels - 1):
+        value = {"in": value}
+    return value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {},
+        {"text": "é", "whole": 1, "exact": Decimal("1.50"), "yes": True, "none": None},
+        {"at": datetime(2026, 3, 4, tzinfo=UTC), "list": [1, {"a": ["b"]}], "pair": (1, 2)},
+        {"n": Decimal("1e300")},
+        {"list": [0] * (MOST_VALUES - 2)},
+        {"t": "x" * (MOST_CHARACTERS - 1)},
+        nested(MOST_LEVELS),
+    ],
+)
+def test_json_objects(value):
+    assert is_json_object(value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        "text",
+        [1],
+        {1: "a name that is a number"},
+        {"a": {True: "a name that is a boolean"}},
+        {"a": timedelta(days=1)},
+        {"a": 1.5},
+        {"a": object()},
+        {"n": Decimal("1e301")},
+        {"n": 10**301},
+        {"list": [0] * (MOST_VALUES - 1)},
+        {"t": "x" * MOST_CHARACTERS},
+        {"n" * MOST_CHARACTERS: "x"},
+        nested(MOST_LEVELS + 1),
+    ],
+)
+def test_what_is_none(value):
+    assert not is_json_object(value)
+
+
+def test_what_shares_its_parts_many_times_over_is_counted_before_it_is_walked():
+    value: dict = {}
+    for _ in range(60):
+        value = {"left": value, "right": value}
+    assert not is_json_object(value)
