@@ -17,7 +17,7 @@ NOT_EVALUATED, EVALUATED, EVALUATION_FAILED = 0, 1, 2
 # What the server reports because of an event may set off more, so far and not farther.
 MAX_DEPTH, MAX_CAUSED = 5, 100
 
-FULL, DRY_RUN, CAPTURE_ONLY = "full", "dryRun", "captureOnly"
+FULL, DRY_RUN, CAPTURE_ONLY, AUTHORIZE = "full", "dryRun", "captureOnly", "authorize"
 
 
 @dataclass(frozen=True, slots=True)

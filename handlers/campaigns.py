@@ -7,7 +7,7 @@ from typing import Any
 
 from domain.audiences import UnknownAudience
 from domain.campaigns.compiled import CompiledEffect, compile_effects, compile_rules
-from domain.campaigns.records import Action, Campaign
+from domain.campaigns.records import Action, Campaign, CampaignChanged
 from domain.campaigns.references import unknown_matchers
 from domain.event_types import BUILT_IN_EVENT_TYPES
 from domain.events import UnknownEventType
@@ -75,6 +75,7 @@ def create_action(call: Call, campaign: Campaign, body: dict[str, Any]) -> Actio
     _check_action(call, body)
     # Raising the version also makes two creations at once take their places one after the other.
     organizations.raise_configuration_version(call.db, campaign.organization_id)
+    _refuse_outdated(call, campaign, body.pop("campaign_version_id"))
     if body["action_index"] is None:
         body["action_index"] = campaigns.next_action_index(call.db, campaign)
     return campaigns.add_action(
@@ -93,9 +94,19 @@ def update_action(call: Call, campaign: Campaign, action: Action, body: dict[str
     """Replace an action; it keeps its place unless the body says where."""
     _check_action(call, body)
     organizations.raise_configuration_version(call.db, action.organization_id)
+    _refuse_outdated(call, campaign, body.pop("campaign_version_id"))
     if body["action_index"] is None:
         body["action_index"] = action.action_index
-    return campaigns.change_action(call.db, action, updated_at=call.now, **body)
+    return campaigns.change_action(call.db, campaign, action, updated_at=call.now, **body)
+
+
+def _refuse_outdated(call: Call, campaign: Campaign, version: int | None) -> None:
+    """Refuse a change that goes by another version of the campaign than it has, now that nobody else changes it."""
+    if version is None:
+        return
+    now = campaigns.find(call.db, campaign.organization_id, campaign.campaign_id) or campaign
+    if now.campaign_version_id != version:
+        raise CampaignChanged(f"The campaign is at version {now.campaign_version_id}, not {version}.")
 
 
 def _check(call: Call, body: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from domain.events import DRY_RUN, FULL, LoyaltyEvent, UnknownCampaign
@@ -23,11 +24,22 @@ from persistence.paging import Page, Paged
 def track_events(call: Call, body: Mapping[str, Any]) -> dict[str, Any]:
     """Track a batch of events; each one's result, in the order sent."""
     mode = DRY_RUN if body.get("dryRun") else body.get("executionMode", FULL)
+    now = _moment_of_dry_run(body, mode)
     keys = None
     if "campaignKeys" in body:
         keys = [key.lower() for key in body["campaignKeys"]]
         _refuse_unknown_campaigns(call, keys)
-    results = _batch(call, mode, keys).track(incoming_events(body["events"]))
+    batch = TrackBatch(
+        call.db,
+        call.organization,
+        mode,
+        call.now if now is None else now,
+        call.new_key,
+        call.request_id,
+        campaign_keys=keys,
+        tracing=body.get("trace", False),
+    )
+    results = batch.track(incoming_events(body["events"]))
     return {"results": [result.answer for result in results], "executionMode": mode, "dryRun": mode == DRY_RUN}
 
 
@@ -38,7 +50,8 @@ def track_event(call: Call, body: Mapping[str, Any]) -> dict[str, Any]:
         fault = FieldFault("organizationId is that of the path", pointer="/organizationId")
         raise InvalidRequest([fault])
     said = {name: value for name, value in body.items() if name != "organizationId"}
-    [result] = _batch(call, FULL, None).track(incoming_events([said]))
+    batch = TrackBatch(call.db, call.organization, FULL, call.now, call.new_key, call.request_id)
+    [result] = batch.track(incoming_events([said]))
     if result.refusal is not None:
         raise result.refusal
     return {"systemUniqueKey": result.answer["systemUniqueKey"], "effects": result.answer["effects"]}
@@ -71,10 +84,20 @@ def list_member_events(call: Call, member: Member, query: Mapping[str, Any]) -> 
     )
 
 
-def _batch(call: Call, mode: str, campaign_keys: list[str] | None) -> TrackBatch:
-    return TrackBatch(
-        call.db, call.organization, mode, call.now, call.new_key, call.request_id, campaign_keys=campaign_keys
-    )
+def _moment_of_dry_run(body: Mapping[str, Any], mode: str) -> datetime | None:
+    """The moment that a dry run asks about; other modes happen now and explain nothing."""
+    faults = [
+        FieldFault(f"{name} belongs to a dry run", pointer=f"/{name}")
+        for name in ("now", "trace")
+        if body.get(name) and mode != DRY_RUN
+    ]
+    try:
+        now = instant_of(body["now"]) if body.get("now") else None
+    except ValueError as error:
+        faults.append(FieldFault(f"now: {error}", pointer="/now"))
+    if faults:
+        raise InvalidRequest(faults)
+    return now
 
 
 def _refuse_unknown_campaigns(call: Call, keys: list[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from sqlalchemy import Connection, cast, select
+from sqlalchemy import Connection, cast, select, update
 
 from domain.campaigns.records import RUNNING, Action, Campaign
 from domain.problems import NameTaken
@@ -135,6 +135,33 @@ def find_active(db: Connection, organization_id: int) -> list[tuple[Campaign, li
     return [(campaign, actions[campaign.campaign_id]) for campaign in found]
 
 
+def find_idle(
+    db: Connection, organization_id: int, keys: Collection[str] | None = None
+) -> tuple[list[Campaign], dict[int, list[Action]]]:
+    """The campaigns that are not active, and by campaign the actions of the active ones that do not run.
+
+    With `keys`, only those of the campaigns that have one of them.
+    """
+    own = [campaigns.c.organization_id == organization_id]
+    if keys is not None:
+        own.append(campaigns.c.campaign_key.in_(list(keys)))
+    inactive = select(*_COLUMNS).where(*own, ~campaigns.c.active).order_by(campaigns.c.campaign_id)
+    resting = (
+        select(*_ACTION_COLUMNS)
+        .join(
+            campaigns,
+            (campaigns.c.organization_id == campaign_actions.c.organization_id)
+            & (campaigns.c.campaign_id == campaign_actions.c.campaign_id),
+        )
+        .where(*own, campaigns.c.active, campaign_actions.c.status != RUNNING)
+        .order_by(campaign_actions.c.action_id)
+    )
+    actions: dict[int, list[Action]] = {}
+    for action in records(Action, db.execute(resting)):
+        actions.setdefault(action.campaign_id, []).append(action)
+    return records(Campaign, db.execute(inactive)), actions
+
+
 def add_campaign(db: Connection, organization_id: int, **values: Any) -> Campaign:
     """Insert a campaign; a code that exists raises NameTaken."""
     return add(db, campaigns, Campaign, {"organization_id": organization_id, **values}, _code_taken(values["code"]))
@@ -143,7 +170,21 @@ def add_campaign(db: Connection, organization_id: int, **values: Any) -> Campaig
 def change_campaign(db: Connection, campaign: Campaign, **values: Any) -> Campaign:
     """Change a campaign; a code that another has raises NameTaken."""
     address = {"organization_id": campaign.organization_id, "campaign_id": campaign.campaign_id}
+    values |= _next_version(db, campaign)
     return change(db, campaigns, Campaign, address, values, _code_taken(values.get("code", campaign.code)))
+
+
+def _next_version(db: Connection, campaign: Campaign) -> dict[str, int]:
+    """Raise the version of a campaign and of its actions, which are one thing; answers it as a value to be saved."""
+    own = {"organization_id": campaign.organization_id, "campaign_id": campaign.campaign_id}
+    of_campaign = [campaigns.c[name] == value for name, value in own.items()]
+    version = {"campaign_version_id": campaigns.c.campaign_version_id + 1}
+    raised = db.execute(
+        update(campaigns).where(*of_campaign).values(version).returning(campaigns.c.campaign_version_id)
+    ).scalar_one()
+    of_actions = [campaign_actions.c[name] == value for name, value in own.items()]
+    db.execute(update(campaign_actions).where(*of_actions).values(campaign_version_id=raised))
+    return {"campaign_version_id": raised}
 
 
 def _code_taken(code: str) -> dict[str, NameTaken]:
@@ -153,11 +194,12 @@ def _code_taken(code: str) -> dict[str, NameTaken]:
 def add_action(db: Connection, campaign: Campaign, **values: Any) -> Action:
     """Insert an action of the campaign."""
     address = {"organization_id": campaign.organization_id, "campaign_id": campaign.campaign_id}
-    return add(db, campaign_actions, Action, {**address, **values})
+    return add(db, campaign_actions, Action, {**address, **values, **_next_version(db, campaign)})
 
 
-def change_action(db: Connection, action: Action, **values: Any) -> Action:
-    """Change an action."""
+def change_action(db: Connection, campaign: Campaign, action: Action, **values: Any) -> Action:
+    """Change an action of the campaign."""
+    values |= _next_version(db, campaign)
     address = {"organization_id": action.organization_id, "action_id": action.action_id}
     return change(db, campaign_actions, Action, address, values)
 

@@ -50,6 +50,10 @@ class Allowances:
                     return rule
         return None
 
+    def used(self, campaign: CompiledCampaign, rule: LimitRule) -> Decimal:
+        """How much of a rule of the campaign is used up."""
+        return next(self._counters.used(key) for each, key in self.of(campaign).rules if each is rule)
+
     def room(self, campaign: CompiledCampaign, ledger_account_id: int) -> tuple[Decimal | None, LimitRule | None]:
         """How many points may still be minted into the account and the rule that says so; None is without limit."""
         return self.of(campaign).room(ledger_account_id, self._counters)

@@ -49,7 +49,10 @@ class CompiledAction:
 
 @dataclass(frozen=True, slots=True)
 class CompiledCampaign:
-    """A campaign with its running actions; points go to `main_account` unless an effect names another."""
+    """A campaign with its running actions; points go to `main_account` unless an effect names another.
+
+    `idle_actions` are those that do not run, known only where every action is to be explained.
+    """
 
     campaign: Campaign
     actions: tuple[CompiledAction, ...]
@@ -59,6 +62,7 @@ class CompiledCampaign:
     tier_keys: frozenset[str]
     audience_keys: frozenset[str]
     location_codes: frozenset[str]
+    idle_actions: tuple[Action, ...] = ()
 
     def considers(self, event_type: str) -> bool:
         """True if the campaign looks at events of this type; one that names no type looks at all."""

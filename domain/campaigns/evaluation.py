@@ -1,6 +1,7 @@
 """The evaluation of one event: which actions apply, what their effects do, and why the others did not.
 
-The same code runs for all execution modes: a dry run posts to books that are then forgotten.
+The same code runs for all execution modes: a dry run posts to books that are then forgotten, an authorization
+posts what a capture will settle and leaves all else to be done.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from domain.campaigns.facts import EventFacts, Executor
 from domain.campaigns.limits import Counters, LimitRule
 from domain.campaigns.obstacles import obstacle_of
 from domain.campaigns.outcomes import (
+    AUTHORIZED,
     EVALUATED,
     EXECUTED,
     FAILED,
@@ -26,9 +28,12 @@ from domain.campaigns.outcomes import (
     Evaluation,
     Explanation,
     LimitReached,
+    Reason,
 )
 from domain.campaigns.point_effects import PointEffects
+from domain.campaigns.records import Action
 from domain.campaigns.variables import ENVIRONMENT
+from domain.events import AUTHORIZE, DRY_RUN
 from domain.expressions import EVENT_COST, Budget, EvaluationError, explain, reason
 from domain.ledger.books import Books
 from domain.ledger.records import LedgerAccount
@@ -51,7 +56,8 @@ class _Computed:
 class Evaluator:
     """Runs one event through the campaigns, posting to the books and counting in the counters of its batch.
 
-    `executors`, by effect id, do the effects that are neither points nor a discount.
+    `executors`, by effect id, do the effects that are neither points nor a discount. `mode` is that of the request;
+    with `tracing` a dry run tells what every part of the rules came to.
     """
 
     def __init__(
@@ -62,17 +68,20 @@ class Evaluator:
         accounts: Mapping[str, LedgerAccount],
         functions: Mapping[str, Any],
         executors: Mapping[str, Executor],
-        explaining: bool,
+        mode: str,
+        tracing: bool = False,
     ) -> None:
         self._event = event
         self._counters = counters
         self._functions = functions
         self._executors = executors
-        self._explaining = explaining
+        self._explaining = mode == DRY_RUN
+        self._authorizing = mode == AUTHORIZE
+        self._tracing = tracing
         self._budget = Budget(EVENT_COST)
         self._found = Evaluation()
         self._allowances = Allowances(event.member_id, event.at, counters)
-        self._points = PointEffects(event, books, accounts, self._allowances)
+        self._points = PointEffects(event, books, accounts, self._allowances, self._authorizing)
         self._aborted: set[int] = set()
         self._groups: set[str] = set()
 
@@ -83,9 +92,12 @@ class Evaluator:
         for campaign in campaigns:
             obstacle = obstacle_of(campaign, self._event)
             if obstacle is not None:
-                self._explain(campaign, None, False, {"code": obstacle[0], "label": obstacle[1]})
+                self._explain(campaign, None, False, obstacle)
                 continue
-            self._explain(campaign, None, True, None)
+            self._explain(campaign, None, True)
+            for idle in campaign.idle_actions:
+                why = Reason("ACTION_NOT_RUNNING", f"the action is {idle.status}", idle.status)
+                self._explain(campaign, idle, False, why)
             queue.extend((campaign, action) for action in campaign.actions)
         queue.sort(key=_order_of_evaluation)
         for campaign, action in queue:
@@ -97,11 +109,11 @@ class Evaluator:
     def _consider(self, campaign: CompiledCampaign, action: CompiledAction) -> None:
         record, campaign_id = action.action, campaign.campaign.campaign_id
         if campaign_id in self._aborted:
-            self._explain(campaign, action, False, {"code": "ABORTED", "label": "an earlier action ended the campaign"})
+            self._explain(campaign, record, False, Reason("ABORTED", "an earlier action ended the campaign"))
             return
         if record.exclusive_group is not None and record.exclusive_group in self._groups:
             label = f"another action of the group {record.exclusive_group} has applied"
-            self._explain(campaign, action, False, {"code": "EXCLUSIVE_GROUP", "label": label})
+            self._explain(campaign, record, False, Reason("EXCLUSIVE_GROUP", label, record.exclusive_group))
             return
         holds, error = self._rule_holds(action)
         if not holds:
@@ -133,12 +145,12 @@ class Evaluator:
         if over is not None:
             self._skip(campaign, action, computed, over)
             return False
-        self._explain(campaign, action, True, None)
+        self._explain(campaign, action.action, True, None, self._trace(action))
         failed = False
         for each in computed:
             status, error = (FAILED, each.fault) if each.fault else self._execute(campaign, each)
             failed = failed or status == FAILED
-            if status in (EXECUTED, PARTIAL):
+            if status in (EXECUTED, PARTIAL, AUTHORIZED):
                 self._allowances.count_event(campaign)
             self._report(campaign, action, each, status, error)
         return failed
@@ -163,11 +175,13 @@ class Evaluator:
         return _Computed(effect, values, None)
 
     def _execute(self, campaign: CompiledCampaign, each: _Computed) -> tuple[str, Refusal | None]:
-        """Do one effect; answers its status and what stood in the way."""
+        """Do one effect, or set it aside; answers its status and what stood in the way."""
         if each.effect_id == MINT_POINTS:
             return self._points.mint(campaign, each.params)
         if each.effect_id == BURN_POINTS:
             return self._points.burn(campaign, each.params)
+        if self._authorizing:
+            return AUTHORIZED, None
         if each.effect_id == DISCOUNT:
             # It is the caller who gives it.
             return EXECUTED, None
@@ -194,7 +208,8 @@ class Evaluator:
         self, campaign: CompiledCampaign, action: CompiledAction, computed: Sequence[_Computed], rule: LimitRule
     ) -> None:
         refusal = LimitReached.of(rule)
-        self._explain(campaign, action, False, {"code": "LIMIT_REACHED", "label": refusal.detail})
+        why = Reason("LIMIT_REACHED", refusal.detail, self._allowances.used(campaign, rule))
+        self._explain(campaign, action.action, False, why, self._trace(action))
         for each in computed:
             if each.effect_id == MINT_POINTS and each.fault is None:
                 self._points.discard(campaign, each.params)
@@ -213,36 +228,56 @@ class Evaluator:
                 action_id=action.action.action_id,
                 action_index=action.action.action_index,
                 campaign_id=campaign.campaign.campaign_id,
+                campaign_version_id=campaign.campaign.campaign_version_id,
                 campaign_code=campaign.campaign.code,
                 action_name=action.action.name,
                 effect_id=each.effect_id,
-                status=EVALUATED if self._explaining and status == EXECUTED else status,
+                status=self._told(status),
                 error=None if error is None else error.as_problem(),
                 params=tuple(each.params.items()),
             )
         )
 
+    def _told(self, status: str) -> str:
+        """The status as the mode has it: nothing is executed in a dry run, and points are pending if authorized."""
+        if status != EXECUTED:
+            return status
+        return EVALUATED if self._explaining else AUTHORIZED if self._authorizing else EXECUTED
+
     def _explain_rule(self, campaign: CompiledCampaign, action: CompiledAction) -> None:
         if self._explaining and action.node is not None:
             trace = explain(action.node, ENVIRONMENT, self._event.context, self._functions)
-            self._explain(campaign, action, False, reason(trace), trace)
+            found = reason(trace)
+            if found is None:
+                # By itself the rule holds: it is what went before that has used up the cost of an event.
+                why = Reason("COST", "the expressions of the event cost too much together")
+            else:
+                why = Reason(found["code"], found["label"], found["actual"], tuple(found["at"]))
+            self._explain(campaign, action.action, False, why, trace if self._tracing else None)
+
+    def _trace(self, action: CompiledAction) -> Mapping[str, Any] | None:
+        """What every part of the action's rule came to, where that is asked for."""
+        if not (self._explaining and self._tracing) or action.node is None:
+            return None
+        return explain(action.node, ENVIRONMENT, self._event.context, self._functions)
 
     def _explain(
         self,
         campaign: CompiledCampaign,
-        action: CompiledAction | None,
+        action: Action | None,
         applied: bool,
-        why: Mapping[str, Any] | None,
+        why: Reason | None = None,
         trace: Mapping[str, Any] | None = None,
     ) -> None:
         if self._explaining:
             self._found.explanations.append(
                 Explanation(
                     campaign_id=campaign.campaign.campaign_id,
+                    campaign_version_id=campaign.campaign.campaign_version_id,
                     campaign_key=campaign.campaign.campaign_key,
                     campaign_code=campaign.campaign.code,
-                    action_id=action.action.action_id if action else None,
-                    action_name=action.action.name if action else None,
+                    action_id=action.action_id if action else None,
+                    action_name=action.name if action else None,
                     applied=applied,
                     reason=why,
                     trace=trace,

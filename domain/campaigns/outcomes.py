@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 from domain.campaigns.limits import POINTS, CounterKey, LimitRule
 from domain.problems import Conflict
 
 ZERO = Decimal(0)
 
-EXECUTED, PARTIAL, SKIPPED, FAILED, EVALUATED = "executed", "partial", "skipped", "failed", "evaluated"
+EXECUTED, PARTIAL, SKIPPED, FAILED = "executed", "partial", "skipped", "failed"
+EVALUATED, AUTHORIZED = "evaluated", "authorized"
 
 
 class LimitReached(Conflict):
@@ -56,6 +57,7 @@ class EffectOutcome:
     action_id: int
     action_index: int
     campaign_id: int
+    campaign_version_id: int
     campaign_code: str
     action_name: str | None
     effect_id: str
@@ -64,17 +66,30 @@ class EffectOutcome:
     params: tuple[tuple[str, Any], ...]
 
 
+class Reason(NamedTuple):
+    """The first thing that was not fulfilled, `at` its place in the text of a rule, and the value that was seen."""
+
+    code: str
+    label: str | None
+    actual: Any = None
+    at: tuple[int, int] | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a campaign (`action` None) or an action applied or not; `reason` and `trace` are JSON-able."""
+    """Why a campaign (`action_id` None) or an action applied or not.
+
+    `trace` tells what every part of its rule came to, where that is asked for.
+    """
 
     campaign_id: int
+    campaign_version_id: int
     campaign_key: str
     campaign_code: str
     action_id: int | None
     action_name: str | None
     applied: bool
-    reason: Mapping[str, Any] | None
+    reason: Reason | None
     trace: Mapping[str, Any] | None
 
 

@@ -29,15 +29,21 @@ ZERO = Decimal(0)
 
 
 class PointEffects:
-    """Posts the points of one event; `discarded` adds up what limits cut off."""
+    """Posts the points of one event, with `pending` for a later capture; `discarded` adds up what limits cut off."""
 
     def __init__(
-        self, event: EventFacts, books: Books, accounts: Mapping[str, LedgerAccount], allowances: Allowances
+        self,
+        event: EventFacts,
+        books: Books,
+        accounts: Mapping[str, LedgerAccount],
+        allowances: Allowances,
+        pending: bool,
     ) -> None:
         self._event = event
         self._books = books
         self._accounts = accounts
         self._allowances = allowances
+        self._pending = pending
         self._posted = 0
         self.discarded = ZERO
 
@@ -53,7 +59,8 @@ class PointEffects:
             self.discarded += amount - granted
             if not granted:
                 return SKIPPED, refusal or NothingToDo("There is nothing to mint.")
-            self._books.mint(account, wallet_id, granted, self._details(params), params["expirationDate"])
+            expires_at = params["expirationDate"]
+            self._books.mint(account, wallet_id, granted, self._details(params), expires_at, manual=self._pending)
         except NoSponsor as missing:
             return SKIPPED, missing
         except Refusal as failure:
@@ -69,7 +76,7 @@ class PointEffects:
             amount = round_down(account, params["amount"])
             if not amount:
                 return SKIPPED, NothingToDo("There is nothing to burn.")
-            self._books.burn(account, wallet_id, amount, self._details(params))
+            self._books.burn(account, wallet_id, amount, self._details(params), manual=self._pending)
         except NoSponsor as missing:
             return SKIPPED, missing
         except Refusal as failure:

@@ -8,16 +8,29 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from domain.problems import Conflict
+
 DISABLED, RUNNING, DRAFT = "disabled", "running", "draft"
+
+
+class CampaignChanged(Conflict):
+    """The campaign, or one of its actions, was changed since the version that the request goes by."""
+
+    slug = "campaign-changed"
+    title = "The campaign has changed meanwhile"
 
 
 @dataclass(frozen=True, slots=True)
 class Campaign:
-    """When and for whom its actions are considered, and how much they may give."""
+    """When and for whom its actions are considered, and how much they may give.
+
+    `campaign_version_id` counts its changes, those of its actions among them.
+    """
 
     organization_id: int
     campaign_id: int
     campaign_key: str
+    campaign_version_id: int
     loyalty_program_id: int | None
     code: str
     active: bool
@@ -53,7 +66,7 @@ class Action:
     action_id: int
     action_key: str
     campaign_id: int
-    campaign_version_id: int | None
+    campaign_version_id: int
     action_index: int
     abort_evaluation_if_false: bool
     abort_evaluation_on_error: bool

@@ -71,7 +71,8 @@ class Entry:
 class Posting:
     """A transaction that the work posts. `minted` and `burned` are what it adds to the account's supply.
 
-    `is_partial`: it takes back a part of what it `reverts`, which stands for the rest.
+    `is_partial`: it takes back a part of what it `reverts`, which stands for the rest. `pending_expires_at`: when
+    what a pending mint will give is to expire, if not by the account's own policy.
     """
 
     account: LedgerAccount
@@ -89,6 +90,7 @@ class Posting:
     is_expiry: bool = False
     fiat_value: Decimal | None = None
     is_partial: bool = False
+    pending_expires_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,7 @@ class Stored:
     fiat_value: Decimal | None
     reversal_ledger_transaction_id: int | None
     external_event_date: datetime | None
+    pending_expires_at: datetime | None
     entry_count: int
     taken_back: Decimal = ZERO
     uses: tuple[LotUse, ...] = ()

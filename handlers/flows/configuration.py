@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
@@ -73,6 +73,21 @@ def configuration_of(db: Connection, organization: Organization) -> Configuratio
             _kept.clear()
         _kept[organization.organization_id] = loaded
     return loaded
+
+
+def with_idle(
+    db: Connection,
+    organization_id: int,
+    campaigns_: tuple[CompiledCampaign, ...],
+    keys: Collection[str] | None,
+) -> tuple[CompiledCampaign, ...]:
+    """The campaigns with their actions that do not run, and those that are not active, so that all can be explained."""
+    inactive, actions = campaigns.find_idle(db, organization_id, keys)
+    active = {each.campaign.campaign_id for each in campaigns_}
+    found = [replace(each, idle_actions=tuple(actions.get(each.campaign.campaign_id, ()))) for each in campaigns_] + [
+        compile_campaign(each, (), (), None) for each in inactive if each.campaign_id not in active
+    ]
+    return tuple(sorted(found, key=lambda each: each.campaign.campaign_id))
 
 
 def _load(db: Connection, organization: Organization) -> Configuration:

@@ -28,7 +28,7 @@ from domain.reversals import RevertedEvent
 from domain.tiers import HeldTier, Place, Standings
 from domain.triggers import CREATED, PURCHASE_ORDER, UPDATED
 from handlers.flows.build_orders import OrderDesk
-from handlers.flows.configuration import Configuration, configuration_of
+from handlers.flows.configuration import Configuration, configuration_of, with_idle
 from handlers.flows.derive_events import Derivation, OwnEvent, balance_of, possible_types
 from handlers.flows.desks.desks import Desks, open_desks
 from handlers.flows.desks.opening import Opening, Reversal, TransactionIds
@@ -73,14 +73,18 @@ class EventUnit:
         new_key: Callable[[], str],
         request_id: str,
         campaign_keys: Collection[str] | None = None,
+        tracing: bool = False,
     ) -> None:
         self._db = db
         self._organization = organization
         self._organization_id = organization.organization_id
         self._configuration: Configuration = configuration_of(db, organization)
         self._campaigns = self._configuration.campaigns_among(campaign_keys)
+        if mode == DRY_RUN:
+            self._campaigns = with_idle(db, self._organization_id, self._campaigns, campaign_keys)
         self._campaign_keys = None if campaign_keys is None else sorted(set(campaign_keys))
         self._mode = mode
+        self._tracing = tracing
         self._now = now
         self._new_key = new_key
         self._request_id = request_id
@@ -257,7 +261,8 @@ class EventUnit:
             self._configuration.accounts_by_key,
             self._configuration.functions,
             executors=desks.executors,
-            explaining=self._mode == DRY_RUN,
+            mode=self._mode,
+            tracing=self._tracing,
         )
         return evaluator.run(self._considered(each))
 

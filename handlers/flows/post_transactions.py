@@ -233,8 +233,8 @@ def _check(movement: Movement, now: datetime) -> None:
     if movement.from_wallet_id is None and movement.to_wallet_id is None:
         faults.append(FieldFault("fromWalletId and toWalletId cannot both be null", pointer="/fromWalletId"))
     if movement.expiration_date is not None:
-        if not is_mint or movement.manual:
-            faults.append(FieldFault("only a mint that settles at once has an expirationDate", pointer=_EXPIRATION))
+        if not is_mint:
+            faults.append(FieldFault("only a mint has an expirationDate", pointer=_EXPIRATION))
         elif movement.expiration_date <= now:
             faults.append(FieldFault("expirationDate must be in the future", pointer=_EXPIRATION))
     if faults:

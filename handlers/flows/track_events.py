@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 
 from domain.campaigns.context import moment_of
 from domain.events import (
+    AUTHORIZE,
     CAPTURE_ONLY,
     DRY_RUN,
     FAILURE,
@@ -54,8 +55,9 @@ class TrackBatch(EventUnit):
         request_id: str,
         campaign_keys: Collection[str] | None = None,
         own_events: bool = False,
+        tracing: bool = False,
     ) -> None:
-        super().__init__(db, organization, mode, now, new_key, request_id, campaign_keys)
+        super().__init__(db, organization, mode, now, new_key, request_id, campaign_keys, tracing)
         self._own_events = own_events
         self._results: dict[int, Result] = {}
 
@@ -64,7 +66,7 @@ class TrackBatch(EventUnit):
         accepted = self._accept(incoming)
         if accepted:
             first, repeats = without_repeats(accepted)
-            for segment in segments(first, self._mode == FULL):
+            for segment in segments(first, self._mode in (FULL, AUTHORIZE)):
                 self._evaluate(segment)
             for repeat, original in repeats:
                 self._results[repeat.position] = self._repeated(repeat, original)

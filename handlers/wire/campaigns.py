@@ -38,6 +38,7 @@ class _CampaignRecord(_Campaign):
     organization_id = Plain()
     campaign_id = Plain()
     campaign_key = Plain()
+    campaign_version_id = Plain()
     created_at = Instant()
     updated_at = Instant()
 

@@ -124,6 +124,7 @@ def _effect(outcome: EffectOutcome) -> dict[str, Any]:
         "actionId": outcome.action_id,
         "actionIndex": outcome.action_index,
         "campaignId": outcome.campaign_id,
+        "campaignVersionId": outcome.campaign_version_id,
         "campaignCode": outcome.campaign_code,
         "actionName": outcome.action_name,
         "effectId": outcome.effect_id,
@@ -138,6 +139,7 @@ def _effect(outcome: EffectOutcome) -> dict[str, Any]:
 def _explanation(why: Explanation) -> dict[str, Any]:
     answer: dict[str, Any] = {
         "campaignId": why.campaign_id,
+        "campaignVersionId": why.campaign_version_id,
         "campaignKey": why.campaign_key,
         "campaignCode": why.campaign_code,
         "actionId": why.action_id,
@@ -146,12 +148,12 @@ def _explanation(why: Explanation) -> dict[str, Any]:
         "trace": why.trace or {},
     }
     if why.reason is not None:
-        start, end = why.reason.get("at") or (None, None)
+        start, end = why.reason.at or (None, None)
         answer["reason"] = {
-            "code": why.reason["code"],
-            "label": why.reason["label"],
+            "code": why.reason.code,
+            "label": why.reason.label,
             "start": start,
             "end": end,
-            "actual": why.reason.get("actual"),
+            "actual": json_able(why.reason.actual),
         }
     return answer

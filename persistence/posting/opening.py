@@ -65,6 +65,7 @@ WHERE organization_id = %s AND system_unique_key = ANY(%s)
 _STORED = """
 SELECT t.ledger_transaction_id, t.ledger_account_id, t.transaction_type, t.status, t.amount, t.from_wallet_id,
     t.to_wallet_id, t.is_expiry, t.fiat_value, t.reversal_ledger_transaction_id, t.external_event_date,
+    t.pending_expires_at,
     (SELECT count(*) FROM ledger_entries e
      WHERE e.organization_id = t.organization_id AND e.ledger_transaction_id = t.ledger_transaction_id),
     (SELECT coalesce(sum(p.amount), 0) FROM ledger_transactions p WHERE p.organization_id = t.organization_id

@@ -33,6 +33,8 @@ campaigns = tenant_table(
     "campaigns",
     "campaign_id",
     key("campaign_key"),
+    # Counts the changes of the campaign and of its actions.
+    Column("campaign_version_id", BigInteger, nullable=False, server_default=text("1")),
     Column("loyalty_program_id", BigInteger),
     Column("code", Text, nullable=False),
     Column("active", Boolean, nullable=False),
@@ -68,7 +70,8 @@ campaign_actions = tenant_table(
     "action_id",
     key("action_key"),
     Column("campaign_id", BigInteger, nullable=False),
-    Column("campaign_version_id", BigInteger),
+    # That of the campaign: a change of any action is one of the whole campaign.
+    Column("campaign_version_id", BigInteger, nullable=False),
     Column("action_index", Integer, nullable=False),
     Column("abort_evaluation_if_false", Boolean, nullable=False, server_default=text("false")),
     Column("abort_evaluation_on_error", Boolean, nullable=False, server_default=text("false")),

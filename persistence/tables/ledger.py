@@ -142,6 +142,8 @@ ledger_transactions = tenant_table(
     Column("atomic_set_id", Uuid(as_uuid=False)),
     # What a manual capture set aside at first; `amount` becomes what was captured.
     exact("reserved_amount"),
+    # When what a pending mint will give is to expire; null goes by the account.
+    instant("pending_expires_at"),
     # When a manual capture settled: its entries are of this moment, the others of `created_at`.
     instant("captured_at"),
     Column("is_expiry", Boolean, nullable=False, server_default=text("false")),

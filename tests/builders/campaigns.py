@@ -14,6 +14,7 @@ from domain.campaigns.facts import EventFacts, Executor
 from domain.campaigns.limits import CounterKey, Counters, limit_rules_of
 from domain.campaigns.outcomes import Evaluation
 from domain.campaigns.records import RUNNING, Action, Campaign
+from domain.events import DRY_RUN, FULL
 from domain.ledger.books import Books
 from domain.ledger.postings import Holding
 from domain.ledger.records import LedgerAccount
@@ -76,7 +77,7 @@ def action(action_id: int, *effects: Mapping[str, Any], rule: str | None = None,
         "action_id": action_id,
         "action_key": f"action-{action_id}",
         "campaign_id": 1,
-        "campaign_version_id": None,
+        "campaign_version_id": 1,
         "action_index": action_id,
         "abort_evaluation_if_false": False,
         "abort_evaluation_on_error": False,
@@ -101,6 +102,7 @@ def campaign(
         "organization_id": 1,
         "campaign_id": campaign_id,
         "campaign_key": f"campaign-{campaign_id}",
+        "campaign_version_id": 1,
         "loyalty_program_id": None,
         "code": f"code-{campaign_id}",
         "active": True,
@@ -189,7 +191,9 @@ class Bench:
         self.matchers = matchers or {}
         self.executors = executors or {}
 
-    def run(self, event: EventFacts | None = None, *, explaining: bool = False) -> Evaluation:
+    def run(
+        self, event: EventFacts | None = None, *, explaining: bool = False, mode: str = FULL, tracing: bool = False
+    ) -> Evaluation:
         """Evaluate one event."""
         evaluator = Evaluator(
             event or facts(),
@@ -198,7 +202,8 @@ class Bench:
             self.accounts,
             host_functions(self.matchers),
             self.executors,
-            explaining=explaining,
+            mode=DRY_RUN if explaining else mode,
+            tracing=tracing,
         )
         return evaluator.run(self.campaigns)
 
@@ -214,4 +219,4 @@ def statuses(found: Evaluation) -> list[tuple[int, str]]:
 
 def why(found: Evaluation) -> list[tuple[int, int | None, str | None]]:
     """(campaign id, action id, code of the reason) of the explanations in order; None where it applied."""
-    return [(each.campaign_id, each.action_id, each.reason and each.reason["code"]) for each in found.explanations]
+    return [(each.campaign_id, each.action_id, each.reason and each.reason.code) for each in found.explanations]

@@ -91,7 +91,8 @@ def full(shop):
 
 
 def stamps(record):
-    return {name: record[name] for name in ("organizationId", "campaignId", "campaignKey", "createdAt", "updatedAt")}
+    names = ("organizationId", "campaignId", "campaignKey", "campaignVersionId", "createdAt", "updatedAt")
+    return {name: record[name] for name in names}
 
 
 def test_a_campaign_is_kept_with_everything_it_said(shop, administration):
@@ -122,10 +123,12 @@ def test_replacing_takes_the_whole_campaign(shop, administration):
     path = f"/campaigns/{made['campaignId']}"
     body = {"code": made["code"], "name": "Least"}
     changed = administration.put(path, body)["campaign"]
-    assert changed == {**EMPTY, **body, **stamps(made), "updatedAt": changed["updatedAt"]}
+    of_change = {"campaignVersionId": 2, "updatedAt": changed["updatedAt"]}
+    assert changed == {**EMPTY, **body, **stamps(made), **of_change}
     assert changed["updatedAt"] > made["updatedAt"]
     again = administration.put(path, {**full(shop), "code": "other"})["campaign"]
-    assert again == {**full(shop), "code": "other", **stamps(made), "updatedAt": again["updatedAt"]}
+    of_change = {"campaignVersionId": 3, "updatedAt": again["updatedAt"]}
+    assert again == {**full(shop), "code": "other", **stamps(made), **of_change}
     assert administration.get(path)["campaign"] == again
 
 
@@ -332,7 +335,7 @@ def campaign_path(administration):
 
 def test_an_action_is_kept_with_everything_it_said(shop, administration, campaign_path):
     body = {
-        "campaignVersionId": 3,
+        "campaignVersionId": 1,
         "actionIndex": 7,
         "abortEvaluationIfFalse": True,
         "abortEvaluationOnError": True,
@@ -360,6 +363,7 @@ def test_an_action_is_kept_with_everything_it_said(shop, administration, campaig
     made = administration.post(f"{campaign_path}/actions", body)["action"]
     assert made == {
         **body,
+        "campaignVersionId": 2,
         "organizationId": shop.organization.id,
         "campaignId": int(campaign_path.rsplit("/", 1)[1]),
         "actionId": made["actionId"],
@@ -374,7 +378,7 @@ def test_an_action_is_kept_with_everything_it_said(shop, administration, campaig
     changed = administration.put(path, least)["action"]
     assert changed == {
         **made,
-        "campaignVersionId": None,
+        "campaignVersionId": 3,
         "abortEvaluationIfFalse": False,
         "abortEvaluationOnError": False,
         "name": None,

@@ -130,6 +130,7 @@ def test_the_administration_tracks_one_event_with_its_effects(shop, member):
                 "actionId": made["actions"][0]["actionId"],
                 "actionIndex": 0,
                 "campaignId": made["campaignId"],
+                "campaignVersionId": 2,
                 "campaignCode": made["code"],
                 "actionName": "Five",
                 "effectId": "mint-points",
@@ -480,7 +481,7 @@ def test_a_dry_run_explains_every_campaign_and_action(shop, member):
         eventType=ORDER_CREATED,
     )
     elsewhere = shop.campaign(running(mint(1)), locationCodes=["moon"])
-    [result] = shop.track(order(member, Decimal("4.50")), executionMode="dryRun")
+    [result] = shop.track(order(member, Decimal("4.50")), executionMode="dryRun", trace=True)
     explain = {(each["campaignId"], each["actionName"]): each for each in result["explain"]}
     assert len(explain) == len(result["explain"]) == 6
     codes = {name: each.get("reason", {}).get("code") for (_, name), each in explain.items() if name}
@@ -508,8 +509,10 @@ def test_a_dry_run_with_moments_and_durations_in_the_trace_can_be_answered(shop,
         "event.externalEventDate + duration('1h') < timestamp('2020-01-01T00:00:00Z') && now < event.externalEventDate"
     )
     shop.campaign(running(mint(1), rule=rule))
-    [result] = shop.track(event(member, externalEventDate="2026-01-01T00:00:00Z"), executionMode="dryRun")
+    sent = event(member, externalEventDate="2026-01-01T00:00:00Z")
+    [result] = shop.track(sent, executionMode="dryRun", trace=True)
     assert result["explain"][1]["reason"]["code"] == "CONDITION_FALSE"
+    assert result["explain"][1]["trace"]["value"] is False
 
 
 def test_later_events_of_a_dry_run_see_what_earlier_ones_would_do(shop, member):

@@ -35,7 +35,7 @@ class Movements(Balances):
         _check(account, amount, details, fiat_allowed=False)
         self._refuse_over_supply(account, amount)
         if manual:
-            return self._hold(account, MINT, None, wallet_id, amount, details)
+            return self._hold(account, MINT, None, wallet_id, amount, details, expires_at)
         held, to_lot = self._credited(account, wallet_id, amount)
         expiry = expires_at or expiry_of_mint(account, details.external_event_date or self.at)
         tracked = account.point_tracking_enabled and to_lot
@@ -175,6 +175,7 @@ class Movements(Balances):
         to_wallet_id: int | None,
         amount: Decimal,
         details: Details,
+        expires_at: datetime | None = None,
     ) -> Posting:
         """Set aside what a capture will move; entries of zero stand for the wallets that it concerns."""
         if overdraft_of(account):
@@ -203,6 +204,7 @@ class Movements(Balances):
                 details=details,
                 lot_moves=() if from_wallet_id is None else taken(account, from_wallet_id, amount),
                 fiat_value=details.fiat.value,
+                pending_expires_at=expires_at,
             )
         )
 

@@ -81,7 +81,7 @@ class Books(Movements):
             entries += (Entry(stored.to_wallet_id, amount, held.current),)
         if stored.transaction_type == MINT:
             entries += (Entry(None, -amount),)
-            expiry = expiry_of_mint(account, stored.external_event_date or self.at)
+            expiry = stored.pending_expires_at or expiry_of_mint(account, stored.external_event_date or self.at)
             if account.point_tracking_enabled and to_lots:
                 moves.append(NewLot(stored.to_wallet_id or 0, account.ledger_account_id, to_lots, expiry))
         elif stored.transaction_type == BURN:

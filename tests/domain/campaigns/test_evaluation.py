@@ -74,7 +74,7 @@ def test_a_campaign_applies_only_if_everything_it_names_matches(restriction, eve
     assert bench.balance() == (0 if code else 5)
     assert why(explained)[0] == (1, None, code)
     if code:
-        assert explained.explanations[0].reason["label"]
+        assert explained.explanations[0].reason.label
         assert len(explained.explanations) == 1
 
 
@@ -184,11 +184,11 @@ def test_a_rule_that_fails_is_no_rule_that_holds_and_is_explained():
 
 def test_a_false_rule_is_explained_down_to_the_part_that_was_false():
     rule = "order.total > 3 && order.total < 5"
-    found = Bench(campaign(action(1, mint(1), rule=rule))).run(facts(7), explaining=True)
+    found = Bench(campaign(action(1, mint(1), rule=rule))).run(facts(7), explaining=True, tracing=True)
     reason = found.explanations[1].reason
-    assert reason["code"] == "CONDITION_FALSE"
-    assert rule[slice(*reason["at"])] == "order.total < 5"
-    assert reason["actual"][0]["value"] == "7"
+    assert reason.code == "CONDITION_FALSE"
+    assert rule[slice(*reason.at)] == "order.total < 5"
+    assert reason.actual[0]["value"] == "7"
     assert found.explanations[1].trace["value"] is False
 
 

@@ -73,6 +73,6 @@ def test_a_rule_asks_the_matcher_of_its_key(categories, applies):
 
 def test_a_matcher_that_is_not_there_is_an_error_of_the_evaluation():
     bench = Bench(campaign(action(1, mint(5), rule=RULE)), matchers={"cold": HOT})
-    found = bench.run(order("hot"), explaining=True)
+    found = bench.run(order("hot"), explaining=True, tracing=True)
     assert why(found) == [(1, None, None), (1, 1, "CONDITION_ERROR")]
     assert "there is no matcher hot" in str(found.explanations[-1].trace)

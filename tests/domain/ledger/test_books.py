@@ -133,6 +133,7 @@ class Ledger(RuleBasedStateMachine):
             fiat_value=step.fiat_value,
             reversal_ledger_transaction_id=None,
             external_event_date=step.details.external_event_date,
+            pending_expires_at=step.pending_expires_at,
             entry_count=len(step.entries),
         )
 
@@ -380,7 +381,7 @@ def test_an_expiry_does_not_put_off_the_next_one():
 def test_what_a_revert_gives_back_is_gone_if_it_has_expired_meanwhile(expires, left):
     known = account(point_tracking_enabled=True)
     use = LotUse(1, Decimal(5), NOON + timedelta(days=expires))
-    burned = Stored(8, 1, BURN, SETTLED, Decimal(5), 1, None, False, None, None, None, 2, uses=(use,))
+    burned = Stored(8, 1, BURN, SETTLED, Decimal(5), 1, None, False, None, None, None, None, 2, uses=(use,))
     opened = books(known)
     opened.revert(burned, known, details())
     assert opened.holding(1, 1).current == left

@@ -1,0 +1,157 @@
+"""The mode `authorize`: points are set aside for a later capture, all other effects are left to be done."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.builders.campaigns import effect, mint
+from tests.builders.tiers import Ladder
+from tests.builders.tracking import ORDER_CREATED, Shop, event, order, running, spend
+
+
+@pytest.fixture
+def shop(organization):
+    return Shop(organization)
+
+
+@pytest.fixture
+def member(shop):
+    return shop.member()
+
+
+def authorize(shop, sent):
+    return shop.track_one(sent, executionMode="authorize")
+
+
+def account_path(shop, account=None):
+    created = shop.organization.created
+    account_id = created.ledger_account_id if account is None else account["ledgerAccountId"]
+    return f"/ledgers/{created.ledger_id}/accounts/{account_id}"
+
+
+def wallet_of(shop, member):
+    return shop.integration.get(f"/members/{member}")["loyaltyMember"]["ledgerWalletId"]
+
+
+def pending(shop, member, account=None):
+    """(transactionType, amount, id) of the member's pending transactions, oldest first."""
+    query = {"walletId": wallet_of(shop, member), "order": "ledgerTransactionId,asc"}
+    found = shop.administration.get(f"{account_path(shop, account)}/transactions", **query)["results"]
+    return [(t["transactionType"], t["amount"], t["ledgerTransactionId"]) for t in found if t["status"] == 0]
+
+
+def capture_all(shop, member, account=None):
+    transactions = [{"ledgerTransactionId": str(each[2])} for each in pending(shop, member, account)]
+    body = {"transactions": transactions}
+    assert shop.administration.post(f"{account_path(shop, account)}/captures", body, expect=200) == {"ok": True}
+
+
+def lots(shop, member):
+    """(amount, expiry) of the member's lots, oldest first."""
+    statement = "SELECT amount, expires_at FROM ledger_lots WHERE wallet_id = %s ORDER BY ledger_lot_id"
+    with shop.organization.api.engine.connect() as db:
+        rows = db.exec_driver_sql(statement, (wallet_of(shop, member),))
+        return [(amount, expiry.isoformat()) for amount, expiry in rows]
+
+
+def test_points_are_pending_and_other_effects_only_told(shop, member):
+    shop.give(member, 10)
+    shop.campaign(running(mint(7), spend(3), effect("discount", type="amount", value=2)))
+    body = {"events": [event(member)], "executionMode": "authorize"}
+    answer = shop.integration.post("/events/track", body, expect=200)
+    assert shop.integration.post("/events/track", body, expect=200) == answer
+    assert (answer["executionMode"], answer["dryRun"]) == ("authorize", False)
+    [result] = answer["results"]
+    assert [each["status"] for each in result["effects"]] == ["authorized"] * 3
+    assert result["explain"] == []
+    assert shop.balance(member) == 10
+    assert [each[:2] for each in pending(shop, member)] == [("mint", 7), ("burn", 3)]
+    kept = shop.integration.get(f"/events/{result['loyaltyEventKey']}")
+    assert kept["result"] == result
+    assert (kept["event"]["status"], kept["event"]["evaluationStatus"]) == ("success", 1)
+    capture_all(shop, member)
+    assert shop.balance(member) == 14
+    shop.check_ledger()
+
+
+def test_what_is_authorized_counts_against_limits_until_the_event_is_cancelled(shop, member):
+    shop.campaign(
+        running(mint(4)), pointsMonthlyLimitPerMember=6, allowPartialApplicationOnLimit=True, maxTransactionsPerMember=2
+    )
+    first, second = authorize(shop, event(member)), authorize(shop, event(member))
+    third = authorize(shop, event(member))
+    told = [[each["status"] for each in result["effects"]] for result in (first, second, third)]
+    assert told == [["authorized"], ["partial"], ["skipped"]]
+    assert [each[:2] for each in pending(shop, member)] == [("mint", 4), ("mint", 2)]
+    for result in (second, first):
+        answer = shop.integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
+        assert [t["outcome"] for t in answer["results"][0]["ledgerTransactions"]] == ["released"]
+    assert pending(shop, member) == []
+    assert [each["status"] for each in shop.track_one(event(member))["effects"]] == ["executed"]
+    assert shop.balance(member) == 4
+    shop.check_ledger()
+
+
+def test_a_burn_that_is_authorized_holds_the_points(shop, member):
+    shop.give(member, 10)
+    shop.campaign(running(spend(6)))
+    assert authorize(shop, event(member))["effects"][0]["status"] == "authorized"
+    again = authorize(shop, event(member))["effects"][0]
+    assert (again["status"], again["error"]["type"]) == ("failed", "/problems/insufficient-balance")
+    assert [each[:2] for each in pending(shop, member)] == [("burn", 6)]
+
+
+def test_an_account_with_an_overdraft_authorizes_nothing(shop, member):
+    account = shop.account(overdraftLimit=5)
+    shop.campaign(running(mint(6, ledgerAccountKey=account["ledgerAccountKey"])))
+    [found] = authorize(shop, event(member))["effects"]
+    assert (found["status"], found["error"]["type"]) == ("failed", "/problems/capture-not-supported")
+
+
+def test_points_that_are_captured_later_expire_when_the_effect_said(shop, member):
+    account = shop.account(pointTrackingEnabled=True, expiresInMonths=1)
+    named = {"ledgerAccountKey": account["ledgerAccountKey"]}
+    shop.campaign(running(mint(4, expirationDate="2031-05-01T00:00:00Z", **named), mint(3, **named)))
+    authorize(shop, event(member))
+    assert lots(shop, member) == []
+    capture_all(shop, member, account)
+    (first, said), (second, by_policy) = lots(shop, member)
+    assert (first, said, second) == (4, "2031-05-01T00:00:00+00:00", 3)
+    assert by_policy < said
+
+
+def test_tiers_move_when_the_points_are_captured(shop, member):
+    ladder = Ladder.new(shop, Gold=5)
+    shop.campaign(running(mint(5)), eventType="member-generic-event")
+    authorize(shop, event(member))
+    assert ladder.of(member) != "Gold"
+    capture_all(shop, member)
+    assert ladder.of(member) == "Gold"
+
+
+def test_the_order_is_stored_and_its_cancellation_releases_what_is_pending(shop, member):
+    shop.campaign(running(mint(5)), eventType=ORDER_CREATED)
+    results = shop.track(
+        order(member, 10, external_id="held"), order(member, None, "cancelled", "held"), executionMode="authorize"
+    )
+    assert [each["status"] for each in results] == ["success", "success"]
+    assert [t["outcome"] for t in results[1]["reverted"][0]["ledgerTransactions"]] == ["released"]
+    assert pending(shop, member) == []
+    assert shop.balance(member) == 0
+    shop.check_ledger()
+
+
+def test_a_pending_mint_by_request_keeps_its_expiration_date_too(shop, member):
+    account = shop.account(pointTrackingEnabled=True)
+    item = {
+        "ledgerAccountId": account["ledgerAccountId"],
+        "fromWalletId": None,
+        "toWalletId": wallet_of(shop, member),
+        "amount": 5,
+        "captureMethod": "manual",
+        "expirationDate": "2031-05-01T00:00:00Z",
+    }
+    answer = shop.administration.post("/ledger-transactions/batch", {"items": [item]}, expect=200)
+    assert answer["failed"] == []
+    capture_all(shop, member, account)
+    assert lots(shop, member) == [(5, "2031-05-01T00:00:00+00:00")]

@@ -1,0 +1,141 @@
+"""Why nothing happened, and what would happen at another moment."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from tests.builders.campaigns import mint
+from tests.builders.tracking import ORDER_CREATED, Shop, event, order, running
+
+
+@pytest.fixture
+def shop(organization):
+    return Shop(organization)
+
+
+@pytest.fixture
+def member(shop):
+    return shop.member()
+
+
+def dry(shop, sent, **body):
+    [result] = shop.track(sent, executionMode="dryRun", **body)
+    return result
+
+
+def reasons(result):
+    """The code of the reason and what was found, by the name of the action or else the code of the campaign."""
+    return {
+        each["actionName"] or each["campaignCode"]: (each["reason"]["code"], each["reason"]["actual"])
+        for each in result["explain"]
+        if "reason" in each
+    }
+
+
+def test_campaigns_and_actions_that_are_switched_off_are_named_too(shop, member):
+    shop.campaign(running(mint(1), name="Runs"), code="off", active=False)
+    draft, disabled = ({**running(mint(1)), "name": status, "status": status} for status in ("draft", "disabled"))
+    made = shop.campaign(draft, running(mint(1), name="Runs"), disabled, code="on")
+    shop.campaign({**draft, "name": "unseen"}, code="elsewhere", eventType="benefit-used")
+    result = dry(shop, event(member))
+    assert reasons(result) == {
+        "off": ("CAMPAIGN_INACTIVE", False),
+        "elsewhere": ("EVENT_TYPE", "member-generic-event"),
+        "draft": ("ACTION_NOT_RUNNING", "draft"),
+        "disabled": ("ACTION_NOT_RUNNING", "disabled"),
+    }
+    assert [each["actionName"] for each in result["explain"] if each["applied"]] == [None, "Runs"]
+    assert [each["status"] for each in result["effects"]] == ["evaluated"]
+    only = dry(shop, event(member), campaignKeys=[made["campaignKey"]])
+    assert {each["campaignCode"] for each in only["explain"]} == {"on"}
+    assert shop.track_one(event(member))["effects"][0]["actionName"] == "Runs"
+
+
+def test_the_first_reason_tells_what_was_found(shop, member):
+    shop.campaign(running(mint(1)), code="spend", eventType=ORDER_CREATED, minSpendValue=20)
+    shop.campaign(running(mint(1)), code="place", locationCodes=["moon"])
+    shop.campaign(running(mint(1)), code="day", daysOfWeek=[1, 2, 3, 4, 5, 6])
+    shop.campaign(running(mint(1)), code="later", validFrom="2026-03-02T00:00:00Z")
+    shop.campaign(running(mint(3), name="limit"), code="limited", pointsMonthlyLimitPerMember=4)
+    shop.campaign(running(mint(1), name="first", exclusiveGroup="g"), running(mint(1), name="2nd", exclusiveGroup="g"))
+    shop.track_one(order(member, 1, externalEventDate="2026-03-01T12:00:00Z"))
+    sent = order(member, Decimal("19.99"), externalEventDate="2026-03-01T12:00:00Z")
+    sent["payload"]["order"]["locationCode"] = "harbour"
+    assert reasons(dry(shop, sent)) == {
+        "spend": ("MIN_SPEND", Decimal("19.99")),
+        "place": ("LOCATION", "harbour"),
+        "day": ("DAY_OF_WEEK", 7),
+        "later": ("OUTSIDE_WINDOW", "2026-03-01T12:00:00Z"),
+        "limit": ("LIMIT_REACHED", 3),
+        "2nd": ("EXCLUSIVE_GROUP", "g"),
+    }
+
+
+def test_the_trace_is_given_where_it_is_asked_for_of_rules_that_held_as_well(shop, member):
+    rule = "order.total > 3 && order.total < 9"
+    shop.campaign(running(mint(1), rule=rule), eventType=ORDER_CREATED)
+    for total, held in ((5, True), (9, False)):
+        brief = dry(shop, order(member, total))["explain"]
+        assert [each["trace"] for each in brief] == [{}, {}]
+        whole = dry(shop, order(member, total), trace=True)["explain"]
+        assert whole[0]["trace"] == {}
+        trace = whole[1]["trace"]
+        assert (trace["expression"], trace["value"]) == (rule, held)
+        assert [child["expression"] for child in trace["children"]] == ["order.total > 3", "order.total < 9"]
+        assert [{**each, "trace": {}} for each in whole] == brief
+
+
+def test_what_will_happen_on_friday(shop, member):
+    shop.campaign(running(mint(1), rule="now > timestamp('2030-03-01T00:00:00Z')"), daysOfWeek=[5], code="fridays")
+    # A Thursday and a Friday.
+    assert reasons(dry(shop, event(member), now="2030-03-07T18:00:00Z")) == {"fridays": ("DAY_OF_WEEK", 4)}
+    result = dry(shop, event(member), now="2030-03-08T18:00:00+00:00")
+    assert [each["status"] for each in result["effects"]] == ["evaluated"]
+    dated = dry(shop, event(member, externalEventDate="2030-03-07T18:00:00Z"), now="2030-03-08T18:00:00Z")
+    assert reasons(dated) == {"fridays": ("DAY_OF_WEEK", 4)}
+
+
+def test_limits_begin_anew_with_their_period_and_windows_go_by_the_moment_asked_about(shop, member):
+    shop.campaign(running(mint(5)), pointsMonthlyLimitPerMember=5, validTo="2031-01-01T00:00:00Z")
+    shop.track_one(event(member))
+    assert [each["status"] for each in dry(shop, event(member))["effects"]] == ["skipped"]
+    assert [each["status"] for each in dry(shop, event(member), now="2030-03-07T18:00:00Z")["effects"]] == ["evaluated"]
+    assert dry(shop, event(member), now="2031-03-07T18:00:00Z")["effects"] == []
+
+
+def test_points_that_will_have_expired_are_gone_by_then_and_stay_in_truth(shop, member):
+    account = shop.account(pointTrackingEnabled=True, expiresInMonths=1)
+    shop.give(member, 50, ledgerAccountId=account["ledgerAccountId"])
+    shop.campaign(running(mint(1), rule=f"balances['{account['ledgerAccountKey']}'] >= 50"))
+    assert len(dry(shop, event(member))["effects"]) == 1
+    assert dry(shop, event(member), now="2040-01-01T00:00:00Z")["effects"] == []
+    assert shop.balance(member, account["ledgerAccountId"]) == 50
+    shop.check_ledger()
+
+
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"])
+def test_the_first_and_the_last_moment_can_be_asked_about(shop, member, moment):
+    account = shop.account(pointTrackingEnabled=True, expiresInMonths=1, name="Tracked")
+    shop.give(member, 5, ledgerAccountId=account["ledgerAccountId"])
+    shop.campaign(
+        running(mint(1, ledgerAccountKey=account["ledgerAccountKey"])),
+        limitRules=[{"scope": "member", "type": "points", "period": each, "limit": 9} for each in ("weekly", "yearly")],
+    )
+    assert [each["status"] for each in dry(shop, event(member), now=moment)["effects"]] == ["evaluated"]
+
+
+@pytest.mark.parametrize("mode", ["full", "captureOnly", "authorize"])
+def test_only_a_dry_run_has_another_moment_or_a_trace(shop, member, mode):
+    body = {"events": [event(member)], "executionMode": mode, "now": "2030-01-01T00:00:00Z", "trace": True}
+    problem = shop.integration.post("/events/track", body, expect=400)
+    assert [each["pointer"] for each in problem["errors"]] == ["/now", "/trace"]
+    assert shop.events(member) == []
+    shop.track_one(event(member), executionMode=mode, now=None, trace=False)
+
+
+def test_a_moment_that_is_none_is_refused(shop, member):
+    body = {"events": [event(member)], "executionMode": "dryRun", "now": "2030-02-30T00:00:00Z"}
+    problem = shop.integration.post("/events/track", body, expect=400)
+    assert [each["pointer"] for each in problem["errors"]] == ["/now"]
