@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
 DAILY, WEEKLY, MONTHLY, YEARLY, TOTAL = "daily", "weekly", "monthly", "yearly", "total"
 
@@ -37,6 +37,11 @@ def period_start(period: str, at: datetime, zone: tzinfo = UTC) -> date:
     if period == TOTAL:
         return _EVER
     raise ValueError(f"unknown period {period!r}")
+
+
+def start_of_day(day: date, zone: tzinfo = UTC) -> datetime:
+    """The first moment of a day in `zone`, also where that day has no midnight or has it twice."""
+    return datetime.combine(day, time(), zone).astimezone(UTC)
 
 
 def day_of_week(at: datetime, zone: tzinfo = UTC) -> int:

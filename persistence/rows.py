@@ -135,6 +135,8 @@ class IdStock:
 
 
 _SEQUENCES = {
+    "coupon_usages": "coupon_usages_coupon_usage_id_seq",
+    "coupons": "coupons_coupon_id_seq",
     "events": "events_loyalty_event_id_seq",
     "purchase_orders": "purchase_orders_order_id_seq",
     "order_items": "order_items_order_item_id_seq",

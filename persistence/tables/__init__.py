@@ -3,6 +3,7 @@
 from persistence.tables import (
     audiences,
     campaigns,
+    coupon_usages,
     coupons,
     events,
     guards,
@@ -18,6 +19,7 @@ from persistence.tables.base import metadata
 __all__ = [
     "audiences",
     "campaigns",
+    "coupon_usages",
     "coupons",
     "events",
     "guards",

@@ -1,0 +1,171 @@
+"""What members have of coupons: the lists of it, and the sums."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from sqlalchemy import ARRAY, ColumnElement, Connection, Table, Text, cast, func, or_, select
+
+from domain.coupons.books import CouponBook
+from domain.members import Member
+from persistence.paging import Page, Paged, ordering
+from persistence.rows import columns_of
+from persistence.tables.coupon_usages import member_coupons as table
+from persistence.tables.coupons import coupon_books, coupons
+
+# A coupon that many members have may expire for each of them at another time, and for all of them at once.
+_EXPIRY = func.least(table.c.expired_at, coupons.c.expired_at)
+
+ORDER = {
+    "couponBookId": table.c.coupon_book_id,
+    "couponId": table.c.coupon_id,
+    "code": coupons.c.code,
+    "amountAssigned": table.c.amount_assigned,
+    "amountUsed": table.c.amount_used,
+    "expiredAt": _EXPIRY,
+    "createdAt": table.c.created_at,
+    "updatedAt": table.c.updated_at,
+}
+
+_BOOK_COLUMNS = columns_of(coupon_books, CouponBook)
+_ENTRY_COLUMNS = (
+    table.c.coupon_book_id,
+    table.c.coupon_id,
+    coupons.c.code,
+    table.c.amount_assigned,
+    table.c.amount_used,
+    table.c.custom_attributes,
+    _EXPIRY.label("expired_at"),
+    table.c.created_at,
+    table.c.updated_at,
+)
+_JOINED = table.join(
+    coupons,
+    (coupons.c.organization_id == table.c.organization_id) & (coupons.c.coupon_id == table.c.coupon_id),
+).join(
+    coupon_books,
+    (coupon_books.c.organization_id == table.c.organization_id)
+    & (coupon_books.c.coupon_book_id == table.c.coupon_book_id),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MemberCouponEntry:
+    """What a member has of a coupon, with its code and book; it expires when the first of both does."""
+
+    coupon_book_id: int
+    coupon_id: int
+    code: str | None
+    amount_assigned: Decimal
+    amount_used: Decimal
+    custom_attributes: dict[str, Any]
+    expired_at: datetime | None
+    created_at: datetime
+    updated_at: datetime
+    coupon_book: CouponBook
+
+
+@dataclass(frozen=True, slots=True)
+class BookTags:
+    """Tags of coupon books: `every` of these, and `some` of those; None leaves out a condition."""
+
+    every: Collection[str] | None = None
+    some: Collection[str] | None = None
+
+
+NO_TAGS = BookTags()
+
+
+@dataclass(frozen=True, slots=True)
+class MemberCouponFilter:
+    """What the entries of a list have in common; None leaves out a condition."""
+
+    not_used_only: bool = False
+    tags: BookTags = NO_TAGS
+    code: str | None = None
+    coupon_id: int | None = None
+    coupon_book_key: str | None = None
+    coupon_book_id: int | None = None
+    loyalty_program_id: int | None = None
+
+
+def find_page(db: Connection, member: Member, page: Page, wanted: MemberCouponFilter) -> Paged[MemberCouponEntry]:
+    """A page of what the member has, used up or not; what was reverted altogether is not in it."""
+    conditions = [*_of_member(member), *_conditions(wanted)]
+    statement = select(*_ENTRY_COLUMNS, *_BOOK_COLUMNS).select_from(_JOINED).where(*conditions)
+    statement = statement.order_by(*ordering(page.order, ORDER, table.c.member_coupon_id))
+    rows = db.execute(statement.limit(page.limit).offset(page.page * page.limit)).all()
+    if len(rows) < page.limit and (rows or page.page == 0):
+        total = page.page * page.limit + len(rows)
+    else:
+        total = db.execute(select(func.count()).select_from(_JOINED).where(*conditions)).scalar_one()
+    count = len(_ENTRY_COLUMNS)
+    entries = [MemberCouponEntry(*row[:count], CouponBook(*row[count:])) for row in rows]
+    return Paged(total, page.page, page.limit, entries)
+
+
+def totals(
+    db: Connection,
+    member: Member,
+    loyalty_program_id: int,
+    tags: BookTags,
+    valid_from: datetime | None,
+    valid_to: datetime | None,
+) -> tuple[Decimal, Decimal]:
+    """What the member has used and was assigned of a program's books, those whose validity meets the span given."""
+    conditions = [*_of_member(member), *_tagged(tags), coupon_books.c.loyalty_program_id == loyalty_program_id]
+    if valid_from is not None:
+        conditions.append(or_(coupon_books.c.valid_to_date.is_(None), coupon_books.c.valid_to_date >= valid_from))
+    if valid_to is not None:
+        conditions.append(or_(coupon_books.c.valid_from_date.is_(None), coupon_books.c.valid_from_date <= valid_to))
+    used, assigned = func.sum(table.c.amount_used), func.sum(table.c.amount_assigned)
+    statement = select(func.coalesce(used, 0), func.coalesce(assigned, 0)).select_from(_JOINED).where(*conditions)
+    row = db.execute(statement).one()
+    return row[0], row[1]
+
+
+def of_books(other: Table, tags: BookTags, column: Any, value: Any) -> list[ColumnElement[bool]]:
+    """That a row of `other` belongs to a book with these tags, and with `value` in `column` where there is one."""
+    wanted = [*_tagged(tags), *([] if value is None else [column == value])]
+    if not wanted:
+        return []
+    same_book = (
+        coupon_books.c.organization_id == other.c.organization_id,
+        coupon_books.c.coupon_book_id == other.c.coupon_book_id,
+    )
+    return [select(1).where(*same_book, *wanted).exists()]
+
+
+def _of_member(member: Member) -> list[ColumnElement[bool]]:
+    return [
+        table.c.organization_id == member.organization_id,
+        table.c.member_id == member.member_id,
+        or_(table.c.amount_assigned != 0, table.c.amount_used != 0),
+    ]
+
+
+def _conditions(wanted: MemberCouponFilter) -> list[ColumnElement[bool]]:
+    equal = {
+        coupons.c.code: wanted.code,
+        table.c.coupon_id: wanted.coupon_id,
+        coupon_books.c.coupon_book_key: wanted.coupon_book_key,
+        table.c.coupon_book_id: wanted.coupon_book_id,
+        coupon_books.c.loyalty_program_id: wanted.loyalty_program_id,
+    }
+    found: list[ColumnElement[bool]] = [column == value for column, value in equal.items() if value is not None]
+    if wanted.not_used_only:
+        found.append(table.c.amount_assigned > table.c.amount_used)
+    return [*found, *_tagged(wanted.tags)]
+
+
+def _tagged(tags: BookTags) -> list[ColumnElement[bool]]:
+    found = []
+    if tags.every is not None:
+        found.append(coupon_books.c.tags.contains(cast(list(tags.every), ARRAY(Text))))
+    if tags.some is not None:
+        found.append(coupon_books.c.tags.overlap(cast(list(tags.some), ARRAY(Text))))
+    return found

@@ -1,0 +1,67 @@
+"""What members have of coupon books, and every assignment, use and reversal that made it so."""
+
+from sqlalchemy import ARRAY, BigInteger, Column, Index, LargeBinary, Text, UniqueConstraint, text
+
+from persistence.tables.base import created_and_updated, document, exact, instant, key, refers_to, tenant_table
+
+# The sums of a member's usages of a coupon, kept so that nobody has to add them up.
+member_coupons = tenant_table(
+    "member_coupons",
+    "member_coupon_id",
+    Column("member_id", BigInteger, nullable=False),
+    Column("coupon_id", BigInteger, nullable=False),
+    Column("coupon_book_id", BigInteger, nullable=False),
+    exact("amount_assigned", nullable=False),
+    exact("amount_used", nullable=False),
+    document("custom_attributes"),
+    instant("expired_at"),
+    *created_and_updated(),
+    UniqueConstraint("organization_id", "member_id", "coupon_id"),
+    Index("ix_member_coupons_book", "organization_id", "member_id", "coupon_book_id"),
+    refers_to("members", "member_id"),
+    refers_to("coupons", "coupon_id"),
+    # Amounts change with every use; room in the page keeps those changes out of the indexes.
+    postgresql_with={"fillfactor": "80"},
+)
+
+# Never changed but for the link to what reverts it. Reversals carry negative amounts, so that sums are what stands.
+coupon_usages = tenant_table(
+    "coupon_usages",
+    "coupon_usage_id",
+    key("coupon_usage_key"),
+    Column("coupon_id", BigInteger, nullable=False),
+    Column("coupon_book_id", BigInteger, nullable=False),
+    Column("coupon_book_version_id", BigInteger),
+    Column("member_id", BigInteger, nullable=False),
+    Column("system_unique_key", Text, nullable=False),
+    # Null where the server itself caused the usage.
+    Column("request_digest", LargeBinary),
+    document("custom_attributes"),
+    exact("amount_used", nullable=False),
+    exact("amount_assigned", nullable=False),
+    # What the member had used and was assigned of the coupon then, this usage included.
+    exact("updated_total_usages", nullable=False),
+    exact("updated_total_assigned", nullable=False),
+    Column("reversal_usage_id", BigInteger),
+    Column("reverted_usage_id", BigInteger),
+    exact("amount_discounted"),
+    Column("ledger_transaction_id", BigInteger),
+    Column("external_id", Text),
+    Column("description", Text),
+    Column("tags", ARRAY(Text), nullable=False, server_default=text("'{}'")),
+    Column("loyalty_event_id", BigInteger),
+    *created_and_updated(),
+    UniqueConstraint("organization_id", "system_unique_key"),
+    UniqueConstraint("organization_id", "coupon_usage_key"),
+    Index("ix_coupon_usages_member", "organization_id", "member_id", "coupon_usage_id"),
+    # Period limits add up what a member used of a book since a moment.
+    Index("ix_coupon_usages_book", "organization_id", "member_id", "coupon_book_id", "created_at"),
+    Index(
+        "ix_coupon_usages_event",
+        "organization_id",
+        "loyalty_event_id",
+        postgresql_where=text("loyalty_event_id IS NOT NULL"),
+    ),
+    refers_to("members", "member_id"),
+    refers_to("coupons", "coupon_id"),
+)
