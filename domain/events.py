@@ -11,6 +11,9 @@ from typing import Any
 from domain.problems import Conflict, NotFound
 
 SUCCESS, FAILURE = "success", "failed"
+# Of events that are queued: those that nobody has looked at yet, and those of which an attempt failed.
+PENDING, RUNNING = "pending", "running"
+WAITING = frozenset({PENDING, RUNNING})
 
 NOT_EVALUATED, EVALUATED, EVALUATION_FAILED = 0, 1, 2
 
@@ -39,7 +42,7 @@ class IncomingEvent:
 
 @dataclass(frozen=True, slots=True)
 class LoyaltyEvent:
-    """An event as it was stored; `result` is the answer that its request got."""
+    """An event as it was stored; `result` is the answer that its request got, or None once that was released."""
 
     organization_id: int
     loyalty_event_id: int
@@ -65,7 +68,7 @@ class LoyaltyEvent:
     last_error: Mapping[str, Any] | None
     limit_discarded_total_amount: Decimal
     limit_counters: tuple[Mapping[str, Any], ...]
-    result: Mapping[str, Any]
+    result: Mapping[str, Any] | None
     created_at: datetime
     updated_at: datetime
 

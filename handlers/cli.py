@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import click
 
-from handlers.commands import context, database, documents, evaluate_tiers, expire, organizations, replay, serve
+from handlers.commands import (
+    context,
+    database,
+    documents,
+    evaluate_tiers,
+    expire,
+    organizations,
+    release_answers,
+    replay,
+    serve,
+    worker,
+)
 
 
 @click.group(cls=context.Group, context_settings={"help_option_names": ["-h", "--help"]})
@@ -19,6 +30,7 @@ def main() -> None:
 
 for command in (
     serve.serve,
+    worker.worker,
     database.migrate,
     organizations.organizations,
     organizations.token,
@@ -26,6 +38,7 @@ for command in (
     replay.replay,
     expire.expire,
     evaluate_tiers.evaluate_tiers,
+    release_answers.release_answers,
     database.verify,
     database.doctor,
 ):

@@ -5,12 +5,16 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from gunicorn.app.base import BaseApplication
+from gunicorn.arbiter import Arbiter
 from sqlalchemy import Engine
 
 from handlers.settings import Settings
@@ -20,16 +24,70 @@ from persistence.engine import create_engine
 _KEEP_ALIVE_SECONDS = 5
 _GRACEFUL_SECONDS = 15
 _LONGEST_REQUEST_LINE = 8190
+_WORKER_SECONDS = 30
+
+
+class _QueueWorker:
+    """A `loyalty worker` beside the server, started anew when it ends, and ended with the server."""
+
+    def __init__(self, settings: Settings) -> None:
+        path = os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
+        # This very program, and the database that this process holds, should it be an embedded one.
+        given = {"PYTHONPATH": path, "LOYALTY_DATABASE_URL": settings.database_url}
+        self._environment = {**os.environ, **given}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def keep(self) -> None:
+        """Start it unless it runs."""
+        # The arbiter reaps all children, so one that has ended may look as if it had ended well.
+        if self._process is None or self._process.poll() is not None:
+            self._close()
+            # It ends when its standard input does, so not even a kill of this process leaves it behind.
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "handlers", "worker", "--attached"],
+                env=self._environment,
+                stdin=subprocess.PIPE,
+            )
+
+    def end(self) -> None:
+        """Let it end what it is at, for a while."""
+        if self._process is not None:
+            self._process.terminate()
+            try:
+                self._process.wait(_WORKER_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            self._close()
+
+    def _close(self) -> None:
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
+
+
+class _Arbiter(Arbiter):
+    """gunicorn's master process, which looks after the queue's worker as it does after its own."""
+
+    def manage_workers(self) -> None:
+        """Keep the number of workers as it should be; called about once a second."""
+        super().manage_workers()
+        if self.app.queue_worker is not None:
+            self.app.queue_worker.keep()
 
 
 class _Server(BaseApplication):
     """gunicorn's application, with the API loaded once in the parent and shared with the workers it forks."""
 
-    def __init__(self, settings: Settings, when_ready: Callable[[], None]) -> None:
+    def __init__(self, settings: Settings, when_ready: Callable[[], None], queue_worker: _QueueWorker | None) -> None:
         self._settings = settings
         self._when_ready = when_ready
+        self.queue_worker = queue_worker
         self._engine: Engine | None = None
         super().__init__(prog="loyalty serve")
+
+    def run(self) -> None:
+        """Serve until a signal ends it."""
+        _Arbiter(self).run()
 
     def load_config(self) -> None:
         """Hand the settings over, by gunicorn's names."""
@@ -89,15 +147,21 @@ class _Server(BaseApplication):
         forget_worker(worker.pid)
 
 
-def run(settings: Settings, *, when_ready: Callable[[], None]) -> None:
-    """Serve until a signal ends it, by SystemExit; `when_ready` is called once the socket takes connections."""
+def run(settings: Settings, *, when_ready: Callable[[], None], with_worker: bool) -> None:
+    """Serve until a signal ends it, by SystemExit; `when_ready` is called once the socket takes connections.
+
+    With a worker, a `loyalty worker` runs in a process of its own meanwhile.
+    """
     # prometheus-client learns from the environment alone where the workers share their figures, when it is imported.
     measurements = tempfile.mkdtemp(prefix="loyalty-metrics-")
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = measurements
     parent = os.getpid()
+    queue_worker = _QueueWorker(settings) if with_worker else None
     try:
-        _Server(settings, when_ready).run()
+        _Server(settings, when_ready, queue_worker).run()
     finally:
         # Workers unwind through here as well.
         if os.getpid() == parent:
+            if queue_worker is not None:
+                queue_worker.end()
             shutil.rmtree(measurements, ignore_errors=True)

@@ -78,4 +78,4 @@ def all_operations() -> Mapping[str, Operation]:
     return _OPERATIONS
 
 
-_NOT_TAGS = {"__main__", "asgi", "call", "cli", "gunicorn_config", "operations", "settings", "worker"}
+_NOT_TAGS = {"__main__", "asgi", "call", "cli", "gunicorn_server", "jobs", "operations", "settings", "worker"}

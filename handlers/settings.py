@@ -140,6 +140,33 @@ class Settings:
         _one_of("debug", "info", "warning", "error"), "info", "Least level logged: debug, info, warning, error."
     )
     log_format: str = _setting(_one_of("json", "text"), "json", "`json` is one object a line, `text` is for people.")
+    queue_batch: int = _setting(
+        _whole(1, 500), 100, "Queued events that a `loyalty worker` evaluates in one database transaction, at most."
+    )
+    queue_poll_ms: int = _setting(
+        _whole(10, 60_000), 100, "Milliseconds after which a worker that found nothing to do looks again."
+    )
+    queue_attempts: int = _setting(
+        _whole(1, 100),
+        8,
+        "Attempts to evaluate a queued event that meets faults of the system; after the last it is a dead letter.",
+    )
+    queue_retry_ms: int = _setting(
+        _whole(1, 3_600_000),
+        1000,
+        "Milliseconds before the second attempt, less up to half of it by chance; each further wait is twice as long, "
+        "up to ten minutes.",
+    )
+    expire_minutes: int = _setting(
+        _whole(0, 525_600), 60, "Minutes between two runs of the job that does what `loyalty expire` does; 0 is never."
+    )
+    evaluate_tiers_minutes: int = _setting(_whole(0, 525_600), 60, "The same for `loyalty evaluate-tiers`.")
+    release_answers_minutes: int = _setting(_whole(0, 525_600), 1440, "The same for `loyalty release-answers`.")
+    answers_kept_days: int = _setting(
+        _whole(0, 36_500),
+        400,
+        "Days for which the answer to a tracked event is kept, to be given again for the same key; 0 keeps all.",
+    )
     validate_responses: bool = _setting(
         _switch,
         False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, select
 
@@ -81,6 +81,33 @@ ON CONFLICT (organization_id, member_id, campaign_id, type, period, period_start
     DO UPDATE SET used = c.used + excluded.used
 """
 
+# Ids and moments grow together, so the first event that is not old enough ends the page, and the work.
+_RELEASE = """
+WITH page AS (
+    SELECT loyalty_event_id, created_at FROM events
+    WHERE organization_id = %(organization_id)s AND loyalty_event_id > %(after)s
+    ORDER BY loyalty_event_id LIMIT %(limit)s
+), newer AS (
+    SELECT min(loyalty_event_id) AS first_id FROM page WHERE created_at >= %(before)s
+), released AS (
+    UPDATE events e SET request_digest = '', result = 'null'
+    FROM page p, newer n
+    WHERE e.organization_id = %(organization_id)s AND e.loyalty_event_id = p.loyalty_event_id
+        AND (n.first_id IS NULL OR p.loyalty_event_id < n.first_id)
+        AND e.request_digest <> '' AND e.status NOT IN ('pending', 'running')
+    RETURNING 1
+)
+SELECT (SELECT max(loyalty_event_id) FROM page), (SELECT first_id FROM newer), (SELECT count(*) FROM released)
+"""
+
+
+class ReleasedPage(NamedTuple):
+    """What was done of one page: the last id of it, the first that is too new, if any, and how many were released."""
+
+    last_id: int | None
+    first_newer_id: int | None
+    released: int
+
 
 def lock_members(
     db: Connection, organization_id: int, loyalty_member_ids: Collection[str], member_ids: Collection[int]
@@ -142,6 +169,12 @@ def count(db: Connection, organization_id: int, counted: Mapping[CounterKey, Dec
 def add_events(db: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert events, whose ids were reserved; a row has every field of LoyaltyEvent."""
     add_all(db, events, _FIELDS, rows)
+
+
+def release_answers(db: Connection, organization_id: int, after: int, before: datetime, limit: int) -> ReleasedPage:
+    """Forget what the next events, by id, answered and asked for, as far as they were tracked before `before`."""
+    given = {"organization_id": organization_id, "after": after, "before": before, "limit": limit}
+    return ReleasedPage(*db.exec_driver_sql(_RELEASE, given).one())
 
 
 def find_by_key(db: Connection, organization_id: int, loyalty_event_key: str) -> LoyaltyEvent | None:

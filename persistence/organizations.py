@@ -126,6 +126,11 @@ def find_oldest(db: Connection, name: str | None = None) -> int | None:
     return db.execute(statement if name is None else statement.where(organizations.c.name == name)).scalar()
 
 
+def find_ids(db: Connection) -> list[int]:
+    """The ids of all organizations."""
+    return list(db.execute(select(organizations.c.organization_id).order_by(organizations.c.organization_id)).scalars())
+
+
 @dataclass(frozen=True, slots=True)
 class SigningKey:
     """A key pair that signs tokens; the newest signs, all verify."""

@@ -17,8 +17,9 @@ _FIRST_ORGANIZATION_LOCK = 0x6C6F79616C7402
 @click.command()
 @click.option("--host", help="Address to listen on (LOYALTY_HOST).")
 @click.option("--port", type=int, help="TCP port to listen on (LOYALTY_PORT).")
-@click.option("--workers", type=int, help="Worker processes (LOYALTY_WORKERS).")
-def serve(host: str | None, port: int | None, workers: int | None) -> None:
+@click.option("--workers", type=int, help="Processes that answer calls (LOYALTY_WORKERS).")
+@click.option("--worker/--no-worker", default=True, help="Run a `loyalty worker` too, as by default.")
+def serve(host: str | None, port: int | None, workers: int | None, worker: bool) -> None:
     """Run the server until Ctrl-C.
 
     Migrates the database first, and makes an organization where there is none.
@@ -31,7 +32,7 @@ def serve(host: str | None, port: int | None, workers: int | None) -> None:
             schema.migrate(engine)
             organization_id, token = transactions.run(engine, lambda db: _first_organization(db, settings))
         greeting = _greeting(settings, organization_id, token)
-        gunicorn_server.run(settings, when_ready=lambda: click.echo(greeting))
+        gunicorn_server.run(settings, when_ready=lambda: click.echo(greeting), with_worker=worker)
 
 
 def _first_organization(db: Connection, settings: Settings) -> tuple[int, str]:

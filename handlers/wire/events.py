@@ -9,7 +9,7 @@ from typing import Any
 
 from domain.campaigns.limits import ALL_ACCOUNTS, ALL_MEMBERS, CounterKey
 from domain.campaigns.outcomes import EffectOutcome, Evaluation, Explanation
-from domain.events import IncomingEvent, LoyaltyEvent
+from domain.events import WAITING, IncomingEvent, LoyaltyEvent
 from domain.problems import FieldFault, InvalidRequest, Refusal
 from handlers.wire.base import Exact, Instant, Plain, Shape, WireSchema, exact_number, instant_of, json_able
 
@@ -83,8 +83,11 @@ def kept_event(event: LoyaltyEvent) -> dict[str, Any]:
 
 
 def event_outcome(event: LoyaltyEvent) -> dict[str, Any]:
-    """An event with the result that its request got."""
-    return {"event": kept_event(event), "result": event.result}
+    """An event with its result, once there is one, and as long as it is kept."""
+    answer: dict[str, Any] = {"event": kept_event(event)}
+    if event.result is not None and event.status not in WAITING:
+        answer["result"] = event.result
+    return answer
 
 
 def track_result(

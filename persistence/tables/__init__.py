@@ -11,7 +11,9 @@ from persistence.tables import (
     matchers,
     members,
     organizations,
+    periodic_jobs,
     programs,
+    queue,
     triggers,
 )
 from persistence.tables.base import metadata
@@ -28,6 +30,8 @@ __all__ = [
     "members",
     "metadata",
     "organizations",
+    "periodic_jobs",
     "programs",
+    "queue",
     "triggers",
 ]

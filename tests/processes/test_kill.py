@@ -67,7 +67,7 @@ class Shop:
         self.server: Server | None = None
 
     def start(self) -> None:
-        self.server = Server(self.home, "--workers", "2", LOYALTY_LOG_LEVEL="warning")
+        self.server = Server(self.home, "--workers", "2", "--no-worker", LOYALTY_LOG_LEVEL="warning")
         (line,) = re.findall(r"^ *(curl .*)$", self.server.greeting(), re.MULTILINE)
         name, _, value = shlex.split(line)[2].partition(": ")
         self.headers = {name: value}

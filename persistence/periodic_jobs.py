@@ -1,0 +1,67 @@
+"""Jobs that come round by the clock: when each is due, and who runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, select, update
+from sqlalchemy.dialects.postgresql import insert
+
+from persistence.tables.periodic_jobs import periodic_jobs
+
+
+class Due(NamedTuple):
+    """A job that was claimed, and what its last complete run answered."""
+
+    name: str
+    last_result: Mapping[str, Any] | None
+
+
+def add_missing(db: Connection, names: Collection[str], now: datetime) -> None:
+    """Note jobs that have never run; they are due at once."""
+    rows = [{"name": name, "next_run_at": now} for name in sorted(names)]
+    if rows:
+        db.execute(insert(periodic_jobs).on_conflict_do_nothing(), rows)
+
+
+def claim(db: Connection, intervals: Mapping[str, timedelta], now: datetime) -> Due | None:
+    """Claim the job among `intervals` that is due longest, for one interval; None if none is, or another has it.
+
+    A worker that dies while it runs a job leaves it to the next interval.
+    """
+    row = db.execute(
+        select(periodic_jobs.c.name, periodic_jobs.c.last_result)
+        .where(periodic_jobs.c.name.in_(intervals), periodic_jobs.c.next_run_at <= now)
+        .order_by(periodic_jobs.c.next_run_at, periodic_jobs.c.name)
+        .limit(1)
+        .with_for_update(skip_locked=True)
+    ).one_or_none()
+    if row is None:
+        return None
+    claimed = {"next_run_at": now + intervals[row.name], "started_at": now, "finished_at": None}
+    db.execute(update(periodic_jobs).where(periodic_jobs.c.name == row.name).values(**claimed))
+    return Due(row.name, row.last_result)
+
+
+def note_result(db: Connection, name: str, result: Mapping[str, Any], now: datetime) -> None:
+    """Note what a complete run answered."""
+    values = {"finished_at": now, "last_result": result, "last_error": None}
+    db.execute(update(periodic_jobs).where(periodic_jobs.c.name == name).values(**values))
+
+
+def note_failure(db: Connection, name: str, error: str, now: datetime) -> None:
+    """Note that a run failed; the next one starts from the last complete one."""
+    values = {"finished_at": now, "last_error": error}
+    db.execute(update(periodic_jobs).where(periodic_jobs.c.name == name).values(**values))
+
+
+def put_off(db: Connection, name: str, next_run_at: datetime) -> None:
+    """Let a job that was interrupted be taken up again at this moment."""
+    db.execute(update(periodic_jobs).where(periodic_jobs.c.name == name).values(next_run_at=next_run_at))
+
+
+def last_result(db: Connection, name: str) -> Mapping[str, Any] | None:
+    """What the last complete run of a job answered."""
+    return db.execute(select(periodic_jobs.c.last_result).where(periodic_jobs.c.name == name)).scalar_one_or_none()
