@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from domain.audiences import UnknownAudience
+from domain.badges import UnknownBadge
 from domain.campaigns.compiled import CompiledEffect, compile_effects, compile_rules
 from domain.campaigns.records import Action, Campaign, CampaignChanged
 from domain.campaigns.references import unknown_matchers
@@ -145,8 +146,13 @@ def _refuse_unknown_account(configuration: Configuration, key: str | None) -> No
         raise UnknownLedgerAccount(f"The default ledger has no account with the key {key}.")
 
 
+def _refuse_unknown_badge(configuration: Configuration, key: str | None) -> None:
+    if key is not None and key.lower() not in configuration.badges:
+        raise UnknownBadge(f"There is no badge with the key {key}.")
+
+
 def _check_action(call: Call, body: Mapping[str, Any]) -> None:
-    """Compile rules and effects, all faults at once; accounts and matchers that are named outright must be there."""
+    """Compile rules and effects, all faults at once; what is named outright must be there."""
     faults: list[FieldFault] = []
     rule: Node | None = None
     effects: tuple[CompiledEffect, ...] = ()
@@ -166,3 +172,5 @@ def _check_action(call: Call, body: Mapping[str, Any]) -> None:
         for param in effect.params:
             if param.parameter.id == "ledgerAccountKey":
                 _refuse_unknown_account(configuration, param.value)
+            elif param.parameter.id == "badgeKey":
+                _refuse_unknown_badge(configuration, param.value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -51,6 +51,20 @@ def paged(
     `columns` maps the wire names that `order` may use to columns; default order is newest first by `tie_break`.
     """
     selected = columns_of(tie_break.table, kind)
+    return paged_columns(db, kind, selected, table, conditions, page, tie_break, columns)
+
+
+def paged_columns(
+    db: Connection,
+    kind: type[Kind],
+    selected: Sequence[Any],
+    table: Any,
+    conditions: list[Any],
+    page: Page,
+    tie_break: Column,
+    columns: Mapping[str, Any] | None = None,
+) -> Paged[Kind]:
+    """As `paged`, where `selected` from several tables of a join fill the fields of `kind`, in their order."""
     statement: Select = select(*selected).select_from(table).where(*conditions)
     statement = statement.order_by(*ordering(page.order, columns or {}, tie_break))
     rows = db.execute(statement.limit(page.limit).offset(page.page * page.limit)).all()

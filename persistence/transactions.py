@@ -22,6 +22,7 @@ CLAIMED_KEYS = frozenset(
     {
         "uq_coupon_usages_organization_id_system_unique_key",
         "uq_coupons_organization_id_coupon_book_id_code",
+        "uq_badge_trackings_organization_id_system_unique_key",
         "uq_events_organization_id_system_unique_key",
         "uq_ledger_transactions_organization_id_system_unique_key",
         "uq_member_tier_trackings_organization_id_system_unique_key",

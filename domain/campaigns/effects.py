@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from domain.event_types import BUILT_IN_EVENT_TYPES, pascal_case
 from domain.expressions.types import DECIMAL, DYN, STRING, TIMESTAMP, MapOf, Type
 
 MINT_POINTS, BURN_POINTS, DISCOUNT = "mint-points", "burn-points", "discount"
+ASSIGN_BADGE, UNASSIGN_BADGE = "assign-badge", "unassign-badge"
 
 NOTIFY = "notify"
 
@@ -47,6 +49,10 @@ class Effect:
 _ACCOUNT = Parameter("ledgerAccountKey", "Ledger account", STRING, is_optional=True)
 _RECIPIENT = Parameter("recipient", "Recipient", STRING, MEMBER, True, (MEMBER, SPONSOR))
 _DESCRIPTION = Parameter("description", "Description", STRING, is_optional=True)
+_BADGE = (
+    Parameter("badgeKey", "Badge", STRING),
+    Parameter("amount", "Amount", DECIMAL, Decimal(1), is_optional=True),
+)
 
 EFFECTS: Mapping[str, Effect] = {
     effect.effect_id: effect
@@ -75,6 +81,8 @@ EFFECTS: Mapping[str, Effect] = {
                 Parameter("value", "Value", DECIMAL),
             ),
         ),
+        Effect(ASSIGN_BADGE, "Assign a badge", _BADGE),
+        Effect(UNASSIGN_BADGE, "Unassign a badge", _BADGE),
         Effect(
             NOTIFY,
             "Notify",

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection
 
 from domain.audiences import CompiledAudience, compile_audience
+from domain.badges import Badge
 from domain.campaigns.compiled import CompiledCampaign, compile_action, compile_campaign
 from domain.campaigns.context import Functions, host_functions
 from domain.campaigns.limits import limit_rules_of
@@ -21,7 +22,7 @@ from domain.matchers import compile_matcher
 from domain.organizations import Organization
 from domain.tiers import Ladder
 from domain.triggers import Listener
-from persistence import audiences, campaigns, configuration, event_types, matchers, triggers
+from persistence import audiences, badges, campaigns, configuration, event_types, matchers, triggers
 
 _KEPT_ORGANIZATIONS = 1000
 
@@ -30,7 +31,8 @@ _KEPT_ORGANIZATIONS = 1000
 class Configuration:
     """An organization's active campaigns, and what they speak of: accounts, tiers, event types, audiences, matchers.
 
-    `audiences` are those that may match members; `functions` are those of expressions; `listeners` the active triggers.
+    `audiences` are those that may match members; `badges` are all of them, by key; `functions` are those of
+    expressions; `listeners` the active triggers.
     """
 
     organization_id: int
@@ -43,6 +45,7 @@ class Configuration:
     custom_event_types: frozenset[str]
     audiences: tuple[CompiledAudience, ...]
     matcher_keys: frozenset[str]
+    badges: Mapping[str, Badge]
     functions: Functions
     listeners: tuple[Listener, ...]
 
@@ -128,6 +131,7 @@ def _load(db: Connection, organization: Organization) -> Configuration:
         custom_event_types=frozenset(each.api_code for each in event_types.active(db, organization_id)),
         audiences=tuple(audience for audience in found_audiences if audience is not None),
         matcher_keys=frozenset(items),
+        badges={badge.badge_key: badge for badge in badges.find_all(db, organization_id)},
         functions=host_functions(items),
         listeners=tuple(triggers.find_listeners(db, organization_id)),
     )

@@ -16,6 +16,7 @@ from handlers.wire.own_events import tier_payload, transaction_payload
 
 TIER_SET, TIER_REMOVED = "member-tier-set", "member-tier-removed"
 TRANSACTION_CREATED = "ledger-transaction-created"
+BADGE_ASSIGNED, BADGE_UNASSIGNED = "badge-assigned", "badge-unassigned"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +29,12 @@ class OwnEvent:
 
 
 def possible_types(configuration: Configuration) -> frozenset[str]:
-    """The types of event that points on the move can lead to in the organization."""
+    """The types of event that the server itself can come to report in the organization, because of others."""
     found: set[str] = set()
     if any(ladder.moves for ladder in configuration.ladders):
         found |= {TIER_SET, TIER_REMOVED}
+    if configuration.badges:
+        found |= {BADGE_ASSIGNED, BADGE_UNASSIGNED}
     # Every point makes one, so they are reported only where a campaign asks for them by name.
     if any(TRANSACTION_CREATED in campaign.event_types for campaign in configuration.campaigns):
         found.add(TRANSACTION_CREATED)

@@ -6,6 +6,7 @@ never revealed. Addresses are resolved in the order of the path, and a nested re
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ from domain.problems import NotFound
 from handlers.call import Call
 from persistence import (
     audiences,
+    badges,
     campaigns,
     event_types,
     events,
@@ -43,10 +45,35 @@ def _inside(find: Callable[..., Any], parent: str, parent_id: str) -> Resolve:
     return resolve
 
 
+_ID = re.compile("[1-9][0-9]{0,17}")
+
+
+def _by_id_or(find_by_id: Callable[..., Any], find_by_name: Callable[..., Any]) -> Callable[..., Any]:
+    """Find by an identifier: up to 18 digits without a leading zero are an id, all else is a name.
+
+    The form decides and never what exists, so that an identifier cannot come to mean another record.
+    """
+
+    def find(db: Any, organization_id: int, value: str) -> Any:
+        if _ID.fullmatch(value):
+            return find_by_id(db, organization_id, int(value))
+        return find_by_name(db, organization_id, value)
+
+    return find
+
+
 # path parameter -> (argument of the handler, how it is found)
 ADDRESSES: Mapping[str, tuple[str, Resolve]] = {
     "loyaltyMemberId": ("member", _in_organization(members.find_by_loyalty_member_id)),
     "memberId": ("member", _in_organization(members.find)),
+    "memberIdentifier": ("member", _in_organization(_by_id_or(members.find, members.find_by_loyalty_member_id))),
+    "badgeKey": ("badge", _in_organization(badges.find_by_key)),
+    "badgeIdentifier": ("badge", _in_organization(_by_id_or(badges.find, badges.find_by_key))),
+    "badgeTrackingKey": ("badge_tracking", _inside(badges.find_tracking_by_key, "member", "member_id")),
+    "badgeTrackingIdentifier": (
+        "badge_tracking",
+        _inside(_by_id_or(badges.find_tracking, badges.find_tracking_by_key), "member", "member_id"),
+    ),
     "loyaltyProgramId": ("program", _in_organization(programs.find)),
     "loyaltyProgramKey": ("program", _in_organization(programs.find_by_key)),
     "loyaltyTierId": ("tier", _inside(programs.find_tier, "program", "loyalty_program_id")),

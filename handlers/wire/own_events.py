@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from domain.badges import BadgeTracking
 from domain.ledger.postings import Posting
 from domain.ledger.records import TRANSACTION_TYPES
 from domain.tiers import Ladder
+from handlers.wire.badges import TRACKING
 from handlers.wire.base import exact_number, instant_text
 
 
@@ -57,3 +59,11 @@ def transaction_payload(posting: Posting, ledger_transaction_id: int | None) -> 
             "tags": list(details.tags or ()),
         }
     }
+
+
+def badge_payload(tracking: BadgeTracking, is_rehearsal: bool) -> dict[str, Any]:
+    """The payload of `badge-assigned` and `badge-unassigned`; a dry run has no ids to name."""
+    answered = TRACKING.dump(tracking)
+    if is_rehearsal:
+        answered |= {"badgeTrackingId": None, "badgeTrackingKey": None, "revertedBadgeTrackingId": None}
+    return {"badgeTracking": answered}

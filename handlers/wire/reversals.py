@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from domain.badges import BadgeTracking
 from domain.ledger.records import TRANSACTION_TYPES
-from domain.reversals import RevertedEvent, RevertedTransaction
+from domain.reversals import RevertedEvent, RevertedTransaction, Undone
 from handlers.wire.base import exact_number
 from handlers.wire.events import limit_counter
 
 # What events can have done beside points and limits, each under its name in the answer.
-UNDONE_KINDS: tuple[str, ...] = ()
+BADGES = "badges"
+UNDONE_KINDS: tuple[str, ...] = (BADGES,)
 
 
 def reverted_event(reverted: RevertedEvent) -> dict[str, Any]:
@@ -48,3 +50,17 @@ def _outcome(reverted: RevertedTransaction) -> str:
     if reverted.is_partial:
         return "partial"
     return "clamped" if reverted.missing else "reverted"
+
+
+def undone_badge(tracking: BadgeTracking, reversal: BadgeTracking) -> Undone:
+    """What was taken back of one tracking: as many as were left, or as there was room for."""
+    record = {
+        "badgeTrackingId": tracking.badge_tracking_id,
+        "badgeTrackingKey": tracking.badge_tracking_key,
+        "badgeKey": tracking.badge_key,
+        "amountAssigned": tracking.amount_assigned,
+        "revertedAmount": -reversal.amount_assigned,
+        "updatedTotalAssigned": reversal.updated_total_assigned,
+        "outcome": "reverted" if reversal.amount_assigned == -tracking.amount_assigned else "clamped",
+    }
+    return Undone(BADGES, record)

@@ -2,6 +2,7 @@
 
 from persistence.tables import (
     audiences,
+    badges,
     campaigns,
     coupon_usages,
     coupons,
@@ -20,6 +21,7 @@ from persistence.tables.base import metadata
 
 __all__ = [
     "audiences",
+    "badges",
     "campaigns",
     "coupon_usages",
     "coupons",

@@ -99,6 +99,9 @@ def records(organization: Organization) -> dict[str, Any]:
         {"name": MARKER, "type": "item-matcher", "matcher": {"operator": "AND", "conditions": conditions}},
     )["matcher"]
     audience = administration.post("/audiences", {"name": MARKER, "matcherType": "list-matcher"})["audience"]
+    badge = organization.integration.post("/badges", {"name": MARKER, "maxAmount": 10**6, "active": True})["badge"]
+    assign = f"/members/{member['loyaltyMemberId']}/badges/{badge['badgeKey']}/assign"
+    assigned = organization.integration.post(assign, {"amount": 1000}, expect=200)["badgeTracking"]
     order = {"externalId": MARKER, "type": "dine-in", "total": 5, "status": "created"}
     ordered = administration.post(f"/members/{member['memberId']}/purchase-orders", order)["order"]
     return {
@@ -106,6 +109,11 @@ def records(organization: Organization) -> dict[str, Any]:
         "orderId": ordered["orderId"],
         "memberId": member["memberId"],
         "loyaltyMemberId": member["loyaltyMemberId"],
+        "memberIdentifier": member["loyaltyMemberId"],
+        "badgeKey": badge["badgeKey"],
+        "badgeIdentifier": badge["badgeId"],
+        "badgeTrackingKey": assigned["badgeTrackingKey"],
+        "badgeTrackingIdentifier": assigned["badgeTrackingId"],
         "walletId": member["ledgerWalletId"],
         "ledgerId": created.ledger_id,
         "ledgerAccountId": created.ledger_account_id,

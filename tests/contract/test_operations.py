@@ -29,7 +29,9 @@ ROLES = {
 
 # The greatest page of each list; tiers and loyalty programs are paged by deprecated parameters.
 PAGE_SIZES = {
+    ("integration", "listBadges"): 25,
     ("integration", "listCustomEventTypes"): 100,
+    ("integration", "listMemberBadges"): 25,
     ("integration", "listMembers"): 25,
     ("integration", "listMemberEvents"): 25,
     ("integration", "listMemberLedgerTransactions"): 25,

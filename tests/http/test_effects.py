@@ -8,10 +8,12 @@ from domain.event_types import BUILT_IN_EVENT_TYPES
 
 # By id, and so by name.
 IDS = [
+    "assign-badge",
     "burn-points",
     "discount",
     "mint-points",
     "notify",
+    "unassign-badge",
 ]
 
 
@@ -39,6 +41,11 @@ def test_the_catalogue_is_listed_by_id(organization, administration):
     ]
     assert list(params["mint-points"][0]) == ["id", "label", "type", "defaultValue", "isOptional"]
     assert [each["id"] for each in params["burn-points"]] == ["amount", "ledgerAccountKey", "recipient", "description"]
+    for effect_id in ("assign-badge", "unassign-badge"):
+        assert [tuple(each.values()) for each in params[effect_id]] == [
+            ("badgeKey", "Badge", "string", None, False),
+            ("amount", "Amount", "decimal", 1, True),
+        ]
     assert [(each["id"], each["isOptional"]) for each in params["discount"]] == [("type", False), ("value", False)]
     assert [(each["id"], each["type"], each["isOptional"]) for each in params["notify"]] == [
         ("name", "string", False),

@@ -11,6 +11,7 @@ from domain.campaigns.limits import Counters
 from domain.ledger.books import Books
 from domain.tiers import Standings
 from handlers.flows.derive_events import OwnEvent
+from handlers.flows.desks.badges import BadgeDesk
 from handlers.flows.desks.notices import NoticeDesk
 from handlers.flows.desks.opening import Desk, Opening
 
@@ -23,21 +24,22 @@ class Desks:
     books: Books
     counters: Counters
     standings: Standings
+    badges: BadgeDesk
     notices: NoticeDesk
 
     @property
     def subjects(self) -> tuple[Desk, ...]:
         """The desks in the order in which they are written, and undone."""
-        return (self.notices,)
+        return (self.badges, self.notices)
 
     @property
     def executors(self) -> Mapping[str, Executor]:
         """What carries out effects that are not about points, by effect id."""
-        return {**self.notices.executors}
+        return {**self.badges.executors, **self.notices.executors}
 
     def variables(self, member_id: int) -> Mapping[str, Any]:
         """What expressions see of the member's badges and missions."""
-        return {"badges": {}, "missions": {}}
+        return {"badges": self.badges.variables(member_id), "missions": {}}
 
     def follow(self) -> list[OwnEvent]:
         """What the desks have to report since the last look."""
@@ -51,4 +53,11 @@ class Desks:
 
 def open_desks(opening: Opening, counters: Counters) -> Desks:
     """Open the desk of every subject, in the order of `persistence.locks`."""
-    return Desks(opening, opening.books, counters, opening.standings, NoticeDesk(opening))
+    return Desks(
+        opening,
+        opening.books,
+        counters,
+        opening.standings,
+        badges=BadgeDesk.open(opening),
+        notices=NoticeDesk(opening),
+    )

@@ -1,0 +1,312 @@
+"""Badges: what members hold of them, within 0 and the badge's `max_amount`, and every change of that.
+
+A shelf holds the balances of the members of one unit of work. Its methods decide, and keep what is to be stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from domain.problems import Conflict, KeyReused, NotFound
+
+Place = tuple[int, int]
+"""A member's id and a badge's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Badge:
+    """Something that members are given; none of them holds more than `max_amount` of it."""
+
+    organization_id: int
+    badge_id: int
+    badge_key: str
+    name: str
+    description: str | None
+    picture_url: str | None
+    max_amount: int
+    active: bool
+    tags: tuple[str, ...]
+    custom_attributes: Mapping[str, Any]
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class MemberBadge(Badge):
+    """A badge and how much of it a member holds."""
+
+    assigned_balance: int
+
+
+@dataclass(frozen=True, slots=True)
+class BadgeBalance:
+    """How much of a badge a member holds."""
+
+    badge_id: int
+    badge_key: str
+    member_id: int
+    loyalty_member_id: str
+    assigned_balance: int
+
+
+@dataclass(frozen=True, slots=True)
+class BadgeTracking:
+    """One change of what a member holds of a badge: `amount_assigned` is what it added, below zero for what it took.
+
+    `updated_total_assigned` is what the member held then. A reversal and what it reverts name each other.
+    """
+
+    organization_id: int
+    badge_tracking_id: int
+    badge_tracking_key: str
+    badge_id: int
+    badge_key: str
+    member_id: int
+    amount_assigned: int
+    updated_total_assigned: int
+    system_unique_key: str
+    request_digest: bytes
+    custom_attributes: Mapping[str, Any]
+    external_id: str | None
+    loyalty_event_id: int | None
+    reverted_badge_tracking_id: int | None
+    reversal_badge_tracking_id: int | None
+    created_at: datetime
+
+
+class UnknownBadge(NotFound):
+    """The request or an effect names a badge that the organization does not have."""
+
+    slug = "unknown-badge"
+    title = "There is no such badge"
+
+
+class BadgeInactive(Conflict):
+    """A badge that is not active is neither assigned nor unassigned; what was done before can be reverted."""
+
+    slug = "badge-inactive"
+    title = "The badge is not active"
+
+
+class BadgeLimit(Conflict):
+    """The member would hold more of the badge than its `max_amount`."""
+
+    slug = "badge-limit"
+    title = "The member would hold more of the badge than allowed"
+
+
+class InsufficientBadges(Conflict):
+    """The member holds less of the badge than is to be taken away."""
+
+    slug = "insufficient-badges"
+    title = "The member holds less of the badge"
+
+
+class BadgeTrackingReverted(Conflict):
+    """A tracking is reverted once."""
+
+    slug = "badge-tracking-reverted"
+    title = "The badge tracking is reverted already"
+
+
+class BadgeTrackingNotRevertible(Conflict):
+    """What reverted another tracking stands."""
+
+    slug = "badge-tracking-not-revertible"
+    title = "The badge tracking cannot be reverted"
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A wish to give a member `amount` of a badge, or to take it away; without a key of its own it is always done."""
+
+    member_id: int
+    badge: Badge
+    amount: int
+    system_unique_key: str | None = None
+    request_digest: bytes = b""
+    custom_attributes: Mapping[str, Any] = field(default_factory=dict)
+    external_id: str | None = None
+    loyalty_event_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShelfChanges:
+    """What a shelf has to store: balances as they are now, new trackings, and stored ones by the id of their reversal."""
+
+    balances: Mapping[Place, int]
+    trackings: tuple[BadgeTracking, ...]
+    reversals: Mapping[int, int]
+
+    def __bool__(self) -> bool:
+        return bool(self.balances or self.trackings or self.reversals)
+
+
+class Shelf:
+    """What the members of one unit of work hold of badges, at the moment `at`.
+
+    A place that is not in `balances` holds nothing. `new_name` answers the id and the key of the next tracking.
+    """
+
+    def __init__(self, balances: Mapping[Place, int], at: datetime, new_name: Callable[[], tuple[int, str]]) -> None:
+        self._balances = dict(balances)
+        self._at = at
+        self._new_name = new_name
+        self._trackings: dict[int, BadgeTracking] = {}
+        self._keys: dict[str, int] = {}
+        self._new: list[int] = []
+        self._news: list[BadgeTracking] = []
+        self._touched: set[Place] = set()
+        self._reversed: set[int] = set()
+
+    def know(self, stored: Iterable[BadgeTracking]) -> None:
+        """Take note of stored trackings, to answer for their keys and to revert them."""
+        for tracking in stored:
+            if tracking.badge_tracking_id not in self._trackings:
+                self._trackings[tracking.badge_tracking_id] = tracking
+                self._keys[tracking.system_unique_key] = tracking.badge_tracking_id
+
+    def balance(self, member_id: int, badge_id: int) -> int:
+        """How much of the badge the member holds."""
+        return self._balances.get((member_id, badge_id), 0)
+
+    def assign(self, grant: Grant) -> BadgeTracking:
+        """Give a badge; a key that is known answers what it did. Raises KeyReused, BadgeInactive or BadgeLimit."""
+        return self._answered(grant) or self._grant(grant, grant.amount)
+
+    def unassign(self, grant: Grant) -> BadgeTracking:
+        """Take a badge away, as `assign`; raises KeyReused, BadgeInactive or InsufficientBadges."""
+        return self._answered(grant) or self._grant(grant, -grant.amount)
+
+    def revert(self, badge_tracking_id: int, badge: Badge, loyalty_event_id: int | None = None) -> BadgeTracking:
+        """Undo a tracking that is known, whole; the badge need not be active.
+
+        Raises BadgeTrackingReverted, BadgeTrackingNotRevertible, BadgeLimit or InsufficientBadges.
+        """
+        tracking = self._trackings[badge_tracking_id]
+        if tracking.reverted_badge_tracking_id is not None:
+            raise BadgeTrackingNotRevertible("A tracking that reverted another one cannot be reverted.")
+        if tracking.reversal_badge_tracking_id is not None:
+            raise BadgeTrackingReverted(f"The badge tracking {tracking.badge_tracking_key} is reverted already.")
+        self._refuse(tracking.member_id, badge, -tracking.amount_assigned)
+        reversal = self._revert(tracking, -tracking.amount_assigned, loyalty_event_id)
+        self._news.append(reversal)
+        return reversal
+
+    def take_back(self, badge_tracking_id: int, badge: Badge, loyalty_event_id: int) -> BadgeTracking:
+        """Undo a tracking that stands, as far as the balance allows: takes what is left, gives what there is room for."""
+        tracking = self._trackings[badge_tracking_id]
+        held = self.balance(tracking.member_id, badge.badge_id)
+        if tracking.amount_assigned > 0:
+            amount = -min(tracking.amount_assigned, held)
+        else:
+            amount = min(-tracking.amount_assigned, max(badge.max_amount - held, 0))
+        return self._revert(tracking, amount, loyalty_event_id)
+
+    def standing(self, loyalty_event_id: int) -> list[BadgeTracking]:
+        """The trackings of an event that nothing has reverted yet, the newest first."""
+        found = [
+            each
+            for each in self._trackings.values()
+            if each.loyalty_event_id == loyalty_event_id
+            and each.reversal_badge_tracking_id is None
+            and each.reverted_badge_tracking_id is None
+        ]
+        return sorted(found, key=lambda each: each.badge_tracking_id, reverse=True)
+
+    def news(self) -> list[BadgeTracking]:
+        """What was assigned, unassigned and reverted since the last time; not what was taken back."""
+        news, self._news = self._news, []
+        return news
+
+    def drain(self) -> ShelfChanges:
+        """What has changed since the last time; it counts as stored from now on."""
+        changes = ShelfChanges(
+            balances={place: self._balances[place] for place in sorted(self._touched)},
+            trackings=tuple(self._trackings[each] for each in self._new),
+            reversals={each: self._trackings[each].reversal_badge_tracking_id or 0 for each in sorted(self._reversed)},
+        )
+        self._new, self._touched, self._reversed = [], set(), set()
+        return changes
+
+    def _answered(self, grant: Grant) -> BadgeTracking | None:
+        """What was done for the key of the request, if it was used; raises KeyReused for another request."""
+        known = self._keys.get(grant.system_unique_key or "")
+        if known is None:
+            return None
+        tracking = self._trackings[known]
+        if tracking.request_digest != grant.request_digest:
+            raise KeyReused(f"The key {grant.system_unique_key} was used for another request.")
+        return tracking
+
+    def _grant(self, grant: Grant, amount: int) -> BadgeTracking:
+        if not grant.badge.active:
+            raise BadgeInactive(f"The badge {grant.badge.name} is not active.")
+        self._refuse(grant.member_id, grant.badge, amount)
+        tracking = self._track(
+            amount,
+            organization_id=grant.badge.organization_id,
+            badge_id=grant.badge.badge_id,
+            badge_key=grant.badge.badge_key,
+            member_id=grant.member_id,
+            system_unique_key=grant.system_unique_key,
+            request_digest=grant.request_digest,
+            custom_attributes=grant.custom_attributes,
+            external_id=grant.external_id,
+            loyalty_event_id=grant.loyalty_event_id,
+            reverted_badge_tracking_id=None,
+        )
+        self._news.append(tracking)
+        return tracking
+
+    def _refuse(self, member_id: int, badge: Badge, amount: int) -> None:
+        """Refuse a change that would leave 0..max_amount; what is held beyond a lowered maximum may be taken away."""
+        held = self.balance(member_id, badge.badge_id)
+        if amount > 0 and held + amount > badge.max_amount:
+            raise BadgeLimit(f"The member holds {held} of at most {badge.max_amount} of the badge {badge.name}.")
+        if held + amount < 0:
+            raise InsufficientBadges(f"The member holds {held} of the badge {badge.name}, {-amount} are to be taken.")
+
+    def _revert(self, tracking: BadgeTracking, amount: int, loyalty_event_id: int | None) -> BadgeTracking:
+        reversal = self._track(
+            amount,
+            organization_id=tracking.organization_id,
+            badge_id=tracking.badge_id,
+            badge_key=tracking.badge_key,
+            member_id=tracking.member_id,
+            system_unique_key=None,
+            request_digest=b"",
+            custom_attributes={},
+            external_id=None,
+            loyalty_event_id=loyalty_event_id,
+            reverted_badge_tracking_id=tracking.badge_tracking_id,
+        )
+        name = tracking.badge_tracking_id
+        self._trackings[name] = replace(tracking, reversal_badge_tracking_id=reversal.badge_tracking_id)
+        if name not in self._new:
+            self._reversed.add(name)
+        return reversal
+
+    def _track(self, amount: int, *, system_unique_key: str | None, **values: Any) -> BadgeTracking:
+        place = values["member_id"], values["badge_id"]
+        total = self._balances.get(place, 0) + amount
+        name, key = self._new_name()
+        tracking = BadgeTracking(
+            badge_tracking_id=name,
+            badge_tracking_key=key,
+            system_unique_key=system_unique_key or key,
+            amount_assigned=amount,
+            updated_total_assigned=total,
+            reversal_badge_tracking_id=None,
+            created_at=self._at,
+            **values,
+        )
+        self._balances[place] = total
+        self._touched.add(place)
+        self._trackings[name] = tracking
+        self._keys[tracking.system_unique_key] = name
+        self._new.append(name)
+        return tracking

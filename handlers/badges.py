@@ -1,0 +1,49 @@
+"""Badges (integration 4.3, items 1 to 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from domain.badges import Badge
+from handlers.call import Call
+from handlers.operations import operation
+from handlers.wire.badges import BADGE, BADGE_BODY, BADGE_CHANGES
+from handlers.wire.base import listed, wrapped
+from persistence import badges, organizations
+from persistence.paging import Page, Paged
+
+
+@operation("listBadges", answer=listed(BADGE))
+def list_badges(call: Call, query: Mapping[str, Any]) -> Paged[Badge]:
+    """A page of the badges that match all filters."""
+    return badges.find_page(
+        call.db,
+        call.organization.organization_id,
+        Page.of(query),
+        active=query.get("active"),
+        tags=query.get("tags", ()),
+    )
+
+
+@operation("createBadge", body=BADGE_BODY, answer=wrapped("badge", BADGE))
+def create_badge(call: Call, body: dict[str, Any]) -> Badge:
+    """Create a badge, which nobody holds yet."""
+    organization_id = call.organization.organization_id
+    organizations.raise_configuration_version(call.db, organization_id)
+    return badges.add_badge(
+        call.db, organization_id, badge_key=call.new_key(), created_at=call.now, updated_at=call.now, **body
+    )
+
+
+@operation("getBadge", answer=wrapped("badge", BADGE))
+def get_badge(call: Call, badge: Badge) -> Badge:
+    """One badge."""
+    return badge
+
+
+@operation("updateBadge", body=BADGE_CHANGES, answer=wrapped("badge", BADGE))
+def update_badge(call: Call, badge: Badge, body: dict[str, Any]) -> Badge:
+    """Change a badge; what members hold of it stays, also where it is more than a new maximum."""
+    organizations.raise_configuration_version(call.db, badge.organization_id)
+    return badges.change_badge(call.db, badge, updated_at=call.now, **body)

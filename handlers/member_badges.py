@@ -1,0 +1,77 @@
+"""What members hold of badges, given, taken and reverted (integration 4.3, items 5 to 9; administration "Badges")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from domain.badges import Badge, BadgeBalance, BadgeTracking, Grant, MemberBadge, UnknownBadge
+from domain.members import Member
+from handlers.call import Call
+from handlers.flows.at_desks import at_desks
+from handlers.flows.digests import digest_of
+from handlers.operations import operation
+from handlers.wire.badges import BALANCE, GRANT, MEMBER_BADGE, TRACKING
+from handlers.wire.base import listed, wrapped
+from persistence import badges
+from persistence.paging import Page, Paged
+
+
+@operation("listMemberBadges", answer=listed(MEMBER_BADGE))
+def list_member_badges(call: Call, member: Member, query: Mapping[str, Any]) -> Paged[MemberBadge]:
+    """A page of the badges that the member holds, and of those that are asked for by key."""
+    return badges.find_page_of_member(
+        call.db,
+        member,
+        Page.of(query),
+        active=query.get("active"),
+        tags=query.get("tags", ()),
+        badge_keys=query.get("badgeKeys", ()),
+    )
+
+
+@operation("getMemberBadgeBalance", answer=wrapped("balance", BALANCE))
+def get_member_badge_balance(call: Call, member: Member, badge: Badge) -> BadgeBalance:
+    """How much of the badge the member holds."""
+    return badges.find_balance(call.db, member, badge)
+
+
+@operation("assignBadge", body=GRANT, answer=wrapped("badgeTracking", TRACKING))
+def assign_badge(call: Call, member: Member, badge: Badge, body: Mapping[str, Any]) -> BadgeTracking:
+    """Give the member a badge; campaigns evaluate that."""
+    grant = _grant("assign", member, badge, body)
+    reason = "The badge was assigned by request."
+    return at_desks(call, [member.member_id], lambda desks: desks.badges.assign(grant), reason)
+
+
+@operation("unassignBadge", body=GRANT, answer=wrapped("badgeTracking", TRACKING))
+def unassign_badge(call: Call, member: Member, badge: Badge, body: Mapping[str, Any]) -> BadgeTracking:
+    """Take a badge from the member; campaigns evaluate that."""
+    grant = _grant("unassign", member, badge, body)
+    reason = "The badge was unassigned by request."
+    return at_desks(call, [member.member_id], lambda desks: desks.badges.unassign(grant), reason)
+
+
+@operation("revertBadgeTracking", answer=wrapped("badgeTracking", TRACKING))
+def revert_badge_tracking(call: Call, member: Member, badge_tracking: BadgeTracking) -> BadgeTracking:
+    """Undo one assignment or unassignment; campaigns evaluate that."""
+    badge = badges.find(call.db, member.organization_id, badge_tracking.badge_id)
+    if badge is None:
+        raise UnknownBadge("The badge of this tracking does not exist.")
+    tracking_id = badge_tracking.badge_tracking_id
+    reason = f"The badge tracking {badge_tracking.badge_tracking_key} was reverted by request."
+    return at_desks(call, [member.member_id], lambda desks: desks.badges.revert(tracking_id, badge), reason)
+
+
+def _grant(action: str, member: Member, badge: Badge, body: Mapping[str, Any]) -> Grant:
+    """What a request asks for; its digest says when two requests under one key are the same."""
+    asked = (action, member.member_id, badge.badge_id, body["amount"], body["custom_attributes"], body["external_id"])
+    return Grant(
+        member.member_id,
+        badge,
+        body["amount"],
+        system_unique_key=body["system_unique_key"],
+        request_digest=digest_of(asked),
+        custom_attributes=body["custom_attributes"],
+        external_id=body["external_id"],
+    )

@@ -1,0 +1,302 @@
+"""What a shelf of badges allows, refuses and remembers; at random too, beside a plain model of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import count
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from domain.badges import (
+    Badge,
+    BadgeInactive,
+    BadgeLimit,
+    BadgeTrackingNotRevertible,
+    BadgeTrackingReverted,
+    Grant,
+    InsufficientBadges,
+    Shelf,
+)
+from domain.problems import KeyReused
+
+NOW = datetime(2026, 2, 1, tzinfo=UTC)
+ANA, BEN = 7, 8
+
+
+def badge(max_amount=3, active=True, badge_id=1):
+    return Badge(1, badge_id, f"key-{badge_id}", "Early bird", None, None, max_amount, active, (), {}, NOW, NOW)
+
+
+def namer():
+    numbers = count(1)
+
+    def name():
+        number = next(numbers)
+        return number, f"tracking-{number}"
+
+    return name
+
+
+def shelf(**balances):
+    return Shelf({(ANA, 1): balances.get("ana", 0), (BEN, 1): balances.get("ben", 0)}, NOW, namer())
+
+
+def grant(amount=1, of=None, member_id=ANA, key=None, digest=b"", event_id=None):
+    return Grant(member_id, of or badge(), amount, key, digest, {"till": 4}, "receipt-1", event_id)
+
+
+def test_an_assignment_is_kept_as_it_was_asked_for():
+    held = shelf(ana=1)
+    tracking = held.assign(grant(2, key="till-1", digest=b"d", event_id=5))
+    assert (tracking.amount_assigned, tracking.updated_total_assigned) == (2, 3)
+    assert (tracking.member_id, tracking.badge_id, tracking.badge_key) == (ANA, 1, "key-1")
+    assert (tracking.system_unique_key, tracking.external_id, tracking.custom_attributes) == (
+        "till-1",
+        "receipt-1",
+        {"till": 4},
+    )
+    assert (tracking.loyalty_event_id, tracking.created_at) == (5, NOW)
+    assert held.balance(ANA, 1) == 3
+    assert held.balance(BEN, 1) == 0
+
+
+def test_a_tracking_without_a_key_goes_by_its_own():
+    tracking = shelf().assign(grant())
+    assert tracking.system_unique_key == tracking.badge_tracking_key == "tracking-1"
+
+
+def test_what_is_beyond_the_bounds_is_refused_and_changes_nothing():
+    held = shelf(ana=2)
+    with pytest.raises(BadgeLimit):
+        held.assign(grant(2))
+    with pytest.raises(InsufficientBadges):
+        held.unassign(grant(3))
+    assert held.balance(ANA, 1) == 2
+    assert not held.drain()
+    assert held.unassign(grant(2)).amount_assigned == -2
+    assert held.assign(grant(3)).updated_total_assigned == 3
+
+
+def test_an_inactive_badge_is_left_alone_but_can_be_reverted():
+    held = shelf(ana=1)
+    with pytest.raises(BadgeInactive):
+        held.assign(grant(of=badge(active=False)))
+    with pytest.raises(BadgeInactive):
+        held.unassign(grant(of=badge(active=False)))
+    tracking = held.assign(grant())
+    assert held.revert(tracking.badge_tracking_id, badge(active=False)).updated_total_assigned == 1
+
+
+def test_who_holds_more_than_a_lowered_maximum_keeps_it_and_gets_no_more():
+    held, lowered = shelf(ana=3), badge(max_amount=1)
+    with pytest.raises(BadgeLimit):
+        held.assign(grant(of=lowered))
+    assert held.unassign(grant(of=lowered)).updated_total_assigned == 2
+    with pytest.raises(BadgeLimit):
+        held.assign(grant(of=lowered))
+    held.unassign(grant(2, of=lowered))
+    assert held.assign(grant(of=lowered)).updated_total_assigned == 1
+
+
+def test_a_revert_and_what_it_reverts_name_each_other():
+    held = shelf()
+    given = held.assign(grant(2))
+    back = held.revert(given.badge_tracking_id, badge())
+    assert (back.amount_assigned, back.updated_total_assigned) == (-2, 0)
+    assert (back.reverted_badge_tracking_id, back.system_unique_key) == (given.badge_tracking_id, "tracking-2")
+    first, second = held.drain().trackings
+    assert (first.reversal_badge_tracking_id, second) == (back.badge_tracking_id, back)
+
+
+def test_a_tracking_is_reverted_once_and_a_revert_never():
+    held = shelf()
+    given = held.assign(grant())
+    back = held.revert(given.badge_tracking_id, badge())
+    with pytest.raises(BadgeTrackingReverted):
+        held.revert(given.badge_tracking_id, badge())
+    with pytest.raises(BadgeTrackingNotRevertible):
+        held.revert(back.badge_tracking_id, badge())
+
+
+def test_a_revert_keeps_to_the_bounds():
+    held = shelf()
+    given = held.assign(grant(2))
+    taken = held.unassign(grant(1))
+    with pytest.raises(InsufficientBadges):
+        held.revert(given.badge_tracking_id, badge())
+    held.assign(grant(2))
+    with pytest.raises(BadgeLimit):
+        held.revert(taken.badge_tracking_id, badge())
+
+
+def test_the_same_key_answers_the_same_and_another_request_is_refused():
+    held = shelf()
+    first = held.assign(grant(key="a", digest=b"1"))
+    held.drain()
+    assert held.assign(grant(key="a", digest=b"1")) == first
+    with pytest.raises(KeyReused):
+        held.assign(grant(key="a", digest=b"2"))
+    assert held.balance(ANA, 1) == 1
+    assert not held.drain()
+
+
+def test_what_was_stored_under_a_key_is_known():
+    held = shelf()
+    first = held.assign(grant(key="a", digest=b"1"))
+    later = Shelf({(ANA, 1): 1}, NOW, namer())
+    later.know([first])
+    assert later.assign(grant(key="a", digest=b"1")) == first
+    assert later.balance(ANA, 1) == 1
+
+
+def test_news_and_changes_are_told_once():
+    held = shelf(ben=2)
+    given = held.assign(grant())
+    taken = held.unassign(grant(member_id=BEN))
+    assert held.news() == [given, taken]
+    changes = held.drain()
+    assert changes.balances == {(ANA, 1): 1, (BEN, 1): 1}
+    assert changes.trackings == (given, taken)
+    back = held.revert(given.badge_tracking_id, badge())
+    assert held.news() == [back]
+    changes = held.drain()
+    assert (changes.balances, changes.trackings) == ({(ANA, 1): 0}, (back,))
+    assert changes.reversals == {given.badge_tracking_id: back.badge_tracking_id}
+    assert held.news() == []
+    assert not held.drain()
+
+
+def test_taking_back_gives_and_takes_as_much_as_the_bounds_allow():
+    held = shelf()
+    given = held.assign(grant(3, event_id=5))
+    held.unassign(grant(2))
+    back = held.take_back(given.badge_tracking_id, badge(), 6)
+    assert (back.amount_assigned, back.updated_total_assigned, back.loyalty_event_id) == (-1, 0, 6)
+    held.assign(grant(2))
+    taken = held.unassign(grant(2, event_id=7))
+    held.assign(grant(2))
+    assert held.take_back(taken.badge_tracking_id, badge(), 8).amount_assigned == 1
+    assert held.balance(ANA, 1) == 3
+    assert held.standing(5) == held.standing(7) == []
+
+
+def test_taking_back_never_gives_beyond_a_lowered_maximum():
+    held = shelf(ana=3)
+    taken = held.unassign(grant(1, event_id=7))
+    assert held.take_back(taken.badge_tracking_id, badge(max_amount=1), 8).amount_assigned == 0
+
+
+def test_what_stands_of_an_event_is_told_newest_first_and_taking_back_is_no_news():
+    held = shelf()
+    first, second, third = (held.assign(grant(event_id=5)) for _ in range(3))
+    held.assign(grant(member_id=BEN, event_id=6))
+    held.revert(second.badge_tracking_id, badge())
+    assert held.standing(5) == [third, first]
+    held.news()
+    for each in held.standing(5):
+        held.take_back(each.badge_tracking_id, badge(), 9)
+    assert held.news() == []
+    assert held.balance(ANA, 1) == 0
+
+
+MEMBERS, BADGES = st.sampled_from([ANA, BEN]), st.sampled_from([1, 2])
+AMOUNTS, KEYS = st.integers(1, 4), st.sampled_from([None, None, "a", "b", "c"])
+
+
+class Shelves(RuleBasedStateMachine):
+    """The shelf, stored and loaded anew at times, against sums over a list of what was accepted."""
+
+    @initialize(most=st.tuples(st.integers(1, 5), st.integers(1, 5)))
+    def begin(self, most):
+        self.badges = {n: badge(most[n - 1], badge_id=n) for n in (1, 2)}
+        self.name = namer()
+        self.shelf = Shelf({}, NOW, self.name)
+        self.accepted = []  # [member, badge, amount, id, reverted]
+        self.by_key = {}
+        self.stored = {}
+
+    def held(self, member, badge_id):
+        return sum(amount for m, b, amount, *_ in self.accepted if (m, b) == (member, badge_id))
+
+    @rule(member=MEMBERS, badge_id=BADGES, amount=AMOUNTS, key=KEYS, takes=st.booleans())
+    def ask(self, member, badge_id, amount, key, takes):
+        change = -amount if takes else amount
+        wanted = (member, badge_id, change)
+        ask = self.shelf.unassign if takes else self.shelf.assign
+        request = Grant(member, self.badges[badge_id], amount, key, repr(wanted).encode())
+        before = self.by_key.get(key)
+        if before is not None and before[0] != wanted:
+            with pytest.raises(KeyReused):
+                ask(request)
+        elif before is not None:
+            assert ask(request).badge_tracking_id == before[1]
+        elif not self.badges[badge_id].active:
+            with pytest.raises(BadgeInactive):
+                ask(request)
+        elif takes and self.held(member, badge_id) < amount:
+            with pytest.raises(InsufficientBadges):
+                ask(request)
+        elif not takes and self.held(member, badge_id) + amount > self.badges[badge_id].max_amount:
+            with pytest.raises(BadgeLimit):
+                ask(request)
+        else:
+            answer = ask(request)
+            self.accepted.append([member, badge_id, change, answer.badge_tracking_id, False])
+            assert answer.updated_total_assigned == self.held(member, badge_id)
+            if key is not None:
+                self.by_key[key] = wanted, answer.badge_tracking_id
+
+    @rule(which=st.integers(0, 30))
+    def revert(self, which):
+        if not self.accepted:
+            return
+        each = self.accepted[which % len(self.accepted)]
+        member, badge_id, change, name, done = each
+        of = self.badges[badge_id]
+        if done == "reversal":
+            refusal = BadgeTrackingNotRevertible
+        elif done:
+            refusal = BadgeTrackingReverted
+        elif change < 0 and self.held(member, badge_id) - change > of.max_amount:
+            refusal = BadgeLimit
+        elif change > self.held(member, badge_id):
+            refusal = InsufficientBadges
+        else:
+            back = self.shelf.revert(name, of)
+            each[-1] = True
+            self.accepted.append([member, badge_id, -change, back.badge_tracking_id, "reversal"])
+            return
+        with pytest.raises(refusal):
+            self.shelf.revert(name, of)
+
+    @rule(badge_id=BADGES, most=st.integers(1, 5), active=st.booleans())
+    def change_badge(self, badge_id, most, active):
+        # As a desk stays with the badges that it was opened with.
+        self.store_and_load()
+        self.badges[badge_id] = badge(most, active, badge_id)
+
+    @rule()
+    def store_and_load(self):
+        changes = self.shelf.drain()
+        self.stored |= {each.badge_tracking_id: each for each in changes.trackings}
+        for name, by in changes.reversals.items():
+            assert self.stored[name].reversal_badge_tracking_id is None
+            self.stored[name] = replace(self.stored[name], reversal_badge_tracking_id=by)
+        balances = {(m, b): held for m in (ANA, BEN) for b in (1, 2) if (held := self.held(m, b))}
+        assert all(balances.get(place, 0) == held for place, held in changes.balances.items())
+        self.shelf = Shelf(balances, NOW, self.name)
+        self.shelf.know(self.stored.values())
+
+    @invariant()
+    def balances_are_the_sums(self):
+        for member in (ANA, BEN):
+            for badge_id in (1, 2):
+                assert self.shelf.balance(member, badge_id) == self.held(member, badge_id) >= 0
+
+
+TestShelves = Shelves.TestCase
+TestShelves.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)

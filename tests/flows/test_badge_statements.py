@@ -1,0 +1,79 @@
+"""What badges cost: as many statements for one event as for a hundred, and none where there are no badges."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+import pytest
+from sqlalchemy import event as engine_event
+
+from tests.builders.api import running_api
+from tests.builders.badges import Badges, assigns, unassigns
+from tests.builders.campaigns import mint
+from tests.builders.tracking import GENERIC, Shop, event, running
+
+
+@pytest.fixture(scope="module")
+def api(settings):
+    with running_api(settings) as api:
+        yield api
+
+
+@pytest.fixture
+def shop(api):
+    return Shop(api.organization())
+
+
+@contextmanager
+def counted(shop):
+    statements: list[str] = []
+
+    def note(connection, cursor, statement, parameters, context, executemany):
+        statements.append(statement)
+        assert not executemany
+
+    engine = shop.organization.api.engine
+    engine_event.listen(engine, "before_cursor_execute", note)
+    try:
+        yield statements
+    finally:
+        engine_event.remove(engine, "before_cursor_execute", note)
+
+
+def statements(shop, call):
+    with counted(shop) as found:
+        call()
+    return len(found), sum("badge" in statement for statement in found)
+
+
+def test_badges_cost_the_same_for_1_event_as_for_100(shop):
+    badges = Badges(shop)
+    made = [badges.create(maxAmount=10**6) for _ in range(3)]
+    shop.campaign(running(*map(assigns, made), unassigns(made[0])), eventType=GENERIC)
+    members = [shop.member() for _ in range(20)]
+
+    def tracked(size):
+        def call():
+            for result in shop.track(*(event(members[n % 20]) for n in range(size))):
+                assert {each["status"] for each in result["effects"]} == {"executed"}
+
+        return statements(shop, call)
+
+    tracked(20)
+    # Ids come in doubling numbers; that apart, nothing grows.
+    small, large = tracked(1), tracked(100)
+    assert large[0] - small[0] <= 10
+    assert large[1] - small[1] <= 10
+    with counted(shop) as found:
+        shop.track(*(event(members[n % 20]) for n in range(100)))
+    assert sum("badge" in each and "nextval" not in each for each in found) == 3
+
+
+def test_an_organization_without_badges_never_asks_for_any(shop):
+    shop.campaign(running(mint(1)))
+    member = shop.member()
+    shop.track(event(member))
+    tracked = []
+    assert statements(shop, lambda: tracked.append(shop.track_one(event(member))))[1] == 0
+    cancel = f"/events/{tracked[0]['loyaltyEventKey']}/cancel"
+    assert statements(shop, lambda: shop.integration.post(cancel, {}, expect=200))[1] == 0

@@ -1,0 +1,252 @@
+"""Badges that campaigns assign and unassign: what comes of it, and what cancelling the event takes back."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.builders.badges import Badges, assigns, unassigns
+from tests.builders.campaigns import mint
+from tests.builders.tracking import GENERIC, Shop, event, order, running
+
+UNKNOWN = "00000000-0000-4000-8000-000000000000"
+
+
+@pytest.fixture
+def shop(organization):
+    shop = Shop(organization)
+    yield shop
+    shop.check_ledger()
+
+
+@pytest.fixture
+def badges(shop):
+    return Badges(shop)
+
+
+@pytest.fixture
+def badge(badges):
+    return badges.create()
+
+
+@pytest.fixture
+def member(shop):
+    return shop.member()
+
+
+def cancel(shop, tracked, expect=200):
+    answer = shop.integration.post(f"/events/{tracked['loyaltyEventKey']}/cancel", {}, expect=expect)
+    return answer["results"] if expect == 200 else answer
+
+
+def outcomes(result):
+    return [(each["effectId"], each["status"], each.get("error", {}).get("type")) for each in result["effects"]]
+
+
+def test_a_campaign_assigns_and_unassigns(shop, badges, badge, member):
+    spare = badges.create()
+    badges.assign(member, spare, 3)
+    shop.campaign(running(assigns(badge), assigns(badge, amount=2), unassigns(spare, amount=2)), eventType=GENERIC)
+    result = shop.track_one(event(member))
+    assert outcomes(result) == [
+        ("assign-badge", "executed", None),
+        ("assign-badge", "executed", None),
+        ("unassign-badge", "executed", None),
+    ]
+    assert (badges.balance(member, badge), badges.balance(member, spare)) == (3, 1)
+    assert [each["eventType"] for each in shop.events(member)][:3] == [
+        "badge-unassigned",
+        "badge-assigned",
+        "badge-assigned",
+    ]
+    rows = shop.rows("badge_trackings", "amount_assigned, loyalty_event_id", "badge_tracking_id")
+    tracked = shop.integration.get(f"/events/{result['loyaltyEventKey']}")["event"]
+    assert [(row.amount_assigned, row.loyalty_event_id) for row in rows[1:]] == [
+        (amount, tracked["loyaltyEventId"]) for amount in (1, 2, -2)
+    ]
+
+
+def test_amounts_are_rounded_down_to_whole_badges(shop, badges, badge, member):
+    shop.campaign(running(assigns(badge, amount=("=", "order.total / 10"))))
+    [some, none] = shop.track(order(member, "29.99"), order(member, "9.99"))
+    assert badges.balance(member, badge) == 2
+    assert outcomes(some) == [("assign-badge", "executed", None)]
+    assert outcomes(none) == [("assign-badge", "skipped", "/problems/zero-amount")]
+
+
+def test_what_the_bounds_refuse_is_skipped_whole(shop, badges, badge, member):
+    spare = badges.create(active=False)
+    shop.campaign(
+        running(assigns(badge, amount=4), unassigns(badge), assigns(spare), mint(1)), eventType=GENERIC
+    )
+    assert outcomes(shop.track_one(event(member))) == [
+        ("assign-badge", "skipped", "/problems/badge-limit"),
+        ("unassign-badge", "skipped", "/problems/insufficient-badges"),
+        ("assign-badge", "skipped", "/problems/badge-inactive"),
+        ("mint-points", "executed", None),
+    ]
+    assert shop.rows("badge_trackings") == []
+
+
+def test_a_badge_named_outright_must_be_there(shop, badge, other_organization):
+    foreign = Badges(Shop(other_organization)).create()
+    made = shop.campaign()
+    path = f"/campaigns/{made['campaignId']}/actions"
+    for wrong in (foreign, {"badgeKey": UNKNOWN}, {"badgeKey": "early-bird"}):
+        for effect in (assigns(wrong), unassigns(wrong)):
+            problem = shop.administration.post(path, running(effect), expect=404)
+            assert problem["type"] == "/problems/unknown-badge"
+    action = shop.administration.post(path, running(assigns({"badgeKey": badge["badgeKey"].upper()})))["action"]
+    problem = shop.administration.put(f"{path}/{action['actionId']}", running(assigns(foreign)), expect=404)
+    assert problem["type"] == "/problems/unknown-badge"
+    needs = {"effectId": "assign-badge", "params": [{"id": "amount", "value": 1}]}
+    assert shop.administration.post(path, running(needs), expect=400)["type"] == "/problems/invalid-request"
+
+
+def test_a_badge_that_an_expression_names_may_be_unknown(shop, badges, badge, member):
+    named = {"badgeKey": ("=", "event.tags[0]")}
+    shop.campaign(running(assigns(named)), eventType=GENERIC)
+    [good, bad] = shop.track(event(member, tags=[badge["badgeKey"]]), event(member, tags=["early-bird"]))
+    assert outcomes(good) == [("assign-badge", "executed", None)]
+    assert outcomes(bad) == [("assign-badge", "failed", "/problems/unknown-badge")]
+    assert badges.balance(member, badge) == 1
+
+
+def test_rules_see_what_is_held_at_that_point(shop, badges, badge, member):
+    other = badges.create()
+    held = "badges['{}'] {}"
+    shop.campaign(running(assigns(badge), rule=held.format(badge["badgeKey"], "< 3")), eventType=GENERIC)
+    shop.campaign(running(assigns(other), rule=held.format(badge["badgeKey"], "== 2")), eventType="badge-assigned")
+    shop.campaign(running(mint(1), rule=held.format(other["badgeKey"], "> 0")), eventType=GENERIC)
+    shop.track(*(event(member) for _ in range(5)))
+    # The second assignment is reported, and so are those that come of that until the bound of the other badge.
+    assert (badges.balance(member, badge), badges.balance(member, other)) == (3, 3)
+    assert shop.balance(member) == 3
+
+
+def test_campaigns_follow_from_badges_and_badges_from_campaigns(shop, badges, member):
+    chain = [badges.create(name=f"B{n}") for n in range(7)]
+    shop.campaign(running(assigns(chain[0])), eventType=GENERIC)
+    rule = "event.payload.badgeTracking.badgeKey == '{}'"
+    for before, after in zip(chain, chain[1:], strict=False):
+        shop.campaign(running(assigns(after), rule=rule.format(before["badgeKey"])), eventType="badge-assigned")
+    tracked = shop.track_one(event(member))
+    # The first event, and five that are away from it at most.
+    assert [badges.balance(member, each) for each in chain] == [1, 1, 1, 1, 1, 1, 0]
+    cancelled = cancel(shop, tracked)
+    assert sum(len(each["badges"]) for each in cancelled) == 6
+    assert [badges.balance(member, each) for each in chain] == [0] * 7
+
+
+def test_a_dry_run_tells_and_changes_nothing(shop, badges, badge, member):
+    shop.campaign(running(assigns(badge), assigns(badge, amount=3)), eventType=GENERIC)
+    shop.campaign(running(mint(5), rule="event.payload.badgeTracking.badgeTrackingId == null"))
+    before = {table: shop.rows(table, "count(*)") for table in ("badge_trackings", "member_badges", "events")}
+    [result] = shop.track(event(member), executionMode="dryRun")
+    assert outcomes(result)[:2] == [
+        ("assign-badge", "evaluated", None),
+        ("assign-badge", "skipped", "/problems/badge-limit"),
+    ]
+    assert before == {table: shop.rows(table, "count(*)") for table in before}
+    assert badges.balance(member, badge) == 0
+    [full] = shop.track(event(member))
+    assert [each[::2] for each in outcomes(full)] == [each[::2] for each in outcomes(result)]
+
+
+def test_tracking_again_assigns_once(shop, badges, badge, member):
+    shop.campaign(running(assigns(badge)), eventType=GENERIC)
+    one = event(member)
+    shop.track(one, one)
+    shop.track(one)
+    assert badges.balance(member, badge) == 1
+
+
+# --- cancelled ---------------------------------------------------------------------------------------------------
+
+
+def test_cancelling_gives_the_prior_state(shop, badges, badge, member):
+    spare = badges.create()
+    badges.assign(member, badge)
+    badges.assign(member, spare, 3)
+    shop.campaign(running(assigns(badge, amount=2), unassigns(spare, amount=2), mint(5)), eventType=GENERIC)
+    tracked = shop.track_one(event(member))
+    reported = len(shop.events(member))
+    [taken_back, *caused] = cancel(shop, tracked)[::-1]
+    rows = shop.rows("badge_trackings", order="badge_tracking_id")
+    assert taken_back["badges"] == [
+        {
+            "badgeTrackingId": row.badge_tracking_id,
+            "badgeTrackingKey": str(row.badge_tracking_key),
+            "badgeKey": of["badgeKey"],
+            "amountAssigned": amount,
+            "revertedAmount": amount,
+            "updatedTotalAssigned": total,
+            "outcome": "reverted",
+        }
+        for row, of, amount, total in ((rows[3], spare, -2, 3), (rows[2], badge, 2, 1))
+    ]
+    assert all(each["badges"] == [] for each in caused)
+    assert (badges.balance(member, badge), badges.balance(member, spare), shop.balance(member)) == (1, 3, 0)
+    # The cancellation itself, and nothing of the badges.
+    assert len(shop.events(member)) == reported + 1
+    assert [row.reverted_badge_tracking_id for row in rows[4:]] == [rows[3].badge_tracking_id, rows[2].badge_tracking_id]
+    assert cancel(shop, tracked, expect=409)["type"] == "/problems/event-cancelled"
+
+
+def test_cancelling_takes_back_what_is_left(shop, badges, badge, member):
+    shop.campaign(running(assigns(badge, amount=3)), eventType=GENERIC)
+    tracked = shop.track_one(event(member))
+    badges.unassign(member, badge, 2)
+    [one] = [each for result in cancel(shop, tracked) for each in result["badges"]]
+    assert (one["amountAssigned"], one["revertedAmount"], one["outcome"]) == (3, 1, "clamped")
+    assert badges.balance(member, badge) == 0
+
+
+def test_cancelling_gives_back_what_there_is_room_for(shop, badges, badge, member):
+    badges.assign(member, badge, 3)
+    shop.campaign(running(unassigns(badge, amount=2)), eventType=GENERIC)
+    tracked = shop.track_one(event(member))
+    badges.assign(member, badge, 1)
+    badges.change(badge, active=False)
+    [one] = [each for result in cancel(shop, tracked) for each in result["badges"]]
+    assert (one["amountAssigned"], one["revertedAmount"], one["outcome"]) == (-2, -1, "clamped")
+    assert badges.balance(member, badge) == 3
+
+
+def test_what_was_reverted_by_request_is_passed_over_and_the_other_way_round(shop, badges, badge, member):
+    shop.campaign(running(assigns(badge, amount=2)), eventType=GENERIC)
+    tracked = shop.track_one(event(member))
+    [row] = shop.rows("badge_trackings")
+    badges.revert(member, {"badgeTrackingKey": row.badge_tracking_key})
+    badges.assign(member, badge, 3)
+    assert [each["badges"] for each in cancel(shop, tracked)] == [[], []]
+    assert badges.balance(member, badge) == 3
+    badges.unassign(member, badge, 3)
+    second = shop.track_one(event(member))
+    cancel(shop, second)
+    row = next(row for row in shop.rows("badge_trackings", order="badge_tracking_id DESC") if row.amount_assigned == 2)
+    problem = badges.revert(member, {"badgeTrackingKey": row.badge_tracking_key}, expect=409)
+    assert problem["type"] == "/problems/badge-tracking-reverted"
+
+
+def test_a_return_takes_badges_back_whole_and_a_partial_one_leaves_them(shop, badges, badge, member):
+    shop.campaign(running(assigns(badge)), eventType="member-purchase-order-created")
+    items = [{"productCode": code, "total": 5, "quantity": 1} for code in ("a", "b")]
+    placed = order(member, 10, external_id="order-1", items=items)
+    returned = order(member, None, "returned", external_id="order-1")
+    part = order(member, None, "partially-returned", external_id="order-1", items=items[:1])
+    confirmed = order(member, None, "confirmed", external_id="order-1")
+    assert {each["status"] for each in shop.track(placed, confirmed, part)} == {"success"}
+    assert badges.balance(member, badge) == 1
+    whole = shop.track_one(returned)
+    assert [each["revertedAmount"] for result in whole["reverted"] for each in result["badges"]] == [1]
+    assert badges.balance(member, badge) == 0
+
+
+def test_orders_placed_and_cancelled_in_one_batch(shop, badges, badge, member):
+    shop.campaign(running(assigns(badge)), eventType="member-purchase-order-created")
+    batch = [
+        order(member, 10, status, external_id=f"order-{n}") for n in range(3) for status in ("created", "cancelled")
+    ]
+    assert {each["status"] for each in shop.track(*batch)} == {"success"}
+    assert badges.balance(member, badge) == 0
+    assert [row.amount_assigned for row in shop.rows("badge_trackings", order="badge_tracking_id")] == [1, -1] * 3

@@ -1,0 +1,152 @@
+"""Badges over HTTP: created, read, changed and listed."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import pytest
+
+from tests.builders.badges import Badges, badge_body
+from tests.builders.tracking import Shop
+
+UNKNOWN = "00000000-0000-4000-8000-000000000000"
+
+
+@pytest.fixture
+def badges(organization):
+    return Badges(Shop(organization))
+
+
+@pytest.fixture
+def integration(organization):
+    return organization.integration
+
+
+def test_a_badge_keeps_all_that_is_said_of_it(badges, integration):
+    said = badge_body(
+        description="Came before eight.",
+        pictureUrl="https://images.example.com/early.png",
+        maxAmount=2**53 - 1,
+        tags=["morning", "fun"],
+        customAttributes={"colour": "gold", "steps": [1, {"a": None}]},
+    )
+    made = integration.post("/badges", said)["badge"]
+    generated = {name: made[name] for name in ("badgeId", "badgeKey", "createdAt", "updatedAt")}
+    assert made == {**said, **generated}
+    assert integration.get(f"/badges/{made['badgeKey']}") == {"badge": made}
+    assert integration.get(f"/badges/{made['badgeKey'].upper()}") == {"badge": made}
+
+
+def test_what_is_left_out_of_a_badge_is_empty(integration):
+    made = integration.post("/badges", {"name": "A", "maxAmount": 1, "active": False})["badge"]
+    empty = {"description": None, "pictureUrl": None, "tags": [], "customAttributes": {}}
+    assert {name: made[name] for name in empty} == empty
+    assert made["active"] is False
+
+
+def test_an_update_changes_what_it_names(badges, integration):
+    made = badges.create(description="A", pictureUrl="b", tags=["x"], customAttributes={"a": 1})
+    for change in (
+        {"name": "Late bird"},
+        {"description": None},
+        {"pictureUrl": None},
+        {"maxAmount": 9},
+        {"active": False},
+        {"tags": []},
+        {"customAttributes": {"b": 2}},
+    ):
+        changed = badges.change(made, **change)
+        assert changed == {**made, **change, "updatedAt": changed["updatedAt"]}
+        assert changed["updatedAt"] > made["updatedAt"]
+        made = changed
+    assert integration.get(f"/badges/{made['badgeKey']}") == {"badge": made}
+    unchanged = badges.change(made)
+    assert unchanged == {**made, "updatedAt": unchanged["updatedAt"]}
+
+
+@pytest.mark.parametrize(
+    ("fault", "pointer"),
+    [
+        ({"name": None}, "/name"),
+        ({"name": ""}, "/name"),
+        ({"maxAmount": 0}, "/maxAmount"),
+        ({"maxAmount": 1.5}, "/maxAmount"),
+        ({"maxAmount": 2**53}, "/maxAmount"),
+        ({"maxAmount": "3"}, "/maxAmount"),
+        ({"active": "yes"}, "/active"),
+        ({"active": None}, "/active"),
+        ({"tags": ["a,b"]}, "/tags/0"),
+        ({"customAttributes": []}, "/customAttributes"),
+        ({"badgeKey": UNKNOWN}, "/badgeKey"),
+    ],
+)
+def test_faults_of_badges_are_named(badges, integration, fault, pointer):
+    made = badges.create()
+    for problem in (
+        integration.post("/badges", badge_body(**fault), expect=400),
+        integration.patch(f"/badges/{made['badgeKey']}", fault, expect=400),
+    ):
+        assert [each["pointer"] for each in problem["errors"]] == [pointer]
+    assert integration.get("/badges")["results"] == [made]
+
+
+@pytest.mark.parametrize("name", ["name", "maxAmount", "active"])
+def test_what_a_badge_needs(integration, name):
+    body = badge_body()
+    del body[name]
+    assert integration.post("/badges", body, expect=400)["type"] == "/problems/invalid-request"
+
+
+def test_badges_that_are_not_there(badges, integration, other_organization):
+    elsewhere = Badges(Shop(other_organization)).create()
+    for key in (UNKNOWN, elsewhere["badgeKey"]):
+        assert integration.get(f"/badges/{key}", expect=404)["type"] == "/problems/not-found"
+        assert integration.patch(f"/badges/{key}", {}, expect=404)["type"] == "/problems/not-found"
+    assert integration.get("/badges/early-bird", expect=400)["errors"][0]["parameter"] == "badgeKey"
+    assert integration.get("/badges")["totalCount"] == 0
+
+
+def test_badges_are_listed_newest_first_a_page_at_a_time(badges, integration):
+    made = [badges.create(name=f"B{n}")["badgeId"] for n in range(5)]
+    found = integration.get("/badges", limit=2, page=1)
+    assert (found["totalCount"], found["page"], found["limit"]) == (5, 1, 2)
+    assert [each["badgeId"] for each in found["results"]] == [made[2], made[1]]
+    assert integration.get("/badges")["limit"] == 25
+    assert integration.get("/badges", page=9)["results"] == []
+    assert integration.get("/badges", page=9)["totalCount"] == 5
+
+
+def test_badges_can_be_ordered_by_every_column(badges, integration):
+    records = [
+        badges.create(name=name, maxAmount=most, active=active)
+        for name, most, active in (("b", 3, True), ("a", 3, False), ("c", 1, True))
+    ]
+    for column in ("badgeId", "name", "active", "maxAmount", "createdAt", "updatedAt"):
+        for direction in ("asc", "desc"):
+            ids = [each["badgeId"] for each in integration.get("/badges", order=f"{column},{direction}")["results"]]
+            reverse = direction == "desc"
+            expected = sorted(records, key=lambda each: (each[column], each["badgeId"]), reverse=reverse)
+            assert ids == [each["badgeId"] for each in expected]
+    for query in ({"order": "tags"}, {"limit": 26}, {"limit": 0}, {"page": -1}, {"active": "x"}, {"colour": "red"}):
+        integration.get("/badges", expect=400, **query)
+
+
+def test_filters_find_what_a_look_at_every_badge_finds(badges, integration):
+    tags = ["a", "b", "c"]
+    made = [
+        badges.create(tags=list(some), active=bool(n % 2))
+        for n, some in enumerate(some for size in range(4) for some in combinations(tags, size))
+    ]
+    for size in range(4):
+        for wanted in combinations(tags, size):
+            for active in (None, True, False):
+                query = {} if active is None else {"active": active}
+                query |= {"tags": ",".join(wanted)} if wanted else {}
+                found = integration.get("/badges", **query)
+                expected = [
+                    each["badgeId"]
+                    for each in reversed(made)
+                    if set(wanted) <= set(each["tags"]) and active in (None, each["active"])
+                ]
+                assert [each["badgeId"] for each in found["results"]] == expected
+                assert found["totalCount"] == len(expected)

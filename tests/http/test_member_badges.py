@@ -1,0 +1,364 @@
+"""What members hold of badges, over HTTP: given, taken, reverted and listed, on both surfaces."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from tests.builders.badges import Badges
+from tests.builders.campaigns import mint
+from tests.builders.tracking import Shop, running
+
+UNKNOWN = "00000000-0000-4000-8000-000000000000"
+
+
+@pytest.fixture
+def shop(organization):
+    return Shop(organization)
+
+
+@pytest.fixture(params=[False, True], ids=["integration", "administration"])
+def badges(shop, request):
+    return Badges(shop, by_id=request.param)
+
+
+@pytest.fixture
+def badge(badges):
+    return badges.create()
+
+
+@pytest.fixture
+def member(shop):
+    return shop.member()
+
+
+def member_id(shop, member):
+    return shop.integration.get(f"/members/{member}")["loyaltyMember"]["memberId"]
+
+
+def test_an_assignment_answers_its_tracking(badges, badge, member):
+    body = {"systemUniqueKey": "till-1", "customAttributes": {"till": 4}, "externalId": "receipt-1"}
+    tracking = badges.assign(member, badge, 2, **body)
+    assert tracking == {
+        **body,
+        "badgeTrackingId": tracking["badgeTrackingId"],
+        "badgeTrackingKey": tracking["badgeTrackingKey"],
+        "badgeKey": badge["badgeKey"],
+        "amountAssigned": 2,
+        "updatedTotalAssigned": 2,
+        "revertedBadgeTrackingId": None,
+        "reversalBadgeTrackingId": None,
+        "createdAt": tracking["createdAt"],
+    }
+    assert badges.balance(member, badge) == 2
+
+
+def test_the_amount_is_1_unless_it_is_said_and_the_key_is_generated(shop, badge, member):
+    path = f"/members/{member}/badges/{badge['badgeKey']}"
+    given = shop.integration.post(f"{path}/assign", {}, expect=200)["badgeTracking"]
+    again = shop.integration.post(f"{path}/assign", {"systemUniqueKey": None}, expect=200)["badgeTracking"]
+    taken = shop.integration.post(f"{path}/unassign", {"externalId": None}, expect=200)["badgeTracking"]
+    assert [each["amountAssigned"] for each in (given, again, taken)] == [1, 1, -1]
+    assert [each["updatedTotalAssigned"] for each in (given, again, taken)] == [1, 2, 1]
+    assert len({each["systemUniqueKey"] for each in (given, again, taken)}) == 3
+
+
+def test_balances_are_of_one_member_and_one_badge(shop, badges, badge, member):
+    other, spare = shop.member(), badges.create()
+    badges.assign(member, badge, 3)
+    badges.unassign(member, badge, 1)
+    badges.assign(other, badge)
+    assert (badges.balance(member, badge), badges.balance(member, spare)) == (2, 0)
+    assert (badges.balance(other, badge), badges.balance(other, spare)) == (1, 0)
+    balance = shop.integration.get(f"/members/{member}/badges/{badge['badgeKey']}/balance")["balance"]
+    assert balance == {
+        "badgeId": badge["badgeId"],
+        "badgeKey": badge["badgeKey"],
+        "memberId": member_id(shop, member),
+        "loyaltyMemberId": member,
+        "assignedBalance": 2,
+    }
+
+
+def test_a_balance_stays_between_0_and_the_maximum(badges, badge, member):
+    assert badges.unassign(member, badge, expect=409)["type"] == "/problems/insufficient-badges"
+    assert badges.assign(member, badge, 4, expect=409)["type"] == "/problems/badge-limit"
+    badges.assign(member, badge, 3)
+    assert badges.assign(member, badge, expect=409)["type"] == "/problems/badge-limit"
+    assert badges.unassign(member, badge, 4, expect=409)["type"] == "/problems/insufficient-badges"
+    assert badges.balance(member, badge) == 3
+    badges.unassign(member, badge, 3)
+    assert badges.balance(member, badge) == 0
+
+
+def test_whoever_holds_more_than_a_lowered_maximum_keeps_it(badges, badge, member):
+    badges.assign(member, badge, 3)
+    badges.change(badge, maxAmount=2)
+    assert badges.balance(member, badge) == 3
+    assert badges.assign(member, badge, expect=409)["type"] == "/problems/badge-limit"
+    badges.unassign(member, badge, 2)
+    badges.assign(member, badge)
+    assert badges.assign(member, badge, expect=409)["type"] == "/problems/badge-limit"
+    badges.change(badge, maxAmount=3)
+    assert badges.assign(member, badge)["updatedTotalAssigned"] == 3
+
+
+def test_an_inactive_badge_is_neither_assigned_nor_unassigned_but_reverted(badges, badge, member):
+    first = badges.assign(member, badge)
+    badges.change(badge, active=False)
+    for act in (badges.assign, badges.unassign):
+        assert act(member, badge, expect=409)["type"] == "/problems/badge-inactive"
+    badges.revert(member, first)
+    assert badges.balance(member, badge) == 0
+
+
+def test_a_revert_undoes_an_assignment_or_unassignment(shop, badges, badge, member):
+    given = badges.assign(member, badge, 3)
+    taken = badges.unassign(member, badge, 2)
+    back = badges.revert(member, taken)
+    assert (back["amountAssigned"], back["updatedTotalAssigned"]) == (2, 3)
+    assert (back["revertedBadgeTrackingId"], back["reversalBadgeTrackingId"]) == (taken["badgeTrackingId"], None)
+    assert badges.revert(member, given)["updatedTotalAssigned"] == 0
+    rows = shop.rows("badge_trackings", "badge_tracking_id, reverted_badge_tracking_id, reversal_badge_tracking_id")
+    assert rows[1].reversal_badge_tracking_id == back["badgeTrackingId"]
+    assert rows[2].reverted_badge_tracking_id == taken["badgeTrackingId"]
+
+
+def test_what_cannot_be_reverted(badges, badge, member):
+    given = badges.assign(member, badge, 2)
+    taken = badges.unassign(member, badge)
+    assert badges.revert(member, given, expect=409)["type"] == "/problems/insufficient-badges"
+    badges.assign(member, badge, 2)
+    assert badges.revert(member, taken, expect=409)["type"] == "/problems/badge-limit"
+    back = badges.revert(member, given)
+    assert badges.revert(member, given, expect=409)["type"] == "/problems/badge-tracking-reverted"
+    assert badges.revert(member, back, expect=409)["type"] == "/problems/badge-tracking-not-revertible"
+    assert badges.balance(member, badge) == 1
+
+
+def test_the_same_request_under_a_key_is_done_once(shop, badges, badge, member):
+    body = {"systemUniqueKey": "till-1", "customAttributes": {"till": 4}, "externalId": "receipt-1"}
+    first = badges.assign(member, badge, 2, **body)
+    assert badges.assign(member, badge, 2, **body) == first
+    events = len(shop.events(member))
+    assert badges.balance(member, badge) == 2
+    assert events == 1
+    for other in (
+        lambda: badges.assign(member, badge, 1, expect=409, **body),
+        lambda: badges.unassign(member, badge, 2, expect=409, **body),
+        lambda: badges.assign(shop.member(), badge, 2, expect=409, **body),
+        lambda: badges.assign(member, badges.create(), 2, expect=409, **body),
+        lambda: badges.assign(member, badge, 2, expect=409, **{**body, "externalId": "receipt-2"}),
+        lambda: badges.assign(member, badge, 2, expect=409, **{**body, "customAttributes": {}}),
+    ):
+        assert other()["type"] == "/problems/key-reused"
+    assert badges.balance(member, badge) == 2
+
+
+def test_a_repeated_request_is_answered_whatever_has_become_of_the_badge(badges, badge, member):
+    first = badges.assign(member, badge, 3, systemUniqueKey="till-1")
+    back = badges.revert(member, first)
+    badges.change(badge, active=False, maxAmount=1)
+    again = badges.assign(member, badge, 3, systemUniqueKey="till-1")
+    assert again == {**first, "reversalBadgeTrackingId": back["badgeTrackingId"]}
+    assert badges.balance(member, badge) == 0
+
+
+def test_a_whole_number_may_be_written_with_a_point(shop, badge, member):
+    path = f"/members/{member}/badges/{badge['badgeKey']}/assign"
+    headers = {"Content-Type": "application/json"}
+    reply = shop.integration.request("POST", path, {"amount": 2}, headers=headers, expect=200)
+    assert reply.json["badgeTracking"]["amountAssigned"] == 2
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({"amount": 0}, "/amount"),
+        ({"amount": -1}, "/amount"),
+        ({"amount": 1.5}, "/amount"),
+        ({"amount": 2**53}, "/amount"),
+        ({"amount": None}, "/amount"),
+        ({"systemUniqueKey": ""}, "/systemUniqueKey"),
+        ({"customAttributes": None}, "/customAttributes"),
+        ({"externalId": "x" * 256}, "/externalId"),
+        ({"colour": "red"}, "/colour"),
+    ],
+)
+def test_faults_of_a_request_are_named(badges, badge, member, body, pointer):
+    for act in (badges.assign, badges.unassign):
+        problem = act(member, badge, expect=400, **body) if "amount" not in body else act(
+            member, badge, body["amount"], expect=400
+        )
+        assert [each["pointer"] for each in problem["errors"]] == [pointer]
+    assert badges.balance(member, badge) == 0
+
+
+def test_what_is_of_nobody_or_of_others_is_not_there(shop, badges, badge, member, other_organization):
+    elsewhere = Shop(other_organization)
+    stranger, foreign = elsewhere.member(), Badges(elsewhere).create()
+    foreign_tracking = Badges(elsewhere).assign(stranger, foreign)
+    other = shop.member()
+    tracking = badges.assign(other, badge)
+    unknown = {"badgeId": 10**15, "badgeKey": UNKNOWN, "badgeTrackingId": 10**15, "badgeTrackingKey": UNKNOWN}
+    for wrong in (unknown, foreign):
+        assert badges.assign(member, wrong, expect=404)["type"] == "/problems/not-found"
+        assert badges.unassign(member, wrong, expect=404)["type"] == "/problems/not-found"
+    for wrong in (unknown, foreign_tracking, tracking):
+        assert badges.revert(member, wrong, expect=404)["type"] == "/problems/not-found"
+    assert badges.balance(other, badge) == 1
+    for path in (f"/badges/{badge['badgeKey']}/balance", "/badges"):
+        shop.integration.get(f"/members/{stranger}{path}", expect=404)
+
+
+def test_campaigns_evaluate_what_is_assigned_unassigned_and_reverted(shop, badges, badge, member):
+    rule = "event.payload.badgeTracking.badgeKey == '{}' && event.payload.badgeTracking.amountAssigned == {}"
+    for event_type, amount, points in (("badge-assigned", 2, 10), ("badge-unassigned", -2, 100)):
+        condition = rule.format(badge["badgeKey"], amount)
+        shop.campaign(running(mint(points), rule=condition), eventType=event_type)
+    tracking = badges.assign(member, badge, 2)
+    assert shop.balance(member) == 10
+    badges.assign(member, badge, 1)
+    badges.revert(member, tracking)
+    assert shop.balance(member) == 110
+    badges.assign(member, badge, 2)
+    badges.unassign(member, badge, 3)
+    assert shop.balance(member) == 120
+    found = [each for each in shop.events(member) if each["eventType"].startswith("badge-")]
+    assert [each["eventType"].removeprefix("badge-") for each in reversed(found)] == [
+        "assigned",
+        "assigned",
+        "unassigned",
+        "assigned",
+        "unassigned",
+    ]
+    stored = shop.rows("events", "payload, event_type, reason", "loyalty_event_id")
+    first = next(row for row in stored if row.event_type == "badge-assigned")
+    assert first.payload == {"badgeTracking": tracking}
+    assert first.reason == "The badge was assigned by request."
+
+
+# --- how members, badges and trackings are named in the administration -------------------------------------------
+
+
+def test_a_member_is_named_by_either_id(shop, badge):
+    administration, member = shop.administration, shop.member()
+    for name, identifier in product((member, member_id(shop, member)), (badge["badgeKey"], badge["badgeId"])):
+        balance = administration.get(f"/members/{name}/badges/{identifier}/balance")["balance"]
+        assert (balance["loyaltyMemberId"], balance["badgeKey"]) == (member, badge["badgeKey"])
+
+
+def test_digits_are_always_a_member_id(shop, badges, badge):
+    first = shop.member()
+    number = member_id(shop, first)
+    # Called by the number that another member has as its id, and by what only looks like one.
+    confusing = [shop.organization.member(name)["loyaltyMemberId"] for name in (str(number), f"0{number}", str(10**18))]
+    administration = shop.administration
+
+    def named(name):
+        return administration.get(f"/members/{name}/badges/{badge['badgeId']}/balance")["balance"]["loyaltyMemberId"]
+
+    assert named(number) == first
+    assert named(f"0{number}") == confusing[1]
+    assert named(10**18) == confusing[2]
+    assert named(member_id(shop, confusing[0])) == confusing[0]
+    administration.get(f"/members/{10**15}/badges/{badge['badgeId']}/balance", expect=404)
+
+
+def test_a_tracking_is_named_by_its_id_or_its_key(shop, badges, badge, member):
+    for name in ("badgeTrackingId", "badgeTrackingKey"):
+        tracking = badges.assign(member, badge)
+        path = f"/members/{member}/badge-trackings/{tracking[name]}/revert"
+        back = shop.administration.post(path, expect=200)["badgeTracking"]
+        assert back["revertedBadgeTrackingId"] == tracking["badgeTrackingId"]
+
+
+@pytest.mark.parametrize("identifier", ["early-bird", "0", "01", "-1", "1.0", UNKNOWN[:-1]])
+def test_an_identifier_has_one_of_two_forms(shop, member, identifier):
+    problem = shop.administration.get(f"/members/{member}/badges/{identifier}/balance", expect=400)
+    assert problem["errors"][0]["parameter"] == "badgeIdentifier"
+    path = f"/members/{member}/badge-trackings/{identifier}/revert"
+    assert shop.administration.post(path, expect=400)["errors"][0]["parameter"] == "badgeTrackingIdentifier"
+
+
+def test_an_id_has_at_most_18_digits(shop, member):
+    shop.administration.get(f"/members/{member}/badges/{10**18 - 1}/balance", expect=404)
+    shop.administration.get(f"/members/{member}/badges/{10**18}/balance", expect=400)
+
+
+# --- the list ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def held(shop):
+    """A member's badges with what is held of each; another member's do not count."""
+    badges, member, other = Badges(shop), shop.member(), shop.member()
+    made = [
+        badges.create(name=f"B{n}", maxAmount=9 - n, active=True, tags=tags)
+        for n, tags in enumerate((["a"], ["a", "b"], ["b"], [], ["a", "b"], ["c"]))
+    ]
+    amounts = [2, 1, 0, 3, 0, 1]
+    for badge, amount in zip(made, amounts, strict=True):
+        badges.assign(other, badge)
+        if amount:
+            badges.assign(member, badge, amount)
+    # Held once, and given back.
+    badges.assign(member, made[4])
+    badges.unassign(member, made[4])
+    made = [badges.change(each, active=False) if n in (1, 2) else each for n, each in enumerate(made)]
+    return member, [{**badge, "assignedBalance": amount} for badge, amount in zip(made, amounts, strict=True)]
+
+
+def listed(shop, member, **query):
+    return shop.integration.get(f"/members/{member}/badges", **query)
+
+
+def test_the_list_has_every_badge_that_is_held(shop, held):
+    member, records = held
+    found = listed(shop, member)
+    assert (found["totalCount"], found["page"], found["limit"]) == (4, 0, 25)
+    assert found["results"] == [each for each in reversed(records) if each["assignedBalance"]]
+    assert listed(shop, shop.member()) == {"totalCount": 0, "page": 0, "limit": 25, "results": []}
+
+
+def test_filters_find_what_a_look_at_every_badge_finds(shop, held):
+    member, records = held
+    keys = [each["badgeKey"] for each in records]
+    for active, tags, asked in product(
+        (None, True, False),
+        ((), ("a",), ("b", "a"), ("z",)),
+        ((), (keys[2],), (keys[4], keys[0]), (UNKNOWN,)),
+    ):
+        query = {} if active is None else {"active": active}
+        query |= {"tags": ",".join(tags)} if tags else {}
+        query |= {"badgeKeys": ",".join(asked)} if asked else {}
+        expected = [
+            each
+            for each in reversed(records)
+            if (each["assignedBalance"] or each["badgeKey"] in asked)
+            and active in (None, each["active"])
+            and set(tags) <= set(each["tags"])
+        ]
+        found = listed(shop, member, **query)
+        assert (found["results"], found["totalCount"]) == (expected, len(expected))
+
+
+def test_the_list_is_ordered_by_every_column_and_paged(shop, held):
+    member, records = held
+    everything = ",".join(each["badgeKey"] for each in records)
+    for column in ("badgeId", "name", "active", "maxAmount", "assignedBalance", "createdAt", "updatedAt"):
+        for direction in ("asc", "desc"):
+            expected = sorted(records, key=lambda e: (e[column], e["badgeId"]), reverse=direction == "desc")
+            order = f"{column},{direction}"
+            assert listed(shop, member, badgeKeys=everything, order=order)["results"] == expected
+            page = listed(shop, member, badgeKeys=everything, order=order, limit=2, page=1)
+            assert (page["results"], page["totalCount"]) == (expected[2:4], 6)
+    assert listed(shop, member, page=7)["totalCount"] == 4
+
+
+@pytest.mark.parametrize(
+    "query", [{"order": "tags"}, {"limit": 26}, {"limit": 0}, {"page": -1}, {"badgeKeys": "early"}, {"colour": "red"}]
+)
+def test_faults_of_the_list_are_refused(shop, member, query):
+    shop.integration.get(f"/members/{member}/badges", expect=400, **query)
