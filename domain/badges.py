@@ -135,7 +135,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class ShelfChanges:
-    """What a shelf has to store: balances as they are now, new trackings, and stored ones by the id of their reversal."""
+    """What a shelf has to store: balances as they are, new trackings, and the reversals of stored ones, ids by id."""
 
     balances: Mapping[Place, int]
     trackings: tuple[BadgeTracking, ...]
@@ -197,7 +197,7 @@ class Shelf:
         return reversal
 
     def take_back(self, badge_tracking_id: int, badge: Badge, loyalty_event_id: int) -> BadgeTracking:
-        """Undo a tracking that stands, as far as the balance allows: takes what is left, gives what there is room for."""
+        """Undo a tracking that stands, as far as it can be: take what is left, or give what there is room for."""
         tracking = self._trackings[badge_tracking_id]
         held = self.balance(tracking.member_id, badge.badge_id)
         if tracking.amount_assigned > 0:

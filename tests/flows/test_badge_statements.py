@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-
 import pytest
-from sqlalchemy import event as engine_event
 
 from tests.builders.api import running_api
 from tests.builders.badges import Badges, assigns, unassigns
 from tests.builders.campaigns import mint
+from tests.builders.statements import counted
 from tests.builders.tracking import GENERIC, Shop, event, running
 
 
@@ -24,24 +22,9 @@ def shop(api):
     return Shop(api.organization())
 
 
-@contextmanager
-def counted(shop):
-    statements: list[str] = []
-
-    def note(connection, cursor, statement, parameters, context, executemany):
-        statements.append(statement)
-        assert not executemany
-
-    engine = shop.organization.api.engine
-    engine_event.listen(engine, "before_cursor_execute", note)
-    try:
-        yield statements
-    finally:
-        engine_event.remove(engine, "before_cursor_execute", note)
-
-
 def statements(shop, call):
-    with counted(shop) as found:
+    """How many statements a call takes in all, and how many about badges."""
+    with counted(shop.organization.api.engine) as found:
         call()
     return len(found), sum("badge" in statement for statement in found)
 
@@ -64,7 +47,7 @@ def test_badges_cost_the_same_for_1_event_as_for_100(shop):
     small, large = tracked(1), tracked(100)
     assert large[0] - small[0] <= 10
     assert large[1] - small[1] <= 10
-    with counted(shop) as found:
+    with counted(shop.organization.api.engine) as found:
         shop.track(*(event(members[n % 20]) for n in range(100)))
     assert sum("badge" in each and "nextval" not in each for each in found) == 3
 

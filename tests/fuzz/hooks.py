@@ -16,7 +16,16 @@ import schemathesis
 from schemathesis.core.parameters import ParameterLocation
 from schemathesis.generation.meta import TestPhase
 
-from tests.fuzz.known import PENDING, SETTLED, WORLD, are_known, learn, open_events, open_transactions
+from tests.fuzz.known import (
+    PENDING,
+    SETTLED,
+    WORLD,
+    are_known,
+    learn,
+    open_badge_trackings,
+    open_events,
+    open_transactions,
+)
 from tests.fuzz.world import CONDITIONS
 
 LONGEST_URL = 8000
@@ -69,6 +78,10 @@ def _use_real_ids(operation: str, path: dict[str, Any]) -> None:
         real["organizationId"] = str(real["organizationId"])
     if operation == "revertLedgerTransaction":
         real["ledgerTransactionId"] = next(iter(open_transactions[SETTLED]), real["ledgerTransactionId"])
+    if operation == "revertBadgeTracking":
+        name = next(iter(open_badge_trackings), real["badgeTrackingKey"])
+        open_badge_trackings.pop(name, None)
+        real |= {"badgeTrackingKey": name, "badgeTrackingIdentifier": name}
     if operation == "cancelEvent":
         real["loyaltyEventKey"] = next(iter(open_events), real["loyaltyEventKey"])
     if "organizationId" in path:
@@ -268,6 +281,12 @@ def _action(body: Body, path: Body) -> None:
     body["effects"]["items"] = [choices[next(_numbers) % len(choices)] for _ in body["effects"]["items"]]
 
 
+def _badge(body: Body, path: Body) -> None:
+    _unique(body, "systemUniqueKey")
+    if not _now_and_then():
+        body["amount"] = body.get("amount", 1) % 10 + 1
+
+
 def _matcher(body: Body, path: Body) -> None:
     if "organizationId" in body:
         body["organizationId"] = path["organizationId"]
@@ -361,6 +380,8 @@ _BODIES: dict[str, Callable[[Body, Body], None]] = {
     "setMemberTierByLoyaltyMemberId": _tier,
     "createCampaign": _campaign,
     "updateCampaign": _campaign,
+    "assignBadge": _badge,
+    "unassignBadge": _badge,
     "createMatcher": _matcher,
     "updateMatcher": _matcher,
     "createAudience": _audience,

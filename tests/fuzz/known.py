@@ -15,6 +15,8 @@ PENDING, SETTLED = 0, 1
 open_transactions: dict[int, dict[int, float]] = {PENDING: {}, SETTLED: {}}
 # The keys of events that can still be cancelled, oldest first.
 open_events: dict[str, None] = {}
+# The keys of badge trackings that can still be reverted, oldest first.
+open_badge_trackings: dict[str, None] = {}
 # Ids that answers have named so far, by the name of their path parameter.
 _ids: set[tuple[str, str]] = {(name, str(value)) for name, value in WORLD.ids.items()}
 
@@ -32,6 +34,8 @@ def learn(operation: str, body: Any, answer: Any) -> None:
             open_transactions[PENDING].pop(int(each["ledgerTransactionId"]), None)
     elif operation == "trackEvents" and answer["executionMode"] == "full":
         open_events.update(dict.fromkeys(each["loyaltyEventKey"] for each in answer["results"]))
+    elif operation in ("assignBadge", "unassignBadge"):
+        open_badge_trackings[answer["badgeTracking"]["badgeTrackingKey"]] = None
     elif operation == "cancelEvent":
         for each in answer["results"]:
             open_events.pop(each["loyaltyEventKey"], None)

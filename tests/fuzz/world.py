@@ -100,6 +100,10 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
     )["results"]
     orders = f"{home}/members/{members[0]['memberId']}/purchase-orders"
     order = call("POST", orders, {"externalId": "order-1", "type": "dine-in", "total": 5, "status": "created"})["order"]
+    badges = [call("POST", "/badges", {**_BADGE, "name": name})["badge"] for name in ("Early bird", "Late bird")]
+    grants = f"/members/ana-7/badges/{badges[0]['badgeKey']}/assign"
+    assigned = call("POST", grants, {"amount": 1_000_000})["badgeTracking"]
+    reverted = call("POST", grants, {"amount": 1})["badgeTracking"]
     matchers = [call("POST", f"{home}/matchers", _matcher(name))["matcher"] for name in ("Hot drinks", "Cold drinks")]
     audiences = [call("POST", f"{home}/audiences", body)["audience"] for body in _AUDIENCES]
     parsed = call("POST", f"{home}/expressions/parse", {"inputs": [{"expression": text} for text in CONDITIONS]})
@@ -125,6 +129,11 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         "loyaltyEventKey": event["loyaltyEventKey"],
         "orderId": order["orderId"],
         "effectId": "mint-points",
+        "badgeKey": badges[0]["badgeKey"],
+        "badgeIdentifier": str(badges[0]["badgeId"]),
+        "memberIdentifier": members[0]["loyaltyMemberId"],
+        "badgeTrackingKey": assigned["badgeTrackingKey"],
+        "badgeTrackingIdentifier": str(assigned["badgeTrackingId"]),
         "matcherId": matchers[0]["matcherId"],
         "matcherKey": matchers[0]["matcherKey"],
         "audienceId": audiences[0]["audienceId"],
@@ -139,6 +148,11 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         "updateCampaign": {"campaignId": campaigns[1]["campaignId"]},
         "updateAction": {"actionId": actions[1]["actionId"]},
         "updateCustomEventType": {"apiCode": "cup-lost"},
+        "updateBadge": {"badgeKey": badges[1]["badgeKey"]},
+        "revertBadgeTracking": {
+            "badgeTrackingKey": reverted["badgeTrackingKey"],
+            "badgeTrackingIdentifier": reverted["badgeTrackingKey"],
+        },
         "updateMatcher": {"matcherId": matchers[1]["matcherId"]},
         "updateAudience": {"audienceId": audiences[1]["audienceId"]},
         "updateAudienceMembers": {"audienceId": audiences[2]["audienceId"]},
@@ -153,6 +167,9 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
     trees = [each["node"] for each in parsed["nodes"]]
     secrets = created["clientId"], created["clientSecret"]
     return World(token, *secrets, ids, changeable, keys, wallet_ids, posted, trees)
+
+
+_BADGE = {"maxAmount": 2**53 - 1, "active": True}
 
 
 def _account(name: str) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from tests.builders.badges import Badges, assigns, unassigns
@@ -75,9 +77,7 @@ def test_amounts_are_rounded_down_to_whole_badges(shop, badges, badge, member):
 
 def test_what_the_bounds_refuse_is_skipped_whole(shop, badges, badge, member):
     spare = badges.create(active=False)
-    shop.campaign(
-        running(assigns(badge, amount=4), unassigns(badge), assigns(spare), mint(1)), eventType=GENERIC
-    )
+    shop.campaign(running(assigns(badge, amount=4), unassigns(badge), assigns(spare), mint(1)), eventType=GENERIC)
     assert outcomes(shop.track_one(event(member))) == [
         ("assign-badge", "skipped", "/problems/badge-limit"),
         ("unassign-badge", "skipped", "/problems/insufficient-badges"),
@@ -127,7 +127,7 @@ def test_campaigns_follow_from_badges_and_badges_from_campaigns(shop, badges, me
     chain = [badges.create(name=f"B{n}") for n in range(7)]
     shop.campaign(running(assigns(chain[0])), eventType=GENERIC)
     rule = "event.payload.badgeTracking.badgeKey == '{}'"
-    for before, after in zip(chain, chain[1:], strict=False):
+    for before, after in pairwise(chain):
         shop.campaign(running(assigns(after), rule=rule.format(before["badgeKey"])), eventType="badge-assigned")
     tracked = shop.track_one(event(member))
     # The first event, and five that are away from it at most.
@@ -188,7 +188,7 @@ def test_cancelling_gives_the_prior_state(shop, badges, badge, member):
     assert (badges.balance(member, badge), badges.balance(member, spare), shop.balance(member)) == (1, 3, 0)
     # The cancellation itself, and nothing of the badges.
     assert len(shop.events(member)) == reported + 1
-    assert [row.reverted_badge_tracking_id for row in rows[4:]] == [rows[3].badge_tracking_id, rows[2].badge_tracking_id]
+    assert [row.reverted_badge_tracking_id for row in rows[4:]] == [each.badge_tracking_id for each in rows[3:1:-1]]
     assert cancel(shop, tracked, expect=409)["type"] == "/problems/event-cancelled"
 
 

@@ -188,8 +188,10 @@ def test_a_whole_number_may_be_written_with_a_point(shop, badge, member):
 )
 def test_faults_of_a_request_are_named(badges, badge, member, body, pointer):
     for act in (badges.assign, badges.unassign):
-        problem = act(member, badge, expect=400, **body) if "amount" not in body else act(
-            member, badge, body["amount"], expect=400
+        problem = (
+            act(member, badge, expect=400, **body)
+            if "amount" not in body
+            else act(member, badge, body["amount"], expect=400)
         )
         assert [each["pointer"] for each in problem["errors"]] == [pointer]
     assert badges.balance(member, badge) == 0

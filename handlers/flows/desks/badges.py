@@ -32,7 +32,10 @@ class BadgeDesk:
         self._badges = {badge.badge_id: badge for badge in opening.configuration.badges.values()}
         self._loaded: Shelf | None = None
         self._knows_undoable = False
-        self.executors: Mapping[str, Executor] = {ASSIGN_BADGE: self._assign_badge, UNASSIGN_BADGE: self._unassign_badge}
+        self.executors: Mapping[str, Executor] = {
+            ASSIGN_BADGE: self._assign_badge,
+            UNASSIGN_BADGE: self._unassign_badge,
+        }
 
     @classmethod
     def open(cls, opening: Opening) -> Self:
@@ -122,7 +125,7 @@ class BadgeDesk:
         self._shelf.unassign(self._granted(event, params))
 
     def _granted(self, event: EventFacts, params: Mapping[str, Any]) -> Grant:
-        """What an effect asks for; a badge is whole, so the amount is rounded down, as points are to their account's."""
+        """What an effect asks for; the amount is rounded down to whole badges, as points are to their account's digits."""
         badge = self._opening.configuration.badges.get(params["badgeKey"].lower())
         if badge is None:
             raise UnknownBadge(f"There is no badge with the key {params['badgeKey']}.")
