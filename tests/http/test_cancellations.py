@@ -7,6 +7,7 @@ from decimal import Decimal
 
 import pytest
 
+from handlers.wire.reversals import UNDONE_KINDS
 from tests.builders.campaigns import mint
 from tests.builders.tracking import GENERIC, ORDER_CREATED, WHOLE_DOLLARS, Shop, event, key, order, running, spend
 
@@ -70,6 +71,7 @@ def test_cancelling_takes_back_what_the_event_gave_and_says_so(shop, member):
                     {**counted, "type": "points", "period": "monthly", "periodStart": "2026-03-01", "amount": 12},
                     {**counted, "type": "transactions", "period": "total", "periodStart": "0001-01-01", "amount": 1},
                 ],
+                **{kind: [] for kind in UNDONE_KINDS},
             }
         ],
         "executionMode": "full",

@@ -125,7 +125,7 @@ class BadgeDesk:
         self._shelf.unassign(self._granted(event, params))
 
     def _granted(self, event: EventFacts, params: Mapping[str, Any]) -> Grant:
-        """What an effect asks for; the amount is rounded down to whole badges, as points are to their account's digits."""
+        """What an effect asks for; its amount is rounded down to whole badges, as points are to their account's."""
         badge = self._opening.configuration.badges.get(params["badgeKey"].lower())
         if badge is None:
             raise UnknownBadge(f"There is no badge with the key {params['badgeKey']}.")
