@@ -16,8 +16,10 @@ from domain.expressions import Node
 from domain.ledger.refusals import UnknownLedgerAccount
 from domain.problems import FieldFault, InvalidRequest
 from domain.programs import UnknownLoyaltyProgram, UnknownTier
+from domain.triggers import CAMPAIGN, CREATED, UPDATED
 from handlers.call import Call
 from handlers.flows.configuration import Configuration, configuration_of
+from handlers.flows.notices import entity_changed
 from handlers.operations import operation
 from handlers.wire.base import listed, wrapped
 from handlers.wire.campaigns import ACTION, ACTION_BODY, CAMPAIGN_BODY, campaign_record
@@ -45,9 +47,11 @@ def create_campaign(call: Call, body: dict[str, Any]) -> Campaign:
     _check(call, body)
     organization_id = call.organization.organization_id
     organizations.raise_configuration_version(call.db, organization_id)
-    return campaigns.add_campaign(
+    made = campaigns.add_campaign(
         call.db, organization_id, campaign_key=call.new_key(), created_at=call.now, updated_at=call.now, **body
     )
+    entity_changed(call, CAMPAIGN, CREATED, lambda: campaign_record(made))
+    return made
 
 
 @operation("getCampaign", answer=wrapped("campaign", campaign_record))
@@ -61,7 +65,9 @@ def update_campaign(call: Call, campaign: Campaign, body: dict[str, Any]) -> Cam
     """Replace a campaign; all processes go by it at their next event."""
     _check(call, body)
     organizations.raise_configuration_version(call.db, campaign.organization_id)
-    return campaigns.change_campaign(call.db, campaign, updated_at=call.now, **body)
+    changed = campaigns.change_campaign(call.db, campaign, updated_at=call.now, **body)
+    entity_changed(call, CAMPAIGN, UPDATED, lambda: campaign_record(changed))
+    return changed
 
 
 @operation("listActions", answer=listed(ACTION))

@@ -10,12 +10,15 @@ from domain.ledger.records import BURN, MINT
 from domain.members import Member, MemberInactive, MemberTier, differences, merged, merged_profile
 from domain.programs import LoyaltyProgram, LoyaltyTier, UnknownLoyaltyProgram, UnknownTier
 from domain.tiers import TierTracking
+from domain.triggers import CREATED, UPDATED
+from domain.triggers import MEMBER as MEMBER_ENTITY
 from handlers import tokens
 from handlers.call import ADMINISTRATION, INTEGRATION, Call
 from handlers.flows.configuration import configuration_of
 from handlers.flows.current_tiers import current_tiers
 from handlers.flows.match_audiences import match_audiences
 from handlers.flows.move_points import MovedPoints, move_points
+from handlers.flows.notices import entity_changed
 from handlers.flows.set_tier import set_tier
 from handlers.flows.track_events import emit
 from handlers.flows.view_members import view_members
@@ -73,7 +76,7 @@ def create_member(call: Call, body: dict[str, Any]) -> dict[str, Any]:
         **body,
     )
     emit(call, member, "member-created", {})
-    return _viewed(call, member)
+    return _told(call, member, CREATED)
 
 
 @operation("checkMembersExist", answer=results(EXISTING_MEMBER, "loyaltyMembers"))
@@ -137,7 +140,7 @@ def update_member(call: Call, member: Member, body: dict[str, Any]) -> dict[str,
         emit(call, after, "member-updated", payload, reason)
         if before.active and not after.active:
             emit(call, after, "member-profile-deactivated", payload, reason)
-    return _viewed(call, after)
+    return _told(call, after, UPDATED)
 
 
 @operation("searchMembers", answer=listed(search_row))
@@ -266,6 +269,13 @@ def create_member_access_token(call: Call, member: Member) -> dict[str, Any]:
     lifetime = tokens.MEMBER_TOKEN_SECONDS
     token = tokens.issue(call.db, call.settings, claims, lifetime, call.now)
     return {"accessToken": token, "tokenType": "Bearer", "expiresIn": lifetime}
+
+
+def _told(call: Call, member: Member, action: str) -> dict[str, Any]:
+    """The member as answered, which is also what those outside are told."""
+    viewed = _viewed(call, member)
+    entity_changed(call, MEMBER_ENTITY, action, lambda: MEMBER.dump(viewed))
+    return viewed
 
 
 def _viewed(call: Call, member: Member, *, with_balances: bool = True) -> dict[str, Any]:

@@ -136,6 +136,24 @@ class Settings:
         "Audience (`aud`) that its tokens must carry.",
         documented_default="`LOYALTY_TOKEN_AUDIENCE`",
     )
+    webhook_allow_http: bool = _setting(
+        _switch,
+        False,
+        "Let triggers call `http:` URLs, which anyone on the way can read.",
+        documented_default="false",
+    )
+    webhook_allow_private: bool = _setting(
+        _switch,
+        False,
+        "Let triggers call addresses that are not public: loopback, private networks and the like.",
+        documented_default="false",
+    )
+    webhook_threads: int = _setting(
+        _whole(1, 256), 32, "Messages to receivers of webhooks that a process has under way at once."
+    )
+    webhook_retention_days: int = _setting(
+        _whole(1, 3650), 30, "Days after which `loyalty remove-deliveries` removes messages to receivers of webhooks."
+    )
     log_level: str = _setting(
         _one_of("debug", "info", "warning", "error"), "info", "Least level logged: debug, info, warning, error."
     )

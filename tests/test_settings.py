@@ -40,10 +40,10 @@ def test_every_setting_is_read_from_its_variable(each):
         "external_jwks_url": "https://id.example/jwks",
         "log_level": "DEBUG",
         "log_format": "text",
-        "validate_responses": "true",
         "home": "/srv/loyalty",
     }
-    value = samples.get(each.name, "17" if isinstance(each.default, int) else "value")
+    kinds = {bool: "true", int: "17"}
+    value = samples.get(each.name, kinds.get(type(each.default), "value"))
     if each.name == "max_body_bytes":
         value = "2048"
     environ = {variable(each): value}

@@ -24,6 +24,7 @@ from persistence import (
     members,
     orders,
     programs,
+    triggers,
 )
 
 Resolve = Callable[[Call, Any, Mapping[str, Any]], Any]
@@ -86,6 +87,8 @@ ADDRESSES: Mapping[str, tuple[str, Resolve]] = {
     "matcherId": ("matcher", _in_organization(matchers.find)),
     "matcherKey": ("matcher", _in_organization(matchers.find_by_key)),
     "audienceId": ("audience", _in_organization(audiences.find)),
+    "triggerId": ("trigger", _in_organization(triggers.find)),
+    "triggerDeliveryId": ("delivery", _inside(triggers.find_delivery, "trigger", "trigger_id")),
     "apiCode": ("event_type", _in_organization(event_types.find)),
     "orderId": ("order", _inside(orders.find, "member", "member_id")),
     "loyaltyEventKey": ("event", _in_organization(events.find_by_key)),

@@ -82,12 +82,24 @@ def written_schemas(document: Document) -> list[tuple[Place, dict[str, Any]]]:
 
 
 def answered_schemas(document: Document) -> list[tuple[Place, dict[str, Any]]]:
-    """The schemas that the server answers with."""
-    return [
+    """The schemas that the server answers with, and those of the messages that it sends."""
+    answered = [
         ((each.operation_id, status), content["schema"])
         for each in operations(document)
         for status, response in responses(document, each).items()
         for content in response.get("content", {}).values()
+    ]
+    return answered + [(place, content["schema"]) for place, content in callback_contents(document)]
+
+
+def callback_contents(document: Document) -> list[tuple[Place, dict[str, Any]]]:
+    """The bodies of the messages that the server sends, each with its operation and the name of the callback."""
+    return [
+        ((each.operation_id, name), content)
+        for each in operations(document)
+        for name, callback in each.operation.get("callbacks", {}).items()
+        for item in callback.values()
+        for content in item["post"]["requestBody"]["content"].values()
     ]
 
 

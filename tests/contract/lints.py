@@ -15,6 +15,7 @@ from tests.contract.documents import (
     Documented,
     answered_schemas,
     body_contents,
+    callback_contents,
     operations,
     path_parameters,
     problem_types,
@@ -325,19 +326,24 @@ def examples(document: Document) -> list[str]:
         for status, response in responses(document, each).items():
             contents += [(f"{each.operation_id} {status}", content) for content in response.get("content", {}).values()]
         for at, content in contents:
-            if "example" not in content:
-                found.append(f"{at}: no example")
-            else:
-                found += [f"{at}{fault}" for fault in schemas.faults(document, content["schema"], content["example"])]
+            found += _example_faults(document, at, content)
         for parameter in each.parameters:
             if "example" in parameter:
                 wrong = schemas.faults(document, parameter["schema"], parameter["example"])
                 found += [f"{each.operation_id} {parameter['name']}{fault}" for fault in wrong]
+    for place, content in callback_contents(document):
+        found += _example_faults(document, " ".join(place), content)
     for place, schema in reached(document, written_schemas(document) + answered_schemas(document)):
         for key in ("example", "default"):
             if key in schema:
                 found += [f"{'.'.join(place)} {key}{fault}" for fault in schemas.faults(document, schema, schema[key])]
     return found
+
+
+def _example_faults(document: Document, at: str, content: dict[str, Any]) -> list[str]:
+    if "example" not in content:
+        return [f"{at}: no example"]
+    return [f"{at}{fault}" for fault in schemas.faults(document, content["schema"], content["example"])]
 
 
 def templates(document: Document) -> list[str]:

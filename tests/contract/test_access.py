@@ -102,6 +102,12 @@ def records(organization: Organization) -> dict[str, Any]:
     badge = organization.integration.post("/badges", {"name": MARKER, "maxAmount": 10**6, "active": True})["badge"]
     assign = f"/members/{member['loyaltyMemberId']}/badges/{badge['badgeKey']}/assign"
     assigned = organization.integration.post(assign, {"amount": 1000}, expect=200)["badgeTracking"]
+    settings = {"url": "https://hooks.example.com/loyalty", "entities": ["campaign"]}
+    trigger = administration.post(
+        "/triggers", {"triggerKey": MARKER, "type": "EntityChangeWebhook", "name": MARKER, "settings": settings}
+    )["trigger"]
+    administration.post("/campaigns", {"code": f"{MARKER}-told", "name": "Told"})
+    deliveries = administration.get(f"/triggers/{trigger['triggerId']}/deliveries")["results"]
     order = {"externalId": MARKER, "type": "dine-in", "total": 5, "status": "created"}
     ordered = administration.post(f"/members/{member['memberId']}/purchase-orders", order)["order"]
     return {
@@ -126,6 +132,8 @@ def records(organization: Organization) -> dict[str, Any]:
         "matcherId": matcher["matcherId"],
         "matcherKey": matcher["matcherKey"],
         "audienceId": audience["audienceId"],
+        "triggerId": trigger["triggerId"],
+        "triggerDeliveryId": deliveries[0]["triggerDeliveryId"],
         "loyaltyEventKey": events[0]["loyaltyEventKey"],
         "effectId": "mint-points",
         "ledgerTransactionId": minted["transactions"][0]["ledgerTransactionId"],

@@ -50,6 +50,8 @@ PAGE_SIZES = {
     ("administration", "listMemberTiers"): 100,
     ("administration", "listPurchaseOrders"): 25,
     ("administration", "listTiers"): 100,
+    ("administration", "listTriggerDeliveries"): 25,
+    ("administration", "listTriggers"): 100,
     ("administration", "searchMembers"): 100,
 }
 WHOLE_LISTS = {

@@ -321,6 +321,16 @@ def _audience_list(body: Body, path: Body) -> None:
         body["remove"] = [each for each in body["remove"] if each not in body.get("add", ())]
 
 
+def _trigger(body: Body, path: Body) -> None:
+    _unique(body, "triggerKey")
+    settings = body["settings"]
+    _real(settings, "url", "https://hooks.example.com/loyalty")
+    _real(settings, "secret", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+    _real(settings, "headers", {"X-Source": "fuzz"})
+    _real(settings, "eventTypes", ["cup-returned"])
+    settings.pop("eventTypes" if body["type"] == "EntityChangeWebhook" else "entities", None)
+
+
 def _events(body: Body, path: Body) -> None:
     if "campaignKeys" in body:
         _real(body, "campaignKeys", [WORLD.keys["campaign"]])
@@ -387,6 +397,8 @@ _BODIES: dict[str, Callable[[Body, Body], None]] = {
     "createAudience": _audience,
     "updateAudience": _audience_change,
     "updateAudienceMembers": _audience_list,
+    "createTrigger": _trigger,
+    "updateTrigger": _trigger,
     "createAction": _action,
     "updateAction": _action,
     "trackEvents": _events,

@@ -106,6 +106,9 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
     reverted = call("POST", grants, {"amount": 1})["badgeTracking"]
     matchers = [call("POST", f"{home}/matchers", _matcher(name))["matcher"] for name in ("Hot drinks", "Cold drinks")]
     audiences = [call("POST", f"{home}/audiences", body)["audience"] for body in _AUDIENCES]
+    triggers = [call("POST", f"{home}/triggers", _trigger(key))["trigger"] for key in ("told", "changed")]
+    call("POST", f"{home}/campaigns", {"code": "told", "name": "told"})
+    delivery = call("GET", f"{home}/triggers/{triggers[0]['triggerId']}/deliveries")["results"][0]
     parsed = call("POST", f"{home}/expressions/parse", {"inputs": [{"expression": text} for text in CONDITIONS]})
     second = call(
         "POST",
@@ -137,6 +140,8 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         "matcherId": matchers[0]["matcherId"],
         "matcherKey": matchers[0]["matcherKey"],
         "audienceId": audiences[0]["audienceId"],
+        "triggerId": triggers[0]["triggerId"],
+        "triggerDeliveryId": delivery["triggerDeliveryId"],
     }
     changeable = {
         "updateMember": {"loyaltyMemberId": members[1]["loyaltyMemberId"], "memberId": members[1]["memberId"]},
@@ -155,6 +160,7 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         },
         "updateMatcher": {"matcherId": matchers[1]["matcherId"]},
         "updateAudience": {"audienceId": audiences[1]["audienceId"]},
+        "updateTrigger": {"triggerId": triggers[1]["triggerId"]},
         "updateAudienceMembers": {"audienceId": audiences[2]["audienceId"]},
     }
     keys = {
@@ -191,6 +197,11 @@ def _action(created: Mapping[str, Any]) -> dict[str, Any]:
 def _matcher(name: str) -> dict[str, Any]:
     conditions = [{"field": "categoryCode", "operator": "equals", "value": name}]
     return {"name": name, "type": "item-matcher", "matcher": {"operator": "AND", "conditions": conditions}}
+
+
+def _trigger(key: str) -> dict[str, Any]:
+    settings = {"url": f"https://{key}.example.com/", "entities": ["campaign"]}
+    return {"triggerKey": key, "type": "EntityChangeWebhook", "name": key, "settings": settings}
 
 
 def _event(member: str, event_type: str) -> dict[str, Any]:

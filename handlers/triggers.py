@@ -1,0 +1,133 @@
+"""Triggers and what was sent for them (administration "Events, event types, triggers" 4)."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from domain.event_types import BUILT_IN_EVENT_TYPES
+from domain.events import UnknownEventType
+from domain.problems import FieldFault, InvalidRequest
+from domain.triggers import ENTITY_CHANGE, Trigger, TriggerDelivery, TriggerInactive
+from domain.webhooks.receivers import header_fault, repeated_header, url_fault
+from domain.webhooks.signatures import SECRET_BYTES, key_of, secret_of
+from handlers.call import Call
+from handlers.flows.configuration import configuration_of
+from handlers.operations import operation
+from handlers.wire.base import listed, wrapped
+from handlers.wire.triggers import DELIVERY, TRIGGER_BODY, ShownTrigger, trigger_record
+from persistence import organizations, triggers
+from persistence.paging import Page, Paged
+
+# How long the secret before signs beside the one that replaced it.
+OVERLAP = timedelta(hours=24)
+
+
+@operation("listTriggers", answer=listed(trigger_record))
+def list_triggers(call: Call, query: Mapping[str, Any]) -> Paged[ShownTrigger]:
+    """A page of the triggers that match all filters."""
+    found = triggers.find_page(
+        call.db,
+        call.organization.organization_id,
+        Page.of(query),
+        type_=query.get("type"),
+        active=query.get("active"),
+        name=query.get("name"),
+    )
+    return Paged(found.total_count, found.page, found.limit, [ShownTrigger(each) for each in found.results])
+
+
+@operation("createTrigger", body=TRIGGER_BODY, answer=wrapped("trigger", trigger_record))
+def create_trigger(call: Call, body: dict[str, Any]) -> ShownTrigger:
+    """Create a trigger; its secret is answered this once."""
+    given = _checked(call, body)
+    secret = given or secret_of(secrets.token_bytes(SECRET_BYTES))
+    organization_id = call.organization.organization_id
+    organizations.raise_configuration_version(call.db, organization_id)
+    made = triggers.add_trigger(
+        call.db, organization_id, secret=secret, created_at=call.now, updated_at=call.now, **body
+    )
+    return ShownTrigger(made, secret)
+
+
+@operation("getTrigger", answer=wrapped("trigger", trigger_record))
+def get_trigger(call: Call, trigger: Trigger) -> ShownTrigger:
+    """One trigger, without its secret."""
+    return ShownTrigger(trigger)
+
+
+@operation("updateTrigger", body=TRIGGER_BODY, answer=wrapped("trigger", trigger_record))
+def update_trigger(call: Call, trigger: Trigger, body: dict[str, Any]) -> ShownTrigger:
+    """Replace a trigger, but for its secret unless the body has another; all processes go by it at their next event."""
+    given = _checked(call, body)
+    organizations.raise_configuration_version(call.db, trigger.organization_id)
+    before = triggers.lock(call.db, trigger)
+    is_new = given is not None and given != before.secret
+    if is_new:
+        body |= {
+            "secret": given,
+            "previous_secret": before.secret,
+            "previous_secret_until": call.now + OVERLAP,
+        }
+    after = triggers.change_trigger(call.db, before, updated_at=call.now, **body)
+    return ShownTrigger(after, given if is_new else None)
+
+
+@operation("listTriggerDeliveries", answer=listed(DELIVERY))
+def list_trigger_deliveries(call: Call, trigger: Trigger, query: Mapping[str, Any]) -> Paged[TriggerDelivery]:
+    """A page of what was or is to be sent for the trigger."""
+    return triggers.find_delivery_page(call.db, trigger, Page.of(query), query.get("status"))
+
+
+@operation("redeliverTriggerDelivery", answer=wrapped("triggerDelivery", DELIVERY))
+def redeliver_trigger_delivery(call: Call, trigger: Trigger, delivery: TriggerDelivery) -> TriggerDelivery:
+    """Queue a delivery again, whatever became of it."""
+    if not trigger.active:
+        raise TriggerInactive(f"The trigger {trigger.trigger_key} is not active.")
+    return triggers.queue_again(call.db, delivery, call.now)
+
+
+def _checked(call: Call, body: dict[str, Any]) -> str | None:
+    """Refuse settings that cannot be worked with; takes the secret out of them and answers it."""
+    given = body["settings"]
+    faults = _faults(call, body["type"], given)
+    if faults:
+        raise InvalidRequest(faults)
+    own = configuration_of(call.db, call.organization).custom_event_types
+    for event_type in given.get("eventTypes", ()):
+        if event_type not in BUILT_IN_EVENT_TYPES and event_type not in own:
+            raise UnknownEventType(f"There is no active event type {event_type}.")
+    body["settings"] = {
+        "url": given["url"],
+        "headers": given.get("headers", {}),
+        "eventTypes": given.get("eventTypes", []),
+        "entities": given.get("entities", []),
+    }
+    return given.get("secret")
+
+
+def _faults(call: Call, type_: str, given: Mapping[str, Any]) -> list[FieldFault]:
+    found = []
+    fault = url_fault(given["url"], call.settings.webhook_allow_http, call.settings.webhook_allow_private)
+    if fault is not None:
+        found.append(FieldFault(f"the URL {fault}", pointer="/settings/url"))
+    if given.get("secret") is not None:
+        try:
+            key_of(given["secret"])
+        except ValueError as error:
+            found.append(FieldFault(f"the secret {error}", pointer="/settings/secret"))
+    headers = given.get("headers", {})
+    for name in headers:
+        fault = header_fault(name)
+        if fault is not None:
+            found.append(FieldFault(f"{name} {fault}", pointer="/settings/headers"))
+    repeated = repeated_header(headers)
+    if repeated is not None:
+        found.append(FieldFault(f"{repeated} is there twice", pointer="/settings/headers"))
+    if given.get("eventTypes") and type_ == ENTITY_CHANGE:
+        found.append(FieldFault(f"event types do not go with {type_}", pointer="/settings/eventTypes"))
+    if given.get("entities") and type_ != ENTITY_CHANGE:
+        found.append(FieldFault(f"entities do not go with {type_}", pointer="/settings/entities"))
+    return found

@@ -1,0 +1,64 @@
+"""Triggers and deliveries on the wire (administration "Records": Trigger)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from domain.triggers import Trigger
+from handlers.wire.base import Instant, Plain, Shape, WireSchema
+
+
+class _Writable(WireSchema):
+    trigger_key = Plain()
+    type = Plain()
+    name = Plain()
+    active = Plain(load_default=True)
+    settings = Plain()
+
+
+class _Record(WireSchema):
+    organization_id = Plain()
+    trigger_id = Plain()
+    trigger_key = Plain()
+    type = Plain()
+    name = Plain()
+    active = Plain()
+    created_at = Instant()
+    updated_at = Instant()
+
+
+class _Delivery(WireSchema):
+    organization_id = Plain()
+    trigger_delivery_id = Plain()
+    trigger_delivery_key = Plain()
+    trigger_id = Plain()
+    type = Plain()
+    payload = Plain()
+    status = Plain()
+    attempts = Plain()
+    next_attempt_at = Instant()
+    last_attempt_at = Instant()
+    last_status_code = Plain()
+    last_error = Plain()
+    delivered_at = Instant()
+    created_at = Instant()
+    updated_at = Instant()
+
+
+TRIGGER_BODY = Shape(_Writable, complete=True)
+DELIVERY = Shape(_Delivery)
+_TRIGGER = Shape(_Record)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownTrigger:
+    """A trigger with its secret, where this is the answer that shows it."""
+
+    trigger: Trigger
+    secret: str | None = None
+
+
+def trigger_record(shown: ShownTrigger) -> dict[str, Any]:
+    """The record of a trigger."""
+    return {**_TRIGGER.dump(shown.trigger), "settings": {**shown.trigger.settings, "secret": shown.secret}}

@@ -1,0 +1,248 @@
+"""What is queued for triggers while the API is used."""
+
+from __future__ import annotations
+
+import pytest
+
+import openapi
+from tests.builders.campaigns import effect
+from tests.builders.tracking import GENERIC, Shop, event, order, running
+from tests.builders.triggers import add_trigger, deliveries, trigger_body
+from tests.contract.documents import callback_contents
+from tests.contract.schemas import faults
+
+
+@pytest.fixture
+def administration(organization):
+    return organization.administration
+
+
+@pytest.fixture
+def shop(organization):
+    return Shop(organization)
+
+
+def types(administration, trigger):
+    """The types of all that is queued for the trigger, oldest first."""
+    return [each["type"] for each in deliveries(administration, trigger)]
+
+
+def test_events_with_their_results(shop, administration):
+    everything, some = add_trigger(administration), add_trigger(administration, eventTypes=["member-updated"])
+    member = shop.organization.member()
+    one = event(member["loyaltyMemberId"], payload={"cups": 2}, tags=["a"])
+    result = shop.track_one(one)
+    shop.administration.patch(f"/members/{member['memberId']}", {"memberType": "vip"})
+    told = deliveries(administration, everything)
+    assert [each["payload"]["data"]["event"]["eventType"] for each in told] == [
+        "member-created",
+        GENERIC,
+        "member-updated",
+    ]
+    assert {each["type"] for each in told} == {"event.evaluated"}
+    data = told[1]["payload"]["data"]
+    assert data["result"] == result
+    assert data["payload"] == {"cups": 2}
+    assert data["loyaltyMemberId"] == member["loyaltyMemberId"]
+    [kept] = [each for each in shop.events(member["loyaltyMemberId"]) if each["eventType"] == GENERIC]
+    assert data["event"] == kept
+    [only] = deliveries(administration, some)
+    assert only["payload"]["data"]["event"]["eventType"] == "member-updated"
+    assert only["payload"]["data"]["payload"] == {"changedFields": ["memberType"]}
+
+
+def test_a_new_delivery_as_it_is_listed(shop, administration):
+    trigger = add_trigger(administration)
+    shop.track_one(event(shop.member()))
+    delivery = deliveries(administration, trigger)[-1]
+    waits = {
+        "organizationId": shop.organization.id,
+        "triggerId": trigger["triggerId"],
+        "status": "pending",
+        "attempts": 0,
+        "lastAttemptAt": None,
+        "lastStatusCode": None,
+        "lastError": None,
+        "deliveredAt": None,
+        "nextAttemptAt": delivery["createdAt"],
+        "updatedAt": delivery["createdAt"],
+    }
+    assert {name: delivery[name] for name in waits} == waits
+    assert delivery["payload"]["timestamp"] == delivery["createdAt"]
+
+
+def test_an_event_that_failed_is_told_and_one_that_was_not_stored_is_not(shop, administration):
+    trigger = add_trigger(administration, eventTypes=["member-purchase-order-confirmed", GENERIC])
+    member = shop.member()
+    assert shop.refused(order(member, None, "confirmed", "nowhere")) == "/problems/unknown-order"
+    shop.refused(event("nobody"))
+    [told] = deliveries(administration, trigger)
+    assert told["payload"]["data"]["result"]["status"] == "failed"
+    assert told["payload"]["data"]["event"]["lastError"]["type"] == "/problems/unknown-order"
+
+
+@pytest.mark.parametrize("mode", ["dryRun", "captureOnly"])
+def test_what_is_not_evaluated_for_good_is_not_told(shop, administration, mode):
+    events, orders = add_trigger(administration), add_trigger(administration, "EntityChangeWebhook")
+    shop.campaign(running(effect("notify", name="cake")))
+    member = shop.member()
+    before = len(types(administration, events)), len(types(administration, orders))
+    shop.track(order(member), event(member), executionMode=mode)
+    after = len(types(administration, events)), len(types(administration, orders))
+    # The order itself is there with captureOnly.
+    assert after == (before[0], before[1] + (mode == "captureOnly"))
+
+
+def test_the_same_event_again_is_told_once(shop, administration):
+    trigger, one = add_trigger(administration, eventTypes=[GENERIC]), event(shop.member())
+    assert shop.track(one, one) == shop.track(one) * 2
+    assert types(administration, trigger) == ["event.evaluated"]
+
+
+def test_notifications_of_campaigns(shop, administration):
+    trigger = add_trigger(administration, eventTypes=["member-tier-set"])
+    data = ("=", '{"table": event.payload.table, "total": order.total, "when": event.externalEventDate}')
+    shop.campaign(running(effect("notify", name="cake", data=data), effect("notify", name=("=", "'bare'"))))
+    member = shop.organization.member()
+    external = {"table": 4}
+    one = order(member["loyaltyMemberId"], "12.50", externalEventDate="2026-03-01T10:00:00Z")
+    one["payload"] |= external
+    result = shop.track_one(one)
+    assert [each["status"] for each in result["effects"]] == ["executed", "executed"]
+    told = deliveries(administration, trigger)
+    rest = {
+        "eventType": one["eventType"],
+        "loyaltyEventKey": result["loyaltyEventKey"],
+        "memberId": member["memberId"],
+        "loyaltyMemberId": member["loyaltyMemberId"],
+    }
+    cake = {"table": 4, "total": 12.5, "when": "2026-03-01T10:00:00Z"}
+    of_this = [each for each in told if each["payload"]["data"]["loyaltyEventKey"] == result["loyaltyEventKey"]]
+    assert [each["payload"]["data"] for each in of_this] == [
+        {"name": "cake", "data": cake, **rest},
+        {"name": "bare", "data": {}, **rest},
+    ]
+    assert {each["type"] for each in told} == {"campaign.notification"}
+    [with_data] = [each for each in result["effects"][0]["params"] if each["id"] == "data"]
+    assert with_data["value"] == cake
+
+
+def test_notifications_of_constant_data(shop, administration):
+    trigger = add_trigger(administration, eventTypes=["member-tier-set"])
+    shop.campaign(running(effect("notify", name="cake", data={"a": [1, {"b": None}]})), eventType=GENERIC)
+    shop.track_one(event(shop.member()))
+    assert deliveries(administration, trigger)[-1]["payload"]["data"]["data"] == {"a": [1, {"b": None}]}
+
+
+@pytest.mark.parametrize("data", [{"value": "text"}, {"value": [1]}, {"expression": "1"}, {"expression": "[1]"}])
+def test_data_that_is_no_object_is_refused(shop, data):
+    made = shop.campaign()
+    params = [{"id": "name", "value": "cake"}, {"id": "data", **data}]
+    body = running({"effectId": "notify", "params": params})
+    shop.administration.post(f"/campaigns/{made['campaignId']}/actions", body, expect=400)
+
+
+def test_data_that_came_to_too_much_fails_the_effect(shop, administration):
+    trigger = add_trigger(administration, eventTypes=["member-tier-set"])
+    shop.campaign(running(effect("notify", name="cake", data=("=", '{"all": event.payload}'))), eventType=GENERIC)
+    member = shop.member()
+    [found] = shop.track_one(event(member, payload={"list": [0] * 1000}))["effects"]
+    assert (found["status"], found["error"]["type"]) == ("failed", "/problems/effect-parameter")
+    assert types(administration, trigger) == []
+
+
+def test_a_cancellation_is_told_as_such_and_takes_nothing_back(shop, administration):
+    trigger = add_trigger(administration, eventTypes=[GENERIC])
+    shop.campaign(running(effect("notify", name="cake")), eventType=GENERIC)
+    result = shop.track_one(event(shop.member()))
+    path = f"/events/{result['loyaltyEventKey']}/cancel"
+    shop.integration.post(path, {"description": "Typed in twice"}, expect=200)
+    told = deliveries(administration, trigger)
+    assert sorted(each["type"] for each in told) == [
+        "campaign.notification",
+        "event.cancelled",
+        "event.evaluated",
+    ]
+    cancelled = next(each for each in told if each["type"] == "event.cancelled")["payload"]["data"]
+    evaluated = next(each for each in told if each["type"] == "event.evaluated")["payload"]["data"]
+    assert cancelled["event"]["revertedLoyaltyEventId"] == evaluated["event"]["loyaltyEventId"]
+    assert cancelled["event"]["description"] == "Typed in twice"
+
+
+def test_records_that_were_created_or_updated(shop, administration):
+    everything = add_trigger(administration, "EntityChangeWebhook")
+    orders = add_trigger(administration, "EntityChangeWebhook", entities=["purchase-order"])
+    member = shop.organization.member()
+    changed = shop.administration.patch(f"/members/{member['memberId']}", {"memberType": "vip"})["loyalMember"]
+    campaign = shop.campaign()
+    campaign.pop("actions")
+    body = {"code": campaign["code"], "name": "Renamed"}
+    renamed = shop.administration.put(f"/campaigns/{campaign['campaignId']}", body)["campaign"]
+    shop.track(order(member["loyaltyMemberId"], 5, external_id="o-1", items=[{"productCode": "latte"}]))
+    shop.track(order(member["loyaltyMemberId"], None, "confirmed", "o-1"))
+    told = deliveries(administration, everything)
+    listed = shop.administration.get(f"/members/{member['memberId']}/purchase-orders")["results"]
+    assert [each["type"] for each in told] == [
+        "member.created",
+        "member.updated",
+        "campaign.created",
+        "campaign.updated",
+        "purchase-order.created",
+        "purchase-order.updated",
+    ]
+    records = [each["payload"]["data"].pop("record") for each in told]
+    assert records[:4] == [member, changed, campaign, renamed]
+    assert records[5:] == listed
+    assert records[4]["status"] == "created"
+    assert records[4]["items"] == listed[0]["items"]
+    assert [each["payload"]["data"] for each in told[:2]] == [
+        {"entity": "member", "action": "created"},
+        {"entity": "member", "action": "updated"},
+    ]
+    assert types(administration, orders) == ["purchase-order.created", "purchase-order.updated"]
+
+
+def test_orders_that_are_entered_as_such_are_told(shop, administration):
+    trigger = add_trigger(administration, "EntityChangeWebhook", entities=["purchase-order"])
+    member = shop.organization.member()
+    body = {"externalId": "o-9", "type": "dine-in", "total": 5, "status": "confirmed"}
+    made = administration.post(f"/members/{member['memberId']}/purchase-orders", body)["order"]
+    [told] = deliveries(administration, trigger)
+    assert told["type"] == "purchase-order.created"
+    assert told["payload"]["data"]["record"] == made
+
+
+def test_nothing_for_inactive_triggers_and_again_once_they_are_active(shop, administration):
+    trigger = add_trigger(administration, eventTypes=[GENERIC])
+    path, member = f"/triggers/{trigger['triggerId']}", shop.member()
+    for active, expected in ((False, 0), (True, 1)):
+        administration.put(path, trigger_body(eventTypes=[GENERIC], active=active))
+        shop.track_one(event(member))
+        assert len(types(administration, trigger)) == expected
+
+
+def test_every_message_has_the_form_that_the_document_gives_it(shop, administration):
+    all_events, entities = add_trigger(administration), add_trigger(administration, "EntityChangeWebhook")
+    shop.campaign(running(effect("notify", name="cake", data={"a": 1}), effect("mint-points", amount=3)))
+    member = shop.organization.member()
+    shop.track(order(member["loyaltyMemberId"], 5, external_id="o-1", items=[{"productCode": "latte"}]))
+    shop.track(order(member["loyaltyMemberId"], None, "cancelled", "o-1"))
+    key = shop.track_one(event(member["loyaltyMemberId"]))["loyaltyEventKey"]
+    shop.integration.post(f"/events/{key}/cancel", {}, expect=200)
+    messages = deliveries(administration, all_events) + deliveries(administration, entities)
+    assert len(messages) > 10
+    documented = documented_messages()
+    for each in messages:
+        document, schema = documented[each["type"]]
+        assert faults(document, schema, each["payload"]) == []
+
+
+def documented_messages():
+    """The schema of each type of message, with its document."""
+    document = openapi.bundle("administration")
+    found = {}
+    for _, content in callback_contents(document):
+        name = content["schema"]["$ref"].rsplit("/", 1)[1]
+        for type_ in document["components"]["schemas"][name]["properties"]["type"]["enum"]:
+            found[type_] = (document, content["schema"])
+    return found

@@ -1,0 +1,311 @@
+"""Triggers over HTTP: their settings and secrets, and what is queued for them."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.builders.api import running_api
+from tests.builders.tracking import GENERIC, Shop
+from tests.builders.triggers import SECRET, add_trigger, deliveries, trigger_body
+
+
+@pytest.fixture
+def administration(organization):
+    return organization.administration
+
+
+@pytest.fixture
+def shop(organization):
+    return Shop(organization)
+
+
+def refused_settings(administration, expect=400, **settings):
+    body = trigger_body(**settings)
+    return administration.post("/triggers", body, expect=expect)
+
+
+class TestRecords:
+    def test_a_trigger_is_created_and_read(self, organization, administration):
+        made = administration.post(
+            "/triggers",
+            trigger_body(key="crm", headers={"X-Source": "loyalty"}, eventTypes=[GENERIC], name="CRM", active=False),
+        )["trigger"]
+        secret = made["settings"].pop("secret")
+        assert len(base64.b64decode(secret.removeprefix("whsec_"))) == 32
+        assert made == {
+            "triggerId": made["triggerId"],
+            "organizationId": organization.id,
+            "triggerKey": "crm",
+            "type": "WebHook",
+            "name": "CRM",
+            "active": False,
+            "settings": {
+                "url": "https://hooks.example.com/loyalty",
+                "headers": {"X-Source": "loyalty"},
+                "eventTypes": [GENERIC],
+                "entities": [],
+            },
+            "createdAt": made["createdAt"],
+            "updatedAt": made["createdAt"],
+        }
+        found = administration.get(f"/triggers/{made['triggerId']}")["trigger"]
+        assert found["settings"].pop("secret") is None
+        assert found == made
+
+    def test_defaults(self, administration):
+        made = administration.post("/triggers", trigger_body())["trigger"]
+        assert made["active"] is True
+        assert {n: made["settings"][n] for n in ("headers", "eventTypes", "entities")} == {
+            "headers": {},
+            "eventTypes": [],
+            "entities": [],
+        }
+
+    def test_a_secret_of_ones_own_is_taken(self, administration):
+        assert add_trigger(administration, secret=SECRET)["settings"]["secret"] == SECRET
+
+    def test_a_trigger_is_replaced_but_for_its_secret(self, administration):
+        made = add_trigger(administration, headers={"X-A": "1"}, eventTypes=[GENERIC])
+        path = f"/triggers/{made['triggerId']}"
+        body = trigger_body("AsyncTrackWebhook", key="other", name="Other", active=False)
+        changed = administration.put(path, body)["trigger"]
+        assert changed["settings"] == {
+            "url": "https://hooks.example.com/loyalty",
+            "secret": None,
+            "headers": {},
+            "eventTypes": [],
+            "entities": [],
+        }
+        assert [changed[n] for n in ("triggerKey", "type", "name", "active", "createdAt")] == [
+            "other",
+            "AsyncTrackWebhook",
+            "Other",
+            False,
+            made["createdAt"],
+        ]
+        assert changed["updatedAt"] > made["updatedAt"]
+        # What was read can be sent as it is.
+        sent = {name: changed[name] for name in ("triggerKey", "type", "name", "active", "settings")}
+        assert administration.put(path, sent)["trigger"]["settings"] == changed["settings"]
+
+    def test_a_new_secret_is_shown_once_and_the_one_before_kept_for_a_day(self, shop, administration):
+        made = add_trigger(administration)
+        path, old = f"/triggers/{made['triggerId']}", made["settings"]["secret"]
+        before = datetime.now(UTC)
+        assert administration.put(path, trigger_body(secret=SECRET))["trigger"]["settings"]["secret"] == SECRET
+        [kept] = shop.rows("triggers", "secret, previous_secret, previous_secret_until")
+        assert kept[:2] == (SECRET, old)
+        assert timedelta(hours=24) <= kept[2] - before < timedelta(hours=24, minutes=1)
+        # The same again is no rotation.
+        assert administration.put(path, trigger_body(secret=SECRET))["trigger"]["settings"]["secret"] is None
+        assert shop.rows("triggers", "secret, previous_secret, previous_secret_until") == [kept]
+        assert administration.get(path)["trigger"]["settings"]["secret"] is None
+
+    def test_a_key_is_taken_once(self, administration, other_organization):
+        add_trigger(administration, key="crm")
+        add_trigger(other_organization.administration, key="crm")
+        other = add_trigger(administration, key="other")
+        again = administration.post("/triggers", trigger_body(key="crm"), expect=409)
+        assert again["type"] == "/problems/name-taken"
+        path = f"/triggers/{other['triggerId']}"
+        assert administration.put(path, trigger_body(key="crm"), expect=409)["type"] == "/problems/name-taken"
+        administration.put(path, trigger_body(key="other", name="Renamed"))
+
+    def test_event_types_are_known_ones(self, administration):
+        path = f"/triggers/{add_trigger(administration)['triggerId']}"
+        for send in (
+            lambda b: administration.post("/triggers", b, expect=404),
+            lambda b: administration.put(path, b, expect=404),
+        ):
+            assert send(trigger_body(eventTypes=["cup-returned"]))["type"] == "/problems/unknown-event-type"
+        custom = {"name": "Cup", "schemaType": "custom", "apiCode": "cup-returned"}
+        administration.post("/custom-event-types", custom)
+        assert add_trigger(administration, eventTypes=["cup-returned"])["settings"]["eventTypes"] == ["cup-returned"]
+
+    def test_a_trigger_of_another_organization_is_not_there(self, administration, other_organization):
+        made = add_trigger(other_organization.administration)
+        path = f"/triggers/{made['triggerId']}"
+        assert administration.get(path, expect=404)["type"] == "/problems/not-found"
+        administration.put(path, trigger_body(), expect=404)
+        administration.get(f"{path}/deliveries", expect=404)
+
+
+class TestRefusedSettings:
+    @pytest.mark.parametrize(
+        ("url", "why"),
+        [
+            ("http://hooks.example.com/", "begins with https://"),
+            ("ftp://hooks.example.com/", "begins with https://"),
+            ("hooks.example.com", "begins with https://"),
+            ("https:///path", "no host"),
+            ("https://hooks.example.com:0/", "no host"),
+            ("https://hooks.example.com:99999/", "not a URL"),
+            ("https://[::1/", "not a URL"),
+            ("https://hooks.example.com/a b", "no host"),
+            ("https://hooks.example.com\\@10.0.0.1/", "no host"),
+            ("https://höoks.example.com/", "no host"),
+            ("https://ana:secret@hooks.example.com/", "user name"),
+            ("https://hooks.example.com/#part", "fragment"),
+            ("https://127.0.0.1/", "not public"),
+            ("https://10.1.2.3/", "not public"),
+            ("https://[::1]/", "not public"),
+            ("https://[::ffff:169.254.169.254]/", "not public"),
+        ],
+    )
+    def test_urls(self, administration, url, why):
+        [fault] = refused_settings(administration, url=url)["errors"]
+        assert fault["pointer"] == "/settings/url"
+        assert why in fault["detail"]
+
+    @pytest.mark.parametrize(
+        "secret", ["whsec_short", "whsec_" + "A" * 31, "whsec_" + "A" * 30 + "==", "secret", "whsec_" + "A" * 92]
+    )
+    def test_secrets(self, administration, secret):
+        [fault] = refused_settings(administration, secret=secret)["errors"]
+        assert fault["pointer"] == "/settings/secret"
+
+    @pytest.mark.parametrize(
+        "headers",
+        [
+            {"Content-Type": "text/plain"},
+            {"host": "other"},
+            {"Webhook-Id": "mine"},
+            {"X Source": "a"},
+            {"X:Source": "a"},
+            {"": "a"},
+            {"X-Source": "a", "x-source": "b"},
+        ],
+    )
+    def test_headers(self, administration, headers):
+        [fault] = refused_settings(administration, headers=headers)["errors"]
+        assert fault["pointer"] == "/settings/headers"
+
+    @pytest.mark.parametrize("value", ["", "two\r\nlines", " led by a space", "é"])
+    def test_values_of_headers(self, administration, value):
+        refused_settings(administration, headers={"X-Source": value})
+
+    def test_filters_of_other_types(self, administration):
+        def pointers(body):
+            return [each["pointer"] for each in administration.post("/triggers", body, expect=400)["errors"]]
+
+        assert pointers(trigger_body("EntityChangeWebhook", eventTypes=[GENERIC])) == ["/settings/eventTypes"]
+        assert pointers(trigger_body("WebHook", entities=["member"])) == ["/settings/entities"]
+        assert pointers(trigger_body("AsyncTrackWebhook", entities=["member"])) == ["/settings/entities"]
+
+    def test_all_faults_at_once(self, administration):
+        answer = refused_settings(
+            administration, url="http://a/", secret="whsec_short", headers={"Host": "a"}, entities=["member"]
+        )
+        assert [each["pointer"] for each in answer["errors"]] == [
+            "/settings/url",
+            "/settings/secret",
+            "/settings/headers",
+            "/settings/entities",
+        ]
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"triggerKey": ""},
+            {"triggerKey": "a b"},
+            {"type": "Hook"},
+            {"name": ""},
+            {"settings": {}},
+            {"colour": "red"},
+        ],
+    )
+    def test_bodies(self, administration, change):
+        administration.post("/triggers", {**trigger_body(), **change}, expect=400)
+
+    def test_http_and_private_addresses_where_configured(self, settings):
+        with running_api(replace(settings, webhook_allow_http=True, webhook_allow_private=True)) as api:
+            administration = api.organization().administration
+            made = add_trigger(administration, url="http://127.0.0.1:9/hook")
+            assert made["settings"]["url"] == "http://127.0.0.1:9/hook"
+            refused_settings(administration, url="ftp://127.0.0.1/")
+
+
+class TestLists:
+    def test_filters_and_order(self, administration):
+        crm = add_trigger(administration, key="crm", name="For the CRM")
+        sync = add_trigger(administration, "AsyncTrackWebhook", key="sync", name="100% results", active=False)
+        books = add_trigger(administration, "EntityChangeWebhook", key="books", name="Changed records")
+
+        def keys(**query):
+            found = administration.get("/triggers", **query)
+            assert found["totalCount"] == len(found["results"])
+            return [each["triggerKey"] for each in found["results"]]
+
+        assert keys() == ["books", "sync", "crm"]
+        assert keys(type="AsyncTrackWebhook") == ["sync"]
+        assert keys(active=True) == ["books", "crm"]
+        assert keys(active=False) == ["sync"]
+        assert keys(name="crm") == ["crm"]
+        assert keys(name="%") == ["sync"]
+        assert keys(name="e", active=True, type="EntityChangeWebhook") == ["books"]
+        assert keys(order="name") == ["sync", "books", "crm"]
+        assert keys(order="triggerKey,desc") == ["sync", "crm", "books"]
+        for column in ("triggerId", "type", "active", "createdAt", "updatedAt"):
+            assert sorted(keys(order=column)) == ["books", "crm", "sync"]
+        page = administration.get("/triggers", limit=2, page=1)
+        assert (page["totalCount"], page["results"][0]["triggerId"]) == (3, crm["triggerId"])
+        assert all(each["settings"]["secret"] is None for each in administration.get("/triggers")["results"])
+        assert {sync["triggerId"], books["triggerId"]} < {
+            each["triggerId"] for each in administration.get("/triggers")["results"]
+        }
+
+    def test_refused_queries(self, administration):
+        for query in ({"type": "Hook"}, {"limit": 101}, {"order": "secret"}, {"name": ""}, {"colour": "red"}):
+            administration.get("/triggers", expect=400, **query)
+        path = f"/triggers/{add_trigger(administration)['triggerId']}/deliveries"
+        for query in ({"status": "done"}, {"limit": 26}, {"order": "payload"}):
+            administration.get(path, expect=400, **query)
+
+    def test_deliveries_by_status_and_page(self, shop, administration):
+        trigger = add_trigger(administration, "EntityChangeWebhook")
+        for _ in range(3):
+            shop.campaign()
+        path = f"/triggers/{trigger['triggerId']}/deliveries"
+        found = administration.get(path)
+        assert found["totalCount"] == 3
+        ids = [each["triggerDeliveryId"] for each in found["results"]]
+        assert ids == sorted(ids, reverse=True)
+        for column in ("triggerDeliveryId", "type", "status", "attempts", "nextAttemptAt", "createdAt", "updatedAt"):
+            ordered = administration.get(path, order=f"{column},asc")["results"]
+            assert sorted(each["triggerDeliveryId"] for each in ordered) == sorted(ids)
+        assert administration.get(path, order="lastAttemptAt", limit=1, page=2)["totalCount"] == 3
+        assert administration.get(path, status="pending")["totalCount"] == 3
+        assert administration.get(path, status="failed")["results"] == []
+
+
+class TestRedelivery:
+    def test_a_delivery_is_queued_again(self, shop, administration):
+        trigger = add_trigger(administration, "EntityChangeWebhook")
+        shop.campaign()
+        [delivery] = deliveries(administration, trigger)
+        path = f"/triggers/{trigger['triggerId']}/deliveries/{delivery['triggerDeliveryId']}/redeliver"
+        again = administration.post(path, expect=202)["triggerDelivery"]
+        assert again["nextAttemptAt"] == again["updatedAt"] > delivery["updatedAt"]
+        same = ("triggerDeliveryId", "triggerDeliveryKey", "payload", "status", "attempts", "createdAt")
+        assert {n: again[n] for n in same} == {n: delivery[n] for n in same}
+
+    def test_not_for_an_inactive_trigger(self, shop, administration):
+        trigger = add_trigger(administration, "EntityChangeWebhook", key="quiet")
+        shop.campaign()
+        [delivery] = deliveries(administration, trigger)
+        path = f"/triggers/{trigger['triggerId']}"
+        administration.put(path, trigger_body("EntityChangeWebhook", key="quiet", active=False))
+        refused = administration.post(f"{path}/deliveries/{delivery['triggerDeliveryId']}/redeliver", expect=409)
+        assert refused["type"] == "/problems/trigger-inactive"
+        assert deliveries(administration, trigger) == [delivery]
+
+    def test_a_delivery_of_another_trigger_is_not_there(self, shop, administration):
+        one, other = add_trigger(administration, "EntityChangeWebhook"), add_trigger(administration)
+        shop.campaign()
+        [delivery] = deliveries(administration, one)
+        path = f"/triggers/{other['triggerId']}/deliveries/{delivery['triggerDeliveryId']}/redeliver"
+        assert administration.post(path, expect=404)["type"] == "/problems/not-found"
