@@ -6,6 +6,7 @@ import re
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
 DAILY, WEEKLY, MONTHLY, YEARLY, TOTAL = "daily", "weekly", "monthly", "yearly", "total"
+PERIODS = (DAILY, WEEKLY, MONTHLY, YEARLY)
 
 _EVER = date(1, 1, 1)
 _OFFSET_WITHOUT_COLON = re.compile(r"([+-]\d{2})(\d{2})$")
@@ -42,6 +43,16 @@ def period_start(period: str, at: datetime, zone: tzinfo = UTC) -> date:
 def start_of_day(day: date, zone: tzinfo = UTC) -> datetime:
     """The first moment of a day in `zone`, also where that day has no midnight or has it twice."""
     return datetime.combine(day, time(), zone).astimezone(UTC)
+
+
+def next_period(period: str, first_day: date) -> date:
+    """The first day of the period after the one that begins on `first_day`; the calendar's last day ends them all."""
+    # Longer than the period, and shorter than it and the next one together.
+    days = {DAILY: 1, WEEKLY: 7, MONTHLY: 31, YEARLY: 366}[period]
+    try:
+        return period_start(period, datetime.combine(first_day + timedelta(days=days), time.min, UTC))
+    except OverflowError:
+        return date.max
 
 
 def day_of_week(at: datetime, zone: tzinfo = UTC) -> int:

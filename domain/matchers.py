@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from domain.problems import FieldFault, InvalidRequest
+from domain.problems import FieldFault, InvalidRequest, NotFound
 from domain.scalars import LONGEST_TEXT, is_number, is_scalar, is_text, token
 
 ITEM_MATCHER = "item-matcher"
@@ -47,6 +47,13 @@ class Matcher:
     matcher: Mapping[str, Any]
     created_at: datetime
     updated_at: datetime
+
+
+class UnknownMatcher(NotFound):
+    """A request names a matcher that the organization does not have."""
+
+    slug = "unknown-matcher"
+    title = "The matcher does not exist"
 
 
 @dataclass(frozen=True, slots=True)

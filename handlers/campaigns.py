@@ -14,6 +14,7 @@ from domain.event_types import BUILT_IN_EVENT_TYPES
 from domain.events import UnknownEventType
 from domain.expressions import Node
 from domain.ledger.refusals import UnknownLedgerAccount
+from domain.missions.records import UnknownMission
 from domain.problems import FieldFault, InvalidRequest
 from domain.programs import UnknownLoyaltyProgram, UnknownTier
 from domain.triggers import CAMPAIGN, CREATED, UPDATED
@@ -157,6 +158,12 @@ def _refuse_unknown_badge(configuration: Configuration, key: str | None) -> None
         raise UnknownBadge(f"There is no badge with the key {key}.")
 
 
+def _refuse_unknown_mission(configuration: Configuration, key: str | None) -> None:
+    known = {each.mission.mission_key for each in configuration.missions.values()}
+    if key is not None and key.lower() not in known:
+        raise UnknownMission(f"There is no mission with the key {key}.")
+
+
 def _check_action(call: Call, body: Mapping[str, Any]) -> None:
     """Compile rules and effects, all faults at once; what is named outright must be there."""
     faults: list[FieldFault] = []
@@ -180,3 +187,5 @@ def _check_action(call: Call, body: Mapping[str, Any]) -> None:
                 _refuse_unknown_account(configuration, param.value)
             elif param.parameter.id == "badgeKey":
                 _refuse_unknown_badge(configuration, param.value)
+            elif param.parameter.id == "missionKey":
+                _refuse_unknown_mission(configuration, param.value)

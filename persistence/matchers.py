@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import Connection, select
 
 from domain.matchers import Matcher
 from persistence.paging import Page, Paged, paged
-from persistence.rows import add, change, columns_of, record
+from persistence.rows import add, change, columns_of, record, records
 from persistence.tables.matchers import matchers as table
 
 ORDER_COLUMNS = {
@@ -49,10 +48,9 @@ def find_page(
     return paged(db, Matcher, table, conditions, page, table.c.matcher_id, ORDER_COLUMNS)
 
 
-def conditions_by_key(db: Connection, organization_id: int) -> dict[str, Mapping[str, Any]]:
-    """What every matcher of the organization asks for, by its key."""
-    rows = db.execute(select(table.c.matcher_key, table.c.matcher).where(table.c.organization_id == organization_id))
-    return {row[0]: row[1] for row in rows}
+def find_all(db: Connection, organization_id: int) -> list[Matcher]:
+    """Every matcher of the organization."""
+    return records(Matcher, db.execute(select(*_COLUMNS).where(table.c.organization_id == organization_id)))
 
 
 def add_matcher(db: Connection, organization_id: int, **values: Any) -> Matcher:

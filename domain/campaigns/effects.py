@@ -12,7 +12,7 @@ from domain.expressions.types import DECIMAL, DYN, STRING, TIMESTAMP, MapOf, Typ
 
 MINT_POINTS, BURN_POINTS, DISCOUNT = "mint-points", "burn-points", "discount"
 ASSIGN_BADGE, UNASSIGN_BADGE = "assign-badge", "unassign-badge"
-
+ADVANCE_MISSION = "advance-mission"
 NOTIFY = "notify"
 
 MEMBER, SPONSOR = "member", "sponsor"
@@ -87,6 +87,14 @@ EFFECTS: Mapping[str, Effect] = {
             NOTIFY,
             "Notify",
             (Parameter("name", "Name", STRING), Parameter("data", "Data", JSON_OBJECT, is_optional=True)),
+        ),
+        Effect(
+            ADVANCE_MISSION,
+            "Advance a mission",
+            (
+                Parameter("missionKey", "Mission", STRING),
+                Parameter("amount", "Amount", DECIMAL, Decimal(1), is_optional=True),
+            ),
         ),
     )
 }

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from domain.campaigns.compiled import CompiledEffect
+from domain.campaigns.compiled import CompiledCampaign, CompiledEffect
 from domain.campaigns.variables import MATCHES
 from domain.expressions import Node
-from domain.expressions.tree import Call, Constant, parts
+from domain.expressions.tree import Call, Constant, Identifier, parts
 from domain.problems import FieldFault
 
 
@@ -47,3 +47,23 @@ def _keys(node: Node) -> Iterator[Constant]:
         yield from (key for key in node.args[1:2] if isinstance(key, Constant))
     for part in parts(node):
         yield from _keys(part)
+
+
+def names_variable(campaign: CompiledCampaign, name: str) -> bool:
+    """True if an action's rule, or an expression of one of its effects, speaks of the variable."""
+    return any(
+        _has_variable(node, name)
+        for action in campaign.actions
+        for node in (action.node, *_programs(action.effects))
+        if node is not None
+    )
+
+
+def _programs(effects: Collection[CompiledEffect]) -> Iterator[Node]:
+    return (param.program.checked.node for effect in effects for param in effect.params if param.program is not None)
+
+
+def _has_variable(node: Node, name: str) -> bool:
+    if isinstance(node, Identifier) and node.name == name:
+        return True
+    return any(_has_variable(part, name) for part in parts(node))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from datetime import datetime
 from typing import TypeVar
 
 from domain.events import FULL
@@ -18,11 +19,13 @@ T = TypeVar("T")
 class _ByRequest(EventUnit):
     """What a request does at the desks, with what comes of it."""
 
-    def run(self, member_ids: Collection[int], act: Callable[[Desks], T], reason: str) -> T:
+    def run(
+        self, member_ids: Collection[int], act: Callable[[Desks], T], reason: str, moments: Collection[datetime]
+    ) -> T:
         """Lock the members, do it, evaluate what is to be reported, and store all of it."""
         self._lock((), member_ids)
         orders = OrderDesk(self._db, self._organization_id, (), self._now, (), ())
-        work = self._begin((), orders, Reversals(self._db, self._organization_id, ()), always=True)
+        work = self._begin((), orders, Reversals(self._db, self._organization_id, ()), True, moments)
         if work.desks is None or work.derivation is None:
             raise AssertionError("desks are open where they are asked for")
         answer = act(work.desks)
@@ -31,10 +34,17 @@ class _ByRequest(EventUnit):
         return answer
 
 
-def at_desks(call: Call, member_ids: Collection[int], act: Callable[[Desks], T], reason: str) -> T:
+def at_desks(
+    call: Call,
+    member_ids: Collection[int],
+    act: Callable[[Desks], T],
+    reason: str,
+    moments: Collection[datetime] = (),
+) -> T:
     """Let `act` work at the desks of these members, all locked; answers what it answers.
 
-    `reason` is what the events that come of it say about why they were reported. A Refusal of `act` undoes the call.
+    `reason` is what the events that come of it say about why they were reported; `moments` are when something happens
+    that does not happen now. A Refusal of `act` undoes the call.
     """
     unit = _ByRequest(call.db, call.organization, FULL, call.now, call.new_key, call.request_id)
-    return unit.run(member_ids, act, reason)
+    return unit.run(member_ids, act, reason, moments)

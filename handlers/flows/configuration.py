@@ -16,13 +16,16 @@ from domain.audiences import CompiledAudience, compile_audience
 from domain.badges import Badge
 from domain.campaigns.compiled import CompiledCampaign, compile_action, compile_campaign
 from domain.campaigns.context import Functions, host_functions
+from domain.campaigns.effects import ADVANCE_MISSION
 from domain.campaigns.limits import limit_rules_of
+from domain.campaigns.references import names_variable
 from domain.ledger.records import LedgerAccount
 from domain.matchers import compile_matcher
+from domain.missions.rules import CompiledMission, compile_mission
 from domain.organizations import Organization
 from domain.tiers import Ladder
 from domain.triggers import Listener
-from persistence import audiences, badges, campaigns, configuration, event_types, matchers, triggers
+from persistence import audiences, badges, campaigns, configuration, event_types, matchers, missions, triggers
 
 _KEPT_ORGANIZATIONS = 1000
 
@@ -32,7 +35,8 @@ class Configuration:
     """An organization's active campaigns, and what they speak of: accounts, tiers, event types, audiences, matchers.
 
     `audiences` are those that may match members; `badges` are all of them, by key; `functions` are those of
-    expressions; `listeners` the active triggers.
+    expressions; `listeners` the active triggers. `missions` are all of them, by id; `speaks_of_missions` is whether a
+    campaign asks for progress in any, or advances one.
     """
 
     organization_id: int
@@ -48,10 +52,13 @@ class Configuration:
     badges: Mapping[str, Badge]
     functions: Functions
     listeners: tuple[Listener, ...]
+    missions: Mapping[int, CompiledMission]
+    missions_by_type: Mapping[str, tuple[CompiledMission, ...]]
+    speaks_of_missions: bool
 
     def concerns(self, campaigns: Iterable[CompiledCampaign], event_type: str) -> bool:
         """True if one of these campaigns, or anything else that goes by events, looks at events of this type."""
-        return any(campaign.considers(event_type) for campaign in campaigns)
+        return event_type in self.missions_by_type or any(campaign.considers(event_type) for campaign in campaigns)
 
     def campaigns_among(self, keys: Collection[str] | None) -> tuple[CompiledCampaign, ...]:
         """The active campaigns with these keys; all of them where none are named."""
@@ -95,8 +102,9 @@ def with_idle(
 
 def _load(db: Connection, organization: Organization) -> Configuration:
     organization_id = organization.organization_id
-    # Campaigns first: what they name was there when they were saved, and accounts and tiers are never removed.
+    # Campaigns and missions first: what they name was there when they were saved, and is never removed.
     active = campaigns.find_active(db, organization_id)
+    found_missions = missions.find_all(db, organization_id)
     ledger_id = organization.default_ledger_id
     found = [] if ledger_id is None else configuration.accounts_of_ledger(db, organization_id, ledger_id)
     accounts = {account.ledger_account_id: account for account in found}
@@ -118,8 +126,12 @@ def _load(db: Connection, organization: Organization) -> Configuration:
                 main_account,
             )
         )
-    items = {key: compile_matcher(each) for key, each in matchers.conditions_by_key(db, organization_id).items()}
-    found_audiences = map(compile_audience, audiences.find_matching(db, organization_id))
+    items = [(each, compile_matcher(each.matcher)) for each in matchers.find_all(db, organization_id)]
+    item_matchers = {each.matcher_key: predicate for each, predicate in items}
+    of_members = [each for each in map(compile_audience, audiences.find_matching(db, organization_id)) if each]
+    by_id = {each.matcher_id: predicate for each, predicate in items}
+    audience_keys = {each.audience_id: each.audience_key for each in of_members}
+    ready = [compile_mission(each, by_id, audience_keys, accounts, default) for each in found_missions]
     return Configuration(
         organization_id=organization_id,
         version=organization.configuration_version,
@@ -129,9 +141,26 @@ def _load(db: Connection, organization: Organization) -> Configuration:
         tier_keys=configuration.tier_keys(db, organization_id),
         ladders=tuple(configuration.ladders(db, organization_id)),
         custom_event_types=frozenset(each.api_code for each in event_types.active(db, organization_id)),
-        audiences=tuple(audience for audience in found_audiences if audience is not None),
-        matcher_keys=frozenset(items),
         badges={badge.badge_key: badge for badge in badges.find_all(db, organization_id)},
-        functions=host_functions(items),
         listeners=tuple(triggers.find_listeners(db, organization_id)),
+        audiences=tuple(of_members),
+        matcher_keys=frozenset(item_matchers),
+        functions=host_functions(item_matchers),
+        missions={each.mission.mission_id: each for each in ready},
+        missions_by_type=_by_type(ready),
+        speaks_of_missions=any(map(_speaks_of_missions, compiled)),
     )
+
+
+def _by_type(missions_: Iterable[CompiledMission]) -> dict[str, tuple[CompiledMission, ...]]:
+    """The active missions by the type of the events that they count."""
+    found: dict[str, tuple[CompiledMission, ...]] = {}
+    for each in missions_:
+        if each.mission.active:
+            found[each.mission.event_type] = (*found.get(each.mission.event_type, ()), each)
+    return found
+
+
+def _speaks_of_missions(campaign: CompiledCampaign) -> bool:
+    effects = (effect.effect.effect_id for action in campaign.actions for effect in action.effects)
+    return ADVANCE_MISSION in effects or names_variable(campaign, "missions")

@@ -17,6 +17,7 @@ from handlers.wire.own_events import tier_payload, transaction_payload
 TIER_SET, TIER_REMOVED = "member-tier-set", "member-tier-removed"
 TRANSACTION_CREATED = "ledger-transaction-created"
 BADGE_ASSIGNED, BADGE_UNASSIGNED = "badge-assigned", "badge-unassigned"
+MISSION_ACHIEVED = "mission-status-updated"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +36,12 @@ def possible_types(configuration: Configuration) -> frozenset[str]:
         found |= {TIER_SET, TIER_REMOVED}
     if configuration.badges:
         found |= {BADGE_ASSIGNED, BADGE_UNASSIGNED}
-    # Every point makes one, so they are reported only where a campaign asks for them by name.
-    if any(TRANSACTION_CREATED in campaign.event_types for campaign in configuration.campaigns):
+    # Every point makes one, so they are reported only where a campaign or a mission asks for them by name.
+    named = any(TRANSACTION_CREATED in campaign.event_types for campaign in configuration.campaigns)
+    if named or TRANSACTION_CREATED in configuration.missions_by_type:
         found.add(TRANSACTION_CREATED)
+    if configuration.missions_by_type:
+        found.add(MISSION_ACHIEVED)
     return frozenset(found)
 
 

@@ -17,9 +17,10 @@ from sqlalchemy import Connection
 from domain.audiences import CompiledAudience
 from domain.campaigns.compiled import CompiledCampaign
 from domain.campaigns.evaluation import Evaluator
+from domain.campaigns.facts import EventFacts
 from domain.campaigns.limits import CounterKey, Counters, EventLimits
 from domain.campaigns.outcomes import Evaluation
-from domain.events import CAPTURE_ONLY, DRY_RUN, FAILURE, MAX_CAUSED, MAX_DEPTH, SUCCESS, IncomingEvent
+from domain.events import CAPTURE_ONLY, DRY_RUN, FAILURE, FULL, MAX_CAUSED, MAX_DEPTH, SUCCESS, IncomingEvent
 from domain.members import Member
 from domain.orders import Order
 from domain.organizations import Organization
@@ -39,6 +40,7 @@ from handlers.flows.match_audiences import match_audiences
 from handlers.flows.notices import queue_entities, queue_events
 from handlers.flows.revert_events import Reversals, extent_of
 from handlers.wire.events import track_result
+from handlers.wire.missions import mission_outcome
 from handlers.wire.order_records import order_record
 from handlers.wire.reversals import reverted_event
 from persistence import events, member_tiers, posting
@@ -105,15 +107,25 @@ class EventUnit:
         return members
 
     def _begin(
-        self, accepted: Sequence[Accepted], orders: OrderDesk, undoable: Reversals, always: bool = False
+        self,
+        accepted: Sequence[Accepted],
+        orders: OrderDesk,
+        undoable: Reversals,
+        always: bool = False,
+        moments: Collection[datetime] = (),
     ) -> Work:
-        """Open what the events may touch, or what may be touched `always`; reports what has expired until now."""
+        """Open what the events may touch, or what may be touched `always`; reports what has expired until now.
+
+        `moments` are when something will happen, beside the events and now.
+        """
         event_ids = IdStock(self._db, "events", _SPARE_IDS + 4 * len(accepted))
         concerned = any(self._configuration.concerns(self._campaigns, each.event.event_type) for each in accepted)
         if self._mode == CAPTURE_ONLY or not (always or undoable or concerned or self._mode == DRY_RUN):
             return Work(orders, undoable, event_ids)
         members, among = list(self._members.values()), self._configuration.audiences
-        desks = self._open(accepted, undoable)
+        types = None if always else frozenset(each.event.event_type for each in accepted)
+        at = frozenset((self._now, *moments, *(each.at for each in accepted)))
+        desks = self._open(accepted, undoable, types, at)
         self._audiences = match_audiences(self._db, self._organization_id, among, members, self._now)
         wallets = {member.wallet_id: member.member_id for member in members}
         ids = desks.opening.transaction_ids
@@ -122,7 +134,13 @@ class EventUnit:
         self._report(derivation.begin(), None, EXPIRED, work)
         return work
 
-    def _open(self, accepted: Sequence[Accepted], undoable: Reversals) -> Desks:
+    def _open(
+        self,
+        accepted: Sequence[Accepted],
+        undoable: Reversals,
+        event_types: frozenset[str] | None,
+        moments: frozenset[datetime],
+    ) -> Desks:
         """The counters, balances and desks that the events may touch, locked unless nothing will be written."""
         is_rehearsal = self._mode == DRY_RUN
         keys = self._counter_keys(accepted) | undoable.counter_keys
@@ -143,6 +161,8 @@ class EventUnit:
             transaction_ids=TransactionIds(books, stock),
             standings=Standings(self._configuration.ladders, self._held, self._now),
             undoable=undoable.event_ids,
+            event_types=event_types,
+            moments=moments,
         )
         return open_desks(opening, counters)
 
@@ -240,7 +260,9 @@ class EventUnit:
             refusal = error
         stored_key = None if self._mode == DRY_RUN else each.key
         status = SUCCESS if refusal is None else FAILURE
-        answer = track_result(each.event, stored_key, status, found, refusal)
+        moved = [] if work.desks is None else work.desks.missions.moved()
+        missions = [mission_outcome(each_move, self._mode == DRY_RUN) for each_move in moved]
+        answer = track_result(each.event, stored_key, status, found, refusal, missions)
         if reverted:
             answer["reverted"] = [reverted_event(one) for one in reverted]
         if self._mode != DRY_RUN:
@@ -251,9 +273,10 @@ class EventUnit:
 
     def _evaluated(self, each: Accepted, order: Any, desks: Desks) -> Evaluation:
         """Run one event through all that looks at it."""
-        audiences = self._audiences[each.member.member_id]
-        tier_ids = self._tier_ids(each.member, desks)
-        facts = event_facts(each, order, desks, self._configuration, tier_ids, audiences, self._now)
+        facts = self._facts(each, order, desks)
+        if self._mode in (FULL, DRY_RUN) and desks.missions.handle(facts):
+            # What a mission counted and paid is there for the campaigns to see.
+            facts = self._facts(each, order, desks)
         evaluator = Evaluator(
             facts,
             desks.books,
@@ -265,6 +288,12 @@ class EventUnit:
             tracing=self._tracing,
         )
         return evaluator.run(self._considered(each))
+
+    def _facts(self, each: Accepted, order: Any, desks: Desks) -> EventFacts:
+        """What is known of an event as the desks stand now."""
+        audiences = self._audiences[each.member.member_id]
+        tier_ids = self._tier_ids(each.member, desks)
+        return event_facts(each, order, desks, self._configuration, tier_ids, audiences, self._now)
 
     def _follow(self, each: Accepted, work: Work) -> None:
         """Evaluate what the server reports because of an event."""

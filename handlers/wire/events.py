@@ -91,7 +91,12 @@ def event_outcome(event: LoyaltyEvent) -> dict[str, Any]:
 
 
 def track_result(
-    event: IncomingEvent, key: str | None, status: str, found: Evaluation | None, error: Refusal | None
+    event: IncomingEvent,
+    key: str | None,
+    status: str,
+    found: Evaluation | None,
+    error: Refusal | None,
+    missions: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """The result of one event: what was answered, and what is answered again for the same key."""
     found = found or Evaluation()
@@ -101,7 +106,7 @@ def track_result(
         "status": status,
         "effects": [_effect(each) for each in found.effects],
         "limitDiscardedTotalAmount": exact_number(found.limit_discarded),
-        "missions": [],
+        "missions": list(missions),
         "explain": [_explanation(each) for each in found.explanations],
     }
     if error is not None:

@@ -12,7 +12,8 @@ from handlers.wire.events import limit_counter
 
 # What events can have done beside points and limits, each under its name in the answer.
 BADGES = "badges"
-UNDONE_KINDS: tuple[str, ...] = (BADGES,)
+MISSIONS = "missions"
+UNDONE_KINDS: tuple[str, ...] = (BADGES, MISSIONS)
 
 
 def reverted_event(reverted: RevertedEvent) -> dict[str, Any]:

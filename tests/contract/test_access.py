@@ -108,6 +108,9 @@ def records(organization: Organization) -> dict[str, Any]:
     )["trigger"]
     administration.post("/campaigns", {"code": f"{MARKER}-told", "name": "Told"})
     deliveries = administration.get(f"/triggers/{trigger['triggerId']}/deliveries")["results"]
+    mission = administration.post(
+        "/missions", {"name": MARKER, "eventType": "member-updated", "maxRepetitions": 1, "goalCount": 3}
+    )["mission"]
     order = {"externalId": MARKER, "type": "dine-in", "total": 5, "status": "created"}
     ordered = administration.post(f"/members/{member['memberId']}/purchase-orders", order)["order"]
     return {
@@ -134,6 +137,7 @@ def records(organization: Organization) -> dict[str, Any]:
         "audienceId": audience["audienceId"],
         "triggerId": trigger["triggerId"],
         "triggerDeliveryId": deliveries[0]["triggerDeliveryId"],
+        "missionId": mission["missionId"],
         "loyaltyEventKey": events[0]["loyaltyEventKey"],
         "effectId": "mint-points",
         "ledgerTransactionId": minted["transactions"][0]["ledgerTransactionId"],

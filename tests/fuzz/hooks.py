@@ -276,6 +276,7 @@ def _action(body: Body, path: Body) -> None:
     choices = [
         {"effectId": "mint-points", "params": [{"id": "amount", "value": 5}]},
         {"effectId": "burn-points", "params": [amount]},
+        {"effectId": "advance-mission", "params": [{"id": "missionKey", "value": WORLD.keys["mission"]}]},
         {"effectId": "mint-points", "params": [amount, {"id": "ledgerAccountKey", "value": WORLD.keys["account"]}]},
     ]
     body["effects"]["items"] = [choices[next(_numbers) % len(choices)] for _ in body["effects"]["items"]]
@@ -329,6 +330,38 @@ def _trigger(body: Body, path: Body) -> None:
     _real(settings, "headers", {"X-Source": "fuzz"})
     _real(settings, "eventTypes", ["cup-returned"])
     settings.pop("eventTypes" if body["type"] == "EntityChangeWebhook" else "entities", None)
+
+
+def _mission(body: Body, path: Body) -> None:
+    _unique(body, "code", longest=100)
+    for name in ("campaignId", "loyaltyProgramId", "audienceId", "matcherId", "ledgerId", "ledgerAccountId"):
+        _real(body, name, WORLD.ids[name])
+    _real(body, "badgeKey", WORLD.ids["badgeKey"])
+    if "badgeMatcher" in body:
+        for condition in body["badgeMatcher"]["conditions"]:
+            _real(condition, "badgeKey", WORLD.ids["badgeKey"])
+        _real(body, "eventType", "badge-assigned")
+        for name in ("matcherId", "inlineMatcher", "minSpendValue"):
+            body.pop(name, None)
+    else:
+        _real(body, "eventType", "member-purchase-order-created")
+    if "inlineMatcher" in body:
+        _matcher({"matcher": body["inlineMatcher"]}, path)
+    if body.get("periodLimit") is None or body.get("repetitionPeriod") is None:
+        body.pop("periodLimit", None)
+        body.pop("repetitionPeriod", None)
+    # Points of the account never expire.
+    body.pop("manualExpiration", None)
+    _whole(body, "pointsAccrual")
+    if body.get("pointsAccrual") is None:
+        body.pop("ledgerId", None)
+        body.pop("ledgerAccountId", None)
+    if body.get("validFrom") and body.get("validTo"):
+        del body["validTo"]
+
+
+def _mission_progress(body: Body, path: Body) -> None:
+    _unique(body, "systemUniqueKey")
 
 
 def _events(body: Body, path: Body) -> None:
@@ -399,6 +432,9 @@ _BODIES: dict[str, Callable[[Body, Body], None]] = {
     "updateAudienceMembers": _audience_list,
     "createTrigger": _trigger,
     "updateTrigger": _trigger,
+    "createMission": _mission,
+    "updateMission": _mission,
+    "updateMissionProgress": _mission_progress,
     "createAction": _action,
     "updateAction": _action,
     "trackEvents": _events,

@@ -109,6 +109,7 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
     triggers = [call("POST", f"{home}/triggers", _trigger(key))["trigger"] for key in ("told", "changed")]
     call("POST", f"{home}/campaigns", {"code": "told", "name": "told"})
     delivery = call("GET", f"{home}/triggers/{triggers[0]['triggerId']}/deliveries")["results"][0]
+    missions = [call("POST", f"{home}/missions", _mission(name))["mission"] for name in ("Ten cups", "More cups")]
     parsed = call("POST", f"{home}/expressions/parse", {"inputs": [{"expression": text} for text in CONDITIONS]})
     second = call(
         "POST",
@@ -142,6 +143,7 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         "audienceId": audiences[0]["audienceId"],
         "triggerId": triggers[0]["triggerId"],
         "triggerDeliveryId": delivery["triggerDeliveryId"],
+        "missionId": missions[0]["missionId"],
     }
     changeable = {
         "updateMember": {"loyaltyMemberId": members[1]["loyaltyMemberId"], "memberId": members[1]["memberId"]},
@@ -159,6 +161,7 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
             "badgeTrackingIdentifier": reverted["badgeTrackingKey"],
         },
         "updateMatcher": {"matcherId": matchers[1]["matcherId"]},
+        "updateMission": {"missionId": missions[1]["missionId"]},
         "updateAudience": {"audienceId": audiences[1]["audienceId"]},
         "updateTrigger": {"triggerId": triggers[1]["triggerId"]},
         "updateAudienceMembers": {"audienceId": audiences[2]["audienceId"]},
@@ -168,6 +171,7 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         "tier": tiers[0]["loyaltyTierKey"],
         "account": created["ledgerAccountKey"],
         "audience": audiences[0]["audienceKey"],
+        "mission": missions[0]["missionKey"],
     }
     assert not any(each["errors"] for each in parsed["nodes"]), parsed
     trees = [each["node"] for each in parsed["nodes"]]
@@ -202,6 +206,10 @@ def _matcher(name: str) -> dict[str, Any]:
 def _trigger(key: str) -> dict[str, Any]:
     settings = {"url": f"https://{key}.example.com/", "entities": ["campaign"]}
     return {"triggerKey": key, "type": "EntityChangeWebhook", "name": key, "settings": settings}
+
+
+def _mission(name: str) -> dict[str, Any]:
+    return {"name": name, "eventType": "cup-returned", "maxRepetitions": 2**50, "goalCount": 10, "pointsAccrual": 1}
 
 
 def _event(member: str, event_type: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from domain.event_types import BUILT_IN_EVENT_TYPES
 
 # By id, and so by name.
 IDS = [
+    "advance-mission",
     "assign-badge",
     "burn-points",
     "discount",

@@ -12,6 +12,7 @@ from domain.ledger.books import Books
 from domain.tiers import Standings
 from handlers.flows.derive_events import OwnEvent
 from handlers.flows.desks.badges import BadgeDesk
+from handlers.flows.desks.missions import MissionDesk
 from handlers.flows.desks.notices import NoticeDesk
 from handlers.flows.desks.opening import Desk, Opening
 
@@ -25,21 +26,22 @@ class Desks:
     counters: Counters
     standings: Standings
     badges: BadgeDesk
+    missions: MissionDesk
     notices: NoticeDesk
 
     @property
     def subjects(self) -> tuple[Desk, ...]:
         """The desks in the order in which they are written, and undone."""
-        return (self.badges, self.notices)
+        return self.badges, self.missions, self.notices
 
     @property
     def executors(self) -> Mapping[str, Executor]:
         """What carries out effects that are not about points, by effect id."""
-        return {**self.badges.executors, **self.notices.executors}
+        return {**self.badges.executors, **self.missions.executors, **self.notices.executors}
 
     def variables(self, member_id: int) -> Mapping[str, Any]:
         """What expressions see of the member's badges and missions."""
-        return {"badges": self.badges.variables(member_id), "missions": {}}
+        return {"badges": self.badges.variables(member_id), "missions": self.missions.variables(member_id)}
 
     def follow(self) -> list[OwnEvent]:
         """What the desks have to report since the last look."""
@@ -53,11 +55,13 @@ class Desks:
 
 def open_desks(opening: Opening, counters: Counters) -> Desks:
     """Open the desk of every subject, in the order of `persistence.locks`."""
+    badges = BadgeDesk.open(opening)
     return Desks(
         opening,
         opening.books,
         counters,
         opening.standings,
-        badges=BadgeDesk.open(opening),
+        badges=badges,
+        missions=MissionDesk.open(opening, badges),
         notices=NoticeDesk(opening),
     )

@@ -43,7 +43,9 @@ class TransactionIds:
 class Opening:
     """What a unit of work is about: the members, by id, whose locks it holds, and the stored events it may undo.
 
-    A rehearsal is a dry run: it locks nothing, takes no ids from the database and writes nothing.
+    `event_types` are those of the events it was begun for, None for a request, which may be about anything; `moments`
+    are when they happened, and now, so that all it does happens at one of them. A rehearsal is a dry run: it locks
+    nothing, takes no ids from the database and writes nothing.
     """
 
     db: Connection
@@ -57,6 +59,8 @@ class Opening:
     transaction_ids: TransactionIds
     standings: Standings
     undoable: frozenset[int]
+    event_types: frozenset[str] | None
+    moments: frozenset[datetime]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,135 @@
+"""The records of missions and of what members have done for them (administration "Records": Mission)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from domain.problems import Conflict, NotFound
+
+
+@dataclass(frozen=True, slots=True)
+class Mission:
+    """A goal of `goal_count` events that count, to be reached `max_repetitions` times at most.
+
+    In a calendar period it is reached `period_limit` times at most. Points go to the organization's default ledger and
+    account unless the mission names others. `badge_matcher` and `manual_expiration` are kept as the API has them.
+    """
+
+    organization_id: int
+    mission_id: int
+    mission_key: str
+    campaign_id: int | None
+    loyalty_program_id: int | None
+    name: str
+    short_description: str | None
+    description: str | None
+    picture_url: str | None
+    custom_attributes: Mapping[str, Any]
+    type: str | None
+    audience_id: int | None
+    tags: tuple[str, ...]
+    code: str | None
+    matcher_id: int | None
+    event_type: str
+    active: bool
+    valid_from: datetime | None
+    valid_to: datetime | None
+    max_repetitions: int
+    repetition_period: str | None
+    period_limit: int | None
+    goal_count: int
+    points_accrual: Decimal | None
+    ledger_id: int | None
+    ledger_account_id: int | None
+    coupon_book_key: str | None
+    badge_key: str | None
+    ledger_transaction_description: str | None
+    inline_matcher: Mapping[str, Any] | None
+    badge_matcher: Mapping[str, Any] | None
+    min_spend_value: Decimal | None
+    manual_expiration: Mapping[str, Any] | None
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class MissionBalance:
+    """Where a member stands in a mission; the last two tell of the achievement whose event happened last."""
+
+    member_id: int
+    times_achieved: int
+    current_counter_count: int
+    last_counter_count_when_achieved: int | None
+    last_achieved_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class MemberMission:
+    """A mission and where a member stands in it."""
+
+    mission: Mission
+    balance: MissionBalance
+
+
+@dataclass(frozen=True, slots=True)
+class MissionTracking:
+    """What an event, or a request, counted for a member's mission, and how often that achieved the goal.
+
+    `goal_count` is the goal as it was then. One by request has a key, and the `answer` that is given again for it; one
+    of an event is undone with it, by the event `reversal_loyalty_event_id`.
+    """
+
+    organization_id: int
+    mission_tracking_id: int
+    member_id: int
+    mission_id: int
+    loyalty_event_id: int | None
+    counted: int
+    achieved: int
+    goal_count: int
+    happened_at: datetime
+    system_unique_key: str | None
+    request_digest: bytes | None
+    external_id: str | None
+    description: str | None
+    tags: tuple[str, ...]
+    answer: Mapping[str, Any] | None
+    reversal_loyalty_event_id: int | None
+    created_at: datetime
+
+
+class UnknownMission(NotFound):
+    """A request or an effect names a mission that the organization does not have."""
+
+    slug = "unknown-mission"
+    title = "The mission does not exist"
+
+
+class MissionClosed(Conflict):
+    """The mission is not active, not within its dates, or for an audience that the member is not in."""
+
+    slug = "mission-closed"
+    title = "The mission is not open to the member"
+
+
+class MissionExhausted(Conflict):
+    """The member has achieved the mission as often as it allows, in all or in the period."""
+
+    slug = "mission-exhausted"
+    title = "The mission is achieved as often as it allows"
+
+
+@dataclass(frozen=True, slots=True)
+class Reward:
+    """What was paid for achieving a mission, or why it was not: `refusal` is a problem object."""
+
+    kind: str
+    amount: Decimal
+    ledger_account_key: str | None = None
+    badge_key: str | None = None
+    coupon_book_key: str | None = None
+    refusal: Mapping[str, Any] | None = None

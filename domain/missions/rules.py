@@ -1,0 +1,171 @@
+"""What a mission may ask for, which events count for it, and when its points expire."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from domain.campaigns.facts import EventFacts
+from domain.ledger.expiry import add_months
+from domain.ledger.records import LedgerAccount
+from domain.matchers import ItemPredicate, compile_matcher
+from domain.missions.records import Mission, MissionClosed
+from domain.orders import status_of_event
+from domain.problems import FieldFault
+
+PAYMENT_CONFIRMED = "member-payment-confirmed"
+INLINE_MATCHER = "/inlineMatcher"
+BADGE_EVENTS = frozenset({"badge-assigned", "badge-unassigned"})
+
+DAYS, WEEKS, MONTHS, YEARS = "days", "weeks", "months", "years"
+
+_COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
+    ">=": operator.ge,
+    ">": operator.gt,
+    "=": operator.eq,
+    "<": operator.lt,
+    "<=": operator.le,
+}
+_LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledMission:
+    """A mission made ready: `item` is what an order item must fulfil, `audience_keys` where a member must be.
+
+    None asks for nothing; an empty `audience_keys` is an audience that nobody is in. Points go to `account`.
+    """
+
+    mission: Mission
+    item: ItemPredicate | None
+    audience_keys: frozenset[str] | None
+    account: LedgerAccount | None
+
+    def refuse_closed(self, at: datetime, audience_keys: Collection[str]) -> None:
+        """Raise MissionClosed where the mission is not open at `at` to a member who is in these audiences."""
+        mission = self.mission
+        if not mission.active:
+            raise MissionClosed(f"The mission {mission.name} is not active.")
+        if mission.valid_from is not None and at < mission.valid_from:
+            raise MissionClosed(f"The mission {mission.name} begins at {mission.valid_from.isoformat()}.")
+        if mission.valid_to is not None and at > mission.valid_to:
+            raise MissionClosed(f"The mission {mission.name} ended at {mission.valid_to.isoformat()}.")
+        if self.audience_keys is not None and self.audience_keys.isdisjoint(audience_keys):
+            raise MissionClosed(f"The member is not in the audience of the mission {mission.name}.")
+
+    def counts(self, event: EventFacts) -> bool:
+        """True if the event is one that the mission counts, apart from how often it may be achieved."""
+        if event.event_type != self.mission.event_type or not self._fits(event):
+            return False
+        try:
+            self.refuse_closed(event.at, event.audience_keys)
+        except MissionClosed:
+            return False
+        return True
+
+    def _fits(self, event: EventFacts) -> bool:
+        least = self.mission.min_spend_value
+        if least is not None and (event.spend is None or event.spend < least):
+            return False
+        item = self.item
+        if item is not None and not any(map(item, _items_of(event.context))):
+            return False
+        return self.mission.badge_matcher is None or _badges_match(self.mission.badge_matcher, event.context["badges"])
+
+
+def _items_of(context: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+    """The items of the order, or the products of the payment, whose `sku` stands for the `productCode`."""
+    if context["order"] is not None:
+        return context["order"]["items"]
+    if context["payment"] is not None:
+        return [{**product, "productCode": product["sku"]} for product in context["payment"]["products"]]
+    return ()
+
+
+def _badges_match(matcher: Mapping[str, Any], held: Mapping[str, Decimal]) -> bool:
+    """Whether what the member holds of badges fulfils all the conditions, or with OR any."""
+    found = (
+        _COMPARISONS[condition["operator"]](held.get(condition["badgeKey"], 0), condition["value"])
+        for condition in matcher["conditions"]
+    )
+    return all(found) if matcher["operator"] == "AND" else any(found)
+
+
+def compile_mission(
+    mission: Mission,
+    matchers: Mapping[int, ItemPredicate],
+    audience_keys: Mapping[int, str],
+    accounts: Mapping[int, LedgerAccount],
+    default_account: LedgerAccount | None,
+) -> CompiledMission:
+    """Make a stored mission ready; `audience_keys` are those of audiences that may match members."""
+    audiences = None
+    if mission.audience_id is not None:
+        audiences = frozenset(audience_keys[each] for each in (mission.audience_id,) if each in audience_keys)
+    named = mission.ledger_account_id
+    return CompiledMission(
+        mission=mission,
+        item=_item_predicate(mission, matchers),
+        audience_keys=audiences,
+        account=default_account if named is None else accounts.get(named),
+    )
+
+
+def _item_predicate(mission: Mission, matchers: Mapping[int, ItemPredicate]) -> ItemPredicate | None:
+    """What an item must fulfil: the matcher that is named and the mission's own, where there are both."""
+    wanted = [] if mission.matcher_id is None else [matchers[mission.matcher_id]]
+    if mission.inline_matcher is not None:
+        wanted.append(compile_matcher(mission.inline_matcher, INLINE_MATCHER))
+    if not wanted:
+        return None
+    return lambda item: all(predicate(item) for predicate in wanted)
+
+
+def expiry_of_reward(manual_expiration: Mapping[str, Any] | None, at: datetime) -> datetime | None:
+    """When points paid at `at` expire by the mission's own rule; None leaves it to the account."""
+    if manual_expiration is None:
+        return None
+    value, unit = int(manual_expiration["value"]), manual_expiration["unit"]
+    if unit in (MONTHS, YEARS):
+        return add_months(at, value if unit == MONTHS else 12 * value)
+    try:
+        return at + timedelta(days=value if unit == DAYS else 7 * value)
+    except OverflowError:
+        return _LAST_MOMENT
+
+
+def faults_of(body: Mapping[str, Any]) -> list[FieldFault]:
+    """What the members of a mission (by inside names) cannot say together."""
+    return [FieldFault(detail, pointer=pointer) for pointer, detail in _faults(body)]
+
+
+def _faults(body: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    event_type = body["event_type"]
+    has_items = event_type == PAYMENT_CONFIRMED or status_of_event(event_type) is not None
+    if body["valid_from"] and body["valid_to"] and body["valid_to"] < body["valid_from"]:
+        yield "/validTo", "validTo is not before validFrom"
+    if body["min_spend_value"] is not None and not has_items:
+        yield "/minSpendValue", "goes with purchase order events and member-payment-confirmed alone"
+    for name, pointer in (("matcher_id", "/matcherId"), ("inline_matcher", INLINE_MATCHER)):
+        if body[name] is None:
+            continue
+        if not has_items:
+            yield pointer, "goes with purchase order events and member-payment-confirmed alone, which have items"
+        if body["badge_matcher"] is not None:
+            yield pointer, "does not go together with badgeMatcher"
+    if body["badge_matcher"] is not None and event_type not in BADGE_EVENTS:
+        yield "/badgeMatcher", "goes with badge-assigned and badge-unassigned alone"
+    if body["period_limit"] is not None and body["repetition_period"] is None:
+        yield "/periodLimit", "needs the repetitionPeriod that it limits"
+    if body["repetition_period"] is not None and body["period_limit"] is None:
+        yield "/repetitionPeriod", "needs the periodLimit that is to hold in it"
+    if body["ledger_id"] is not None and body["points_accrual"] is None:
+        yield "/ledgerId", "goes with pointsAccrual"
+    if body["ledger_account_id"] is not None and body["points_accrual"] is None:
+        yield "/ledgerAccountId", "goes with pointsAccrual"
+    if body["manual_expiration"] is not None and body["points_accrual"] is None:
+        yield "/manualExpiration", "goes with pointsAccrual"

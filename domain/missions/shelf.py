@@ -1,0 +1,182 @@
+"""The progress of the members of one unit of work: what counts is decided here, and what is to be stored is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from typing import Any
+
+from domain.calendar import period_start
+from domain.missions.progress import Advance, Progress
+from domain.missions.records import Mission, MissionBalance, MissionTracking, Reward
+
+Place = tuple[int, int]
+"""A member's id and a mission's."""
+
+Period = tuple[int, int, date]
+"""A place, and the first day of a period of its mission."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A member's progress in a mission, with what is remembered of the achievement whose event happened last."""
+
+    progress: Progress
+    last_counter: int | None = None
+    last_achieved_at: datetime | None = None
+
+    def balance(self, member_id: int) -> MissionBalance:
+        """As it is answered."""
+        return MissionBalance(
+            member_id=member_id,
+            times_achieved=self.progress.times_achieved,
+            current_counter_count=self.progress.counter,
+            last_counter_count_when_achieved=self.last_counter,
+            last_achieved_at=self.last_achieved_at,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ShelfChanges:
+    """What a shelf has to store; `undone` are trackings by id, with the event that undid each."""
+
+    standings: Mapping[Place, Standing]
+    trackings: tuple[MissionTracking, ...]
+    undone: Mapping[int, int]
+    # Where an achievement was undone, so that another one may be the last now.
+    lost: frozenset[Place]
+
+
+@dataclass(frozen=True, slots=True)
+class Occasion:
+    """What counts for a member: an event, by its id, or a request, by its key; `at` is when it happened."""
+
+    organization_id: int
+    member_id: int
+    at: datetime
+    now: datetime
+    loyalty_event_id: int | None = None
+    system_unique_key: str | None = None
+    request_digest: bytes | None = None
+    external_id: str | None = None
+    description: str | None = None
+    tags: tuple[str, ...] = ()
+
+
+class Shelf:
+    """Progress by place, and how often goals were achieved in the periods that matter.
+
+    A place that is not among the `standings` has nothing counted.
+    """
+
+    def __init__(self, standings: Mapping[Place, Standing], achieved: Mapping[Period, int]) -> None:
+        self._standings = dict(standings)
+        self._achieved = dict(achieved)
+        self._touched: set[Place] = set()
+        self._trackings: list[MissionTracking] = []
+        self._undone: dict[int, int] = {}
+        self._known_undone: set[int] = set()
+        self._lost: set[Place] = set()
+
+    def standing(self, member_id: int, mission: Mission) -> Standing:
+        """Where the member stands, towards the goal that the mission has now."""
+        found = self._standings.get((member_id, mission.mission_id))
+        if found is None:
+            return Standing(Progress(mission.goal_count))
+        return replace(found, progress=found.progress.towards(mission.goal_count))
+
+    def room(self, member_id: int, mission: Mission, at: datetime) -> int:
+        """How many more times the member may achieve the mission by what happens at `at`."""
+        left = mission.max_repetitions - self.standing(member_id, mission).progress.times_achieved
+        if mission.repetition_period is not None and mission.period_limit is not None:
+            period = (member_id, mission.mission_id, period_start(mission.repetition_period, at))
+            left = min(left, mission.period_limit - self._achieved.get(period, 0))
+        return max(0, left)
+
+    def count(self, mission: Mission, amount: int, occasion: Occasion) -> Advance:
+        """Count `amount` for the member, as far as there is room; what counts nothing leaves no trace."""
+        place = (occasion.member_id, mission.mission_id)
+        before = self.standing(occasion.member_id, mission)
+        advance = before.progress.advanced(amount, self.room(occasion.member_id, mission, occasion.at))
+        if not advance.counted and occasion.system_unique_key is None:
+            return advance
+        after = replace(before, progress=advance.after)
+        if advance.achieved:
+            if before.last_achieved_at is None or before.last_achieved_at <= occasion.at:
+                after = replace(after, last_counter=mission.goal_count, last_achieved_at=occasion.at)
+            self._count_period(mission, occasion.member_id, occasion.at, advance.achieved)
+        self._standings[place] = after
+        self._touched.add(place)
+        self._trackings.append(_tracking(mission, advance, occasion))
+        return advance
+
+    def take_back(self, tracking: MissionTracking, mission: Mission, by_event_id: int) -> Advance:
+        """Undo what an event counted."""
+        place = (tracking.member_id, tracking.mission_id)
+        before = self.standing(tracking.member_id, mission)
+        after = before.progress.taken_back(tracking.counted, tracking.achieved)
+        self._standings[place] = replace(before, progress=after)
+        self._touched.add(place)
+        self._undone[tracking.mission_tracking_id] = by_event_id
+        self._known_undone.add(tracking.mission_tracking_id)
+        if tracking.achieved:
+            self._lost.add(place)
+            self._count_period(mission, tracking.member_id, tracking.happened_at, -tracking.achieved)
+        return Advance(before.progress, after, -tracking.counted, -tracking.achieved)
+
+    def is_undone(self, tracking: MissionTracking) -> bool:
+        """True if the tracking was undone in this unit of work."""
+        return tracking.mission_tracking_id in self._known_undone
+
+    def answered(self, answer: Mapping[str, Any]) -> None:
+        """Keep the answer that the request gets whose count was the last one."""
+        self._trackings[-1] = replace(self._trackings[-1], answer=answer)
+
+    def drain(self) -> ShelfChanges:
+        """What has changed since the last time; it counts as stored from now on."""
+        changes = ShelfChanges(
+            standings={place: self._standings[place] for place in sorted(self._touched)},
+            trackings=tuple(self._trackings),
+            undone=self._undone,
+            lost=frozenset(self._lost),
+        )
+        self._touched, self._trackings, self._undone, self._lost = set(), [], {}, set()
+        return changes
+
+    def _count_period(self, mission: Mission, member_id: int, at: datetime, achieved: int) -> None:
+        if mission.repetition_period is not None:
+            period = (member_id, mission.mission_id, period_start(mission.repetition_period, at))
+            self._achieved[period] = self._achieved.get(period, 0) + achieved
+
+
+def _tracking(mission: Mission, advance: Advance, occasion: Occasion) -> MissionTracking:
+    return MissionTracking(
+        organization_id=occasion.organization_id,
+        mission_tracking_id=0,
+        member_id=occasion.member_id,
+        mission_id=mission.mission_id,
+        loyalty_event_id=occasion.loyalty_event_id,
+        counted=advance.counted,
+        achieved=advance.achieved,
+        goal_count=mission.goal_count,
+        happened_at=occasion.at,
+        system_unique_key=occasion.system_unique_key,
+        request_digest=occasion.request_digest,
+        external_id=occasion.external_id,
+        description=occasion.description,
+        tags=occasion.tags,
+        answer=None,
+        reversal_loyalty_event_id=None,
+        created_at=occasion.now,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class MissionMove:
+    """What became of a member's mission at once, and what was paid for it."""
+
+    member_id: int
+    mission: Mission
+    advance: Advance
+    rewards: tuple[Reward, ...]

@@ -1,0 +1,256 @@
+"""The desk of missions: events count here, goals are rewarded, and what an event counted is taken off again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from itertools import count
+from typing import Any, Self
+
+from domain.badges import Grant
+from domain.calendar import next_period, period_start
+from domain.campaigns.effects import ADVANCE_MISSION
+from domain.campaigns.facts import EventFacts, Executor
+from domain.campaigns.outcomes import NothingToDo
+from domain.ledger.postings import Details
+from domain.missions.progress import Advance
+from domain.missions.records import MissionExhausted, MissionTracking, Reward, UnknownMission
+from domain.missions.rules import CompiledMission, expiry_of_reward
+from domain.missions.shelf import MissionMove, Occasion, Shelf, Standing
+from domain.problems import Refusal
+from domain.reversals import Undone
+from handlers.flows.derive_events import MISSION_ACHIEVED, OwnEvent, possible_types
+from handlers.flows.desks.badges import BadgeDesk
+from handlers.flows.desks.opening import Opening, Reversal
+from handlers.wire.missions import achieved_payload, undone_record
+from handlers.wire.reversals import MISSIONS
+from persistence import missions
+
+POINTS, BADGE = "points", "badge"
+
+
+@dataclass(frozen=True, slots=True)
+class _Payment:
+    """Whom a reward is for and what its transaction says; `key` is the beginning of its systemUniqueKey."""
+
+    occasion: Occasion
+    key: str
+    external_event_date: datetime | None
+
+
+class MissionDesk:
+    """The missions of one unit of work; nothing is loaded of missions that nothing in it can move."""
+
+    def __init__(self, opening: Opening, badges: BadgeDesk, shelf: Shelf, trackings: Iterable[MissionTracking]) -> None:
+        self._opening = opening
+        self._badges = badges
+        self._configuration = opening.configuration
+        self._shelf = shelf
+        self._by_event: dict[int, list[MissionTracking]] = {}
+        for each in trackings:
+            self._by_event.setdefault(each.loyalty_event_id or 0, []).append(each)
+        self._by_key = {each.mission.mission_key: each for each in self._configuration.missions.values()}
+        self._numbers = count(1)
+        self._moves: list[MissionMove] = []
+        self._to_report: list[MissionMove] = []
+
+    @classmethod
+    def open(cls, opening: Opening, badges: BadgeDesk) -> Self:
+        """Load what the unit may move: at most three statements, none where there are no missions to move."""
+        organization_id = opening.organization.organization_id
+        trackings: list[MissionTracking] = []
+        if opening.undoable and opening.configuration.missions:
+            trackings = missions.find_trackings(opening.db, organization_id, opening.undoable)
+        wanted = _concerned(opening) | {each.mission_id for each in trackings}
+        members = opening.members
+        if not wanted or not members:
+            return cls(opening, badges, Shelf({}, {}), trackings)
+        standings = missions.standings(opening.db, organization_id, members, wanted)
+        periods = _periods(opening, wanted)
+        achieved = missions.achieved_in_periods(opening.db, organization_id, members, periods) if periods else {}
+        return cls(opening, badges, Shelf(standings, achieved), trackings)
+
+    @property
+    def executors(self) -> Mapping[str, Executor]:
+        """What carries out the effects on missions."""
+        return {ADVANCE_MISSION: self._advance_by_effect}
+
+    def variables(self, member_id: int) -> dict[str, Any]:
+        """What expressions see of the member's progress: every mission by its key, if any expression asks at all."""
+        if not self._configuration.speaks_of_missions:
+            return {}
+        found = {}
+        for key, compiled in self._by_key.items():
+            progress = self._shelf.standing(member_id, compiled.mission).progress
+            found[key] = {"timesAchieved": progress.times_achieved, "currentCounterCount": progress.counter}
+        return found
+
+    def handle(self, event: EventFacts) -> bool:
+        """Count an event in all the missions that it counts for; true if one moved."""
+        before = len(self._moves)
+        for compiled in self._configuration.missions_by_type.get(event.event_type, ()):
+            if compiled.counts(event):
+                self._move(compiled, 1, self._payment_of(event))
+        return len(self._moves) > before
+
+    def advance(
+        self, mission_id: int, amount: int, occasion: Occasion, audience_keys: Collection[str]
+    ) -> tuple[Standing, Advance]:
+        """Count `amount` by request; answers where the member stands then, and what was counted.
+
+        Raises MissionClosed, or MissionExhausted where nothing of it can be counted.
+        """
+        compiled = self._configuration.missions.get(mission_id)
+        if compiled is None:
+            raise UnknownMission(f"There is no mission {mission_id}.")
+        key = f"mission-progress-{self._opening.new_key()}"
+        payment = _Payment(occasion, key, None if occasion.at == occasion.now else occasion.at)
+        advance = self._refusing_move(compiled, amount, payment, audience_keys)
+        # It is the request that answers it, not the event that is evaluated next.
+        self._moves.clear()
+        return self._shelf.standing(occasion.member_id, compiled.mission), advance
+
+    def answered(self, answer: Mapping[str, Any]) -> None:
+        """Keep what the last request is answered."""
+        self._shelf.answered(answer)
+
+    def moved(self) -> list[MissionMove]:
+        """The missions that moved since the last look, in their order."""
+        moved, self._moves = self._moves, []
+        return moved
+
+    def follow(self) -> list[OwnEvent]:
+        """The missions that were achieved since the last look."""
+        achieved, self._to_report = self._to_report, []
+        return [OwnEvent(each.member_id, MISSION_ACHIEVED, achieved_payload(each)) for each in achieved]
+
+    def undo(self, event_id: int, by: Reversal) -> list[Undone]:
+        """Take off what a stored event counted; its rewards are taken back by those who keep them."""
+        found = []
+        for tracking in self._by_event.get(event_id, ()):
+            if not self._shelf.is_undone(tracking):
+                mission = self._configuration.missions[tracking.mission_id].mission
+                advance = self._shelf.take_back(tracking, mission, by.loyalty_event_id)
+                found.append(Undone(MISSIONS, undone_record(mission, tracking, advance)))
+        return found
+
+    def write(self) -> None:
+        """Store what has changed since the last time."""
+        if not self._opening.is_rehearsal:
+            organization_id = self._opening.organization.organization_id
+            missions.write(self._opening.db, organization_id, self._shelf.drain(), self._opening.now)
+
+    def _advance_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> None:
+        compiled = self._by_key.get(params["missionKey"].lower())
+        if compiled is None:
+            raise UnknownMission(f"There is no mission with the key {params['missionKey']}.")
+        amount = int(params["amount"])
+        if not amount:
+            raise NothingToDo("There is nothing to count.")
+        self._refusing_move(compiled, amount, self._payment_of(event), event.audience_keys)
+
+    def _refusing_move(
+        self, compiled: CompiledMission, amount: int, payment: _Payment, audience_keys: Collection[str]
+    ) -> Advance:
+        compiled.refuse_closed(payment.occasion.at, audience_keys)
+        room = self._shelf.room(payment.occasion.member_id, compiled.mission, payment.occasion.at)
+        if amount and not room:
+            raise MissionExhausted(f"The mission {compiled.mission.name} is achieved as often as it allows.")
+        return self._move(compiled, amount, payment)
+
+    def _move(self, compiled: CompiledMission, amount: int, payment: _Payment) -> Advance:
+        """Count, as far as there is room, and pay for what that achieves."""
+        advance = self._shelf.count(compiled.mission, amount, payment.occasion)
+        if advance.counted:
+            rewards = tuple(self._rewards(compiled, advance.achieved, payment)) if advance.achieved else ()
+            move = MissionMove(payment.occasion.member_id, compiled.mission, advance, rewards)
+            self._moves.append(move)
+            if advance.achieved:
+                self._to_report.append(move)
+        return advance
+
+    def _rewards(self, compiled: CompiledMission, times: int, payment: _Payment) -> Iterable[Reward]:
+        """Pay what the mission gives for being achieved; what cannot be paid is told, and stops nothing else."""
+        if compiled.mission.points_accrual:
+            yield self._pay_points(compiled, compiled.mission.points_accrual * times, payment)
+        if compiled.mission.badge_key is not None:
+            yield self._pay_badge(compiled.mission.badge_key, times, payment.occasion)
+
+    def _pay_points(self, compiled: CompiledMission, amount: Decimal, payment: _Payment) -> Reward:
+        mission, occasion, books = compiled.mission, payment.occasion, self._opening.books
+        account = None if compiled.account is None else books.accounts.get(compiled.account.ledger_account_id)
+        if account is None:
+            raise AssertionError("the accounts of the default ledger are open, and a mission's is one of them")
+        details = Details(
+            system_unique_key=f"{payment.key}:mission-{next(self._numbers)}",
+            external_id=occasion.external_id,
+            external_event_date=payment.external_event_date,
+            description=mission.ledger_transaction_description or occasion.description,
+            tags=occasion.tags or None,
+            loyalty_event_id=occasion.loyalty_event_id,
+        )
+        wallet_id = self._opening.members[occasion.member_id].wallet_id
+        expires_at = expiry_of_reward(mission.manual_expiration, occasion.at)
+        refusal = _refusal_of(lambda: books.mint(account, wallet_id, amount, details, expires_at))
+        return Reward(POINTS, amount, ledger_account_key=account.ledger_account_key, refusal=refusal)
+
+    def _pay_badge(self, badge_key: str, times: int, occasion: Occasion) -> Reward:
+        grant = Grant(
+            occasion.member_id,
+            self._configuration.badges[badge_key],
+            times,
+            external_id=occasion.external_id,
+            loyalty_event_id=occasion.loyalty_event_id,
+        )
+        refusal = _refusal_of(lambda: self._badges.assign(grant))
+        return Reward(BADGE, Decimal(times), badge_key=badge_key, refusal=refusal)
+
+    def _payment_of(self, event: EventFacts) -> _Payment:
+        occasion = Occasion(
+            organization_id=self._opening.organization.organization_id,
+            member_id=event.member_id,
+            at=event.at,
+            now=self._opening.now,
+            loyalty_event_id=event.loyalty_event_id,
+        )
+        return _Payment(occasion, event.key, event.external_event_date)
+
+
+def _refusal_of(pay: Callable[[], object]) -> Mapping[str, Any] | None:
+    """The problem object of what refuses a payment; None where it is made."""
+    try:
+        pay()
+    except Refusal as refusal:
+        return refusal.as_problem()
+    return None
+
+
+def _concerned(opening: Opening) -> set[int]:
+    """The missions that the unit can move, or that an expression may ask for."""
+    configuration = opening.configuration
+    if opening.event_types is None or configuration.speaks_of_missions:
+        return set(configuration.missions)
+    types = opening.event_types | possible_types(configuration)
+    by_type = configuration.missions_by_type
+    return {each.mission.mission_id for event_type in types for each in by_type.get(event_type, ())}
+
+
+def _periods(opening: Opening, mission_ids: Collection[int]) -> Mapping[tuple[int, date], tuple[datetime, datetime]]:
+    """The periods that what the unit counts can fall in, each with its begin and end."""
+    found = {}
+    for mission_id in mission_ids:
+        period = opening.configuration.missions[mission_id].mission.repetition_period
+        for first_day in _first_days(period, opening.moments) if period is not None else ():
+            ends = next_period(period, first_day)
+            found[mission_id, first_day] = (_midnight(first_day), _midnight(ends))
+    return found
+
+
+def _first_days(period: str, moments: Iterable[datetime]) -> Sequence[date]:
+    return sorted({period_start(period, at) for at in moments})
+
+
+def _midnight(day: date) -> datetime:
+    return datetime.combine(day, time.min, UTC)

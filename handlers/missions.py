@@ -1,0 +1,92 @@
+"""Missions and how far members are in them (administration "Missions")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from domain.members import Member
+from domain.missions.records import MemberMission, Mission
+from handlers.call import Call
+from handlers.flows.advance_mission import advance_mission
+from handlers.flows.check_mission import check_mission
+from handlers.flows.configuration import configuration_of
+from handlers.flows.match_audiences import match_audiences
+from handlers.operations import operation
+from handlers.wire.base import instant_of, listed, wrapped
+from handlers.wire.missions import MISSION, MISSION_BODY, PROGRESS_BODY, member_mission
+from persistence import member_missions, missions, organizations
+from persistence.member_missions import MemberMissionFilter
+from persistence.paging import Page, Paged
+
+
+@operation("listMissions", answer=listed(MISSION))
+def list_missions(call: Call, query: Mapping[str, Any]) -> Paged[Mission]:
+    """A page of missions."""
+    return missions.find_page(
+        call.db,
+        call.organization.organization_id,
+        Page.of(query),
+        loyalty_program_id=query.get("loyaltyProgramId"),
+        type_=query.get("type"),
+        codes=query.get("codes", ()),
+        tags=query.get("tags", ()),
+    )
+
+
+@operation("createMission", body=MISSION_BODY, answer=wrapped("mission", MISSION))
+def create_mission(call: Call, body: dict[str, Any]) -> Mission:
+    """Create a mission, which counts from the next event on."""
+    check_mission(call, body)
+    organization_id = call.organization.organization_id
+    organizations.raise_configuration_version(call.db, organization_id)
+    return missions.add_mission(
+        call.db, organization_id, mission_key=call.new_key(), created_at=call.now, updated_at=call.now, **body
+    )
+
+
+@operation("getMission", answer=wrapped("mission", MISSION))
+def get_mission(call: Call, mission: Mission) -> Mission:
+    """One mission."""
+    return mission
+
+
+@operation("updateMission", body=MISSION_BODY, answer=wrapped("mission", MISSION))
+def update_mission(call: Call, mission: Mission, body: dict[str, Any]) -> Mission:
+    """Replace a mission; members keep their progress, and all processes go by it at their next event."""
+    check_mission(call, body)
+    organizations.raise_configuration_version(call.db, mission.organization_id)
+    return missions.change_mission(call.db, mission, updated_at=call.now, **body)
+
+
+@operation("listMemberMissions", answer=listed(member_mission))
+def list_member_missions(call: Call, member: Member, query: Mapping[str, Any]) -> Paged[MemberMission]:
+    """A page of missions with how far the member is in each."""
+    among = configuration_of(call.db, call.organization).audiences
+    found = match_audiences(call.db, member.organization_id, among, [member], call.now)[member.member_id]
+    wanted = MemberMissionFilter(
+        loyalty_program_id=query.get("loyaltyProgramId"),
+        type=query.get("type"),
+        codes=query.get("codes", ()),
+        tags=query.get("tags", ()),
+        mission_key=query.get("missionKey"),
+        active=query.get("active"),
+        valid_from=_moment(query, "validFrom"),
+        valid_to=_moment(query, "validTo"),
+        min_times_achieved=query.get("minTimesAchieved"),
+        min_counter_count=query.get("minCounterCount"),
+        is_available=query.get("available"),
+        is_in_progress=query.get("inProgress"),
+    )
+    audience_ids = [audience.audience_id for audience in found]
+    return member_missions.find_page(call.db, member, Page.of(query), wanted, audience_ids, call.now)
+
+
+@operation("updateMissionProgress", body=PROGRESS_BODY)
+def update_mission_progress(call: Call, member: Member, mission: Mission, body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Count for a mission by request."""
+    return advance_mission(call, member, mission, body)
+
+
+def _moment(query: Mapping[str, Any], name: str) -> Any:
+    return instant_of(query[name]) if name in query else None

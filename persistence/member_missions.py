@@ -1,0 +1,158 @@
+"""Missions as one member sees them: each with how far the member is, filtered by both."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import UTC, datetime, time
+from typing import Any
+
+from sqlalchemy import Connection, and_, case, func, literal, not_, or_, select
+
+from domain.calendar import PERIODS, next_period, period_start
+from domain.members import Member
+from domain.missions.records import MemberMission, Mission, MissionBalance
+from persistence import missions as all_missions
+from persistence.paging import Page, Paged, ordering
+from persistence.rows import columns_of
+from persistence.tables.missions import member_missions as held
+from persistence.tables.missions import mission_trackings as trackings
+from persistence.tables.missions import missions
+
+
+@dataclass(frozen=True, slots=True)
+class MemberMissionFilter:
+    """What a list of a member's missions asks for; None, or nothing in a collection, asks for all.
+
+    `valid_from` and `valid_to` ask for missions that are valid at some moment between them. `is_available` and
+    `is_in_progress` are as the member stands at the moment of asking.
+    """
+
+    loyalty_program_id: int | None = None
+    type: str | None = None
+    codes: Collection[str] = ()
+    tags: Collection[str] = ()
+    mission_key: str | None = None
+    active: bool | None = None
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
+    min_times_achieved: int | None = None
+    min_counter_count: int | None = None
+    is_available: bool | None = None
+    is_in_progress: bool | None = None
+
+
+_goal = missions.c.goal_count
+_times = func.coalesce(held.c.times_achieved, 0)
+# As `Progress.towards`: what was counted towards another goal than the present one. `/` and `%` are of whole numbers.
+_counted = func.coalesce(
+    case(
+        (held.c.goal_count == _goal, held.c.counted),
+        else_=held.c.counted.op("/")(held.c.goal_count) * _goal
+        + func.least(held.c.counted % held.c.goal_count, _goal - 1),
+    ),
+    0,
+)
+_counter = case((_counted > 0, (_counted - 1) % _goal + 1), else_=0)
+
+ORDER_COLUMNS = {
+    **all_missions.ORDER_COLUMNS,
+    "timesAchieved": _times,
+    "currentCounterCount": _counter,
+    "lastAchievedAt": held.c.last_achieved_at,
+}
+
+_MISSION = columns_of(missions, Mission)
+_BALANCE = (_times, _counter, held.c.last_counter_count_when_achieved, held.c.last_achieved_at)
+
+
+def find_page(
+    db: Connection,
+    member: Member,
+    page: Page,
+    wanted: MemberMissionFilter,
+    audience_ids: Collection[int],
+    now: datetime,
+) -> Paged[MemberMission]:
+    """A page of missions with the member's balances; `audience_ids` are those of the member now."""
+    of_member = and_(
+        held.c.organization_id == missions.c.organization_id,
+        held.c.mission_id == missions.c.mission_id,
+        held.c.member_id == member.member_id,
+    )
+    table = missions.outerjoin(held, of_member)
+    conditions = [missions.c.organization_id == member.organization_id, *_conditions(wanted)]
+    if wanted.is_available is not None:
+        available = _available(member, audience_ids, now)
+        conditions.append(available if wanted.is_available else not_(available))
+    statement = select(*_MISSION, *_BALANCE).select_from(table).where(*conditions)
+    statement = statement.order_by(*ordering(page.order, ORDER_COLUMNS, missions.c.mission_id))
+    rows = db.execute(statement.limit(page.limit).offset(page.page * page.limit)).all()
+    if len(rows) < page.limit and (rows or page.page == 0):
+        total = page.page * page.limit + len(rows)
+    else:
+        total = db.execute(select(func.count()).select_from(table).where(*conditions)).scalar_one()
+    split = len(_MISSION)
+    found = [MemberMission(Mission(*row[:split]), MissionBalance(member.member_id, *row[split:])) for row in rows]
+    return Paged(total, page.page, page.limit, found)
+
+
+def _conditions(wanted: MemberMissionFilter) -> list[Any]:
+    """What does not depend on the moment."""
+    found = all_missions.filters(
+        loyalty_program_id=wanted.loyalty_program_id, type_=wanted.type, codes=wanted.codes, tags=wanted.tags
+    )
+    if wanted.mission_key is not None:
+        found.append(missions.c.mission_key == wanted.mission_key)
+    if wanted.active is not None:
+        found.append(missions.c.active == wanted.active)
+    if wanted.valid_from is not None:
+        found.append(or_(missions.c.valid_to.is_(None), missions.c.valid_to >= wanted.valid_from))
+    if wanted.valid_to is not None:
+        found.append(or_(missions.c.valid_from.is_(None), missions.c.valid_from <= wanted.valid_to))
+    if wanted.min_times_achieved is not None:
+        found.append(_times >= wanted.min_times_achieved)
+    if wanted.min_counter_count is not None:
+        found.append(_counter >= wanted.min_counter_count)
+    if wanted.is_in_progress is not None:
+        under_way = and_(_counter > 0, _counter < _goal, _times < missions.c.max_repetitions)
+        found.append(under_way if wanted.is_in_progress else not_(under_way))
+    return found
+
+
+def _available(member: Member, audience_ids: Collection[int], now: datetime) -> Any:
+    """Whether something that happened now would count."""
+    return and_(
+        missions.c.active,
+        or_(missions.c.valid_from.is_(None), missions.c.valid_from <= now),
+        or_(missions.c.valid_to.is_(None), missions.c.valid_to >= now),
+        or_(missions.c.audience_id.is_(None), missions.c.audience_id.in_(list(audience_ids))),
+        _times < missions.c.max_repetitions,
+        or_(missions.c.period_limit.is_(None), _achieved_this_period(member, now) < missions.c.period_limit),
+    )
+
+
+def _achieved_this_period(member: Member, now: datetime) -> Any:
+    """How often the member achieved the mission in the period that `now` is in."""
+    first_days = {period: period_start(period, now) for period in PERIODS}
+    begins, ends = (
+        case({period: literal(datetime.combine(day, time.min, UTC)) for period, day in days.items()}, value=_period)
+        for days in (first_days, {period: next_period(period, day) for period, day in first_days.items()})
+    )
+    return (
+        select(func.coalesce(func.sum(trackings.c.achieved), 0))
+        .where(
+            trackings.c.organization_id == missions.c.organization_id,
+            trackings.c.member_id == member.member_id,
+            trackings.c.mission_id == missions.c.mission_id,
+            trackings.c.happened_at >= begins,
+            trackings.c.happened_at < ends,
+            trackings.c.achieved > 0,
+            trackings.c.reversal_loyalty_event_id.is_(None),
+        )
+        .correlate(missions)
+        .scalar_subquery()
+    )
+
+
+_period = missions.c.repetition_period

@@ -1,0 +1,236 @@
+"""Missions, how far members are in them, and what each event or request counted."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import date, datetime
+from typing import Any
+
+from sqlalchemy import Connection, cast, select
+
+from domain.missions.progress import Progress
+from domain.missions.records import Mission, MissionTracking
+from domain.missions.shelf import Period, Place, ShelfChanges, Standing
+from domain.problems import NameTaken
+from persistence.paging import Page, Paged, paged
+from persistence.rows import add, add_all, as_json, change, columns_of, fields_of, record, records
+from persistence.tables.missions import mission_trackings, missions
+
+ORDER_COLUMNS = {
+    name: missions.c[column]
+    for name, column in {
+        "missionId": "mission_id",
+        "code": "code",
+        "name": "name",
+        "type": "type",
+        "eventType": "event_type",
+        "active": "active",
+        "validFrom": "valid_from",
+        "validTo": "valid_to",
+        "maxRepetitions": "max_repetitions",
+        "goalCount": "goal_count",
+        "pointsAccrual": "points_accrual",
+        "createdAt": "created_at",
+        "updatedAt": "updated_at",
+    }.items()
+}
+
+_COLUMNS = columns_of(missions, Mission)
+_TRACKING_COLUMNS = columns_of(mission_trackings, MissionTracking)
+# The id is the database's to give.
+_NEW_TRACKING = tuple(name for name in fields_of(MissionTracking) if name != "mission_tracking_id")
+
+_STANDINGS = """
+SELECT member_id, mission_id, goal_count, counted, times_achieved, last_counter_count_when_achieved, last_achieved_at
+FROM member_missions WHERE organization_id = %s AND member_id = ANY(%s) AND mission_id = ANY(%s)
+"""
+
+_ACHIEVED = """
+SELECT t.member_id, t.mission_id, x.first_day, sum(t.achieved)::bigint
+FROM jsonb_to_recordset(%s::jsonb) AS x(mission_id bigint, first_day date, begins timestamptz, ends timestamptz)
+JOIN mission_trackings t ON t.organization_id = %s AND t.member_id = ANY(%s) AND t.mission_id = x.mission_id
+    AND t.happened_at >= x.begins AND t.happened_at < x.ends
+    AND t.achieved > 0 AND t.reversal_loyalty_event_id IS NULL
+GROUP BY 1, 2, 3
+"""
+
+_KEEP = """
+INSERT INTO member_missions (organization_id, member_id, mission_id, goal_count, counted, times_achieved,
+    last_counter_count_when_achieved, last_achieved_at, updated_at)
+SELECT %s, x.member_id, x.mission_id, x.goal_count, x.counted, x.times_achieved, x.last_counter, x.last_achieved_at, %s
+FROM jsonb_to_recordset(%s::jsonb) AS x(member_id bigint, mission_id bigint, goal_count bigint, counted bigint,
+    times_achieved bigint, last_counter bigint, last_achieved_at timestamptz)
+ON CONFLICT (organization_id, member_id, mission_id) DO UPDATE SET
+    goal_count = excluded.goal_count, counted = excluded.counted, times_achieved = excluded.times_achieved,
+    last_counter_count_when_achieved = excluded.last_counter_count_when_achieved,
+    last_achieved_at = excluded.last_achieved_at, updated_at = excluded.updated_at
+"""
+
+_UNDO = """
+UPDATE mission_trackings t SET reversal_loyalty_event_id = x.by_event_id
+FROM jsonb_to_recordset(%s::jsonb) AS x(mission_tracking_id bigint, by_event_id bigint)
+WHERE t.organization_id = %s AND t.mission_tracking_id = x.mission_tracking_id
+"""
+
+_FIND_LAST = """
+UPDATE member_missions m SET last_counter_count_when_achieved = last.goal_count, last_achieved_at = last.happened_at
+FROM jsonb_to_recordset(%s::jsonb) AS x(member_id bigint, mission_id bigint)
+LEFT JOIN LATERAL (
+    SELECT t.goal_count, t.happened_at FROM mission_trackings t
+    WHERE t.organization_id = %s AND t.member_id = x.member_id AND t.mission_id = x.mission_id
+        AND t.achieved > 0 AND t.reversal_loyalty_event_id IS NULL
+    ORDER BY t.happened_at DESC, t.mission_tracking_id DESC LIMIT 1
+) last ON true
+WHERE m.organization_id = %s AND m.member_id = x.member_id AND m.mission_id = x.mission_id
+"""
+
+
+def find(db: Connection, organization_id: int, mission_id: int) -> Mission | None:
+    """The mission with this id."""
+    row = db.execute(
+        select(*_COLUMNS).where(missions.c.organization_id == organization_id, missions.c.mission_id == mission_id)
+    ).one_or_none()
+    return record(Mission, row)
+
+
+def find_all(db: Connection, organization_id: int) -> list[Mission]:
+    """Every mission of the organization, active or not, by id."""
+    rows = db.execute(
+        select(*_COLUMNS).where(missions.c.organization_id == organization_id).order_by(missions.c.mission_id)
+    )
+    return records(Mission, rows)
+
+
+def find_page(
+    db: Connection,
+    organization_id: int,
+    page: Page,
+    *,
+    loyalty_program_id: int | None = None,
+    type_: str | None = None,
+    codes: Collection[str] = (),
+    tags: Collection[str] = (),
+) -> Paged[Mission]:
+    """A page of missions; all of `tags` must be there, any of `codes` matches."""
+    conditions = [
+        missions.c.organization_id == organization_id,
+        *filters(loyalty_program_id=loyalty_program_id, type_=type_, codes=codes, tags=tags),
+    ]
+    return paged(db, Mission, missions, conditions, page, missions.c.mission_id, ORDER_COLUMNS)
+
+
+def filters(
+    *, loyalty_program_id: int | None, type_: str | None, codes: Collection[str], tags: Collection[str]
+) -> list[Any]:
+    """The conditions on missions that all lists of them offer."""
+    conditions: list[Any] = []
+    if loyalty_program_id is not None:
+        conditions.append(missions.c.loyalty_program_id == loyalty_program_id)
+    if type_ is not None:
+        conditions.append(missions.c.type == type_)
+    if codes:
+        conditions.append(missions.c.code.in_(list(codes)))
+    if tags:
+        conditions.append(missions.c.tags.op("@>")(cast(list(tags), missions.c.tags.type)))
+    return conditions
+
+
+def add_mission(db: Connection, organization_id: int, **values: Any) -> Mission:
+    """Insert a mission; a code that exists raises NameTaken."""
+    return add(db, missions, Mission, {"organization_id": organization_id, **values}, _code_taken(values["code"]))
+
+
+def change_mission(db: Connection, mission: Mission, /, **values: Any) -> Mission:
+    """Change a mission; a code that another has raises NameTaken."""
+    address = {"organization_id": mission.organization_id, "mission_id": mission.mission_id}
+    return change(db, missions, Mission, address, values, _code_taken(values["code"]))
+
+
+def _code_taken(code: str | None) -> dict[str, NameTaken]:
+    return {"uq_missions_organization_id_code": NameTaken(f"A mission with the code {code} exists already.")}
+
+
+def standings(
+    db: Connection, organization_id: int, member_ids: Collection[int], mission_ids: Collection[int]
+) -> dict[Place, Standing]:
+    """Where members stand in missions; whoever has nothing counted is left out."""
+    rows = db.exec_driver_sql(_STANDINGS, (organization_id, list(member_ids), list(mission_ids)))
+    return {
+        (member_id, mission_id): Standing(Progress(goal, counted, times), last_counter, last_achieved_at)
+        for member_id, mission_id, goal, counted, times, last_counter, last_achieved_at in rows
+    }
+
+
+def achieved_in_periods(
+    db: Connection,
+    organization_id: int,
+    member_ids: Collection[int],
+    periods: Mapping[tuple[int, date], tuple[datetime, datetime]],
+) -> dict[Period, int]:
+    """How often members achieved missions in `periods`: their begin and end, by mission id and first day."""
+    wanted = [
+        {"mission_id": mission_id, "first_day": first_day, "begins": begins, "ends": ends}
+        for (mission_id, first_day), (begins, ends) in periods.items()
+    ]
+    rows = db.exec_driver_sql(_ACHIEVED, (as_json(wanted), organization_id, list(member_ids)))
+    return {(member_id, mission_id, first_day): times for member_id, mission_id, first_day, times in rows}
+
+
+def find_trackings(db: Connection, organization_id: int, event_ids: Collection[int]) -> list[MissionTracking]:
+    """What these events counted and nothing has undone yet, the newest first."""
+    table = mission_trackings
+    rows = db.execute(
+        select(*_TRACKING_COLUMNS)
+        .where(
+            table.c.organization_id == organization_id,
+            table.c.loyalty_event_id.in_(list(event_ids)),
+            table.c.reversal_loyalty_event_id.is_(None),
+        )
+        .order_by(table.c.mission_tracking_id.desc())
+    )
+    return records(MissionTracking, rows)
+
+
+def find_tracking(db: Connection, organization_id: int, system_unique_key: str) -> MissionTracking | None:
+    """What was asked for under this key."""
+    table = mission_trackings
+    row = db.execute(
+        select(*_TRACKING_COLUMNS).where(
+            table.c.organization_id == organization_id, table.c.system_unique_key == system_unique_key
+        )
+    ).one_or_none()
+    return record(MissionTracking, row)
+
+
+def write(db: Connection, organization_id: int, changes: ShelfChanges, at: datetime) -> None:
+    """Store what a shelf has changed; at most four statements, whatever there is."""
+    if changes.undone:
+        undone = [{"mission_tracking_id": each, "by_event_id": by} for each, by in changes.undone.items()]
+        db.exec_driver_sql(_UNDO, (as_json(undone), organization_id))
+    if changes.trackings:
+        rows = [{name: getattr(each, name) for name in _NEW_TRACKING} for each in changes.trackings]
+        add_all(db, mission_trackings, _NEW_TRACKING, _with_digests(rows))
+    if changes.standings:
+        kept = [
+            {
+                "member_id": member_id,
+                "mission_id": mission_id,
+                "goal_count": standing.progress.goal,
+                "counted": standing.progress.counted,
+                "times_achieved": standing.progress.times_achieved,
+                "last_counter": standing.last_counter,
+                "last_achieved_at": standing.last_achieved_at,
+            }
+            for (member_id, mission_id), standing in changes.standings.items()
+        ]
+        db.exec_driver_sql(_KEEP, (organization_id, at, as_json(kept)))
+    if changes.lost:
+        places = [{"member_id": member_id, "mission_id": mission_id} for member_id, mission_id in sorted(changes.lost)]
+        db.exec_driver_sql(_FIND_LAST, (as_json(places), organization_id, organization_id))
+
+
+def _with_digests(rows: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
+    for row in rows:
+        digest = row["request_digest"]
+        row["request_digest"] = None if digest is None else "\\x" + digest.hex()
+    return rows

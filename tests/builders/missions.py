@@ -1,0 +1,65 @@
+"""Missions through the API, and as plain values for tests that run them without a database."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import UTC, datetime
+from typing import Any
+
+from domain.missions.records import Mission
+from tests.builders.tracking import GENERIC, Shop
+
+NOON = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)
+
+
+def mission(**values: Any) -> Mission:
+    """An active mission of three generic events, to be achieved any number of times, for nothing."""
+    settings: dict[str, Any] = {
+        **dict.fromkeys(Mission.__slots__),
+        "organization_id": 1,
+        "mission_id": 1,
+        "mission_key": "mission-1",
+        "name": "Three times",
+        "custom_attributes": {},
+        "tags": (),
+        "event_type": GENERIC,
+        "active": True,
+        "max_repetitions": 1000,
+        "goal_count": 3,
+        "created_at": NOON,
+        "updated_at": NOON,
+    }
+    return Mission(**{**settings, **values})
+
+
+def body(**values: Any) -> dict[str, Any]:
+    """The body of a mission of three generic events."""
+    return {"name": "Three times", "eventType": GENERIC, "maxRepetitions": 1000, "goalCount": 3, **values}
+
+
+def create(shop: Shop, **values: Any) -> dict[str, Any]:
+    """A new mission."""
+    return shop.administration.post("/missions", body(**values))["mission"]
+
+
+def member_id_of(shop: Shop, member: str) -> int:
+    """The id of a member by the loyaltyMemberId."""
+    return shop.integration.get(f"/members/{member}")["loyaltyMember"]["memberId"]
+
+
+def balance(shop: Shop, member: str, mission_key: str) -> dict[str, Any]:
+    """Where the member stands in a mission."""
+    path = f"/members/{member_id_of(shop, member)}/missions"
+    [found] = shop.administration.get(path, missionKey=mission_key)["results"]
+    return found["balance"]
+
+
+def advance(shop: Shop, member: str, mission_id: int, amount: int, *, expect: int = 200, **more: Any) -> dict[str, Any]:
+    """Advance a member's mission by request."""
+    path = f"/members/{member_id_of(shop, member)}/missions/{mission_id}/progress"
+    return shop.administration.post(path, {"amount": amount, **more}, expect=expect)
+
+
+def unique(name: str) -> str:
+    """A name that nothing else has."""
+    return f"{name}-{uuid.uuid4()}"
