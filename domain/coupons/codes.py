@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from domain.coupons.books import LIST, SINGLE, CouponBook
 from domain.problems import Conflict, NotFound
 
 
@@ -43,3 +45,21 @@ class CodeTaken(Conflict):
 
     slug = "coupon-code-taken"
     title = "The code is in the coupon book already"
+
+
+class CodesNotAccepted(Conflict):
+    """Only books of the type `list` take codes, and a `single` one a first one."""
+
+    slug = "coupon-codes-not-accepted"
+    title = "The coupon book does not take these codes"
+
+
+def refuse_codes(book: CouponBook, codes: Sequence[str]) -> None:
+    """Whether the book, locked, takes these codes; raises CodesNotAccepted, and CodeTaken for one named twice."""
+    if book.type not in (SINGLE, LIST):
+        raise CodesNotAccepted(f"A book of the type {book.type} takes no codes.")
+    if book.type == SINGLE and book.coupon_count + len(codes) > 1:
+        raise CodesNotAccepted("A book of the type single has one code.")
+    if len(set(codes)) < len(codes):
+        twice = next(code for code, count in Counter(codes).items() if count > 1)
+        raise CodeTaken(f"The code {twice} is named twice.")

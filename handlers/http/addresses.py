@@ -27,6 +27,7 @@ from persistence import (
     programs,
     triggers,
 )
+from persistence.coupons import books, codes
 
 Resolve = Callable[[Call, Any, Mapping[str, Any]], Any]
 
@@ -91,6 +92,9 @@ ADDRESSES: Mapping[str, tuple[str, Resolve]] = {
     "triggerId": ("trigger", _in_organization(triggers.find)),
     "triggerDeliveryId": ("delivery", _inside(triggers.find_delivery, "trigger", "trigger_id")),
     "missionId": ("mission", _in_organization(missions.find)),
+    "couponBookKey": ("book", _in_organization(books.find_by_key)),
+    "couponBookId": ("book", _in_organization(books.find)),
+    "couponId": ("coupon", _inside(codes.find, "book", "coupon_book_id")),
     "apiCode": ("event_type", _in_organization(event_types.find)),
     "orderId": ("order", _inside(orders.find, "member", "member_id")),
     "loyaltyEventKey": ("event", _in_organization(events.find_by_key)),

@@ -1,16 +1,17 @@
-"""Coupon books."""
+"""Coupon books: found, locked, added and changed."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from sqlalchemy import Connection, select
 
 from domain.coupons.books import CouponBook
-from persistence.rows import columns_of, record
+from persistence.rows import add, change, columns_of, record, records
 from persistence.tables.coupons import coupon_books as table
 
-_COLUMNS = columns_of(table, CouponBook)
+COLUMNS = columns_of(table, CouponBook)
 
 
 def find(db: Connection, organization_id: int, coupon_book_id: int) -> CouponBook | None:
@@ -23,16 +24,31 @@ def find_by_key(db: Connection, organization_id: int, coupon_book_key: str) -> C
     return _find(db, organization_id, table.c.coupon_book_key == coupon_book_key)
 
 
+def find_all(db: Connection, organization_id: int, coupon_book_ids: Collection[int]) -> list[CouponBook]:
+    """Those of the books that exist, in no certain order; one statement."""
+    wanted = table.c.coupon_book_id.in_(list(coupon_book_ids))
+    return records(CouponBook, db.execute(select(*COLUMNS).where(table.c.organization_id == organization_id, wanted)))
+
+
 def lock(db: Connection, book: CouponBook) -> CouponBook:
     """The book as it is now, for this transaction alone to change it or to add codes to it."""
-    statement = select(*_COLUMNS).where(*_address(book)).with_for_update(key_share=True)
-    return CouponBook(*db.execute(statement).one())
+    statement = select(*COLUMNS).where(
+        table.c.organization_id == book.organization_id, table.c.coupon_book_id == book.coupon_book_id
+    )
+    return CouponBook(*db.execute(statement.with_for_update(key_share=True)).one())
+
+
+def add_book(db: Connection, organization_id: int, **values: Any) -> CouponBook:
+    """Insert a book, which holds no codes yet."""
+    return add(db, table, CouponBook, {"organization_id": organization_id, **values})
+
+
+def change_book(db: Connection, book: CouponBook, /, **values: Any) -> CouponBook:
+    """Change a book."""
+    address = {"organization_id": book.organization_id, "coupon_book_id": book.coupon_book_id}
+    return change(db, table, CouponBook, address, values)
 
 
 def _find(db: Connection, organization_id: int, condition: Any) -> CouponBook | None:
-    row = db.execute(select(*_COLUMNS).where(table.c.organization_id == organization_id, condition)).one_or_none()
+    row = db.execute(select(*COLUMNS).where(table.c.organization_id == organization_id, condition)).one_or_none()
     return record(CouponBook, row)
-
-
-def _address(book: CouponBook) -> tuple[Any, Any]:
-    return table.c.organization_id == book.organization_id, table.c.coupon_book_id == book.coupon_book_id

@@ -2,16 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, select
 
 from domain.coupons.books import CouponBook
-from domain.coupons.codes import Coupon
-from persistence.rows import columns_of, record
+from domain.coupons.codes import CodeTaken, Coupon
+from persistence.paging import Page, Paged, ordering
+from persistence.rows import change, columns_of, fields_of, record, records
 from persistence.tables.coupons import coupons as table
 
-_COLUMNS = columns_of(table, Coupon)
+ORDER_COLUMNS = {
+    name: table.c[column]
+    for name, column in {
+        "couponId": "coupon_id",
+        "code": "code",
+        "totalAssigned": "total_assigned",
+        "totalUsages": "total_usages",
+        "expiredAt": "expired_at",
+        "createdAt": "created_at",
+        "updatedAt": "updated_at",
+    }.items()
+}
+
+COLUMNS = columns_of(table, Coupon)
+_FIELDS = ", ".join(f"coupon.{name}" for name in fields_of(Coupon))
+
+# The count of the book goes up first, so that two who add codes to it take their places one after the other.
+_ADD = f"""
+WITH given AS (
+    SELECT code, ordinality FROM unnest(%s::text[]) WITH ORDINALITY AS x(code, ordinality)
+), book AS (
+    UPDATE coupon_books SET coupon_count = coupon_count + (SELECT count(*) FROM given)
+    WHERE organization_id = %s AND coupon_book_id = %s
+    RETURNING organization_id, coupon_book_id, coupon_count - (SELECT count(*) FROM given) AS before
+), coupon AS (
+    INSERT INTO coupons (organization_id, coupon_book_id, position, code, created_at, updated_at)
+    SELECT book.organization_id, book.coupon_book_id, book.before + given.ordinality, given.code, %s, %s
+    FROM book, given ORDER BY given.ordinality
+    RETURNING *
+)
+SELECT {_FIELDS} FROM coupon ORDER BY coupon.position
+"""
+
+_TAKEN = """
+SELECT given.code FROM unnest(%s::text[]) WITH ORDINALITY AS given(code, ordinality)
+JOIN coupons ON coupons.organization_id = %s AND coupons.coupon_book_id = %s AND coupons.code = given.code
+ORDER BY given.ordinality LIMIT 1
+"""
 
 
 def find(db: Connection, organization_id: int, coupon_id: int) -> Coupon | None:
@@ -29,6 +69,40 @@ def find_by_code(db: Connection, book: CouponBook, code: str | None) -> Coupon |
     )
 
 
+def first_taken(db: Connection, book: CouponBook, codes: Sequence[str]) -> str | None:
+    """The first of the codes that the book holds already."""
+    return db.exec_driver_sql(_TAKEN, (list(codes), book.organization_id, book.coupon_book_id)).scalar()
+
+
+def add_codes(db: Connection, book: CouponBook, codes: Sequence[str | None], now: datetime) -> list[Coupon]:
+    """Insert coupons of the book, which must not hold these codes yet, and count them; one statement for any number."""
+    values = (list(codes), book.organization_id, book.coupon_book_id, now, now)
+    return records(Coupon, db.exec_driver_sql(_ADD, values).all())
+
+
+def change_code(db: Connection, coupon: Coupon, code: str, now: datetime) -> Coupon:
+    """Give the coupon another code; raises CodeTaken if the book holds it already."""
+    address = {"organization_id": coupon.organization_id, "coupon_id": coupon.coupon_id}
+    taken = CodeTaken(f"The code {code} is in the coupon book already.")
+    refusals = {"uq_coupons_organization_id_coupon_book_id_code": taken}
+    return change(db, table, Coupon, address, {"code": code, "updated_at": now}, refusals)
+
+
+def find_page_of_book(db: Connection, book: CouponBook, page: Page) -> Paged[Coupon]:
+    """A page of the book's coupons; in the order in which they came, the last one first, a deep one costs no more."""
+    conditions = [table.c.organization_id == book.organization_id, table.c.coupon_book_id == book.coupon_book_id]
+    statement = select(*COLUMNS).where(*conditions)
+    skipped = page.page * page.limit
+    if page.order:
+        statement = statement.order_by(*ordering(page.order, ORDER_COLUMNS, table.c.coupon_id))
+        statement = statement.limit(page.limit).offset(skipped)
+    else:
+        last = book.coupon_count - skipped
+        statement = statement.where(table.c.position.between(last - page.limit + 1, last))
+        statement = statement.order_by(table.c.position.desc())
+    return Paged(book.coupon_count, page.page, page.limit, records(Coupon, db.execute(statement)))
+
+
 def _find(db: Connection, organization_id: int, *conditions: Any) -> Coupon | None:
-    row = db.execute(select(*_COLUMNS).where(table.c.organization_id == organization_id, *conditions)).one_or_none()
+    row = db.execute(select(*COLUMNS).where(table.c.organization_id == organization_id, *conditions)).one_or_none()
     return record(Coupon, row)

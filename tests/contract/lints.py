@@ -37,6 +37,7 @@ LEFT_OUT = {
     ("ActionEffectParam", "expression"),
     ("ActionEffectParam", "value"),
     ("ActionRules", "expression"),
+    ("CouponBookCondition", "expression"),
     ("ItemProblem", "errors"),
     ("Member", "ledgerBalances"),
     ("OAuthError", "error_description"),
@@ -49,6 +50,8 @@ LEFT_OUT = {
     ("ProblemFault", "start"),
     ("TrackResult", "reverted"),
 }
+# Written parts that null clears, as the interface has it; answers leave them out or have them empty.
+CLEARED = {"CodePatternOrNull", "FilterWordsOrNull", "RequiredPointsConfigOrNull"}
 BOUNDED_FORMATS = {"uuid", "date", "date-time"}
 
 
@@ -143,7 +146,8 @@ def bounded(document: Document) -> list[str]:
     for place, schema in reached(document, written_schemas(document)):
         kind = schema.get("type")
         if kind is None:
-            bound = place in UNTYPED
+            # The forms of a choice are reached themselves.
+            bound = place in UNTYPED or "oneOf" in schema
         elif kind == "string":
             bound = "maxLength" in schema or "enum" in schema or schema.get("format") in BOUNDED_FORMATS
         elif kind == "array":
@@ -215,6 +219,7 @@ def plain_nulls(document: Document) -> list[str]:
         f"{'.'.join(place)}: nullable"
         for place, schema in reached(document, written_schemas(document) + answered_schemas(document))
         if schema.get("nullable")
+        and not (len(place) == 1 and place[0] in CLEARED)
         and (schema.get("type") not in ("string", "integer", "number", "boolean") or "enum" in schema)
     ]
 

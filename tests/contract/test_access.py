@@ -111,6 +111,9 @@ def records(organization: Organization) -> dict[str, Any]:
     mission = administration.post(
         "/missions", {"name": MARKER, "eventType": "member-updated", "maxRepetitions": 1, "goalCount": 3}
     )["mission"]
+    book = {"name": "Marked", "tags": [MARKER], "type": "list", "publishingStatus": "draft"}
+    book = administration.post("/coupon-books", {**book, "requiredPointsConfig": None})["couponBook"]
+    codes = administration.post(f"/coupon-books/{book['couponBookId']}/coupons", {"codes": [MARKER]})["codes"]
     order = {"externalId": MARKER, "type": "dine-in", "total": 5, "status": "created"}
     ordered = administration.post(f"/members/{member['memberId']}/purchase-orders", order)["order"]
     return {
@@ -140,6 +143,9 @@ def records(organization: Organization) -> dict[str, Any]:
         "missionId": mission["missionId"],
         "loyaltyEventKey": events[0]["loyaltyEventKey"],
         "effectId": "mint-points",
+        "couponBookId": book["couponBookId"],
+        "couponBookKey": book["couponBookKey"],
+        "couponId": codes[0]["couponId"],
         "ledgerTransactionId": minted["transactions"][0]["ledgerTransactionId"],
     }
 

@@ -30,6 +30,8 @@ ROLES = {
 # The greatest page of each list; tiers and loyalty programs are paged by deprecated parameters.
 PAGE_SIZES = {
     ("integration", "listBadges"): 25,
+    ("integration", "listCouponBookCoupons"): 25,
+    ("integration", "listCouponBooks"): 100,
     ("integration", "listCustomEventTypes"): 100,
     ("integration", "listMemberBadges"): 25,
     ("integration", "listMembers"): 25,
@@ -38,6 +40,8 @@ PAGE_SIZES = {
     ("administration", "listActions"): 100,
     ("administration", "listAudiences"): 100,
     ("administration", "listCampaigns"): 100,
+    ("administration", "listCouponBookCoupons"): 25,
+    ("administration", "listCouponBooks"): 25,
     ("administration", "listCustomEventTypes"): 100,
     ("administration", "listEffects"): 100,
     ("administration", "listLedgerAccounts"): 25,
@@ -56,6 +60,8 @@ PAGE_SIZES = {
     ("administration", "listTriggers"): 100,
     ("administration", "searchMembers"): 100,
 }
+# Lists whose pages are smaller than the greatest one unless asked for.
+DEFAULT_SIZES = {("integration", "listCouponBooks"): 25}
 WHOLE_LISTS = {
     ("integration", "listEventTypes"),
     ("administration", "listDailyBalances"),
@@ -137,5 +143,5 @@ def test_every_list_pages_as_agreed() -> None:
         assert {"page", "limit", "order"} <= by_name.keys(), key
         assert (by_name["page"]["minimum"], by_name["page"]["default"]) == (0, 0), key
         limit = by_name["limit"]
-        assert (limit["minimum"], limit["maximum"], limit["default"]) == (1, most, most), key
+        assert (limit["minimum"], limit["maximum"], limit["default"]) == (1, most, DEFAULT_SIZES.get(key, most)), key
         assert by_name["order"]["pattern"].endswith(")(,(asc|desc))?$"), key

@@ -311,6 +311,51 @@ def _audience(body: Body, path: Body) -> None:
         body.pop("matcher", None)
 
 
+def _book(body: Body, path: Body) -> None:
+    is_new = "couponBookKey" not in path and "couponBookId" not in path
+    _real(body, "audienceKeys", [WORLD.keys["audience"]])
+    _real(body, "tierKeys", [WORLD.keys["tier"]])
+    _real(body, "loyaltyProgramKey", WORLD.ids["loyaltyProgramKey"])
+    _real(body, "loyaltyProgramId", WORLD.ids["loyaltyProgramId"])
+    _real(body, "timezone", "America/Buenos_Aires")
+    if "tiers" in body:
+        body["tiers"] = [WORLD.ids["loyaltyTierId"]] if body.get("tierKeys") or body["tiers"] else []
+    body["requiredPointsConfig"] = {"ledgerAccountKey": WORLD.keys["account"]}
+    for limit, period in (
+        ("maxUsagesPerPeriod", "usagePeriodType"),
+        ("maxDiscountPerPeriod", "discountPeriodType"),
+    ):
+        if limit in body or period in body:
+            body[period] = None if body.setdefault(limit, None) is None else body.get(period) or "daily"
+    if body.get("validFromDate") and (body.get("validToDate") or not is_new):
+        body["validToDate"] = FUTURE
+        body["validFromDate"] = "2020-01-01T00:00:00Z"
+    elif not is_new:
+        body.pop("validToDate", None)
+    if body.get("condition"):
+        body["condition"] = {"expression": "member.active && now > timestamp('2020-01-01T00:00:00Z')"}
+    if body.get("type") != "generated":
+        body.pop("codePattern", None)
+    elif body.get("codePattern") is not None:
+        body["codePattern"] = {"length": 20}
+
+
+def _book_status(body: Body, path: Body) -> None:
+    # An archived book takes no more changes, and this one is needed again.
+    if body["publishingStatus"] == "archived" and path.get("couponBookKey") in (
+        each["couponBookKey"] for each in WORLD.changeable.values() if "couponBookKey" in each
+    ):
+        body["publishingStatus"] = "disabled"
+
+
+def _codes(body: Body, path: Body) -> None:
+    body["codes"] = [f"{next(_numbers)}-{code}"[:255].rstrip() for code in body["codes"]]
+
+
+def _code(body: Body, path: Body) -> None:
+    _unique(body, "code")
+
+
 def _audience_change(body: Body, path: Body) -> None:
     body["matcherType"] = "attribute-matcher"
     _audience(body, path)
@@ -435,6 +480,11 @@ _BODIES: dict[str, Callable[[Body, Body], None]] = {
     "createMission": _mission,
     "updateMission": _mission,
     "updateMissionProgress": _mission_progress,
+    "createCouponBook": _book,
+    "updateCouponBook": _book,
+    "updateCouponBookStatus": _book_status,
+    "addCouponBookCoupons": _codes,
+    "updateCouponCode": _code,
     "createAction": _action,
     "updateAction": _action,
     "trackEvents": _events,

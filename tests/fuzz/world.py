@@ -110,6 +110,9 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
     call("POST", f"{home}/campaigns", {"code": "told", "name": "told"})
     delivery = call("GET", f"{home}/triggers/{triggers[0]['triggerId']}/deliveries")["results"][0]
     missions = [call("POST", f"{home}/missions", _mission(name))["mission"] for name in ("Ten cups", "More cups")]
+    books = [call("POST", f"{home}/coupon-books", _book(name))["couponBook"] for name in ("Coffee", "Tea", "Cake")]
+    codes = f"{home}/coupon-books/{books[0]['couponBookId']}/coupons"
+    coupons = call("POST", codes, {"codes": ["COFFEE-1", "COFFEE-2"]})["codes"]
     parsed = call("POST", f"{home}/expressions/parse", {"inputs": [{"expression": text} for text in CONDITIONS]})
     second = call(
         "POST",
@@ -141,6 +144,9 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         "matcherId": matchers[0]["matcherId"],
         "matcherKey": matchers[0]["matcherKey"],
         "audienceId": audiences[0]["audienceId"],
+        "couponBookId": books[0]["couponBookId"],
+        "couponBookKey": books[0]["couponBookKey"],
+        "couponId": coupons[0]["couponId"],
         "triggerId": triggers[0]["triggerId"],
         "triggerDeliveryId": delivery["triggerDeliveryId"],
         "missionId": missions[0]["missionId"],
@@ -165,6 +171,12 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         "updateAudience": {"audienceId": audiences[1]["audienceId"]},
         "updateTrigger": {"triggerId": triggers[1]["triggerId"]},
         "updateAudienceMembers": {"audienceId": audiences[2]["audienceId"]},
+        "updateCouponBook": {
+            "couponBookId": books[1]["couponBookId"],
+            "couponBookKey": books[1]["couponBookKey"],
+        },
+        "updateCouponBookStatus": {"couponBookKey": books[2]["couponBookKey"]},
+        "updateCouponCode": {"couponId": coupons[1]["couponId"]},
     }
     keys = {
         "campaign": campaigns[0]["campaignKey"],
@@ -210,6 +222,10 @@ def _trigger(key: str) -> dict[str, Any]:
 
 def _mission(name: str) -> dict[str, Any]:
     return {"name": name, "eventType": "cup-returned", "maxRepetitions": 2**50, "goalCount": 10, "pointsAccrual": 1}
+
+
+def _book(name: str) -> dict[str, Any]:
+    return {"name": name, "type": "list", "publishingStatus": "published", "requiredPointsConfig": None}
 
 
 def _event(member: str, event_type: str) -> dict[str, Any]:

@@ -1,0 +1,51 @@
+"""What a coupon book must be to be saved, and which of its statuses may follow another (integration 2.1 and 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from domain.coupons.books import ARCHIVED, GENERATED, BookArchived, CouponBook
+from domain.coupons.conditions import check_condition
+from domain.coupons.patterns import check_pattern
+from domain.coupons.periods import is_zone
+from domain.problems import FieldFault, InvalidRequest
+
+_PERIODS = (
+    ("max_usages_per_period", "maxUsagesPerPeriod", "usage_period_type", "usagePeriodType"),
+    ("max_discount_per_period", "maxDiscountPerPeriod", "discount_period_type", "discountPeriodType"),
+)
+_POINTS = ("assignment_required_points", "usage_required_points")
+
+
+def check_book(values: Mapping[str, Any]) -> None:
+    """Refuse a book whose members do not go together; `values` has all of them. Raises InvalidRequest, every fault."""
+    faults: list[FieldFault] = []
+    begin, end = values["valid_from_date"], values["valid_to_date"]
+    if begin is not None and end is not None and end < begin:
+        faults.append(FieldFault("validToDate is before validFromDate", pointer="/validToDate"))
+    for limit, limit_name, period, period_name in _PERIODS:
+        if values[limit] is not None and values[period] is None:
+            faults.append(FieldFault(f"{limit_name} needs a {period_name}", pointer=f"/{period_name}"))
+        if values[period] is not None and values[limit] is None:
+            faults.append(FieldFault(f"{period_name} needs a {limit_name}", pointer=f"/{limit_name}"))
+    if values["timezone"] is not None and not is_zone(values["timezone"]):
+        faults.append(FieldFault("not a time zone of the IANA database", pointer="/timezone"))
+    if values["required_points_config"] is None and any(values[name] is not None for name in _POINTS):
+        detail = "required with assignmentRequiredPoints or usageRequiredPoints"
+        faults.append(FieldFault(detail, pointer="/requiredPointsConfig"))
+    if values["code_pattern"] is not None and values["type"] != GENERATED:
+        faults.append(FieldFault("only books of the type generated make codes", pointer="/codePattern"))
+    for check in (lambda: check_condition(values["condition"]), lambda: check_pattern(values["code_pattern"] or {})):
+        try:
+            check()
+        except InvalidRequest as refusal:
+            faults.extend(refusal.faults)
+    if faults:
+        raise InvalidRequest(faults)
+
+
+def refuse_archived(book: CouponBook) -> None:
+    """Archiving is for good (integration 3); raises BookArchived."""
+    if book.publishing_status == ARCHIVED:
+        raise BookArchived(f"The coupon book {book.coupon_book_id} is archived.")

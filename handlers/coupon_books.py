@@ -1,0 +1,108 @@
+"""Coupon books and their codes (integration 4.1; administration "Coupon books and codes")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from domain.coupons.book_rules import refuse_archived
+from domain.coupons.books import CODELESS, CouponBook
+from domain.coupons.codes import CodesNotAccepted, CodeTaken, Coupon, refuse_codes
+from handlers.call import Call
+from handlers.flows.settle_books import settle_book
+from handlers.operations import operation
+from handlers.wire.base import listed, results, wrapped
+from handlers.wire.coupon_books import BOOK, BOOK_STATUS, CHANGED_BOOK, NEW_BOOK, book_filter, references
+from handlers.wire.coupons import CODE, CODES, COUPON
+from persistence.coupons import book_lists, book_references, books, codes
+from persistence.paging import Page, Paged
+
+_ONE = {surface: wrapped("couponBook", shape) for surface, shape in BOOK.items()}
+
+
+@operation("listCouponBooks", answer={surface: listed(shape) for surface, shape in BOOK.items()})
+def list_coupon_books(call: Call, query: Mapping[str, Any]) -> Paged[CouponBook]:
+    """A page of the books that match all filters."""
+    return book_lists.find_page(call.db, call.organization.organization_id, Page.of(query), book_filter(query))
+
+
+@operation("createCouponBook", body=NEW_BOOK, answer=_ONE)
+def create_coupon_book(call: Call, body: dict[str, Any]) -> CouponBook:
+    """Create a book; a codeless one has its only coupon from the start."""
+    settle_book(call, body, {})
+    book = books.add_book(
+        call.db,
+        call.organization.organization_id,
+        coupon_book_key=call.new_key(),
+        created_at=call.now,
+        updated_at=call.now,
+        **body,
+    )
+    if book.type == CODELESS:
+        codes.add_codes(call.db, book, [None], call.now)
+    return book
+
+
+@operation("getCouponBook", answer=_ONE)
+def get_coupon_book(call: Call, book: CouponBook) -> CouponBook:
+    """One book."""
+    return book
+
+
+@operation("updateCouponBook", body=CHANGED_BOOK, answer=_ONE)
+def update_coupon_book(call: Call, book: CouponBook, body: dict[str, Any]) -> CouponBook:
+    """Change the members that were sent; what the book comes to must hold together."""
+    book = books.lock(call.db, book)
+    refuse_archived(book)
+    settle_book(call, body, asdict(book))
+    return books.change_book(call.db, book, updated_at=call.now, **body)
+
+
+@operation("updateCouponBookStatus", body=BOOK_STATUS, answer=_ONE)
+def update_coupon_book_status(call: Call, book: CouponBook, body: Mapping[str, Any]) -> CouponBook:
+    """Publish, withdraw or archive a book; archiving is for good."""
+    book = books.lock(call.db, book)
+    refuse_archived(book)
+    return books.change_book(call.db, book, publishing_status=body["publishing_status"], updated_at=call.now)
+
+
+@operation("checkCouponBookReferences", answer=references)
+def check_coupon_book_references(call: Call, book: CouponBook) -> Mapping[str, Any]:
+    """What refers to the book."""
+    return {"campaigns": book_references.of_campaigns(call.db, book), "documents": []}
+
+
+@operation("listCouponBookCoupons", answer=listed(COUPON))
+def list_coupon_book_coupons(call: Call, book: CouponBook, query: Mapping[str, Any]) -> Paged[Coupon]:
+    """A page of the book's coupons."""
+    return codes.find_page_of_book(call.db, book, Page.of(query))
+
+
+@operation("addCouponBookCoupons", body=CODES, answer=results(COUPON, "codes"))
+def add_coupon_book_coupons(call: Call, book: CouponBook, body: Mapping[str, Any]) -> list[Coupon]:
+    """Add codes, all or none; any number of them costs the same few statements."""
+    book = books.lock(call.db, book)
+    refuse_archived(book)
+    refuse_codes(book, body["codes"])
+    taken = codes.first_taken(call.db, book, body["codes"])
+    if taken is not None:
+        raise CodeTaken(f"The code {taken} is in the coupon book already.")
+    return codes.add_codes(call.db, book, body["codes"], call.now)
+
+
+@operation("getCouponCode", answer=wrapped("couponCode", COUPON))
+def get_coupon_code(call: Call, book: CouponBook, coupon: Coupon) -> Coupon:
+    """One coupon of a book."""
+    return coupon
+
+
+@operation("updateCouponCode", body=CODE, answer=_ONE)
+def update_coupon_code(call: Call, book: CouponBook, coupon: Coupon, body: Mapping[str, Any]) -> CouponBook:
+    """Give a coupon another code; answers its book."""
+    book = books.lock(call.db, book)
+    refuse_archived(book)
+    if book.type == CODELESS:
+        raise CodesNotAccepted("The coupon of a codeless book has no code.")
+    codes.change_code(call.db, coupon, body["code"], call.now)
+    return book

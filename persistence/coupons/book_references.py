@@ -1,0 +1,27 @@
+"""What refers to a coupon book."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection
+
+from domain.coupons.books import CouponBook
+
+# A key that an expression spells out counts, whatever the expression makes of it.
+_OF_CAMPAIGNS = """
+SELECT DISTINCT campaign.campaign_id, campaign.campaign_key::text, action.action_id
+FROM campaign_actions AS action
+JOIN campaigns AS campaign
+    ON campaign.organization_id = action.organization_id AND campaign.campaign_id = action.campaign_id
+CROSS JOIN json_array_elements(action.effects -> 'items') AS item
+CROSS JOIN json_array_elements(item -> 'params') AS param
+WHERE action.organization_id = %(organization_id)s
+    AND item ->> 'effectId' = 'assign-coupon' AND param ->> 'id' = 'couponBookKey'
+    AND (lower(param ->> 'value') = %(key)s OR position(%(key)s in lower(param ->> 'expression')) > 0)
+ORDER BY campaign.campaign_id, action.action_id
+"""
+
+
+def of_campaigns(db: Connection, book: CouponBook) -> list[tuple[int, str, int]]:
+    """The actions with an effect that assigns the book: campaign id and key, and the action's id."""
+    values = {"organization_id": book.organization_id, "key": book.coupon_book_key}
+    return [(row[0], row[1], row[2]) for row in db.exec_driver_sql(_OF_CAMPAIGNS, values)]

@@ -1,0 +1,357 @@
+"""Coupon books over HTTP, on both surfaces: their records, what they must be, their statuses and references."""
+
+from __future__ import annotations
+
+import uuid
+from decimal import Decimal
+
+import pytest
+
+from tests.builders.coupons import LEAST, Books, new_key
+
+UNSET = {
+    **dict.fromkeys(
+        (
+            *("externalId", "currentVersionId", "description", "subtitle", "pictureUrl", "detailPictureUrl"),
+            *("rankingIndex", "discountAmount", "discountType", "maxCouponCount", "maxAssignedPerMember"),
+            *("maxAssignedPerCoupon", "validFromDate", "validToDate", "maxDiscountPerPeriod", "discountPeriodType"),
+            *("maxUsagesPerPeriod", "usagePeriodType", "timezone", "maxDiscountPerUse", "assignmentRequiredPoints"),
+            *("usageRequiredPoints", "contentSchemaId", "contentSchemaVersionId", "locale", "isDefaultLocale"),
+            *("defaultLocale", "loyaltyProgramId"),
+        )
+    ),
+    **{
+        name: []
+        for name in (
+            *("tags", "audienceKeys", "locations", "categories", "productCategories", "paymentMethods", "channels"),
+            *("daysOfWeek", "tierKeys", "tiers"),
+        )
+    },
+    **{name: {} for name in ("images", "customAttributes", "condition", "extraFields", "content")},
+    "totalAssigned": 0,
+    "totalUsages": 0,
+}
+PLAIN = {
+    "externalId": "crm-7",
+    "currentVersionId": 3,
+    "description": "For early birds",
+    "subtitle": "On the house",
+    "pictureUrl": "https://cdn.example.com/a.png",
+    "detailPictureUrl": "https://cdn.example.com/b.png",
+    "images": {"main": "https://cdn.example.com/a.png", "thumbnail": "https://cdn.example.com/c.png"},
+    "rankingIndex": Decimal("-1.5"),
+    "discountAmount": Decimal("4.50"),
+    "discountType": "amount",
+    "maxCouponCount": 1000,
+    "maxAssignedPerMember": 2,
+    "maxAssignedPerCoupon": 1,
+    "validFromDate": "2026-03-01T00:00:00Z",
+    "validToDate": "2026-06-30T23:59:59.000001Z",
+    "maxDiscountPerPeriod": Decimal("18446744073.000001"),
+    "discountPeriodType": "monthly",
+    "maxUsagesPerPeriod": 1,
+    "usagePeriodType": "daily",
+    "timezone": "America/Buenos_Aires",
+    "maxDiscountPerUse": 5,
+    "assignmentRequiredPoints": 100,
+    "usageRequiredPoints": 0,
+    "tags": ["coffee", "spring"],
+    "locations": ["centre"],
+    "categories": ["drinks"],
+    "productCategories": ["hot"],
+    "paymentMethods": ["card"],
+    "channels": ["app", "web"],
+    "contentSchemaId": 4,
+    "contentSchemaVersionId": 5,
+    "customAttributes": {"a": [1, Decimal("2.50"), None]},
+    "condition": {"expression": "member.active && balances['points'] >= 1.50"},
+    "locale": "es-AR",
+    "content": {"title": "Café"},
+    "isDefaultLocale": True,
+    "defaultLocale": "es",
+}
+
+
+@pytest.fixture(params=["integration", "administration"])
+def books(request, organization):
+    return Books(organization, request.param)
+
+
+@pytest.fixture
+def integration(organization):
+    return Books(organization)
+
+
+@pytest.fixture
+def administration(organization):
+    return Books(organization, "administration")
+
+
+@pytest.fixture
+def program(organization):
+    return organization.administration.get(f"/loyalty-programs/{organization.created.loyalty_program_id}")[
+        "loyaltyProgram"
+    ]
+
+
+@pytest.fixture
+def tiers(organization):
+    path = f"/loyalty-programs/{organization.created.loyalty_program_id}/tiers"
+    bodies = [{"name": name, "active": True, "minRequiredPoints": 10**9, "tierOrder": 9} for name in ("Gold", "Iron")]
+    return [organization.administration.post(path, body)["tier"] for body in bodies]
+
+
+@pytest.fixture
+def points(organization):
+    [ledger] = organization.administration.get("/ledgers")["results"]
+    return {"ledgerKey": ledger["ledgerKey"], "ledgerAccountKey": organization.created.ledger_account_key}
+
+
+def stamps(book):
+    names = ("organizationId", "couponBookId", "couponBookKey", "createdAt", "updatedAt")
+    return {name: book[name] for name in names}
+
+
+def test_a_book_of_the_least_members(books, organization):
+    made = books.make()
+    program = {} if books.is_administration else {"loyaltyProgramKey": None}
+    assert made == {**LEAST, **UNSET, **program, **stamps(made)}
+    assert made["organizationId"] == organization.id
+    assert made["couponBookKey"] == str(uuid.UUID(made["couponBookKey"]))
+    assert made["createdAt"] == made["updatedAt"]
+    assert books.get(made) == made
+
+
+def test_a_book_is_kept_with_everything_it_said(books, organization, program, tiers, points):
+    audience = organization.administration.post("/audiences", {"matcherType": "null-matcher"})["audience"]
+    tier = tiers[0]
+    given = {**PLAIN, "requiredPointsConfig": points, "audienceKeys": [audience["audienceKey"].upper()]}
+    if books.is_administration:
+        given |= {"loyaltyProgramId": program["loyaltyProgramId"], "daysOfWeek": [1, "7"]}
+    else:
+        given |= {"loyaltyProgramKey": program["loyaltyProgramKey"], "daysOfWeek": [1, 7]}
+    made = books.make(**given, tierKeys=[tier["loyaltyTierKey"]])
+    tier_id = tier["loyaltyTierId"]
+    expected = {
+        **LEAST,
+        **UNSET,
+        **given,
+        "loyaltyProgramId": program["loyaltyProgramId"],
+        "audienceKeys": [audience["audienceKey"]],
+        "tierKeys": [tier["loyaltyTierKey"]],
+        "tiers": [str(tier_id)] if books.is_administration else [tier_id],
+        "daysOfWeek": ["1", "7"] if books.is_administration else [1, 7],
+        **stamps(made),
+    }
+    assert made == expected
+    assert books.get(made) == made
+
+
+def test_both_surfaces_see_the_same_book(integration, administration, program):
+    made = integration.make(**PLAIN | {"assignmentRequiredPoints": None, "usageRequiredPoints": None})
+    seen = administration.get(made)
+    assert seen | {"loyaltyProgramKey": None} == made
+    owned = administration.make(loyaltyProgramId=program["loyaltyProgramId"])
+    assert integration.get(owned)["loyaltyProgramKey"] == program["loyaltyProgramKey"]
+
+
+def test_an_update_changes_what_is_sent(books):
+    made = books.make(**PLAIN | {"assignmentRequiredPoints": None, "usageRequiredPoints": None})
+    changed = books.change(made, name="Tea", rankingIndex=7, extraFields={"b": 1}, tags=["tea"], channels=None)
+    expected = {"name": "Tea", "rankingIndex": 7, "extraFields": {"b": 1}, "tags": ["tea"], "channels": []}
+    assert changed == {**made, **expected, "updatedAt": changed["updatedAt"]}
+    assert changed["updatedAt"] > made["updatedAt"]
+    assert books.get(made) == changed
+
+
+def test_nulls_clear(books, points):
+    made = books.make(**PLAIN, requiredPointsConfig=points)
+    nullable = [name for name, value in UNSET.items() if value is None and name != "loyaltyProgramId"]
+    nullable += ["locations", "categories", "productCategories", "paymentMethods", "channels"]
+    changed = books.surface.patch(books.path(made), dict.fromkeys(nullable) | {"requiredPointsConfig": None})
+    changed = changed["couponBook"]
+    assert {name: changed[name] for name in nullable} == {name: UNSET[name] for name in nullable}
+    assert "requiredPointsConfig" not in changed
+
+
+@pytest.mark.parametrize("name", ["publishingStatus", "type"])
+def test_the_type_and_the_status_are_not_updated(books, name):
+    made = books.make()
+    problem = books.change(made, **{name: made[name]}, expect=400)
+    assert [fault["pointer"] for fault in problem["errors"]] == [f"/{name}"]
+
+
+def test_the_account_of_points_is_always_said_on_administration(administration):
+    made = administration.make()
+    problem = administration.surface.patch(administration.path(made), {"name": "x"}, expect=400)
+    assert problem["errors"][0]["pointer"] == "/requiredPointsConfig"
+    problem = administration.surface.post("/coupon-books", LEAST, expect=400)
+    assert problem["errors"][0]["pointer"] == "/requiredPointsConfig"
+
+
+def test_the_ledger_of_the_points_need_not_be_said(books, points):
+    config = {"ledgerAccountKey": points["ledgerAccountKey"].upper()}
+    assert books.make(assignmentRequiredPoints=1, requiredPointsConfig=config)["requiredPointsConfig"] == points
+
+
+@pytest.mark.parametrize(
+    ("members", "pointers"),
+    [
+        ({"name": ""}, ["/name"]),
+        ({"name": None}, ["/name"]),
+        ({"type": "free"}, ["/type"]),
+        ({"publishingStatus": "archived"}, ["/publishingStatus"]),
+        ({"extraFields": {}}, ["/extraFields"]),
+        ({"validFromDate": "2026-02-01T00:00:00.1Z", "validToDate": "2026-02-01T00:00:00Z"}, ["/validToDate"]),
+        ({"maxUsagesPerPeriod": 1}, ["/usagePeriodType"]),
+        ({"usagePeriodType": "daily"}, ["/maxUsagesPerPeriod"]),
+        ({"maxDiscountPerPeriod": 1}, ["/discountPeriodType"]),
+        ({"discountPeriodType": "weekly"}, ["/maxDiscountPerPeriod"]),
+        ({"discountPeriodType": "yearly", "maxDiscountPerPeriod": 1}, ["/discountPeriodType"]),
+        ({"timezone": "Mars/Olympus"}, ["/timezone"]),
+        ({"timezone": "../../etc/passwd"}, ["/timezone"]),
+        ({"assignmentRequiredPoints": 1}, ["/requiredPointsConfig"]),
+        ({"usageRequiredPoints": 0}, ["/requiredPointsConfig"]),
+        ({"requiredPointsConfig": {}}, ["/requiredPointsConfig/ledgerAccountKey"]),
+        ({"condition": {"expression": "member.activ"}}, ["/condition/expression"]),
+        ({"condition": {"expression": "order.total > 1"}}, ["/condition/expression"]),
+        ({"condition": {"expression": "1 + 1"}}, ["/condition/expression"]),
+        ({"condition": {"node": {"kind": "nonsense"}}}, ["/condition/node"]),
+        ({"condition": {"expression": "true", "node": {}}}, ["/condition"]),
+        ({"codePattern": {}}, ["/codePattern"]),
+        ({"type": "generated", "codePattern": {"length": 8}}, ["/codePattern/length"]),
+        ({"type": "generated", "codePattern": {"alphabet": "ABCA", "length": 50}}, ["/codePattern/alphabet"]),
+        ({"type": "generated", "codePattern": {"prefix": "é"}}, ["/codePattern/prefix"]),
+        ({"maxCouponCount": -1}, ["/maxCouponCount"]),
+        ({"maxCouponCount": Decimal("1.5")}, ["/maxCouponCount"]),
+        ({"daysOfWeek": [0]}, ["/daysOfWeek/0"]),
+        ({"channels": ["a,b"]}, ["/channels/0"]),
+        ({"images": {"main": 1}}, ["/images/main"]),
+        ({"timezone": "Mars", "maxUsagesPerPeriod": 1}, ["/usagePeriodType", "/timezone"]),
+    ],
+)
+def test_bodies_that_are_refused(books, members, pointers):
+    assert books.refused(**members) == pointers
+
+
+def test_a_fault_in_a_condition_has_a_place(books):
+    body = books.body(condition={"expression": "member.active && tiers.size() > 'a'"})
+    [fault] = books.surface.post("/coupon-books", body, expect=400)["errors"]
+    assert (fault["start"], fault["end"], fault["pointer"]) == (17, 35, "/condition/expression")
+
+
+def test_what_the_book_comes_to_must_hold_together(books):
+    made = books.make(maxUsagesPerPeriod=1, usagePeriodType="daily", validToDate="2026-01-01T00:00:00Z")
+    for members, pointer in (
+        ({"usagePeriodType": None}, "/usagePeriodType"),
+        ({"validFromDate": "2027-01-01T00:00:00Z"}, "/validToDate"),
+        ({"codePattern": {}}, "/codePattern"),
+        ({"assignmentRequiredPoints": 3}, "/requiredPointsConfig"),
+    ):
+        problem = books.change(made, **members, expect=400)
+        assert [fault["pointer"] for fault in problem["errors"]] == [pointer]
+    assert books.get(made) == made
+
+
+def test_what_is_named_must_be_there(books, points):
+    program = {"loyaltyProgramId": 10**9} if books.is_administration else {"loyaltyProgramKey": new_key()}
+    for members, slug in (
+        (program, "unknown-loyalty-program"),
+        ({"audienceKeys": [new_key()]}, "unknown-audience"),
+        ({"tierKeys": [new_key()]}, "unknown-tier"),
+        ({"tiers": [10**9]}, "unknown-tier"),
+        ({"requiredPointsConfig": {"ledgerAccountKey": new_key()}}, "unknown-ledger-account"),
+        ({"requiredPointsConfig": {**points, "ledgerKey": new_key()}}, "unknown-ledger"),
+    ):
+        assert books.refused(expect=404, **members) == f"/problems/{slug}"
+    made = books.make()
+    assert books.change(made, tierKeys=[new_key()], expect=404)["type"] == "/problems/unknown-tier"
+    assert books.get(made) == made
+
+
+def test_a_program_is_set_and_cleared(books, program):
+    made = books.make()
+    name = "loyaltyProgramId" if books.is_administration else "loyaltyProgramKey"
+    changed = books.change(made, **{name: program[name]})
+    assert (changed["loyaltyProgramId"], changed[name]) == (program["loyaltyProgramId"], program[name])
+    changed = books.change(made, **{name: None})
+    assert (changed["loyaltyProgramId"], changed[name]) == (None, None)
+
+
+def test_tiers_and_tier_keys_are_one_restriction(books, tiers):
+    keys, ids = [t["loyaltyTierKey"] for t in tiers], [t["loyaltyTierId"] for t in tiers]
+    answered = [str(i) for i in ids] if books.is_administration else ids
+    made = books.make(tiers=answered)
+    assert (made["tierKeys"], made["tiers"]) == (keys, answered)
+    changed = books.change(made, tierKeys=keys[1:])
+    assert (changed["tierKeys"], changed["tiers"]) == (keys[1:], answered[1:])
+    problem = books.change(made, tierKeys=keys[:1], tiers=ids[1:], expect=400)
+    assert problem["errors"][0]["pointer"] == "/tiers"
+    assert books.change(made, tierKeys=keys, tiers=ids[::-1])["tierKeys"] == keys
+    assert books.change(made, tierKeys=[])["tiers"] == []
+
+
+@pytest.mark.parametrize(
+    "members",
+    [{"locale": "es"}, {"content": {}}, {"isDefaultLocale": True}, {"defaultLocale": "es"}, {"tiers": []}],
+    ids=lambda members: next(iter(members)),
+)
+def test_deprecated_members_are_answered_with_the_header(books, members):
+    reply = books.surface.request("POST", "/coupon-books", books.body(**members), expect=201)
+    assert reply.headers["Deprecation"].startswith("@")
+    reply = books.surface.request("POST", "/coupon-books", books.body(), expect=201)
+    assert "Deprecation" not in reply.headers
+
+
+def test_a_code_pattern_is_completed(books):
+    made = books.make(type="generated", codePattern={"prefix": "CAFE-", "length": 12})
+    assert made["codePattern"] == {
+        "length": 12,
+        "alphabet": "34679ACDEFGHJKMNPQRTWXY",
+        "prefix": "CAFE-",
+        "suffix": "",
+    }
+    assert "codePattern" not in books.change(made, codePattern=None)
+
+
+def test_statuses_follow_each_other_until_the_archive(integration):
+    made = integration.make(publishingStatus="draft")
+    for status in ("published", "disabled", "draft", "draft", "published", "archived"):
+        changed = integration.set_status(made, status)
+        assert changed == {**made, "publishingStatus": status, "updatedAt": changed["updatedAt"]}
+    for status in ("draft", "published", "disabled", "archived"):
+        assert integration.set_status(made, status, expect=409)["type"] == "/problems/coupon-book-archived"
+    assert integration.get(made)["publishingStatus"] == "archived"
+
+
+@pytest.mark.parametrize("status", ["draft", "published", "disabled"])
+def test_a_book_is_archived_from_every_status(integration, status):
+    assert (
+        integration.set_status(integration.make(publishingStatus=status), "archived")["publishingStatus"] == "archived"
+    )
+
+
+def test_a_status_that_there_is_not(integration):
+    problem = integration.set_status(integration.make(), "retired", expect=400)
+    assert problem["errors"][0]["pointer"] == "/publishingStatus"
+
+
+def test_an_archived_book_stays_as_it_is(books):
+    made = books.make("A")
+    archived = books.set_status(made, "archived")
+    assert books.change(made, name="x", expect=409)["type"] == "/problems/coupon-book-archived"
+    assert books.add(made, "B", expect=409)["type"] == "/problems/coupon-book-archived"
+    assert books.get(made)["updatedAt"] == archived["updatedAt"]
+
+
+def test_another_tenants_book_is_not_there(books, other_organization):
+    made = books.make()
+    stranger = Books(other_organization, books.surface_name)
+    for path in (stranger.path(made), f"{stranger.path(made)}/coupons"):
+        assert stranger.surface.get(path, expect=404)["type"] == "/problems/not-found"
+
+
+def test_nothing_refers_to_a_book(integration):
+    path = f"{integration.path(integration.make())}/references"
+    expected = {"isReferenced": False, "references": {"campaigns": [], "documents": []}}
+    assert integration.surface.get(path) == expected

@@ -1,0 +1,139 @@
+"""The codes of coupon books over HTTP: added, listed, read and changed."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.builders.api import Surface
+from tests.builders.coupons import Books
+
+
+@pytest.fixture(params=["integration", "administration"])
+def books(request, organization):
+    return Books(organization, request.param)
+
+
+@pytest.fixture
+def administration(organization):
+    return Books(organization, "administration")
+
+
+def listed(books: Books, book, **query):
+    return books.surface.get(f"{books.path(book)}/coupons", **query)
+
+
+def codes_of(page):
+    return [coupon["code"] for coupon in page["results"]]
+
+
+def test_codes_are_added_in_their_order(books):
+    book = books.make()
+    first, second = books.add(book, "B-1", "A 2")
+    assert first == {
+        "couponId": first["couponId"],
+        "couponBookId": book["couponBookId"],
+        "code": "B-1",
+        "totalAssigned": 0,
+        "totalUsages": 0,
+        "customAttributes": {},
+        "expiredAt": None,
+        "createdAt": first["createdAt"],
+        "updatedAt": first["createdAt"],
+    }
+    assert second["couponId"] > first["couponId"]
+    page = listed(books, book)
+    assert page == {"totalCount": 2, "page": 0, "limit": 25, "results": [second, first]}
+    assert books.get(book) == book
+
+
+def test_lists_of_codes_are_paged_and_ordered(books):
+    book = books.make(*(f"C{n:02}" for n in range(7)))
+    books.add(book, "A", "Z")
+    newest = ["Z", "A", "C06", "C05", "C04", "C03", "C02", "C01", "C00"]
+    pages = [listed(books, book, page=page, limit=4) for page in range(4)]
+    assert [codes_of(page) for page in pages] == [newest[:4], newest[4:8], newest[8:], []]
+    assert {page["totalCount"] for page in pages} == {9}
+    assert codes_of(listed(books, book, order="code")) == sorted(newest)
+    assert codes_of(listed(books, book, order="code,desc", limit=2, page=1)) == sorted(newest)[::-1][2:4]
+    assert codes_of(listed(books, book, order="couponId")) == newest[::-1]
+    for column in ("totalAssigned", "totalUsages", "expiredAt", "createdAt", "updatedAt"):
+        assert sorted(codes_of(listed(books, book, order=f"{column},desc"))) == sorted(newest)
+    problem = books.surface.get(f"{books.path(book)}/coupons", order="position", expect=400)
+    assert problem["errors"][0]["parameter"] == "order"
+
+
+def test_codes_that_are_there_already(books):
+    book = books.make("A", "B")
+    problem = books.add(book, "C", "B", "A", expect=409)
+    assert (problem["type"], "code B " in problem["detail"]) == ("/problems/coupon-code-taken", True)
+    problem = books.add(book, "C", "D", "C", expect=409)
+    assert (problem["type"], "code C " in problem["detail"]) == ("/problems/coupon-code-taken", True)
+    assert codes_of(listed(books, book)) == ["B", "A"]
+    assert books.add(book, "a")[0]["code"] == "a"
+    assert books.add(books.make(), "A")[0]["code"] == "A"
+
+
+def test_a_single_book_has_one_code(books):
+    book = books.make(type="single")
+    assert books.add(book, "A", "B", expect=409)["type"] == "/problems/coupon-codes-not-accepted"
+    books.add(book, "A")
+    assert books.add(book, "B", expect=409)["type"] == "/problems/coupon-codes-not-accepted"
+    assert codes_of(listed(books, book)) == ["A"]
+
+
+@pytest.mark.parametrize(("type_", "codes"), [("generated", []), ("codeless", [None])])
+def test_other_books_take_no_codes(books, type_, codes):
+    book = books.make(type=type_)
+    assert books.add(book, "A", expect=409)["type"] == "/problems/coupon-codes-not-accepted"
+    assert codes_of(listed(books, book)) == codes
+
+
+@pytest.mark.parametrize("codes", [[], [""], [" A"], ["A "], ["A\tB"], ["A  B"], ["x" * 256], [1], "A", None])
+def test_codes_that_are_none(books, codes):
+    problem = books.surface.post(f"{books.path(books.make())}/coupons", {"codes": codes}, expect=400)
+    assert problem["errors"][0]["pointer"].startswith("/codes")
+
+
+def test_a_coupon_is_read_and_gets_another_code(administration):
+    book = administration.make("A", "B")
+    [second, first] = listed(administration, book)["results"]
+    path = f"{administration.path(book)}/coupons/{first['couponId']}"
+    assert administration.surface.get(path) == {"couponCode": first}
+    assert administration.surface.patch(path, {"code": "C"}) == {"couponBook": book}
+    changed = administration.surface.get(path)["couponCode"]
+    assert changed == {**first, "code": "C", "updatedAt": changed["updatedAt"]}
+    assert administration.surface.patch(path, {"code": "C"}) == {"couponBook": book}
+    taken = administration.surface.patch(path, {"code": second["code"]}, expect=409)
+    assert taken["type"] == "/problems/coupon-code-taken"
+    administration.set_status(book, "archived")
+    assert administration.surface.patch(path, {"code": "D"}, expect=409)["type"] == "/problems/coupon-book-archived"
+
+
+def test_the_coupon_of_a_codeless_book_gets_no_code(administration):
+    book = administration.make(type="codeless")
+    [coupon] = listed(administration, book)["results"]
+    path = f"{administration.path(book)}/coupons/{coupon['couponId']}"
+    problem = administration.surface.patch(path, {"code": "A"}, expect=409)
+    assert problem["type"] == "/problems/coupon-codes-not-accepted"
+
+
+def test_a_coupon_of_another_book_is_not_there(administration):
+    book, other = administration.make("A"), administration.make("A")
+    [coupon] = listed(administration, other)["results"]
+    path = f"{administration.path(book)}/coupons/{coupon['couponId']}"
+    assert administration.surface.get(path, expect=404)["type"] == "/problems/not-found"
+
+
+def test_a_hundred_thousand_codes_take_seconds(administration, organization):
+    book = administration.make()
+    codes = [f"{n:06}" for n in range(100_000)]
+    surface: Surface = organization.integration
+    started = time.monotonic()
+    added = surface.post(f"/coupon-books/{book['couponBookKey']}/coupons", {"codes": codes})["codes"]
+    assert time.monotonic() - started < 60
+    assert [coupon["code"] for coupon in added] == codes
+    page = listed(administration, book, page=3999)
+    assert (page["totalCount"], codes_of(page)) == (100_000, codes[:25][::-1])
+    assert administration.add(book, codes[70_000], expect=409)["type"] == "/problems/coupon-code-taken"
