@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -91,8 +91,13 @@ def compile_campaign(
     )
 
 
-def compile_action(action: Action) -> CompiledAction:
-    """Compile a stored action; raises InvalidRequest as `compile_rules` and `compile_effects` do."""
+def compile_action(action: Action, before: CompiledAction | None = None) -> CompiledAction:
+    """Compile a stored action; raises InvalidRequest as `compile_rules` and `compile_effects` do.
+
+    Where rules and effects are those of `before`, what was compiled of them is taken over.
+    """
+    if before is not None and (before.action.rules, before.action.effects) == (action.rules, action.effects):
+        return replace(before, action=action)
     node, rule = compile_rules(action.rules)
     return CompiledAction(action, node, rule, compile_effects(action.effects))
 

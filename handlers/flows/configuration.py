@@ -77,7 +77,7 @@ def configuration_of(db: Connection, organization: Organization) -> Configuratio
     found = _kept.get(organization.organization_id)
     if found is not None and found.version == organization.configuration_version:
         return found
-    loaded = _load(db, organization)
+    loaded = _load(db, organization, found)
     with _lock:
         if len(_kept) >= _KEPT_ORGANIZATIONS:
             _kept.clear()
@@ -100,7 +100,8 @@ def with_idle(
     return tuple(sorted(found, key=lambda each: each.campaign.campaign_id))
 
 
-def _load(db: Connection, organization: Organization) -> Configuration:
+def _load(db: Connection, organization: Organization, before: Configuration | None) -> Configuration:
+    """Load and compile all of it; what was compiled `before` of the same actions is taken over."""
     organization_id = organization.organization_id
     # Campaigns and missions first: what they name was there when they were saved, and is never removed.
     active = campaigns.find_active(db, organization_id)
@@ -114,6 +115,7 @@ def _load(db: Connection, organization: Organization) -> Configuration:
         for program_id, account_id in configuration.main_accounts(db, organization_id).items()
     }
     account_ids = {account.ledger_account_key: account.ledger_account_id for account in found}
+    known = {} if before is None else {a.action.action_id: a for each in before.campaigns for a in each.actions}
     compiled = []
     for campaign, actions in active:
         program_id = campaign.loyalty_program_id or organization.default_loyalty_program_id
@@ -121,7 +123,7 @@ def _load(db: Connection, organization: Organization) -> Configuration:
         compiled.append(
             compile_campaign(
                 campaign,
-                [compile_action(action) for action in actions],
+                [compile_action(action, known.get(action.action_id)) for action in actions],
                 limit_rules_of(campaign, account_ids),
                 main_account,
             )

@@ -1,0 +1,188 @@
+"""What many campaigns cost: `python -m bench.campaigns`.
+
+An organization with 200 active campaigns and 1,000 actions, as a large program has them: of several event types, with
+dates, days, places, tiers, audiences, least spends and limits, most of which do not apply to a given purchase. Batches of
+100 purchases are tracked by the handler itself, in one thread, on a durable database; beside it the same for one campaign
+with one action, and for 200 campaigns that all look at other events. Prints a table for `docs/performance.md`: events a
+second, and how much of the time the evaluation takes. Trust the ratios: machines differ, and are shared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Engine
+
+from bench.tracking import World, make_world, new_event
+from domain.campaigns.evaluation import Evaluator
+from handlers.call import Caller, Request
+from handlers.http.dispatch import Dispatcher
+from handlers.settings import Settings
+from persistence import embedded, schema
+from persistence.engine import create_engine
+
+ORDER_CREATED = "member-purchase-order-created"
+CAMPAIGNS, ACTIONS = 200, 5
+BATCH = 100
+
+
+class Program:
+    """An organization of its own, and calls of its operations without HTTP."""
+
+    def __init__(self, engine: Engine, url: str) -> None:
+        self.world: World = make_world(engine, url)
+        self._dispatch = Dispatcher(Settings(database_url=url), engine)
+        organization_id = self.world.organization.organization_id
+        self._caller = Caller("benchmark", organization_id, frozenset(), is_admin=True)
+        self._numbers = itertools.count(1)
+        self._chance = random.Random(1)
+
+    def call(self, surface: str, operation: str, body: dict[str, Any], **address: Any) -> dict[str, Any]:
+        """Call an operation; anything but success ends the benchmark."""
+        path = {} if surface == "integration" else {"organizationId": self.world.organization.organization_id}
+        answer = self._dispatch(
+            Request(surface, operation, {**path, **address}, {}, body, self._caller, "benchmark", {})
+        )
+        if answer.status >= 300:
+            raise SystemExit(f"{operation} was answered {answer.status}: {answer.body!r}"[:500])
+        return answer.body
+
+    def add(self, number: int, actions: int, **restrictions: Any) -> None:
+        """Add a campaign with so many actions."""
+        body = {"code": f"campaign-{number}", "name": f"Campaign {number}", **restrictions}
+        made = self.call("administration", "createCampaign", body)["campaign"]
+        for index in range(actions):
+            self.call("administration", "createAction", action(number, index), campaignId=made["campaignId"])
+
+    def track(self) -> float:
+        """Track a batch of purchases; answers the seconds that it took."""
+        events = [new_event(self._numbers, self._chance) for _ in range(BATCH)]
+        for each in events:
+            each["payload"]["order"] |= {
+                "locationCode": self._chance.choice(("centre", "harbour", "airport")),
+                "items": [{"productCode": "p1", "categoryCode": "coffee", "quantity": 2, "total": 9}],
+            }
+        start = time.perf_counter()
+        self.call("integration", "trackEvents", {"events": events})
+        return time.perf_counter() - start
+
+
+def action(number: int, index: int) -> dict[str, Any]:
+    """The rules of a campaign's actions ask for different things; few of them hold for a purchase."""
+    rules = (
+        f'order.items.exists(i, i.categoryCode == "coffee" && i.productCode == "p{number}")',
+        f'order.total >= {90 + number % 10} && "nobody" in audiences',
+        f"balances['points'] > {1000 * number + 10_000_000}",
+        f'member.profile.city == "City {number}" && order.channel != "app"',
+        f'event.tags.exists(t, t == "tag-{number}") || order.total > {9_000 + number}',
+    )
+    params = [{"id": "amount", "expression": "floor(order.total / 10)"}]
+    effects = {"items": [{"effectId": "mint-points", "params": params}]}
+    return {
+        "status": "running",
+        "priority": 1 + index,
+        "rules": {"expression": rules[index % len(rules)]},
+        "effects": effects,
+    }
+
+
+def restrictions(number: int) -> dict[str, Any]:
+    """What a campaign of a large program is restricted to: half look at purchases, and most of those not at this one."""
+    kinds: tuple[dict[str, Any], ...] = (
+        {"eventType": "member-created"},
+        {"eventType": ORDER_CREATED, "validTo": "2020-01-01T00:00:00Z"},
+        {"eventType": "member-payment-confirmed"},
+        {"eventType": ORDER_CREATED, "locationCodes": [f"shop-{number}"]},
+        {"enabledTopics": ["benefit-used", "coupon-code-used"]},
+        {"eventType": ORDER_CREATED, "minSpendValue": 1_000},
+        {"eventType": "member-updated"},
+        {"eventType": ORDER_CREATED, "daysOfWeek": [1, 2, 3, 4, 5, 6, 7], "pointsMonthlyLimitPerMember": 500},
+        {"eventType": "member-generic-event"},
+        {"eventType": ORDER_CREATED},
+    )
+    return kinds[number % len(kinds)]
+
+
+@contextmanager
+def timed() -> Iterator[list[float]]:
+    """Gathers the seconds that each evaluation takes."""
+    taken: list[float] = []
+    run = Evaluator.run
+
+    def timed_run(self: Evaluator, *arguments: Any) -> Any:
+        start = time.perf_counter()
+        try:
+            return run(self, *arguments)
+        finally:
+            taken.append(time.perf_counter() - start)
+
+    Evaluator.run = timed_run  # type: ignore[method-assign]
+    try:
+        yield taken
+    finally:
+        Evaluator.run = run  # type: ignore[method-assign]
+
+
+def measure(program: Program, rounds: int) -> tuple[float, float, float]:
+    """Events a second (median of rounds), the share of the evaluation in it, and its microseconds for an event."""
+    for _ in range(3):
+        program.track()
+    with timed() as evaluations:
+        seconds = [program.track() for _ in range(rounds)]
+    evaluating = sum(evaluations)
+    return BATCH / statistics.median(seconds), evaluating / sum(seconds), evaluating / (BATCH * rounds) * 1e6
+
+
+def programs(engine: Engine, url: str) -> Iterator[tuple[str, Program]]:
+    """The organizations that are compared."""
+    one = Program(engine, url)
+    mint = {"effects": {"items": [{"effectId": "mint-points", "params": [{"id": "amount", "value": 1}]}]}}
+    campaign = one.call("administration", "createCampaign", {"code": "one", "name": "One", "eventType": ORDER_CREATED})
+    one.call(
+        "administration",
+        "createAction",
+        {"status": "running", "priority": 1, **mint},
+        campaignId=campaign["campaign"]["campaignId"],
+    )
+    yield "1 campaign, 1 action", one
+    elsewhere = Program(engine, url)
+    for number in range(CAMPAIGNS):
+        elsewhere.add(number, ACTIONS, eventType="member-created")
+    yield "200 campaigns of other events, 1,000 actions", elsewhere
+    many = Program(engine, url)
+    for number in range(CAMPAIGNS):
+        many.add(number, ACTIONS, **restrictions(number))
+    yield "200 campaigns, 1,000 actions", many
+
+
+def main() -> None:
+    """Make the organizations, measure them and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=15, help="how many batches are measured")
+    rounds = parser.parse_args().rounds
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
+        Path(directory).chmod(0o755)
+        with embedded.server(Path(directory) / "home") as url:
+            engine = create_engine(url, threads=1)
+            schema.migrate(engine)
+            print("| campaigns | events/s | of one campaign | evaluation | of the time |")
+            print("|---|---|---|---|---|")
+            first = 0.0
+            for name, program in programs(engine, url):
+                rate, share, micros = measure(program, rounds)
+                first = first or rate
+                print(f"| {name} | {rate:.0f} | {rate / first:.2f} | {micros:.0f} us | {share:.2f} |", flush=True)
+            engine.dispose()
+
+
+if __name__ == "__main__":
+    main()
