@@ -1,10 +1,10 @@
 """What many campaigns cost: `python -m bench.campaigns`.
 
 An organization with 200 active campaigns and 1,000 actions, as a large program has them: of several event types, with
-dates, days, places, tiers, audiences, least spends and limits, most of which do not apply to a given purchase. Batches of
-100 purchases are tracked by the handler itself, in one thread, on a durable database; beside it the same for one campaign
-with one action, and for 200 campaigns that all look at other events. Prints a table for `docs/performance.md`: events a
-second, and how much of the time the evaluation takes. Trust the ratios: machines differ, and are shared.
+dates, days, places, least spends and limits, most of which do not apply to a given purchase. Batches of 100 purchases
+are tracked by the handler itself, in one thread, on a durable database; beside it the same for one campaign with one
+action, and for 200 campaigns that all look at other events. Prints a table for `docs/performance.md`: events a second,
+and how much of the time the evaluation takes. Trust the ratios: machines differ, and are shared.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def action(number: int, index: int) -> dict[str, Any]:
 
 
 def restrictions(number: int) -> dict[str, Any]:
-    """What a campaign of a large program is restricted to: half look at purchases, and most of those not at this one."""
+    """What a campaign of a large program is restricted to: half look at purchases, most of those not at this one."""
     kinds: tuple[dict[str, Any], ...] = (
         {"eventType": "member-created"},
         {"eventType": ORDER_CREATED, "validTo": "2020-01-01T00:00:00Z"},

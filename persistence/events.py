@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -55,6 +55,11 @@ FROM campaign_limit_counters c
 JOIN jsonb_to_recordset(%s::jsonb) AS x(campaign_id bigint, member_id bigint, ledger_account_id bigint, type text,
     period text, period_start date) USING (campaign_id, member_id, ledger_account_id, type, period, period_start)
 WHERE c.organization_id = %s
+"""
+
+_COUNTERS_OF_MEMBERS = """
+SELECT campaign_id, member_id, ledger_account_id, type, period, period_start, used FROM campaign_limit_counters
+WHERE organization_id = %s AND member_id = ANY(%s) AND campaign_id = ANY(%s) AND period_start = ANY(%s::date[])
 """
 
 # The row of a campaign-wide counter must be there to be locked, so it is inserted with nothing counted first.
@@ -146,6 +151,18 @@ def open_counters(
             rows = db.exec_driver_sql(statement, (as_json(wanted), organization_id))
             found.update({CounterKey(*row[:-1]): row[-1] for row in rows})
     return found
+
+
+def find_counters(
+    db: Connection,
+    organization_id: int,
+    member_ids: Collection[int],
+    campaign_ids: Collection[int],
+    period_starts: Collection[date],
+) -> dict[CounterKey, Decimal]:
+    """What the counters hold of these members, in these campaigns and periods."""
+    wanted = (organization_id, list(member_ids), list(campaign_ids), list(period_starts))
+    return {CounterKey(*row[:-1]): row[-1] for row in db.exec_driver_sql(_COUNTERS_OF_MEMBERS, wanted)}
 
 
 def count(db: Connection, organization_id: int, counted: Mapping[CounterKey, Decimal]) -> None:

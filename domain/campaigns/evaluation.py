@@ -15,6 +15,7 @@ from domain.campaigns.compiled import CompiledAction, CompiledCampaign, Compiled
 from domain.campaigns.effects import BURN_POINTS, DISCOUNT, MINT_POINTS
 from domain.campaigns.facts import EventFacts, Executor
 from domain.campaigns.limits import Counters, LimitRule
+from domain.campaigns.lineup import Lineup
 from domain.campaigns.obstacles import obstacle_of
 from domain.campaigns.outcomes import (
     AUTHORIZED,
@@ -85,23 +86,23 @@ class Evaluator:
         self._aborted: set[int] = set()
         self._groups: set[str] = set()
 
-    def run(self, campaigns: Sequence[CompiledCampaign]) -> Evaluation:
-        """Evaluate all actions of the campaigns that apply, in order of priority, campaign and index."""
+    def run(self, lineup: Lineup) -> Evaluation:
+        """Evaluate all actions of the campaigns that apply, in the order of the lineup."""
         journal_start = len(self._counters.journal)
-        queue: list[tuple[CompiledCampaign, CompiledAction]] = []
-        for campaign in campaigns:
+        blocked: set[int] = set()
+        for campaign in lineup.campaigns:
             obstacle = obstacle_of(campaign, self._event)
             if obstacle is not None:
+                blocked.add(campaign.campaign.campaign_id)
                 self._explain(campaign, None, False, obstacle)
                 continue
             self._explain(campaign, None, True)
             for idle in campaign.idle_actions:
                 why = Reason("ACTION_NOT_RUNNING", f"the action is {idle.status}", idle.status)
                 self._explain(campaign, idle, False, why)
-            queue.extend((campaign, action) for action in campaign.actions)
-        queue.sort(key=_order_of_evaluation)
-        for campaign, action in queue:
-            self._consider(campaign, action)
+        for campaign, action in lineup.actions:
+            if campaign.campaign.campaign_id not in blocked:
+                self._consider(campaign, action)
         self._found.counted = self._counters.journal[journal_start:]
         self._found.limit_discarded = self._points.discarded
         return self._found
@@ -283,9 +284,3 @@ class Evaluator:
                     trace=trace,
                 )
             )
-
-
-def _order_of_evaluation(each: tuple[CompiledCampaign, CompiledAction]) -> tuple[int, int, int, int]:
-    campaign, action = each
-    record = action.action
-    return record.priority, campaign.campaign.campaign_id, record.action_index, record.action_id

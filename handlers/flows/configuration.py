@@ -18,6 +18,7 @@ from domain.campaigns.compiled import CompiledCampaign, compile_action, compile_
 from domain.campaigns.context import Functions, host_functions
 from domain.campaigns.effects import ADVANCE_MISSION
 from domain.campaigns.limits import limit_rules_of
+from domain.campaigns.lineup import Lineup, Lineups
 from domain.campaigns.references import names_variable
 from domain.ledger.records import LedgerAccount
 from domain.matchers import compile_matcher
@@ -41,7 +42,7 @@ class Configuration:
 
     organization_id: int
     version: int
-    campaigns: tuple[CompiledCampaign, ...]
+    lineups: Lineups
     accounts: Mapping[int, LedgerAccount]
     accounts_by_key: Mapping[str, LedgerAccount]
     tier_keys: Mapping[int, str]
@@ -56,16 +57,21 @@ class Configuration:
     missions_by_type: Mapping[str, tuple[CompiledMission, ...]]
     speaks_of_missions: bool
 
-    def concerns(self, campaigns: Iterable[CompiledCampaign], event_type: str) -> bool:
-        """True if one of these campaigns, or anything else that goes by events, looks at events of this type."""
-        return event_type in self.missions_by_type or any(campaign.considers(event_type) for campaign in campaigns)
+    @property
+    def campaigns(self) -> tuple[CompiledCampaign, ...]:
+        """All active campaigns."""
+        return self.lineups.campaigns
 
-    def campaigns_among(self, keys: Collection[str] | None) -> tuple[CompiledCampaign, ...]:
+    def concerns(self, lineups: Lineups, event_type: str) -> bool:
+        """True if one of these campaigns, or anything else that goes by events, looks at events of this type."""
+        return event_type in self.missions_by_type or bool(lineups.of(event_type).campaigns)
+
+    def lineups_among(self, keys: Collection[str] | None) -> Lineups:
         """The active campaigns with these keys; all of them where none are named."""
         if keys is None:
-            return self.campaigns
+            return self.lineups
         wanted = set(keys)
-        return tuple(c for c in self.campaigns if c.campaign.campaign_key in wanted)
+        return Lineups(c for c in self.campaigns if c.campaign.campaign_key in wanted)
 
 
 _kept: dict[int, Configuration] = {}
@@ -85,19 +91,19 @@ def configuration_of(db: Connection, organization: Organization) -> Configuratio
     return loaded
 
 
-def with_idle(
+def everything(
     db: Connection,
     organization_id: int,
     campaigns_: tuple[CompiledCampaign, ...],
     keys: Collection[str] | None,
-) -> tuple[CompiledCampaign, ...]:
+) -> Lineup:
     """The campaigns with their actions that do not run, and those that are not active, so that all can be explained."""
     inactive, actions = campaigns.find_idle(db, organization_id, keys)
     active = {each.campaign.campaign_id for each in campaigns_}
     found = [replace(each, idle_actions=tuple(actions.get(each.campaign.campaign_id, ()))) for each in campaigns_] + [
         compile_campaign(each, (), (), None) for each in inactive if each.campaign_id not in active
     ]
-    return tuple(sorted(found, key=lambda each: each.campaign.campaign_id))
+    return Lineup.of(sorted(found, key=lambda each: each.campaign.campaign_id))
 
 
 def _load(db: Connection, organization: Organization, before: Configuration | None) -> Configuration:
@@ -137,7 +143,7 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
     return Configuration(
         organization_id=organization_id,
         version=organization.configuration_version,
-        campaigns=tuple(compiled),
+        lineups=Lineups(compiled),
         accounts=accounts,
         accounts_by_key={account.ledger_account_key: account for account in found},
         tier_keys=configuration.tier_keys(db, organization_id),

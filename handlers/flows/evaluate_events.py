@@ -15,10 +15,9 @@ from typing import Any
 from sqlalchemy import Connection
 
 from domain.audiences import CompiledAudience
-from domain.campaigns.compiled import CompiledCampaign
 from domain.campaigns.evaluation import Evaluator
 from domain.campaigns.facts import EventFacts
-from domain.campaigns.limits import CounterKey, Counters, EventLimits
+from domain.campaigns.lineup import Lineup
 from domain.campaigns.outcomes import Evaluation
 from domain.events import CAPTURE_ONLY, DRY_RUN, FAILURE, FULL, MAX_CAUSED, MAX_DEPTH, SUCCESS, IncomingEvent
 from domain.members import Member
@@ -29,12 +28,13 @@ from domain.reversals import RevertedEvent
 from domain.tiers import HeldTier, Place, Standings
 from domain.triggers import CREATED, PURCHASE_ORDER, UPDATED
 from handlers.flows.build_orders import OrderDesk
-from handlers.flows.configuration import Configuration, configuration_of, with_idle
+from handlers.flows.configuration import Configuration, configuration_of, everything
 from handlers.flows.derive_events import Derivation, OwnEvent, balance_of, possible_types
 from handlers.flows.desks.desks import Desks, open_desks
 from handlers.flows.desks.opening import Opening, Reversal, TransactionIds
 from handlers.flows.event_facts import event_facts
 from handlers.flows.event_intake import Accepted, Result, event_digest
+from handlers.flows.event_limits import open_limits
 from handlers.flows.event_rows import event_row
 from handlers.flows.match_audiences import match_audiences
 from handlers.flows.notices import queue_entities, queue_events
@@ -81,9 +81,9 @@ class EventUnit:
         self._organization = organization
         self._organization_id = organization.organization_id
         self._configuration: Configuration = configuration_of(db, organization)
-        self._campaigns = self._configuration.campaigns_among(campaign_keys)
+        self._lineups = self._configuration.lineups_among(campaign_keys)
         if mode == DRY_RUN:
-            self._campaigns = with_idle(db, self._organization_id, self._campaigns, campaign_keys)
+            self._everything = everything(db, self._organization_id, self._lineups.campaigns, campaign_keys)
         self._campaign_keys = None if campaign_keys is None else sorted(set(campaign_keys))
         self._mode = mode
         self._tracing = tracing
@@ -119,7 +119,8 @@ class EventUnit:
         `moments` are when something will happen, beside the events and now.
         """
         event_ids = IdStock(self._db, "events", _SPARE_IDS + 4 * len(accepted))
-        concerned = any(self._configuration.concerns(self._campaigns, each.event.event_type) for each in accepted)
+        types = {each.event.event_type for each in accepted}
+        concerned = any(self._configuration.concerns(self._lineups, each) for each in types)
         if self._mode == CAPTURE_ONLY or not (always or undoable or concerned or self._mode == DRY_RUN):
             return Work(orders, undoable, event_ids)
         members, among = list(self._members.values()), self._configuration.audiences
@@ -143,8 +144,17 @@ class EventUnit:
     ) -> Desks:
         """The counters, balances and desks that the events may touch, locked unless nothing will be written."""
         is_rehearsal = self._mode == DRY_RUN
-        keys = self._counter_keys(accepted) | undoable.counter_keys
-        counters = Counters(events.open_counters(self._db, self._organization_id, keys, lock=not is_rehearsal))
+        counters = open_limits(
+            self._db,
+            self._organization_id,
+            self._lineups,
+            accepted,
+            possible_types(self._configuration),
+            self._members,
+            self._now,
+            undoable.counter_keys,
+            lock=not is_rehearsal,
+        )
         wallets = {member.wallet_id for member in self._members.values()}
         accounts = {*self._configuration.accounts, *undoable.ledger_account_ids}
         books = posting.open_books(self._db, self._organization_id, wallets, accounts, self._now)
@@ -191,24 +201,6 @@ class EventUnit:
             changes = [(CREATED, order_record(each)) for each in desk.new]
             changes += [(UPDATED, order_record(each)) for each in desk.moved]
             queue_entities(self._db, self._configuration, PURCHASE_ORDER, changes, self._now)
-
-    def _counter_keys(self, accepted: Sequence[Accepted]) -> set[CounterKey]:
-        """What the events may count against limits, and what the server may report because of them."""
-        keys: set[CounterKey] = set()
-        derived = possible_types(self._configuration)
-        for campaign in self._campaigns:
-            if not campaign.limits:
-                continue
-            follows = any(campaign.considers(event_type) for event_type in derived)
-            counted = {(e.member.member_id, e.at) for e in accepted if campaign.considers(e.event.event_type)}
-            if follows:
-                counted |= {(member_id, self._now) for member_id in self._members}
-                counted |= {(e.member.member_id, e.at) for e in accepted}
-                counted |= {(e.sponsor.member_id, e.at) for e in accepted if e.sponsor is not None}
-            for member_id, at in counted:
-                limits = EventLimits.of(campaign.limits, campaign.campaign.campaign_id, member_id, at)
-                keys.update(key for _, key in limits.rules)
-        return keys
 
     def _own(self, own: OwnEvent, cause: Accepted | None, why: str, work: Work) -> Accepted:
         """An event that the server reports because of another one, or because of `why`."""
@@ -316,11 +308,9 @@ class EventUnit:
         by = Reversal(each.loyalty_event_id, each.key, extent, external_event_date=each.event.external_event_date)
         return work.reversals.undo(order.loyalty_event_id, by, work.desks)
 
-    def _considered(self, each: Accepted) -> Sequence[CompiledCampaign]:
+    def _considered(self, each: Accepted) -> Lineup:
         """The campaigns worth running: all of them where each must be explained."""
-        if self._mode == DRY_RUN:
-            return self._campaigns
-        return [campaign for campaign in self._campaigns if campaign.considers(each.event.event_type)]
+        return self._everything if self._mode == DRY_RUN else self._lineups.of(each.event.event_type)
 
     def _tier_ids(self, member: Member, desks: Desks) -> list[int]:
         """The tiers that the member has at this point of the unit."""

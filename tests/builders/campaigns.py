@@ -12,6 +12,7 @@ from domain.campaigns.context import host_functions
 from domain.campaigns.evaluation import Evaluator
 from domain.campaigns.facts import EventFacts, Executor
 from domain.campaigns.limits import CounterKey, Counters, limit_rules_of
+from domain.campaigns.lineup import Lineup
 from domain.campaigns.outcomes import Evaluation
 from domain.campaigns.records import RUNNING, Action, Campaign
 from domain.events import DRY_RUN, FULL
@@ -205,7 +206,7 @@ class Bench:
             mode=DRY_RUN if explaining else mode,
             tracing=tracing,
         )
-        return evaluator.run(self.campaigns)
+        return evaluator.run(Lineup.of(self.campaigns))
 
     def balance(self, wallet_id: int = WALLET_ID, ledger_account_id: int = 1) -> Decimal:
         """What a wallet holds by now."""

@@ -1,0 +1,48 @@
+"""Campaigns lined up for an event: those that look at its type, and their actions in the order of evaluation.
+
+What is the same for all events of a type is worked out once, however many campaigns there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from domain.campaigns.compiled import CompiledAction, CompiledCampaign
+
+
+@dataclass(frozen=True, slots=True)
+class Lineup:
+    """Campaigns, and all their actions by priority, campaign and index."""
+
+    campaigns: tuple[CompiledCampaign, ...]
+    actions: tuple[tuple[CompiledCampaign, CompiledAction], ...]
+
+    @classmethod
+    def of(cls, campaigns: Iterable[CompiledCampaign]) -> Lineup:
+        """Line up these campaigns."""
+        listed = tuple(campaigns)
+        actions = [(campaign, action) for campaign in listed for action in campaign.actions]
+        return cls(listed, tuple(sorted(actions, key=_order_of_evaluation)))
+
+
+class Lineups:
+    """The lineup for each type of event, made when first asked for; for any number of threads."""
+
+    def __init__(self, campaigns: Iterable[CompiledCampaign]) -> None:
+        self.campaigns = tuple(campaigns)
+        self._by_type: dict[str, Lineup] = {}
+
+    def of(self, event_type: str) -> Lineup:
+        """The campaigns that look at events of this type."""
+        found = self._by_type.get(event_type)
+        if found is None:
+            found = Lineup.of(campaign for campaign in self.campaigns if campaign.considers(event_type))
+            self._by_type[event_type] = found
+        return found
+
+
+def _order_of_evaluation(each: tuple[CompiledCampaign, CompiledAction]) -> tuple[int, int, int, int]:
+    campaign, action = each
+    record = action.action
+    return record.priority, campaign.campaign.campaign_id, record.action_index, record.action_id
