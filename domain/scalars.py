@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from typing import Any
 
 LONGEST_TEXT = 1000
+_KEY = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def token(value: Any) -> tuple[str, Any] | None:
@@ -30,3 +32,8 @@ def is_text(value: Any) -> bool:
 def is_scalar(value: Any) -> bool:
     """True for a text, number or boolean that may be asked for."""
     return isinstance(value, bool) or is_number(value) or is_text(value)
+
+
+def is_key(text: str) -> bool:
+    """True for what may be a generated key: a UUID in lower case."""
+    return _KEY.fullmatch(text) is not None

@@ -10,6 +10,7 @@ from domain.badges import UnknownBadge
 from domain.campaigns.compiled import CompiledEffect, compile_effects, compile_rules
 from domain.campaigns.records import Action, Campaign, CampaignChanged
 from domain.campaigns.references import unknown_matchers
+from domain.coupons.books import UnknownCouponBook
 from domain.event_types import BUILT_IN_EVENT_TYPES
 from domain.events import UnknownEventType
 from domain.expressions import Node
@@ -17,6 +18,7 @@ from domain.ledger.refusals import UnknownLedgerAccount
 from domain.missions.records import UnknownMission
 from domain.problems import FieldFault, InvalidRequest
 from domain.programs import UnknownLoyaltyProgram, UnknownTier
+from domain.scalars import is_key
 from domain.triggers import CAMPAIGN, CREATED, UPDATED
 from handlers.call import Call
 from handlers.flows.configuration import Configuration, configuration_of
@@ -25,6 +27,7 @@ from handlers.operations import operation
 from handlers.wire.base import listed, wrapped
 from handlers.wire.campaigns import ACTION, ACTION_BODY, CAMPAIGN_BODY, campaign_record
 from persistence import audiences, campaigns, organizations, programs
+from persistence.coupons import books as coupon_books
 from persistence.paging import Page, Paged
 
 
@@ -164,6 +167,14 @@ def _refuse_unknown_mission(configuration: Configuration, key: str | None) -> No
         raise UnknownMission(f"There is no mission with the key {key}.")
 
 
+def _refuse_unknown_coupon_book(call: Call, key: str | None) -> None:
+    if key is None:
+        return
+    organization_id, wanted = call.organization.organization_id, key.lower()
+    if not is_key(wanted) or coupon_books.find_by_key(call.db, organization_id, wanted) is None:
+        raise UnknownCouponBook(f"There is no coupon book with the key {key}.")
+
+
 def _check_action(call: Call, body: Mapping[str, Any]) -> None:
     """Compile rules and effects, all faults at once; what is named outright must be there."""
     faults: list[FieldFault] = []
@@ -189,3 +200,5 @@ def _check_action(call: Call, body: Mapping[str, Any]) -> None:
                 _refuse_unknown_badge(configuration, param.value)
             elif param.parameter.id == "missionKey":
                 _refuse_unknown_mission(configuration, param.value)
+            elif param.parameter.id == "couponBookKey":
+                _refuse_unknown_coupon_book(call, param.value)

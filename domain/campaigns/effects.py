@@ -13,6 +13,8 @@ from domain.expressions.types import DECIMAL, DYN, STRING, TIMESTAMP, MapOf, Typ
 MINT_POINTS, BURN_POINTS, DISCOUNT = "mint-points", "burn-points", "discount"
 ASSIGN_BADGE, UNASSIGN_BADGE = "assign-badge", "unassign-badge"
 ADVANCE_MISSION = "advance-mission"
+ASSIGN_COUPON, USE_COUPON = "assign-coupon", "use-coupon"
+
 NOTIFY = "notify"
 
 MEMBER, SPONSOR = "member", "sponsor"
@@ -53,6 +55,10 @@ _BADGE = (
     Parameter("badgeKey", "Badge", STRING),
     Parameter("amount", "Amount", DECIMAL, Decimal(1), is_optional=True),
 )
+_COUPON = (
+    Parameter("couponBookKey", "Coupon book", STRING),
+    Parameter("amount", "Amount", DECIMAL, Decimal(1), is_optional=True),
+)
 
 EFFECTS: Mapping[str, Effect] = {
     effect.effect_id: effect
@@ -83,6 +89,8 @@ EFFECTS: Mapping[str, Effect] = {
         ),
         Effect(ASSIGN_BADGE, "Assign a badge", _BADGE),
         Effect(UNASSIGN_BADGE, "Unassign a badge", _BADGE),
+        Effect(ASSIGN_COUPON, "Assign a coupon", _COUPON),
+        Effect(USE_COUPON, "Use a coupon", _COUPON),
         Effect(
             NOTIFY,
             "Notify",

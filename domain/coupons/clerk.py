@@ -123,7 +123,7 @@ class Clerk:
             had = self._shelf.had(member.member_id, book.coupon_book_id)
             facts = replace(self._facts(member, book), used_in_period=had.used, discounted_in_period=had.discounted)
             without = _LEDGER_SAYS | (PERIOD_LIMITS if asked.bypass else frozenset())
-            refuse_excluded(book, facts, Attempt(USE, ONE, asked.amount_discounted), without)
+            refuse_excluded(book, facts, Attempt(USE, amount_discounted=asked.amount_discounted), without)
             held = self._to_use(member, book, asked, said)
             usages.append(self._use(member, book, held, asked.amount_discounted, said))
         return usages
@@ -178,9 +178,7 @@ class Clerk:
         expiry = self._shelf.expiry(held)
         return expiry is None, expiry or held.created_at, held.created_at, held.coupon_id
 
-    def revert(
-        self, usage_id: int, member: Member, said: Said, *, force: bool = False, with_points: bool = True
-    ) -> CouponUsage:
+    def revert(self, usage_id: int, said: Said, *, force: bool = False) -> CouponUsage:
         """Take back an assignment or a use, with its points; answers the reversal.
 
         Raises UsageReverted, UsageNotRevertible, AssignmentUsed unless `force`, or what the ledger refuses.
@@ -191,7 +189,7 @@ class Clerk:
             raise AssignmentUsed(f"Of {held.amount_assigned} assigned, {held.amount_used} are used.")
         key = self._new_key()
         transaction_id = None
-        if with_points and usage.ledger_transaction_id is not None:
+        if usage.ledger_transaction_id is not None:
             transaction_id = self._till.give_back(usage.ledger_transaction_id, said, key)
         return self._take_back(usage, usage.amount_assigned, said, key, transaction_id)
 

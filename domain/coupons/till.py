@@ -62,7 +62,7 @@ class Till:
         """The account of the book's points, else the organization's default one, as it is now."""
         config = book.required_points_config
         if config:
-            account = self._by_key.get(str(config["ledgerAccountKey"]).lower())
+            account = self._by_key.get(config["ledgerAccountKey"])
         else:
             account = next((each for each in self._by_key.values() if each.is_default_account), None)
         return None if account is None else self._books.accounts.get(account.ledger_account_id)

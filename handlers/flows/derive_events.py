@@ -18,6 +18,7 @@ TIER_SET, TIER_REMOVED = "member-tier-set", "member-tier-removed"
 TRANSACTION_CREATED = "ledger-transaction-created"
 BADGE_ASSIGNED, BADGE_UNASSIGNED = "badge-assigned", "badge-unassigned"
 MISSION_ACHIEVED = "mission-status-updated"
+COUPON_ASSIGNED, COUPON_USED, BENEFIT_USED = COUPON_EVENTS = "coupon-code-assigned", "coupon-code-used", "benefit-used"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class OwnEvent:
 
 def possible_types(configuration: Configuration) -> frozenset[str]:
     """The types of event that the server itself can come to report in the organization, because of others."""
-    found: set[str] = set()
+    found: set[str] = set(COUPON_EVENTS)
     if any(ladder.moves for ladder in configuration.ladders):
         found |= {TIER_SET, TIER_REMOVED}
     if configuration.badges:

@@ -7,6 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from domain.badges import BadgeTracking
+from domain.coupons.books import CouponBook
+from domain.coupons.usages import CouponUsage
 from domain.ledger.postings import Posting
 from domain.ledger.records import TRANSACTION_TYPES
 from domain.tiers import Ladder
@@ -67,3 +69,29 @@ def badge_payload(tracking: BadgeTracking, is_rehearsal: bool) -> dict[str, Any]
     if is_rehearsal:
         answered |= {"badgeTrackingId": None, "badgeTrackingKey": None, "revertedBadgeTrackingId": None}
     return {"badgeTracking": answered}
+
+
+def coupon_payload(usage: CouponUsage, book: CouponBook, code: str | None) -> dict[str, Any]:
+    """The payload of `coupon-code-assigned`, `coupon-code-used` and `benefit-used`; a dry run has no ids to name."""
+    is_stored = usage.coupon_usage_id > 0
+    discounted = usage.amount_discounted
+    return {
+        "couponUsage": {
+            "couponUsageId": usage.coupon_usage_id if is_stored else None,
+            "couponUsageKey": usage.coupon_usage_key if is_stored else None,
+            "couponBookId": book.coupon_book_id,
+            "couponBookKey": book.coupon_book_key,
+            "type": book.type,
+            "tags": list(book.tags),
+            "couponId": usage.coupon_id if usage.coupon_id > 0 else None,
+            "code": code,
+            "systemUniqueKey": usage.system_unique_key,
+            "externalId": usage.external_id,
+            "description": usage.description,
+            "customAttributes": usage.custom_attributes,
+            "amountAssigned": exact_number(usage.amount_assigned),
+            "amountUsed": exact_number(usage.amount_used),
+            "amountDiscounted": None if discounted is None else exact_number(discounted),
+            "ledgerTransactionId": usage.ledger_transaction_id,
+        }
+    }

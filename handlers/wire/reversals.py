@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from domain.badges import BadgeTracking
+from domain.coupons.books import CouponBook
+from domain.coupons.usages import CouponUsage
 from domain.ledger.records import TRANSACTION_TYPES
 from domain.reversals import RevertedEvent, RevertedTransaction, Undone
 from handlers.wire.base import exact_number
 from handlers.wire.events import limit_counter
 
 # What events can have done beside points and limits, each under its name in the answer.
-BADGES = "badges"
-MISSIONS = "missions"
-UNDONE_KINDS: tuple[str, ...] = (BADGES, MISSIONS)
+BADGES, COUPONS, MISSIONS = UNDONE_KINDS = "badges", "coupons", "missions"
 
 
 def reverted_event(reverted: RevertedEvent) -> dict[str, Any]:
@@ -65,3 +65,21 @@ def undone_badge(tracking: BadgeTracking, reversal: BadgeTracking) -> Undone:
         "outcome": "reverted" if reversal.amount_assigned == -tracking.amount_assigned else "clamped",
     }
     return Undone(BADGES, record)
+
+
+def undone_coupon(usage: CouponUsage, reversal: CouponUsage | None, book: CouponBook, code: str | None) -> Undone:
+    """What was taken back of an assignment or a use; `missing` is what stands of it, since it was used meanwhile."""
+    assigned = 0 if reversal is None else -reversal.amount_assigned
+    record = {
+        "couponUsageId": usage.coupon_usage_id,
+        "couponUsageKey": usage.coupon_usage_key,
+        "reversalUsageId": None if reversal is None else reversal.coupon_usage_id,
+        "couponBookId": book.coupon_book_id,
+        "couponBookKey": book.coupon_book_key,
+        "couponId": usage.coupon_id,
+        "code": code,
+        "amountAssigned": exact_number(assigned),
+        "amountUsed": 0 if reversal is None else exact_number(-reversal.amount_used),
+        "missing": exact_number(usage.amount_assigned - assigned),
+    }
+    return Undone(COUPONS, record)

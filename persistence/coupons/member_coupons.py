@@ -104,7 +104,7 @@ def find_page(db: Connection, member: Member, page: Page, wanted: MemberCouponFi
     else:
         total = db.execute(select(func.count()).select_from(_JOINED).where(*conditions)).scalar_one()
     count = len(_ENTRY_COLUMNS)
-    entries = [MemberCouponEntry(*row[:count], CouponBook(*row[count:])) for row in rows]
+    entries = [MemberCouponEntry(*(*row[:count], CouponBook(*row[count:]))) for row in rows]
     return Paged(total, page.page, page.limit, entries)
 
 

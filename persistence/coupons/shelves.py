@@ -6,31 +6,26 @@ is a figure is locked alone before anything of it is assigned, and free codes ar
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Select, select
 
 from domain.coupons.books import CouponBook
 from domain.coupons.codes import Coupon
 from domain.coupons.shelf import Had, Place
 from domain.coupons.usages import MemberCoupon
-from persistence.rows import as_json, columns_of
+from persistence.rows import add_all, as_json, columns_of, records
 from persistence.tables.coupon_usages import member_coupons
 from persistence.tables.coupons import coupon_books, coupons
 
-_BOOK_COLUMNS = ", ".join(column.name for column in columns_of(coupon_books, CouponBook))
+_BOOK_COLUMNS = columns_of(coupon_books, CouponBook)
 _COUPON_NAMES = [column.name for column in columns_of(coupons, Coupon)]
 _COUPON_COLUMNS = ", ".join(f"c.{name}" for name in _COUPON_NAMES)
 _HELD_COLUMNS = ", ".join(f"h.{column.name}" for column in columns_of(member_coupons, MemberCoupon))
-
-_BOOKS = f"SELECT {_BOOK_COLUMNS} FROM coupon_books WHERE organization_id = %s AND "
-
-# Under this lock nobody changes what the book allows; its sums go on being counted.
-_SHARED = " ORDER BY coupon_book_id FOR KEY SHARE"
-_ALONE = " ORDER BY coupon_book_id FOR NO KEY UPDATE"
 
 _SHARED_COUPONS = f"""
 SELECT {_COUPON_COLUMNS} FROM coupons c JOIN coupon_books b USING (organization_id, coupon_book_id)
@@ -81,6 +76,8 @@ WHERE c.organization_id = %s AND c.coupon_book_id = %s AND (c.code = ANY(%s) OR 
 ORDER BY c.coupon_id
 """
 
+_KNOWN = "SELECT code FROM coupons WHERE organization_id = %s AND coupon_book_id = %s AND code = ANY(%s)"
+
 _ADD = """
 UPDATE coupon_books b SET total_assigned = b.total_assigned + x.assigned, total_usages = b.total_usages + x.used,
     coupon_count = b.coupon_count + x.codes
@@ -91,10 +88,10 @@ RETURNING b.coupon_book_id, b.coupon_count
 
 _ADD_TO_COUPONS = """
 UPDATE coupons c SET total_assigned = c.total_assigned + x.assigned, total_usages = c.total_usages + x.used,
-    custom_attributes = coalesce(x.custom_attributes, c.custom_attributes),
-    expired_at = CASE WHEN x.custom_attributes IS NULL THEN c.expired_at ELSE x.expired_at END
-FROM jsonb_to_recordset(%s::jsonb)
-    AS x(coupon_id bigint, assigned numeric, used numeric, custom_attributes jsonb, expired_at timestamptz)
+    custom_attributes = CASE WHEN x.is_personal THEN x.custom_attributes ELSE c.custom_attributes END,
+    expired_at = CASE WHEN x.is_personal THEN x.expired_at ELSE c.expired_at END
+FROM jsonb_to_recordset(%s::jsonb) AS x(coupon_id bigint, assigned numeric, used numeric, is_personal boolean,
+    custom_attributes jsonb, expired_at timestamptz)
 WHERE c.organization_id = %s AND c.coupon_id = x.coupon_id
 """
 
@@ -117,16 +114,22 @@ _COUNT_HELD = len(columns_of(member_coupons, MemberCoupon))
 def find_books(
     db: Connection, organization_id: int, *, ids: Collection[int] = (), keys: Collection[str] = (), lock: bool = True
 ) -> list[CouponBook]:
-    """Books by id or key, as they are now; with `lock` their rules stay so until the transaction ends."""
-    statement = f"{_BOOKS} (coupon_book_id = ANY(%s) OR coupon_book_key = ANY(%s::uuid[]))"
-    rows = db.exec_driver_sql(statement + (_SHARED if lock else ""), (organization_id, list(ids), list(keys)))
-    return [CouponBook(*row) for row in rows]
+    """Books by key, or else by id, as they are now; with `lock` their rules stay so until the transaction ends."""
+    named = coupon_books.c.coupon_book_key.in_(keys) if keys else coupon_books.c.coupon_book_id.in_(ids)
+    statement = _of_organization(organization_id, named)
+    # Under this lock nobody changes what the book allows; its sums go on being counted.
+    return records(CouponBook, db.execute(statement.with_for_update(read=True, key_share=True) if lock else statement))
 
 
 def lock_book(db: Connection, book: CouponBook) -> CouponBook:
     """The book as it is now, for this transaction alone to count."""
-    statement = f"{_BOOKS} coupon_book_id = %s{_ALONE}"
-    return CouponBook(*db.exec_driver_sql(statement, (book.organization_id, book.coupon_book_id)).one())
+    statement = _of_organization(book.organization_id, coupon_books.c.coupon_book_id == book.coupon_book_id)
+    return CouponBook(*db.execute(statement.with_for_update(key_share=True)).one())
+
+
+def _of_organization(organization_id: int, condition: Any) -> Select:
+    chosen = select(*_BOOK_COLUMNS).where(coupon_books.c.organization_id == organization_id, condition)
+    return chosen.order_by(coupon_books.c.coupon_book_id)
 
 
 def shared_coupons(db: Connection, organization_id: int, book_ids: Collection[int]) -> list[Coupon]:
@@ -210,7 +213,8 @@ def add_to_books(
     """Add to what was assigned and used of books, and to their codes; answers how many codes each book has now."""
     ids = sorted(added)
     if len(ids) > 1:
-        db.exec_driver_sql(f"{_BOOKS} coupon_book_id = ANY(%s){_ALONE}", (organization_id, ids))
+        statement = _of_organization(organization_id, coupon_books.c.coupon_book_id.in_(ids))
+        db.execute(statement.with_for_update(key_share=True))
     rows = [
         {
             "coupon_book_id": book_id,
@@ -220,7 +224,22 @@ def add_to_books(
         }
         for book_id in ids
     ]
-    return dict(db.exec_driver_sql(_ADD, (as_json(rows), organization_id)).tuples().all()) if rows else {}
+    return dict(map(tuple, db.exec_driver_sql(_ADD, (as_json(rows), organization_id)))) if rows else {}
+
+
+def known_codes(db: Connection, book: CouponBook, codes: Collection[str]) -> set[str]:
+    """Those of the codes that the book holds."""
+    return set(db.exec_driver_sql(_KNOWN, (book.organization_id, book.coupon_book_id, list(codes))).scalars())
+
+
+def add_coupons(db: Connection, made: Sequence[Coupon], counted: Mapping[int, int]) -> None:
+    """Insert coupons that were made; `counted` is how many each book had before, in whose order they take places."""
+    places = dict(counted)
+    rows = []
+    for coupon in made:
+        places[coupon.coupon_book_id] += 1
+        rows.append(replace(coupon, position=places[coupon.coupon_book_id]))
+    add_all(db, coupons, _COUPON_NAMES, rows)
 
 
 def add_to_coupons(db: Connection, organization_id: int, rows: Iterable[Mapping[str, Any]]) -> None:

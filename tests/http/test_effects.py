@@ -10,11 +10,13 @@ from domain.event_types import BUILT_IN_EVENT_TYPES
 IDS = [
     "advance-mission",
     "assign-badge",
+    "assign-coupon",
     "burn-points",
     "discount",
     "mint-points",
     "notify",
     "unassign-badge",
+    "use-coupon",
 ]
 
 
@@ -45,6 +47,11 @@ def test_the_catalogue_is_listed_by_id(organization, administration):
     for effect_id in ("assign-badge", "unassign-badge"):
         assert [tuple(each.values()) for each in params[effect_id]] == [
             ("badgeKey", "Badge", "string", None, False),
+            ("amount", "Amount", "decimal", 1, True),
+        ]
+    for effect_id in ("assign-coupon", "use-coupon"):
+        assert [tuple(each.values()) for each in params[effect_id]] == [
+            ("couponBookKey", "Coupon book", "string", None, False),
             ("amount", "Amount", "decimal", 1, True),
         ]
     assert [(each["id"], each["isOptional"]) for each in params["discount"]] == [("type", False), ("value", False)]

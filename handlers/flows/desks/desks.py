@@ -12,6 +12,7 @@ from domain.ledger.books import Books
 from domain.tiers import Standings
 from handlers.flows.derive_events import OwnEvent
 from handlers.flows.desks.badges import BadgeDesk
+from handlers.flows.desks.coupons import CouponDesk
 from handlers.flows.desks.missions import MissionDesk
 from handlers.flows.desks.notices import NoticeDesk
 from handlers.flows.desks.opening import Desk, Opening
@@ -27,17 +28,23 @@ class Desks:
     standings: Standings
     badges: BadgeDesk
     missions: MissionDesk
+    coupons: CouponDesk
     notices: NoticeDesk
 
     @property
     def subjects(self) -> tuple[Desk, ...]:
         """The desks in the order in which they are written, and undone."""
-        return self.badges, self.missions, self.notices
+        return self.badges, self.coupons, self.missions, self.notices
 
     @property
     def executors(self) -> Mapping[str, Executor]:
         """What carries out effects that are not about points, by effect id."""
-        return {**self.badges.executors, **self.missions.executors, **self.notices.executors}
+        return {
+            **self.badges.executors,
+            **self.coupons.executors,
+            **self.missions.executors,
+            **self.notices.executors,
+        }
 
     def variables(self, member_id: int) -> Mapping[str, Any]:
         """What expressions see of the member's badges and missions."""
@@ -62,6 +69,7 @@ def open_desks(opening: Opening, counters: Counters) -> Desks:
         counters,
         opening.standings,
         badges=badges,
+        coupons=CouponDesk.open(opening, badges.variables),
         missions=MissionDesk.open(opening, badges),
         notices=NoticeDesk(opening),
     )

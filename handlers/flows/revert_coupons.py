@@ -1,0 +1,65 @@
+"""Reverting assignments and uses of coupons by request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from domain.coupons.codes import Coupon
+from domain.coupons.till import Said
+from domain.coupons.usages import CouponUsage, NothingToRevert
+from domain.members import Member
+from domain.problems import Refusal
+from handlers.call import Call
+from handlers.flows.at_desks import at_desks
+from handlers.flows.desks.desks import Desks
+from persistence.coupons import usages
+
+REVERTED = "A coupon usage was reverted by request."
+MOST_AT_ONCE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class RevertOutcome:
+    """What became of one of the usages that were to be reverted."""
+
+    usage: CouponUsage
+    reversal: CouponUsage | None = None
+    refusal: Refusal | None = None
+
+
+def revert_usage(call: Call, usage: CouponUsage, *, force: bool = False) -> CouponUsage:
+    """Take back an assignment or a use, with its points; answers the reversal, or raises what stands in the way."""
+
+    def act(desks: Desks) -> CouponUsage:
+        # As it is now that nobody else can revert it any more.
+        [current] = usages.find_all(call.db, usage.organization_id, [usage.coupon_usage_id])
+        desks.coupons.prepare_reverts([current])
+        return desks.coupons.revert(current, Said(), force=force)
+
+    return at_desks(call, [usage.member_id], act, REVERTED)
+
+
+def revert_code(call: Call, member: Member, coupon: Coupon, *, all_of_them: bool) -> list[RevertOutcome]:
+    """Take back the member's last use of a code, or all up to a hundred, the newest first, each for itself.
+
+    Raises NothingToRevert, or what stands in the way where nothing could be reverted at all.
+    """
+
+    def act(desks: Desks) -> list[RevertOutcome]:
+        desk, limit = desks.coupons, MOST_AT_ONCE if all_of_them else 1
+        found = usages.find_uses_of_coupon(call.db, coupon.organization_id, member.member_id, coupon.coupon_id, limit)
+        if not found:
+            raise NothingToRevert("The member has no use of this code that stands.")
+        desk.prepare_reverts(found)
+        outcomes = []
+        for usage in found:
+            try:
+                outcomes.append(RevertOutcome(usage, desk.revert(usage, Said())))
+            except Refusal as refusal:
+                outcomes.append(RevertOutcome(usage, refusal=refusal))
+        refusals = [each.refusal for each in outcomes if each.refusal is not None]
+        if len(refusals) == len(outcomes):
+            raise refusals[0]
+        return outcomes
+
+    return at_desks(call, [member.member_id], act, REVERTED)

@@ -1,0 +1,226 @@
+"""Coupon books worked on through the flows themselves, at any moment, without HTTP between."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Engine, text, update
+
+from domain.coupons.books import CODELESS, CouponBook
+from domain.coupons.codes import Coupon
+from domain.coupons.usages import CouponUsage
+from domain.members import Member
+from handlers.call import INTEGRATION, Call
+from handlers.flows import deal_coupons, revert_coupons
+from handlers.flows.create_organization import CreatedOrganization, create_organization
+from handlers.flows.deal_coupons import Asked
+from handlers.flows.move_points import move_points
+from handlers.flows.verify_ledger import verify
+from handlers.settings import Settings
+from persistence import members, organizations, transactions
+from persistence.coupons import books, codes, usages
+from persistence.rows import add
+from persistence.tables.coupons import coupon_books
+
+START = datetime(2026, 3, 2, 12, tzinfo=UTC)
+PUBLISHED = {"publishing_status": "published", "name": "Book"}
+
+Result = TypeVar("Result")
+
+
+@dataclass
+class CouponShop:
+    """An organization with coupon books; each of its methods is one database transaction, committed, at `now`."""
+
+    engine: Engine
+    created: CreatedOrganization
+    now: datetime = START
+    members_: dict[int, Member] = field(default_factory=dict)
+
+    @classmethod
+    def new(cls, engine: Engine, now: datetime = START) -> CouponShop:
+        """An organization with its default ledger and program, and nothing else."""
+        created = transactions.run(engine, lambda db: create_organization(db, name="Corner Coffee", now=now))
+        return cls(engine, created, now)
+
+    @property
+    def id(self) -> int:
+        return self.created.organization_id
+
+    def run(self, work: Callable[[Call], Result], now: datetime | None = None) -> Result:
+        """Do any work as the product does it: committed, and started over where it lost a race."""
+
+        def begin(db: Connection) -> Result:
+            organization, _ = organizations.find_with_membership(db, self.id, 0)
+            assert organization is not None
+            return work(
+                Call(
+                    db=db,
+                    organization=organization,
+                    caller=None,
+                    now=now or self.now,
+                    request_id="test",
+                    surface=INTEGRATION,
+                    settings=Settings(database_url="", home=Path()),
+                    new_key=lambda: str(uuid.uuid4()),
+                )
+            )
+
+        return transactions.run(self.engine, begin)
+
+    def member(self, points: int = 0) -> Member:
+        """A new member, who holds so many points."""
+
+        def enrol(call: Call) -> Member:
+            nothing: dict[str, Any] = {"profile": {}, "custom_attributes": {}, "notifications": {}, "on_chain": {}}
+            member, _ = members.add_member(
+                call.db,
+                self.id,
+                ledger_id=call.organization.default_ledger_id,
+                loyalty_program_id=call.organization.default_loyalty_program_id,
+                wallet_key=call.new_key(),
+                now=call.now,
+                loyalty_member_id=f"member-{uuid.uuid4()}",
+                public_loyalty_member_id=None,
+                active=True,
+                member_type=None,
+                channel_acquisition=None,
+                referral_code=None,
+                **nothing,
+            )
+            return member
+
+        member = self.run(enrol)
+        if points:
+            self.mint(member, points)
+        return member
+
+    def mint(self, member: Member, points: int) -> None:
+        """Give points into the default account."""
+        body = {
+            "ledger_id": None,
+            "ledger_account_id": None,
+            "amount": Decimal(points),
+            "system_unique_key": None,
+            "external_event_date": None,
+            "external_id": None,
+            "description": None,
+            "tags": [],
+        }
+        self.run(lambda call: move_points(call, member, 1, body))
+
+    def book(self, type_: str = "codeless", **settings: Any) -> CouponBook:
+        """A published book of the type, with nothing to restrict it unless `settings` do."""
+
+        def make(call: Call) -> CouponBook:
+            values = {**PUBLISHED, "type": type_, "organization_id": self.id, "coupon_book_key": call.new_key()}
+            stamps = {"created_at": self.now, "updated_at": self.now}
+            book = add(call.db, coupon_books, CouponBook, {**values, **stamps, **settings})
+            if type_ == CODELESS:
+                codes.add_codes(call.db, book, [None], self.now)
+            return book
+
+        return self.run(make)
+
+    def change(self, book: CouponBook, **settings: Any) -> None:
+        """Change a book past all rules, under the lock that changes of a book take."""
+
+        def work(call: Call) -> None:
+            books.lock(call.db, book)
+            mine = coupon_books.c.organization_id == self.id, coupon_books.c.coupon_book_id == book.coupon_book_id
+            call.db.execute(update(coupon_books).where(*mine).values(**settings))
+
+        self.run(work)
+
+    def add_codes(self, book: CouponBook, given: Sequence[str]) -> list[Coupon]:
+        """Add codes to a book."""
+        return self.run(lambda call: codes.add_codes(call.db, book, list(given), self.now))
+
+    def assign(self, member: Member, book: CouponBook, **asked: Any) -> list[CouponUsage]:
+        """Assign coupons to a member."""
+        return self.run(lambda call: deal_coupons.assign_coupons(call, member, book, Asked(**asked)))
+
+    def use(self, member: Member, book: CouponBook, **asked: Any) -> CouponUsage:
+        """Use a coupon."""
+        return self.run(lambda call: deal_coupons.use_coupon(call, member, book, Asked(**asked)))
+
+    def revert(self, usage: CouponUsage, force: bool = False) -> CouponUsage:
+        """Revert a usage."""
+        return self.run(lambda call: revert_coupons.revert_usage(call, usage, force=force))
+
+    def stored(self, book: CouponBook) -> CouponBook:
+        """A book as it is stored now."""
+        found = self.run(lambda call: books.find(call.db, self.id, book.coupon_book_id))
+        assert found is not None
+        return found
+
+    def usage(self, usage: CouponUsage) -> CouponUsage:
+        """A usage as it is stored now."""
+        found = self.run(lambda call: usages.find(call.db, self.id, usage.coupon_usage_id))
+        assert found is not None
+        return found
+
+    def coupons(self, book: CouponBook) -> list[Coupon]:
+        """The book's coupons as they are stored now, in their order."""
+        statement = (
+            "SELECT coupon_id FROM coupons WHERE organization_id = :org AND coupon_book_id = :book ORDER BY position"
+        )
+        ids = [row[0] for row in self.ask(statement, book=book.coupon_book_id)]
+        found = self.run(lambda call: [codes.find(call.db, self.id, coupon_id) for coupon_id in ids])
+        return [coupon for coupon in found if coupon is not None]
+
+    def points(self, member: Member) -> Decimal:
+        """What the member holds of the default account."""
+        statement = """SELECT current_balance FROM ledger_balances
+            WHERE organization_id = :org AND wallet_id = :wallet AND ledger_account_id = :account"""
+        rows = self.ask(statement, wallet=member.wallet_id, account=self.created.ledger_account_id)
+        return rows[0][0] if rows else Decimal(0)
+
+    def ask(self, statement: str, **values: Any) -> list[Any]:
+        """The rows of a query; `:org` is the organization."""
+        return self.run(lambda call: list(map(tuple, call.db.execute(text(statement), {"org": self.id, **values}))))
+
+    def check(self) -> None:
+        """Every sum is that of the usages that made it, and the books of the ledger hold."""
+        for difference in _SUMS:
+            assert self.ask(difference) == []
+        with self.engine.connect() as db:
+            assert verify(db, self.id) == []
+
+
+def priced(shop: CouponShop, **points: Any) -> Mapping[str, Any]:
+    """Settings of a book whose points come from the default account."""
+    statement = (
+        "SELECT ledger_account_key::text FROM ledger_accounts WHERE organization_id = :org AND is_default_account"
+    )
+    return {"required_points_config": {"ledgerAccountKey": shop.ask(statement)[0][0]}, **points}
+
+
+# What members, coupons and books have, beside the sums of the usages: any row is an error.
+_SUMS = (
+    """SELECT * FROM
+       (SELECT member_id, coupon_id, sum(amount_assigned) a, sum(amount_used) u FROM coupon_usages
+        WHERE organization_id = :org GROUP BY 1, 2) x
+       FULL JOIN (SELECT member_id, coupon_id, amount_assigned a, amount_used u FROM member_coupons
+        WHERE organization_id = :org) y USING (member_id, coupon_id)
+       WHERE (x.a, x.u) IS DISTINCT FROM (y.a, y.u)""",
+    """SELECT * FROM coupons c LEFT JOIN
+       (SELECT coupon_id, sum(amount_assigned) a, sum(amount_used) u FROM coupon_usages
+        WHERE organization_id = :org GROUP BY 1) x USING (coupon_id)
+       WHERE c.organization_id = :org
+        AND (c.total_assigned, c.total_usages) IS DISTINCT FROM (coalesce(x.a, 0), coalesce(x.u, 0))""",
+    """SELECT * FROM coupon_books b LEFT JOIN
+       (SELECT coupon_book_id, sum(amount_assigned) a, sum(amount_used) u FROM coupon_usages
+        WHERE organization_id = :org GROUP BY 1) x USING (coupon_book_id)
+       WHERE b.organization_id = :org
+        AND (b.total_assigned, b.total_usages) IS DISTINCT FROM (coalesce(x.a, 0), coalesce(x.u, 0))""",
+    """SELECT b.coupon_book_id FROM coupon_books b LEFT JOIN coupons c USING (organization_id, coupon_book_id)
+       WHERE b.organization_id = :org GROUP BY 1, b.coupon_count
+       HAVING count(c.coupon_id) <> b.coupon_count OR coalesce(max(c.position), 0) <> b.coupon_count""",
+)
