@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 
@@ -88,7 +88,19 @@ class Standings:
         self._held = dict(held)
         self._programs = sorted({*self._ladders, *(program_id for _, program_id in held)})
         self.at = at
-        self.changed: dict[Place, int | None] = {}
+        self.changed: dict[Place, HeldTier | None] = {}
+
+    def held(self, place: Place) -> HeldTier | None:
+        """The stored place of a member in a program, as it is now."""
+        return self._held.get(place)
+
+    def put(self, place: Place, held: HeldTier | None) -> None:
+        """Put a member into a tier, or into none, whatever the points."""
+        self.changed[place] = held
+        if held is None:
+            self._held.pop(place, None)
+        else:
+            self._held[place] = held
 
     def tier_ids(self, member_id: int, points: Points) -> list[int]:
         """The tiers that the member has now; `points` answers the member's balance of an account."""
@@ -118,22 +130,18 @@ class Standings:
             before = None if held is None else held.loyalty_tier_id
             after = ladder.tier_of(points)
             if has_lapsed or before != after:
-                self._put(place, after)
+                self.put(place, None if after is None else HeldTier(after))
             if before != after:
                 moves.append(TierMove(member_id, ladder, before, after))
         return moves
 
-    def _put(self, place: Place, tier_id: int | None) -> None:
-        self.changed[place] = tier_id
-        if tier_id is None:
-            self._held.pop(place, None)
-        else:
-            self._held[place] = HeldTier(tier_id)
-
 
 @dataclass(frozen=True, slots=True)
 class TierTracking:
-    """A request to set a member's tier by hand, or to give it back to the points; `answered_tier_id` is what came."""
+    """What sets a member's tier, or gives it back to the points, by request or effect; `answered_tier_id` is what came.
+
+    What an event set is kept with what there was before, and with the event that took it back, if one did.
+    """
 
     organization_id: int
     member_tier_tracking_id: int
@@ -147,7 +155,109 @@ class TierTracking:
     external_id: str | None
     description: str | None
     tags: tuple[str, ...]
+    loyalty_event_id: int | None
+    previous_tier_id: int | None
+    previous_is_manual: bool
+    previous_expires_at: datetime | None
+    reversal_loyalty_event_id: int | None
     created_at: datetime
+
+    @property
+    def place(self) -> Place:
+        """Whose tier it is, in which program."""
+        return self.member_id, self.loyalty_program_id
+
+    @property
+    def previous(self) -> HeldTier | None:
+        """What there was before."""
+        if self.previous_tier_id is None:
+            return None
+        return HeldTier(self.previous_tier_id, self.previous_is_manual, self.previous_expires_at)
+
+    def sets(self, held: HeldTier | None) -> bool:
+        """True if this is what a place is in since it was set."""
+        return held is not None and held == HeldTier(self.loyalty_tier_id or 0, True, self.expires_at)
+
+    def after(self, previous: HeldTier | None) -> TierTracking:
+        """The same, set where there was `previous` before."""
+        if previous is None:
+            return replace(self, previous_tier_id=None, previous_is_manual=False, previous_expires_at=None)
+        return replace(
+            self,
+            previous_tier_id=previous.loyalty_tier_id,
+            previous_is_manual=previous.is_manual,
+            previous_expires_at=previous.expires_at,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTier:
+    """A tier as effects name it: by its key and that of its program."""
+
+    loyalty_tier_id: int
+    loyalty_tier_key: str
+    loyalty_program_id: int
+    loyalty_program_key: str
+    name: str
+    active: bool
+
+
+class TierLog:
+    """What events and requests have set, of the places that one unit of work sets or takes back."""
+
+    def __init__(self) -> None:
+        self._trackings: dict[int, TierTracking] = {}
+        self._new: list[int] = []
+        self._changed: set[int] = set()
+
+    def know(self, stored: Iterable[TierTracking]) -> None:
+        """Take note of stored trackings: of what may be taken back, and of all that was set there since."""
+        for tracking in stored:
+            self._trackings.setdefault(tracking.member_tier_tracking_id, tracking)
+
+    def add(self, tracking: TierTracking) -> None:
+        """Note what an event sets now."""
+        self._trackings[tracking.member_tier_tracking_id] = tracking
+        self._new.append(tracking.member_tier_tracking_id)
+
+    def standing(self, loyalty_event_id: int) -> list[TierTracking]:
+        """What the event set and nothing took back, the newest first."""
+        return [each for each in self._newest_first() if each.loyalty_event_id == loyalty_event_id]
+
+    def take_back(self, member_tier_tracking_id: int, standings: Standings, loyalty_event_id: int) -> bool:
+        """Give a place back to what there was before it was set; False if it has been set or moved on since.
+
+        What was set right after goes back further from then on, so that the order of cancelling plays no part.
+        """
+        tracking = self._trackings[member_tier_tracking_id]
+        later = [
+            each
+            for each in self._newest_first()
+            if each.place == tracking.place and each.member_tier_tracking_id > member_tier_tracking_id
+        ]
+        is_current = not later and tracking.sets(standings.held(tracking.place))
+        if is_current:
+            standings.put(tracking.place, tracking.previous)
+        elif later and later[-1].loyalty_event_id is not None and tracking.sets(later[-1].previous):
+            self._change(later[-1].after(tracking.previous))
+        self._change(replace(tracking, reversal_loyalty_event_id=loyalty_event_id))
+        return is_current
+
+    def drain(self) -> tuple[list[TierTracking], list[TierTracking]]:
+        """What is new and what has changed since the last time; it counts as stored from now on."""
+        new, changed = ([self._trackings[each] for each in names] for names in (self._new, sorted(self._changed)))
+        self._new, self._changed = [], set()
+        return new, changed
+
+    def _newest_first(self) -> list[TierTracking]:
+        names = sorted(self._trackings, reverse=True)
+        return [self._trackings[each] for each in names if self._trackings[each].reversal_loyalty_event_id is None]
+
+    def _change(self, tracking: TierTracking) -> None:
+        name = tracking.member_tier_tracking_id
+        self._trackings[name] = tracking
+        if name not in self._new:
+            self._changed.add(name)
 
 
 class TierInactive(Conflict):

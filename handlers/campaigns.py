@@ -175,6 +175,27 @@ def _refuse_unknown_coupon_book(call: Call, key: str | None) -> None:
         raise UnknownCouponBook(f"There is no coupon book with the key {key}.")
 
 
+def _refuse_unknown_place(configuration: Configuration, program_key: str | None, tier_key: str | None) -> None:
+    """Refuse a program that is not there, and a tier that is not there or not in the program."""
+    if program_key is not None and program_key.lower() not in configuration.program_keys:
+        raise UnknownLoyaltyProgram(f"There is no loyalty program with the key {program_key}.")
+    if tier_key is None:
+        return
+    tier = configuration.tiers.get(tier_key.lower())
+    if tier is None or (program_key is not None and tier.loyalty_program_key != program_key.lower()):
+        raise UnknownTier(f"The loyalty program has no tier with the key {tier_key}.")
+
+
+def _refuse_unknown_records(call: Call, configuration: Configuration, effect: CompiledEffect) -> None:
+    """Refuse what an effect names outright and is not there; what an expression names shows at an event."""
+    named = {param.parameter.id: param.value for param in effect.params if param.program is None}
+    _refuse_unknown_account(configuration, named.get("ledgerAccountKey"))
+    _refuse_unknown_badge(configuration, named.get("badgeKey"))
+    _refuse_unknown_mission(configuration, named.get("missionKey"))
+    _refuse_unknown_coupon_book(call, named.get("couponBookKey"))
+    _refuse_unknown_place(configuration, named.get("loyaltyProgramKey"), named.get("loyaltyTierKey"))
+
+
 def _check_action(call: Call, body: Mapping[str, Any]) -> None:
     """Compile rules and effects, all faults at once; what is named outright must be there."""
     faults: list[FieldFault] = []
@@ -193,12 +214,4 @@ def _check_action(call: Call, body: Mapping[str, Any]) -> None:
     if faults:
         raise InvalidRequest(faults)
     for effect in effects:
-        for param in effect.params:
-            if param.parameter.id == "ledgerAccountKey":
-                _refuse_unknown_account(configuration, param.value)
-            elif param.parameter.id == "badgeKey":
-                _refuse_unknown_badge(configuration, param.value)
-            elif param.parameter.id == "missionKey":
-                _refuse_unknown_mission(configuration, param.value)
-            elif param.parameter.id == "couponBookKey":
-                _refuse_unknown_coupon_book(call, param.value)
+        _refuse_unknown_records(call, configuration, effect)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from sqlalchemy import Connection, and_, select
 
 from domain.ledger.records import LedgerAccount
-from domain.tiers import Ladder, Step
+from domain.tiers import KnownTier, Ladder, Step
 from persistence.rows import columns_of, records
 from persistence.tables.ledger import ledger_accounts
 from persistence.tables.programs import loyalty_programs, loyalty_tiers
@@ -33,14 +33,32 @@ def main_accounts(db: Connection, organization_id: int) -> dict[int, int | None]
     return {row[0]: row[1] for row in rows}
 
 
-def tier_keys(db: Connection, organization_id: int) -> dict[int, str]:
-    """The key of every loyalty tier, by tier id."""
-    rows = db.execute(
-        select(loyalty_tiers.c.loyalty_tier_id, loyalty_tiers.c.loyalty_tier_key).where(
-            loyalty_tiers.c.organization_id == organization_id
-        )
+def program_keys(db: Connection, organization_id: int) -> set[str]:
+    """The key of every loyalty program, active or not."""
+    keys = loyalty_programs.c.loyalty_program_key
+    return set(db.execute(select(keys).where(loyalty_programs.c.organization_id == organization_id)).scalars())
+
+
+def tiers(db: Connection, organization_id: int) -> list[KnownTier]:
+    """Every loyalty tier, active or not, with its program, by id."""
+    programs, tiers = loyalty_programs.c, loyalty_tiers.c
+    of_program = and_(
+        tiers.organization_id == programs.organization_id, tiers.loyalty_program_id == programs.loyalty_program_id
     )
-    return {row[0]: row[1] for row in rows}
+    rows = db.execute(
+        select(
+            tiers.loyalty_tier_id,
+            tiers.loyalty_tier_key,
+            tiers.loyalty_program_id,
+            programs.loyalty_program_key,
+            tiers.name,
+            tiers.active,
+        )
+        .select_from(loyalty_tiers.join(loyalty_programs, of_program))
+        .where(tiers.organization_id == organization_id)
+        .order_by(tiers.loyalty_tier_id)
+    )
+    return records(KnownTier, rows)
 
 
 def ladders(db: Connection, organization_id: int) -> list[Ladder]:

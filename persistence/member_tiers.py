@@ -11,7 +11,7 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 
 from domain.members import Member, MemberTier
 from domain.tiers import HeldTier, Place, TierTracking
-from persistence.rows import as_json, columns_of, record
+from persistence.rows import add_all, as_json, columns_of, fields_of, record, records
 from persistence.tables.members import member_tier_trackings, member_tiers, members
 
 # A column of a query on `members m`; `held_tiers` reads what it answers.
@@ -28,11 +28,13 @@ SELECT m.member_id, m.wallet_id, {HELD_TIERS} FROM members m WHERE m.organizatio
 _MOVE = """
 INSERT INTO member_tiers (organization_id, member_id, loyalty_program_id, loyalty_tier_id, is_manual, expires_at,
     created_at)
-SELECT %s, x.member_id, x.loyalty_program_id, x.loyalty_tier_id, false, NULL, %s
-FROM jsonb_to_recordset(%s::jsonb) AS x(member_id bigint, loyalty_program_id bigint, loyalty_tier_id bigint)
+SELECT %s, x.member_id, x.loyalty_program_id, x.loyalty_tier_id, x.is_manual, x.expires_at, %s
+FROM jsonb_to_recordset(%s::jsonb) AS x(member_id bigint, loyalty_program_id bigint, loyalty_tier_id bigint,
+    is_manual boolean, expires_at timestamptz)
 ORDER BY x.member_id, x.loyalty_program_id
 ON CONFLICT (organization_id, member_id, loyalty_program_id) DO UPDATE SET
-    loyalty_tier_id = excluded.loyalty_tier_id, is_manual = false, expires_at = NULL, created_at = excluded.created_at
+    loyalty_tier_id = excluded.loyalty_tier_id, is_manual = excluded.is_manual, expires_at = excluded.expires_at,
+    created_at = excluded.created_at
 """
 
 _LEAVE = """
@@ -40,6 +42,32 @@ DELETE FROM member_tiers t
 USING jsonb_to_recordset(%s::jsonb) AS x(member_id bigint, loyalty_program_id bigint)
 WHERE t.organization_id = %s AND t.member_id = x.member_id AND t.loyalty_program_id = x.loyalty_program_id
 """
+
+# What the events set, and all that was set in the same places since.
+_TRACKINGS_SINCE = """
+SELECT {columns} FROM member_tier_trackings t
+WHERE t.organization_id = %s AND t.reversal_loyalty_event_id IS NULL AND EXISTS (
+    SELECT FROM member_tier_trackings e
+    WHERE e.organization_id = t.organization_id AND e.loyalty_event_id = ANY(%s::bigint[])
+        AND e.member_id = t.member_id AND e.loyalty_program_id = t.loyalty_program_id
+        AND e.member_tier_tracking_id <= t.member_tier_tracking_id)
+"""
+
+_CHANGE_TRACKINGS = """
+UPDATE member_tier_trackings t SET previous_tier_id = x.previous_tier_id, previous_is_manual = x.previous_is_manual,
+    previous_expires_at = x.previous_expires_at, reversal_loyalty_event_id = x.reversal_loyalty_event_id
+FROM jsonb_to_recordset(%s::jsonb) AS x(member_tier_tracking_id bigint, previous_tier_id bigint,
+    previous_is_manual boolean, previous_expires_at timestamptz, reversal_loyalty_event_id bigint)
+WHERE t.organization_id = %s AND t.member_tier_tracking_id = x.member_tier_tracking_id
+"""
+
+_CHANGEABLE = (
+    "member_tier_tracking_id",
+    "previous_tier_id",
+    "previous_is_manual",
+    "previous_expires_at",
+    "reversal_loyalty_event_id",
+)
 
 _LAPSED = """
 SELECT m.wallet_id FROM members m
@@ -66,17 +94,19 @@ def of_wallets(
     return {wallet_id: (member_id, held_tiers(value)) for member_id, wallet_id, value in rows}
 
 
-def move(db: Connection, organization_id: int, changed: Mapping[Place, int | None], at: datetime) -> None:
-    """Put members where they belong by their points; None takes the tier away. At most two statements."""
-    rows = [
-        {"member_id": member_id, "loyalty_program_id": program_id, "loyalty_tier_id": tier_id}
-        for (member_id, program_id), tier_id in changed.items()
-    ]
-    stay = [row for row in rows if row["loyalty_tier_id"] is not None]
+def move(db: Connection, organization_id: int, changed: Mapping[Place, HeldTier | None], at: datetime) -> None:
+    """Put members into tiers; None takes the tier away. At most two statements."""
+    stay, left = [], []
+    for (member_id, program_id), held in changed.items():
+        place = {"member_id": member_id, "loyalty_program_id": program_id}
+        if held is None:
+            left.append(place)
+        else:
+            tier = {"loyalty_tier_id": held.loyalty_tier_id, "is_manual": held.is_manual, "expires_at": held.expires_at}
+            stay.append(place | tier)
     if stay:
         db.exec_driver_sql(_MOVE, (organization_id, at, as_json(stay)))
-    if len(stay) < len(rows):
-        left = [row for row in rows if row["loyalty_tier_id"] is None]
+    if left:
         db.exec_driver_sql(_LEAVE, (as_json(left), organization_id))
 
 
@@ -128,6 +158,25 @@ def add_tracking(db: Connection, organization_id: int, **values: Any) -> TierTra
     table = member_tier_trackings
     statement = insert(table).values(organization_id=organization_id, **values)
     return TierTracking(*db.execute(statement.returning(*columns_of(table, TierTracking))).one())
+
+
+def find_trackings_since(db: Connection, organization_id: int, event_ids: Collection[int]) -> list[TierTracking]:
+    """What the events set and nothing took back, with all that was set in the same places since."""
+    columns = ", ".join(f"t.{name}" for name in fields_of(TierTracking))
+    rows = db.exec_driver_sql(_TRACKINGS_SINCE.format(columns=columns), (organization_id, list(event_ids)))
+    return records(TierTracking, rows)
+
+
+def store_trackings(
+    db: Connection, organization_id: int, new: Sequence[TierTracking], changed: Sequence[TierTracking]
+) -> None:
+    """Insert and change what effects have set and cancellations taken back; at most two statements."""
+    names = fields_of(TierTracking)
+    rows = [{name: getattr(each, name) for name in names} | {"request_digest": "\\x"} for each in new]
+    add_all(db, member_tier_trackings, names, rows)
+    if changed:
+        changes = [{name: getattr(each, name) for name in _CHANGEABLE} for each in changed]
+        db.exec_driver_sql(_CHANGE_TRACKINGS, (as_json(changes), organization_id))
 
 
 def next_wallets_lapsed(db: Connection, organization_id: int, after: int, at: datetime, limit: int) -> list[int]:

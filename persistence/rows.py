@@ -138,6 +138,7 @@ _SEQUENCES = {
     "coupon_usages": "coupon_usages_coupon_usage_id_seq",
     "coupons": "coupons_coupon_id_seq",
     "badge_trackings": "badge_trackings_badge_tracking_id_seq",
+    "member_tier_trackings": "member_tier_trackings_member_tier_tracking_id_seq",
     "events": "events_loyalty_event_id_seq",
     "purchase_orders": "purchase_orders_order_id_seq",
     "order_items": "order_items_order_item_id_seq",

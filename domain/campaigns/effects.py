@@ -14,6 +14,7 @@ MINT_POINTS, BURN_POINTS, DISCOUNT = "mint-points", "burn-points", "discount"
 ASSIGN_BADGE, UNASSIGN_BADGE = "assign-badge", "unassign-badge"
 ADVANCE_MISSION = "advance-mission"
 ASSIGN_COUPON, USE_COUPON = "assign-coupon", "use-coupon"
+SET_TIER = "set-tier"
 
 NOTIFY = "notify"
 
@@ -91,6 +92,15 @@ EFFECTS: Mapping[str, Effect] = {
         Effect(UNASSIGN_BADGE, "Unassign a badge", _BADGE),
         Effect(ASSIGN_COUPON, "Assign a coupon", _COUPON),
         Effect(USE_COUPON, "Use a coupon", _COUPON),
+        Effect(
+            SET_TIER,
+            "Set a tier",
+            (
+                Parameter("loyaltyProgramKey", "Loyalty program", STRING),
+                Parameter("loyaltyTierKey", "Tier", STRING),
+                Parameter("expiresAt", "Expires at", TIMESTAMP, is_optional=True),
+            ),
+        ),
         Effect(
             NOTIFY,
             "Notify",

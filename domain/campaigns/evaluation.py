@@ -188,6 +188,8 @@ class Evaluator:
             return EXECUTED, None
         try:
             self._executors[each.effect_id](self._event, each.params)
+        except BadParameter as fault:
+            return FAILED, fault
         except Conflict as conflict:
             return SKIPPED, conflict
         except Refusal as failure:

@@ -16,7 +16,7 @@ from domain.audiences import CompiledAudience, compile_audience
 from domain.badges import Badge
 from domain.campaigns.compiled import CompiledCampaign, compile_action, compile_campaign
 from domain.campaigns.context import Functions, host_functions
-from domain.campaigns.effects import ADVANCE_MISSION
+from domain.campaigns.effects import ADVANCE_MISSION, SET_TIER
 from domain.campaigns.limits import limit_rules_of
 from domain.campaigns.lineup import Lineup, Lineups
 from domain.campaigns.references import names_variable
@@ -24,7 +24,7 @@ from domain.ledger.records import LedgerAccount
 from domain.matchers import compile_matcher
 from domain.missions.rules import CompiledMission, compile_mission
 from domain.organizations import Organization
-from domain.tiers import Ladder
+from domain.tiers import KnownTier, Ladder
 from domain.triggers import Listener
 from persistence import audiences, badges, campaigns, configuration, event_types, matchers, missions, triggers
 
@@ -46,6 +46,9 @@ class Configuration:
     accounts: Mapping[int, LedgerAccount]
     accounts_by_key: Mapping[str, LedgerAccount]
     tier_keys: Mapping[int, str]
+    tiers: Mapping[str, KnownTier]
+    program_keys: frozenset[str]
+    sets_tiers: bool
     ladders: tuple[Ladder, ...]
     custom_event_types: frozenset[str]
     audiences: tuple[CompiledAudience, ...]
@@ -140,13 +143,17 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
     by_id = {each.matcher_id: predicate for each, predicate in items}
     audience_keys = {each.audience_id: each.audience_key for each in of_members}
     ready = [compile_mission(each, by_id, audience_keys, accounts, default) for each in found_missions]
+    tiers = configuration.tiers(db, organization_id)
     return Configuration(
         organization_id=organization_id,
         version=organization.configuration_version,
         lineups=Lineups(compiled),
         accounts=accounts,
         accounts_by_key={account.ledger_account_key: account for account in found},
-        tier_keys=configuration.tier_keys(db, organization_id),
+        tier_keys={tier.loyalty_tier_id: tier.loyalty_tier_key for tier in tiers},
+        tiers={tier.loyalty_tier_key: tier for tier in tiers},
+        program_keys=frozenset(configuration.program_keys(db, organization_id)),
+        sets_tiers=any(_sets_tiers(campaign) for campaign in compiled),
         ladders=tuple(configuration.ladders(db, organization_id)),
         custom_event_types=frozenset(each.api_code for each in event_types.active(db, organization_id)),
         badges={badge.badge_key: badge for badge in badges.find_all(db, organization_id)},
@@ -172,3 +179,7 @@ def _by_type(missions_: Iterable[CompiledMission]) -> dict[str, tuple[CompiledMi
 def _speaks_of_missions(campaign: CompiledCampaign) -> bool:
     effects = (effect.effect.effect_id for action in campaign.actions for effect in action.effects)
     return ADVANCE_MISSION in effects or names_variable(campaign, "missions")
+
+
+def _sets_tiers(campaign: CompiledCampaign) -> bool:
+    return any(effect.effect.effect_id == SET_TIER for action in campaign.actions for effect in action.effects)

@@ -33,7 +33,7 @@ class OwnEvent:
 def possible_types(configuration: Configuration) -> frozenset[str]:
     """The types of event that the server itself can come to report in the organization, because of others."""
     found: set[str] = set(COUPON_EVENTS)
-    if any(ladder.moves for ladder in configuration.ladders):
+    if any(ladder.moves for ladder in configuration.ladders) or configuration.sets_tiers:
         found |= {TIER_SET, TIER_REMOVED}
     if configuration.badges:
         found |= {BADGE_ASSIGNED, BADGE_UNASSIGNED}

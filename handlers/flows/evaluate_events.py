@@ -190,10 +190,10 @@ class EventUnit:
             member_tiers.move(self._db, self._organization_id, desks.standings.changed, self._now)
             events.count(self._db, self._organization_id, desks.counters.changed)
             desks.write()
-            for place, tier_id in desks.standings.changed.items():
+            for place, held in desks.standings.changed.items():
                 self._held.pop(place, None)
-                if tier_id is not None:
-                    self._held[place] = HeldTier(tier_id)
+                if held is not None:
+                    self._held[place] = held
 
     def _tell_orders(self, desk: OrderDesk) -> None:
         """Tell the triggers that listen of the orders that were created or moved on."""

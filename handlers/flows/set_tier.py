@@ -9,7 +9,7 @@ from typing import Any
 from domain.members import Member
 from domain.problems import FieldFault, InvalidRequest, KeyReused
 from domain.programs import LoyaltyProgram, LoyaltyTier
-from domain.tiers import Ladder, TierInactive, TierTracking
+from domain.tiers import HeldTier, Ladder, TierInactive, TierTracking
 from handlers.call import Call
 from handlers.flows.configuration import configuration_of
 from handlers.flows.current_tiers import points_of
@@ -96,7 +96,7 @@ def _move(
         member_tiers.set_by_hand(call.db, member, program_id, tier.loyalty_tier_id, expires_at=expires_at, now=call.now)
     else:
         after = ladder.tier_of(points_of(call, [member])(member))
-        place = {(member.member_id, program_id): after}
+        place = {(member.member_id, program_id): None if after is None else HeldTier(after)}
         member_tiers.move(call.db, member.organization_id, place, call.now)
     if tier is not None or after != before:
         payload = tier_payload(ladder, keys, before, after, is_manual=tier is not None, expires_at=expires_at)

@@ -9,11 +9,12 @@ from domain.coupons.books import CouponBook
 from domain.coupons.usages import CouponUsage
 from domain.ledger.records import TRANSACTION_TYPES
 from domain.reversals import RevertedEvent, RevertedTransaction, Undone
+from domain.tiers import TierTracking
 from handlers.wire.base import exact_number
 from handlers.wire.events import limit_counter
 
 # What events can have done beside points and limits, each under its name in the answer.
-BADGES, COUPONS, MISSIONS = UNDONE_KINDS = "badges", "coupons", "missions"
+TIERS, BADGES, COUPONS, MISSIONS = UNDONE_KINDS = "tiers", "badges", "coupons", "missions"
 
 
 def reverted_event(reverted: RevertedEvent) -> dict[str, Any]:
@@ -51,6 +52,18 @@ def _outcome(reverted: RevertedTransaction) -> str:
     if reverted.is_partial:
         return "partial"
     return "clamped" if reverted.missing else "reverted"
+
+
+def undone_tier(tracking: TierTracking, current_tier_id: int | None, is_restored: bool) -> Undone:
+    """What became of a tier that an event had set; `current_tier_id` is the member's tier now."""
+    record = {
+        "memberTierTrackingId": tracking.member_tier_tracking_id,
+        "loyaltyProgramId": tracking.loyalty_program_id,
+        "loyaltyTierId": tracking.loyalty_tier_id,
+        "currentLoyaltyTierId": current_tier_id,
+        "outcome": "reverted" if is_restored else "kept",
+    }
+    return Undone(TIERS, record)
 
 
 def undone_badge(tracking: BadgeTracking, reversal: BadgeTracking) -> Undone:

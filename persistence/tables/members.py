@@ -106,7 +106,8 @@ member_tiers = Table(
     refers_to("loyalty_tiers", "loyalty_tier_id"),
 )
 
-# Every request to set a member's tier, or to give it back to the evaluation by points (no `loyalty_tier_id`).
+# Every request or effect that sets a member's tier, or gives it back to the evaluation by points (no
+# `loyalty_tier_id`). What an event set is kept with what there was before, so that it can be taken back.
 member_tier_trackings = tenant_table(
     "member_tier_trackings",
     "member_tier_tracking_id",
@@ -121,9 +122,20 @@ member_tier_trackings = tenant_table(
     Column("external_id", Text),
     Column("description", Text),
     texts("tags"),
+    Column("loyalty_event_id", BigInteger),
+    Column("previous_tier_id", BigInteger),
+    Column("previous_is_manual", Boolean, nullable=False, server_default=text("false")),
+    instant("previous_expires_at"),
+    Column("reversal_loyalty_event_id", BigInteger),
     instant("created_at", nullable=False),
     UniqueConstraint("organization_id", "system_unique_key"),
     Index("ix_member_tier_trackings_member", "organization_id", "member_id", "loyalty_program_id"),
+    Index(
+        "ix_member_tier_trackings_event",
+        "organization_id",
+        "loyalty_event_id",
+        postgresql_where=text("loyalty_event_id IS NOT NULL"),
+    ),
     refers_to("members", "member_id"),
     refers_to("loyalty_programs", "loyalty_program_id"),
 )

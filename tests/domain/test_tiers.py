@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.tiers import HeldTier, Ladder, Standings, Step
+from domain.tiers import HeldTier, Ladder, Standings, Step, TierLog, TierTracking
 
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
 PROGRAM, ACCOUNT, MEMBER = 1, 10, 7
@@ -84,7 +84,7 @@ def test_points_move_a_member_and_back():
     assert found.settle(MEMBER, {ACCOUNT}, points_of(700)) == []
     [down] = found.settle(MEMBER, {ACCOUNT}, points_of(10))
     assert (down.before, down.after) == (GOLD, BASIC)
-    assert found.changed == {(MEMBER, PROGRAM): BASIC}
+    assert found.changed == {(MEMBER, PROGRAM): HeldTier(BASIC)}
 
 
 def test_other_accounts_move_nobody():
@@ -125,14 +125,14 @@ def test_a_tier_that_has_expired_is_evaluated_without_points_having_moved():
     assert found.tier_ids(MEMBER, points_of(300)) == [SILVER]
     [move] = found.settle(MEMBER, (), points_of(300))
     assert (move.before, move.after) == (GOLD, SILVER)
-    assert found.changed == {(MEMBER, PROGRAM): SILVER}
+    assert found.changed == {(MEMBER, PROGRAM): HeldTier(SILVER)}
     assert found.settle(MEMBER, (), points_of(300)) == []
 
 
 def test_a_tier_that_has_expired_and_belongs_to_the_points_is_no_move_but_is_written():
     found = standings(HeldTier(SILVER, True, NOON))
     assert found.settle(MEMBER, (), points_of(300)) == []
-    assert found.changed == {(MEMBER, PROGRAM): SILVER}
+    assert found.changed == {(MEMBER, PROGRAM): HeldTier(SILVER)}
     [move] = found.settle(MEMBER, {ACCOUNT}, points_of(600))
     assert move.after == GOLD
 
@@ -158,3 +158,71 @@ def test_however_often_points_move_only_the_last_balance_counts(steps, default, 
         found.settle(MEMBER, {ACCOUNT}, points_of(balance))
     expected = program.tier_at(balances[-1]) if program.moves else None
     assert found.tier_ids(MEMBER, points_of(balances[-1])) == ([] if expected is None else [expected])
+
+
+def tracking(number: int, tier_id: int, event_id: int | None, previous: HeldTier | None = None) -> TierTracking:
+    """What an event, or a request where there is none, set; the number tells the order."""
+    blank = TierTracking(
+        organization_id=1,
+        member_tier_tracking_id=number,
+        member_id=MEMBER,
+        loyalty_program_id=PROGRAM,
+        loyalty_tier_id=tier_id,
+        answered_tier_id=tier_id,
+        expires_at=None,
+        system_unique_key=str(number),
+        request_digest=b"",
+        external_id=None,
+        description=None,
+        tags=(),
+        loyalty_event_id=event_id,
+        previous_tier_id=None,
+        previous_is_manual=False,
+        previous_expires_at=None,
+        reversal_loyalty_event_id=None,
+        created_at=NOON,
+    )
+    return blank.after(previous)
+
+
+def test_a_tier_that_an_event_set_gives_way_to_the_one_before_with_its_expiry():
+    before = HeldTier(SILVER, True, NOON + timedelta(days=1))
+    found, log = standings(before), TierLog()
+    log.know([tracking(1, GOLD, 5, before)])
+    found.put((MEMBER, PROGRAM), HeldTier(GOLD, True))
+    assert [each.member_tier_tracking_id for each in log.standing(5)] == [1]
+    assert log.take_back(1, found, 9)
+    assert found.held((MEMBER, PROGRAM)) == before
+    assert log.standing(5) == []
+    new, [changed] = log.drain()
+    assert (new, changed.reversal_loyalty_event_id) == ([], 9)
+    assert log.drain() == ([], [])
+
+
+@pytest.mark.parametrize("now_held", [None, HeldTier(GOLD), HeldTier(GOLD, True, NOON), HeldTier(BASIC, True)])
+def test_a_tier_that_has_moved_on_since_is_kept(now_held):
+    found, log = standings(now_held), TierLog()
+    log.know([tracking(1, GOLD, 5, HeldTier(SILVER))])
+    assert not log.take_back(1, found, 9)
+    assert found.held((MEMBER, PROGRAM)) == now_held
+
+
+SETTINGS = st.tuples(st.sampled_from([BASIC, SILVER, GOLD]), st.booleans())
+
+
+@given(st.lists(SETTINGS, max_size=6), st.randoms(use_true_random=False), st.sampled_from([None, HeldTier(BASIC)]))
+def test_in_any_order_of_cancelling_the_last_tier_that_stands_is_held(settings, random, first):
+    place, log = (MEMBER, PROGRAM), TierLog()
+    found = standings(first)
+    stands = []
+    for number, (tier_id, is_event) in enumerate(settings, 1):
+        made = tracking(number, tier_id, number if is_event else None, found.held(place))
+        log.know([made]) if number % 2 or not is_event else log.add(made)
+        found.put(place, HeldTier(tier_id, True))
+        stands.append(made)
+    cancelled = [each for each in stands if each.loyalty_event_id is not None]
+    random.shuffle(cancelled)
+    for each in cancelled:
+        log.take_back(each.member_tier_tracking_id, found, 99)
+        stands.remove(each)
+        assert found.held(place) == (HeldTier(stands[-1].loyalty_tier_id or 0, True) if stands else first)

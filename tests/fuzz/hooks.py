@@ -278,6 +278,14 @@ def _action(body: Body, path: Body) -> None:
         {"effectId": "burn-points", "params": [amount]},
         {"effectId": "advance-mission", "params": [{"id": "missionKey", "value": WORLD.keys["mission"]}]},
         {"effectId": "mint-points", "params": [amount, {"id": "ledgerAccountKey", "value": WORLD.keys["account"]}]},
+        {"effectId": "assign-badge", "params": [{"id": "badgeKey", "value": WORLD.keys["badge"]}]},
+        {
+            "effectId": "set-tier",
+            "params": [
+                {"id": "loyaltyProgramKey", "value": WORLD.keys["program"]},
+                {"id": "loyaltyTierKey", "value": WORLD.keys["tier"]},
+            ],
+        },
     ]
     body["effects"]["items"] = [choices[next(_numbers) % len(choices)] for _ in body["effects"]["items"]]
 

@@ -184,6 +184,8 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         "account": created["ledgerAccountKey"],
         "audience": audiences[0]["audienceKey"],
         "mission": missions[0]["missionKey"],
+        "badge": badges[0]["badgeKey"],
+        "program": first_program["loyaltyProgramKey"],
     }
     assert not any(each["errors"] for each in parsed["nodes"]), parsed
     trees = [each["node"] for each in parsed["nodes"]]

@@ -15,6 +15,7 @@ IDS = [
     "discount",
     "mint-points",
     "notify",
+    "set-tier",
     "unassign-badge",
     "use-coupon",
 ]
@@ -54,6 +55,11 @@ def test_the_catalogue_is_listed_by_id(organization, administration):
             ("couponBookKey", "Coupon book", "string", None, False),
             ("amount", "Amount", "decimal", 1, True),
         ]
+    assert [tuple(each.values()) for each in params["set-tier"]] == [
+        ("loyaltyProgramKey", "Loyalty program", "string", None, False),
+        ("loyaltyTierKey", "Tier", "string", None, False),
+        ("expiresAt", "Expires at", "timestamp", None, True),
+    ]
     assert [(each["id"], each["isOptional"]) for each in params["discount"]] == [("type", False), ("value", False)]
     assert [(each["id"], each["type"], each["isOptional"]) for each in params["notify"]] == [
         ("name", "string", False),

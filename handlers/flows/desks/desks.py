@@ -16,6 +16,7 @@ from handlers.flows.desks.coupons import CouponDesk
 from handlers.flows.desks.missions import MissionDesk
 from handlers.flows.desks.notices import NoticeDesk
 from handlers.flows.desks.opening import Desk, Opening
+from handlers.flows.desks.tiers import TierDesk
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ class Desks:
     books: Books
     counters: Counters
     standings: Standings
+    tiers: TierDesk
     badges: BadgeDesk
     missions: MissionDesk
     coupons: CouponDesk
@@ -34,12 +36,13 @@ class Desks:
     @property
     def subjects(self) -> tuple[Desk, ...]:
         """The desks in the order in which they are written, and undone."""
-        return self.badges, self.coupons, self.missions, self.notices
+        return self.tiers, self.badges, self.coupons, self.missions, self.notices
 
     @property
     def executors(self) -> Mapping[str, Executor]:
         """What carries out effects that are not about points, by effect id."""
         return {
+            **self.tiers.executors,
             **self.badges.executors,
             **self.coupons.executors,
             **self.missions.executors,
@@ -68,6 +71,7 @@ def open_desks(opening: Opening, counters: Counters) -> Desks:
         opening.books,
         counters,
         opening.standings,
+        tiers=TierDesk(opening),
         badges=badges,
         coupons=CouponDesk.open(opening, badges.variables),
         missions=MissionDesk.open(opening, badges),

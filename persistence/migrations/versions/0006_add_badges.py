@@ -1,4 +1,4 @@
-"""Add badges
+"""Add badges, and let events set tiers
 
 Follows: 0005
 """
@@ -20,6 +20,7 @@ def upgrade() -> None:
     _add_badges()
     _add_member_badges()
     _add_trackings()
+    _let_events_set_tiers()
 
 
 def _add_badges() -> None:
@@ -130,8 +131,34 @@ def _add_trackings() -> None:
     )
 
 
+def _let_events_set_tiers() -> None:
+    op.add_column("member_tier_trackings", sa.Column("loyalty_event_id", sa.BigInteger(), nullable=True))
+    op.add_column("member_tier_trackings", sa.Column("previous_tier_id", sa.BigInteger(), nullable=True))
+    op.add_column(
+        "member_tier_trackings",
+        sa.Column("previous_is_manual", sa.Boolean(), server_default=sa.text("false"), nullable=False),
+    )
+    op.add_column("member_tier_trackings", sa.Column("previous_expires_at", sa.DateTime(timezone=True), nullable=True))
+    op.add_column("member_tier_trackings", sa.Column("reversal_loyalty_event_id", sa.BigInteger(), nullable=True))
+    op.create_index(
+        "ix_member_tier_trackings_event",
+        "member_tier_trackings",
+        ["organization_id", "loyalty_event_id"],
+        postgresql_where=sa.text("loyalty_event_id IS NOT NULL"),
+    )
+
+
 def downgrade() -> None:
     """Change it back."""
+    op.drop_index("ix_member_tier_trackings_event", "member_tier_trackings")
+    for column in (
+        "loyalty_event_id",
+        "previous_tier_id",
+        "previous_is_manual",
+        "previous_expires_at",
+        "reversal_loyalty_event_id",
+    ):
+        op.drop_column("member_tier_trackings", column)
     op.drop_table("badge_trackings")
     op.drop_table("member_badges")
     op.drop_table("badges")

@@ -1,0 +1,248 @@
+"""Tiers that campaigns set: what comes of it, and what cancelling the event gives back."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.builders.campaigns import effect, mint
+from tests.builders.statements import counted
+from tests.builders.tiers import Ladder
+from tests.builders.tracking import GENERIC, Shop, event, running, spend
+
+SET, REMOVED = "member-tier-set", "member-tier-removed"
+FUTURE = "2099-12-31T23:00:00Z"
+UNKNOWN = "00000000-0000-4000-8000-000000000000"
+
+
+@pytest.fixture
+def shop(organization):
+    shop = Shop(organization)
+    yield shop
+    shop.check_ledger()
+
+
+@pytest.fixture
+def ladder(shop):
+    return Ladder.new(shop, Silver=200, Gold=500)
+
+
+@pytest.fixture
+def member(ladder, shop):
+    return shop.member()
+
+
+def sets(ladder, name, **params):
+    return effect(
+        "set-tier", loyaltyProgramKey=ladder.program["loyaltyProgramKey"], loyaltyTierKey=ladder.key(name), **params
+    )
+
+
+def cancel(shop, tracked):
+    """What became of the tiers of the cancelled events."""
+    answer = shop.integration.post(f"/events/{tracked['loyaltyEventKey']}/cancel", {}, expect=200)
+    return [each for result in answer["results"] for each in result["tiers"]]
+
+
+def outcomes(result):
+    return [(each["status"], each.get("error", {}).get("type")) for each in result["effects"]]
+
+
+def held(shop):
+    rows = shop.rows("member_tiers", "member_id, loyalty_program_id, loyalty_tier_id, is_manual, expires_at", "1, 2")
+    return [tuple(row) for row in rows]
+
+
+def test_a_campaign_sets_a_tier_that_stays_whatever_the_points(shop, ladder, member):
+    shop.campaign(running(sets(ladder, "Gold", expiresAt=FUTURE)), eventType=GENERIC)
+    tracked = shop.track_one(event(member))
+    assert outcomes(tracked) == [("executed", None)]
+    assert ladder.entry(member)["expiresAt"] == FUTURE
+    shop.give(member, 250)
+    assert ladder.of(member) == "Gold"
+    assert ladder.moves(member) == [(SET, "Basic", "Gold")]
+    [row] = [row for row in shop.rows("events") if row.event_type == SET]
+    assert (row.payload["isManual"], row.payload["expiresAt"]) == (True, FUTURE)
+    [kept] = shop.rows("member_tier_trackings")
+    stored = shop.integration.get(f"/events/{tracked['loyaltyEventKey']}")["event"]
+    assert (kept.loyalty_tier_id, kept.answered_tier_id) == (ladder.id("Gold"), ladder.id("Gold"))
+    assert (kept.loyalty_event_id, kept.previous_tier_id) == (stored["loyaltyEventId"], ladder.id("Basic"))
+    ladder.expire(member)
+    assert ladder.of(member) == "Silver"
+
+
+def test_campaigns_see_the_tier_at_once(shop, ladder, member):
+    shop.campaign(running(sets(ladder, "Gold")), eventType=GENERIC)
+    shop.campaign(running(mint(5)), eventType=SET, loyaltyTierKeys=[ladder.key("Gold")])
+    shop.track(event(member), event(member))
+    assert shop.balance(member) == 10
+    assert ladder.moves(member) == [(SET, "Basic", "Gold"), (SET, "Gold", "Gold")]
+
+
+def test_a_tier_of_a_program_that_is_not_active_can_be_set(shop, ladder, member):
+    body = {"ledgerId": shop.organization.created.ledger_id, "description": "Second", "setAsDefault": False}
+    program = shop.administration.post("/loyalty-programs", body)["loyaltyProgram"]
+    path = f"/loyalty-programs/{program['loyaltyProgramId']}"
+    star = shop.administration.post(
+        f"{path}/tiers", {"name": "Star", "active": True, "minRequiredPoints": 10, "tierOrder": 1}
+    )["tier"]
+    shop.administration.put(path, {**body, "active": False})
+    keys = {"loyaltyProgramKey": program["loyaltyProgramKey"], "loyaltyTierKey": star["loyaltyTierKey"]}
+    shop.campaign(running(effect("set-tier", **keys)), eventType=GENERIC)
+    tracked = shop.track_one(event(member))
+    assert [row[2] for row in held(shop)] == [ladder.id("Basic"), star["loyaltyTierId"]]
+    assert cancel(shop, tracked)[0]["currentLoyaltyTierId"] is None
+    assert [row[2] for row in held(shop)] == [ladder.id("Basic")]
+
+
+def test_what_is_named_outright_must_be_there(shop, ladder, other_organization):
+    foreign = Ladder.new(Shop(other_organization), Gold=500)
+    program, tier = ladder.program["loyaltyProgramKey"], ladder.key("Gold")
+    made = shop.campaign()
+    path = f"/campaigns/{made['campaignId']}/actions"
+    for keys, problem in (
+        ({"loyaltyProgramKey": UNKNOWN, "loyaltyTierKey": tier}, "unknown-loyalty-program"),
+        ({"loyaltyProgramKey": "main", "loyaltyTierKey": tier}, "unknown-loyalty-program"),
+        (
+            {"loyaltyProgramKey": foreign.program["loyaltyProgramKey"], "loyaltyTierKey": tier},
+            "unknown-loyalty-program",
+        ),
+        ({"loyaltyProgramKey": program, "loyaltyTierKey": foreign.key("Gold")}, "unknown-tier"),
+        ({"loyaltyProgramKey": ("=", "event.tags[0]"), "loyaltyTierKey": UNKNOWN}, "unknown-tier"),
+    ):
+        answer = shop.administration.post(path, running(effect("set-tier", **keys)), expect=404)
+        assert answer["type"] == f"/problems/{problem}"
+    named = {"loyaltyProgramKey": program.upper(), "loyaltyTierKey": tier.upper()}
+    shop.administration.post(path, running(effect("set-tier", **named)))
+    incomplete = effect("set-tier", loyaltyTierKey=tier)
+    assert shop.administration.post(path, running(incomplete), expect=400)["type"] == "/problems/invalid-request"
+
+
+def test_what_an_expression_names_may_be_unknown_or_past(shop, ladder, member):
+    named = {"loyaltyProgramKey": ladder.program["loyaltyProgramKey"], "loyaltyTierKey": ("=", "event.tags[0]")}
+    shop.campaign(running(effect("set-tier", **named)), eventType=GENERIC)
+    shop.campaign(running(sets(ladder, "Gold", expiresAt=("=", "event.externalEventDate"))), eventType="member-updated")
+    good, bad = shop.track(event(member, tags=[ladder.key("Silver")]), event(member, tags=[UNKNOWN]))
+    assert (outcomes(good), outcomes(bad)) == ([("executed", None)], [("failed", "/problems/unknown-tier")])
+    past = shop.track_one(event(member, "member-updated", externalEventDate="2020-01-01T00:00:00Z"))
+    assert outcomes(past) == [("failed", "/problems/effect-parameter")]
+    assert ladder.of(member) == "Silver"
+
+
+def test_an_inactive_tier_is_not_set(shop, ladder, member):
+    shop.campaign(running(sets(ladder, "Gold")), eventType=GENERIC)
+    path = f"/loyalty-programs/{ladder.program['loyaltyProgramId']}/tiers/{ladder.id('Gold')}"
+    shop.administration.put(path, {"name": "Gold", "active": False, "minRequiredPoints": 500, "tierOrder": 2})
+    assert outcomes(shop.track_one(event(member))) == [("skipped", "/problems/tier-inactive")]
+    assert ladder.of(member) == "Basic"
+    assert shop.rows("member_tier_trackings") == []
+
+
+def test_a_dry_run_changes_nothing(shop, ladder, member):
+    shop.campaign(running(sets(ladder, "Gold")), eventType=GENERIC)
+    before = held(shop), len(shop.rows("events"))
+    [result] = shop.track(event(member), executionMode="dryRun")
+    assert outcomes(result) == [("evaluated", None)]
+    assert (held(shop), len(shop.rows("events"))) == before
+    assert shop.rows("member_tier_trackings") == []
+
+
+# --- cancelled ---------------------------------------------------------------------------------------------------
+
+
+def test_cancelling_gives_the_prior_state(shop, ladder, member):
+    shop.campaign(running(sets(ladder, "Gold"), mint(250)), eventType=GENERIC)
+    before = held(shop)
+    tracked = shop.track_one(event(member))
+    [row] = shop.rows("member_tier_trackings")
+    assert cancel(shop, tracked) == [
+        {
+            "memberTierTrackingId": row.member_tier_tracking_id,
+            "loyaltyProgramId": ladder.program["loyaltyProgramId"],
+            "loyaltyTierId": ladder.id("Gold"),
+            "currentLoyaltyTierId": ladder.id("Basic"),
+            "outcome": "reverted",
+        }
+    ]
+    assert held(shop) == before
+    assert ladder.moves(member) == [(SET, "Basic", "Gold")]
+    shop.give(member, 250)
+    assert ladder.of(member) == "Silver"
+
+
+def test_a_tier_set_by_hand_before_comes_back_with_its_expiry(shop, ladder, member):
+    ladder.set(member, "Silver", expiresAt=FUTURE)
+    before = held(shop)
+    shop.campaign(running(sets(ladder, "Gold")), eventType=GENERIC)
+    cancel(shop, shop.track_one(event(member)))
+    assert held(shop) == before
+    assert ladder.entry(member)["expiresAt"] == FUTURE
+
+
+def test_a_tier_that_goes_by_points_again_goes_where_they_belong_now(shop, ladder, member):
+    shop.campaign(running(sets(ladder, "Gold")), eventType=GENERIC)
+    tracked = shop.track_one(event(member))
+    shop.give(member, 300)
+    [undone] = cancel(shop, tracked)
+    assert (undone["currentLoyaltyTierId"], undone["outcome"]) == (ladder.id("Silver"), "reverted")
+    assert ladder.of(member) == "Silver"
+    assert ladder.moves(member) == [(SET, "Basic", "Gold"), (SET, "Basic", "Silver")]
+
+
+@pytest.mark.parametrize("name", ["Silver", "Gold", None])
+def test_what_was_set_by_hand_since_is_kept(shop, ladder, member, name):
+    shop.campaign(running(sets(ladder, "Gold")), eventType=GENERIC)
+    tracked = shop.track_one(event(member))
+    ladder.set(member, name)
+    before = held(shop)
+    [undone] = cancel(shop, tracked)
+    assert undone["outcome"] == "kept"
+    assert held(shop) == before
+
+
+def test_a_tier_that_has_expired_since_is_kept_where_the_points_belong(shop, ladder, member):
+    shop.campaign(running(sets(ladder, "Gold", expiresAt=FUTURE)), eventType=GENERIC)
+    tracked = shop.track_one(event(member))
+    shop.give(member, 250)
+    ladder.expire(member)
+    [undone] = cancel(shop, tracked)
+    assert (undone["outcome"], undone["currentLoyaltyTierId"]) == ("kept", ladder.id("Silver"))
+    assert ladder.of(member) == "Silver"
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2), (0, 2, 1)])
+def test_events_that_set_tiers_one_after_the_other_are_cancelled_in_any_order(shop, ladder, member, order):
+    for name in ("Silver", "Gold"):
+        shop.campaign(running(sets(ladder, name), rule=f"'{name}' in event.tags"), eventType=GENERIC)
+    before = held(shop)
+    names = ["Silver", "Gold", "Silver"]
+    tracked = shop.track(*(event(member, tags=[name]) for name in names))
+    left = list(enumerate(names))
+    for each in order:
+        cancel(shop, tracked[each])
+        left = [(number, name) for number, name in left if number != each]
+        assert ladder.of(member) == (left[-1][1] if left else "Basic")
+    assert held(shop) == before
+
+
+def test_what_a_caused_event_set_is_taken_back_first(shop, ladder, member):
+    shop.campaign(running(sets(ladder, "Silver")), eventType=GENERIC)
+    higher = "event.payload.loyaltyTierKey == '{}'".format(ladder.key("Silver"))
+    shop.campaign(running(sets(ladder, "Gold"), rule=higher), eventType=SET)
+    before = held(shop)
+    tracked = shop.track_one(event(member))
+    assert ladder.of(member) == "Gold"
+    assert [each["outcome"] for each in cancel(shop, tracked)] == ["reverted", "reverted"]
+    assert held(shop) == before
+
+
+def test_the_number_of_statements_does_not_grow_with_events(shop, ladder):
+    shop.campaign(running(sets(ladder, "Gold"), spend(0), mint(1)), eventType=GENERIC)
+    members = [shop.member() for _ in range(10)]
+
+    def statements(size):
+        with counted(shop.organization.api.engine) as found:
+            shop.track(*(event(members[n % 10]) for n in range(size)))
+        return sum("nextval" not in each for each in found)
+
+    statements(10)
+    assert statements(1) == statements(100)
