@@ -9,14 +9,17 @@ from typing import Any
 from domain.events import DRY_RUN, FULL, LoyaltyEvent, UnknownCampaign
 from domain.members import Member
 from domain.problems import FieldFault, InvalidRequest
+from domain.queue import DeadLetter, EventNotDead
 from handlers.call import Call
 from handlers.flows.cancel_event import cancel_event as cancel
+from handlers.flows.evaluate_queued import requeue
+from handlers.flows.track_async import queue_events
 from handlers.flows.track_events import TrackBatch
 from handlers.operations import operation
 from handlers.wire.base import instant_of, listed
-from handlers.wire.events import event_outcome, incoming_events, kept_event
+from handlers.wire.events import dead_letter, event_outcome, incoming_events, kept_event
 from handlers.wire.reversals import reverted_event
-from persistence import campaigns, events
+from persistence import campaigns, events, queue
 from persistence.paging import Page, Paged
 
 
@@ -41,6 +44,12 @@ def track_events(call: Call, body: Mapping[str, Any]) -> dict[str, Any]:
     )
     results = batch.track(incoming_events(body["events"]))
     return {"results": [result.answer for result in results], "executionMode": mode, "dryRun": mode == DRY_RUN}
+
+
+@operation("trackEventsAsync")
+def track_events_async(call: Call, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Store and queue a batch of events; each one's outcome, in the order sent (integration 4.6, item 2)."""
+    return {"results": queue_events(call, incoming_events(body["events"]))}
 
 
 @operation("trackEvent")
@@ -82,6 +91,22 @@ def list_member_events(call: Call, member: Member, query: Mapping[str, Any]) -> 
         from_created_at=instant_of(query["fromCreatedAt"]) if "fromCreatedAt" in query else None,
         to_created_at=instant_of(query["toCreatedAt"]) if "toCreatedAt" in query else None,
     )
+
+
+@operation("listDeadLetterEvents", answer=listed(dead_letter))
+def list_dead_letter_events(call: Call, query: Mapping[str, Any]) -> Paged[DeadLetter]:
+    """A page of the events that were given up."""
+    organization_id = call.organization.organization_id
+    return queue.find_page_dead(call.db, organization_id, Page.of(query), query.get("eventType"))
+
+
+@operation("requeueDeadLetterEvent")
+def requeue_dead_letter_event(call: Call, event: LoyaltyEvent) -> dict[str, Any]:
+    """Queue an event again that was given up; raises EventNotDead."""
+    queued = requeue(call.db, event, call.now)
+    if queued is None:
+        raise EventNotDead(f"The event {event.loyalty_event_key} is {event.status}, and not on the dead-letter list.")
+    return {"event": kept_event(queued)}
 
 
 def _moment_of_dry_run(body: Mapping[str, Any], mode: str) -> datetime | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Engine
 
+from handlers.flows.drain_queue import Drain
 from handlers.jobs import add_jobs, run_due_job
 from handlers.settings import Settings
 from persistence.engine import create_engine
@@ -86,6 +87,10 @@ class Worker:
                     self._stopped.wait(loop.seconds)
 
 
+def _queue(engine: Engine, settings: Settings, stopping: Callable[[], bool]) -> Loop:
+    return Loop("queue", settings.queue_poll_ms / 1000, Drain(engine, settings, stopping).step)
+
+
 def _jobs(engine: Engine, settings: Settings, stopping: Callable[[], bool]) -> Loop:
     known = False
 
@@ -99,4 +104,4 @@ def _jobs(engine: Engine, settings: Settings, stopping: Callable[[], bool]) -> L
     return Loop("jobs", _JOBS_SECONDS, step)
 
 
-_LOOPS: Sequence[Callable[[Engine, Settings, Callable[[], bool]], Loop]] = (_jobs,)
+_LOOPS: Sequence[Callable[[Engine, Settings, Callable[[], bool]], Loop]] = (_queue, _jobs)

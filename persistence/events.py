@@ -15,7 +15,7 @@ from domain.members import Member
 from domain.tiers import HeldTier
 from persistence.member_tiers import HELD_TIERS, held_tiers
 from persistence.paging import Page, Paged, paged
-from persistence.rows import add_all, as_json, columns_of, fields_of, record
+from persistence.rows import add_all, as_json, change, columns_of, fields_of, record
 from persistence.tables.events import events
 from persistence.tables.members import members
 
@@ -85,6 +85,29 @@ ORDER BY 2, 3, 4, 5, 6, 7
 ON CONFLICT (organization_id, member_id, campaign_id, type, period, period_start, ledger_account_id)
     DO UPDATE SET used = c.used + excluded.used
 """
+
+_FINISH = """
+UPDATE events e SET location = x.location, reverted_loyalty_event_id = x.reverted_loyalty_event_id,
+    evaluation_status = x.evaluation_status, status = x.status, last_error = x.last_error,
+    limit_discarded_total_amount = x.limit_discarded_total_amount, limit_counters = x.limit_counters,
+    result = x.result, updated_at = x.updated_at
+FROM json_to_recordset(%s::json) AS x(loyalty_event_id bigint, location text, reverted_loyalty_event_id bigint,
+    evaluation_status smallint, status text, last_error jsonb, limit_discarded_total_amount numeric,
+    limit_counters jsonb, result json, updated_at timestamptz)
+WHERE e.organization_id = %s AND e.loyalty_event_id = x.loyalty_event_id
+"""
+_FINISHED = (
+    "loyalty_event_id",
+    "location",
+    "reverted_loyalty_event_id",
+    "evaluation_status",
+    "status",
+    "last_error",
+    "limit_discarded_total_amount",
+    "limit_counters",
+    "result",
+    "updated_at",
+)
 
 # Ids and moments grow together, so the first event that is not old enough ends the page, and the work.
 _RELEASE = """
@@ -192,6 +215,19 @@ def release_answers(db: Connection, organization_id: int, after: int, before: da
     """Forget what the next events, by id, answered and asked for, as far as they were tracked before `before`."""
     given = {"organization_id": organization_id, "after": after, "before": before, "limit": limit}
     return ReleasedPage(*db.exec_driver_sql(_RELEASE, given).one())
+
+
+def finish_events(db: Connection, organization_id: int, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Store what came of events that were stored before; a row is as in `add_events`."""
+    if rows:
+        given = as_json([{name: row[name] for name in _FINISHED} for row in rows])
+        db.exec_driver_sql(_FINISH, (given, organization_id))
+
+
+def change_state(db: Connection, event: LoyaltyEvent, now: datetime, **values: Any) -> LoyaltyEvent:
+    """Change how far the evaluation of a stored event is."""
+    address = {"organization_id": event.organization_id, "loyalty_event_id": event.loyalty_event_id}
+    return change(db, events, LoyaltyEvent, address, {**values, "updated_at": now})
 
 
 def find_by_key(db: Connection, organization_id: int, loyalty_event_key: str) -> LoyaltyEvent | None:

@@ -1,5 +1,6 @@
 """The one order in which rows are locked, so that no two units of work wait for each other in a circle.
 
+0. members' own rows, by member id: taken alone, by those who queue events, so that each member's line grows in order.
 1. wallets, by wallet id. A member's wallet row is the lock of all that a member has: balances, limits, events, orders.
 2. campaign-wide limit counters, by campaign id.
 3. ledgers, by those who add accounts to one or choose its default.
@@ -7,5 +8,6 @@
    FOR UPDATE, by those who change what an account allows.
 5. an audience, alone, by those who change its list; events read lists without a lock.
 
+Workers claim the heads of lines and jobs before all these, passing over what is locked, so they wait for none of them.
 Rows that a unit inserts are claimed by their unique keys; who loses such a race starts over (`transactions.run`).
 """

@@ -8,13 +8,17 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from sqlalchemy import Connection, Engine
-from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError, OperationalError
 
 Result = TypeVar("Result")
 
 DEADLOCK_DETECTED = "40P01"
 SERIALIZATION_FAILURE = "40001"
 UNIQUE_VIOLATION = "23505"
+READ_ONLY = "25006"
+# Connection exceptions, insufficient resources, operator intervention (a statement that took too long is work's fault).
+_AWAY_CLASSES = ("08", "53", "57")
+STATEMENT_CANCELLED = "57014"
 ATTEMPTS = 8
 
 # A key that two calls claim at once: the loser starts over, then finds the winner's record and answers from it.
@@ -71,6 +75,18 @@ def may_start_over(error: DBAPIError) -> bool:
     if code in (DEADLOCK_DETECTED, SERIALIZATION_FAILURE):
         return True
     return isinstance(error, IntegrityError) and code == UNIQUE_VIOLATION and constraint_of(error) in CLAIMED_KEYS
+
+
+def is_away(error: BaseException) -> bool:
+    """True where the database is at fault, not the work: it cannot be reached, shuts down, is full or read-only."""
+    if not isinstance(error, DBAPIError):
+        return False
+    code = getattr(error.orig, "pgcode", None)
+    if error.connection_invalidated or (code is None and isinstance(error, OperationalError | InterfaceError)):
+        return True
+    if code is None or code == STATEMENT_CANCELLED:
+        return False
+    return code[:2] in _AWAY_CLASSES or code == READ_ONLY
 
 
 def constraint_of(error: DBAPIError) -> str | None:

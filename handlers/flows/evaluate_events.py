@@ -178,9 +178,7 @@ class EventUnit:
 
     def _write(self, work: Work) -> None:
         """Store all that came of the events."""
-        events.add_events(self._db, self._rows)
-        queue_events(self._db, self._configuration, self._rows, self._members, self._now)
-        self._rows = []
+        self._write_events()
         work.orders.write()
         self._tell_orders(work.orders)
         work.reversals.write(self._now)
@@ -194,6 +192,16 @@ class EventUnit:
                 self._held.pop(place, None)
                 if held is not None:
                     self._held[place] = held
+
+    def _write_events(self) -> None:
+        """Store the events themselves, and tell the triggers that listen."""
+        self._store(self._rows)
+        queue_events(self._db, self._configuration, self._rows, self._members, self._now)
+        self._rows = []
+
+    def _store(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Store events."""
+        events.add_events(self._db, rows)
 
     def _tell_orders(self, desk: OrderDesk) -> None:
         """Tell the triggers that listen of the orders that were created or moved on."""
@@ -233,6 +241,7 @@ class EventUnit:
             key=self._new_key(),
             cause_id=None if cause is None else cause.loyalty_event_id,
             depth=depth,
+            request_id=None if cause is None else cause.request_id,
         )
 
     def _one(self, each: Accepted, work: Work) -> Result:
@@ -259,7 +268,8 @@ class EventUnit:
             answer["reverted"] = [reverted_event(one) for one in reverted]
         if self._mode != DRY_RUN:
             location = order[0].location_code if order else None
-            self._rows.append(event_row(each, found, status, answer, location, self._request_id, self._now, reverted))
+            request_id = each.request_id or self._request_id
+            self._rows.append(event_row(each, found, status, answer, location, request_id, self._now, reverted))
         self._follow(each, work)
         return Result(answer, refusal)
 

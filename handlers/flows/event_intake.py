@@ -54,6 +54,8 @@ class Accepted:
     key: str = ""
     cause_id: int | None = None
     depth: int = 0
+    # The request that tracked it, where that is not the one at work.
+    request_id: str | None = None
 
 
 def refuse_untrackable(event: IncomingEvent, member: Member, configuration: Configuration, own_events: bool) -> None:

@@ -77,10 +77,7 @@ class TrackBatch(EventUnit):
         by_loyalty_id = {e.loyalty_member_id for e in incoming if e.loyalty_member_id is not None}
         by_loyalty_id |= {e.sponsor_loyalty_member_id for e in incoming if e.sponsor_loyalty_member_id is not None}
         by_id = {e.member_id for e in incoming if e.member_id is not None}
-        undone = undone_orders(incoming)
-        if undone:
-            by_id |= reversals.find_members_of_orders(self._db, self._organization_id, undone)
-        members = self._lock(by_loyalty_id, by_id)
+        members = self._lock(by_loyalty_id, by_id | self._concerned_by_undoing(incoming))
         keys = {e.system_unique_key for e in incoming}
         # A dry run asks what would happen if the event came now, whether or not it has come before.
         answered = {} if self._mode == DRY_RUN else events.find_answered(self._db, self._organization_id, keys)
@@ -97,6 +94,11 @@ class TrackBatch(EventUnit):
             except Refusal as refusal:
                 self._results[position] = self._refused(event, refusal)
         return accepted
+
+    def _concerned_by_undoing(self, incoming: Sequence[IncomingEvent]) -> set[int]:
+        """The members who have got something from the orders that events undo."""
+        undone = undone_orders(incoming)
+        return reversals.find_members_of_orders(self._db, self._organization_id, undone) if undone else set()
 
     def _looked_up(self, position: int, event: IncomingEvent, members: Mapping[Any, Any]) -> Accepted:
         member = members.get(event.member_id or event.loyalty_member_id)
@@ -126,8 +128,9 @@ class TrackBatch(EventUnit):
 
     def _evaluate(self, accepted: list[Accepted]) -> None:
         payloads = [payload for each in accepted if (payload := order_payload(each.event)) is not None]
-        ids = self._ids(len(accepted), len(payloads), sum(len(each.get("items") or ()) for each in payloads))
-        for each, event_id in zip(accepted, ids["events"], strict=True):
+        new = [each for each in accepted if not each.loyalty_event_id]
+        ids = self._ids(len(new), len(payloads), sum(len(each.get("items") or ()) for each in payloads))
+        for each, event_id in zip(new, ids["events"], strict=True):
             each.loyalty_event_id, each.key = event_id, self._new_key()
         external_ids = {payload["externalId"] for payload in payloads}
         desk = OrderDesk(

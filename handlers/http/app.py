@@ -17,6 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.types import ASGIApp
 
 import openapi
+from domain.queue import QueueFigures
 from handlers.http import metrics, problems
 from handlers.http.contract import ResponseContract
 from handlers.http.dispatch import Dispatcher
@@ -32,7 +33,8 @@ from handlers.http.threads import Threads
 from handlers.http.wsgi import OneHopWsgi
 from handlers.settings import Settings
 from handlers.tokens import Authenticator
-from persistence import schema
+from persistence import queue, schema, transactions
+from persistence.engine import autocommit
 
 BASE_PATH = "/v2"
 # Health checks and pages have threads of their own: they answer while every other thread waits for the database.
@@ -51,7 +53,7 @@ def create_app(settings: Settings, engine: Engine) -> ASGIApp:
         Dispatcher(settings, engine),
         authenticator,
         settings,
-        Site(ready=_readiness(engine), jwks=authenticator.jwks, base_url=settings.base_url),
+        Site(_readiness(engine), authenticator.jwks, settings.base_url, _queue_figures(engine)),
     )
 
 
@@ -99,6 +101,18 @@ def build_app(
     if settings.validate_responses:
         app = ResponseContract(app, documents, schemas)
     return Envelope(app)
+
+
+def _queue_figures(engine: Engine) -> Callable[[], QueueFigures | None]:
+    """What waits in the queue; None while the database is away, since the other measurements are wanted then too."""
+
+    def figures() -> QueueFigures | None:
+        try:
+            return transactions.read(autocommit(engine), queue.figures)
+        except SQLAlchemyError:
+            return None
+
+    return figures
 
 
 def _readiness(engine: Engine) -> Callable[[], Mapping[str, bool]]:

@@ -1,4 +1,4 @@
-"""What is measured, for Prometheus: requests, their durations, database connections in use.
+"""What is measured, for Prometheus: requests, their durations, database connections in use, the queue.
 
 Several worker processes: set `PROMETHEUS_MULTIPROC_DIR` to an empty directory before this module is imported, and call
 `forget_worker(pid)` in the master when a worker ends. Any worker then answers for all of them.
@@ -12,6 +12,8 @@ from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, 
 from prometheus_client import generate_latest as _generate
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from sqlalchemy import Engine, event
+
+from domain.queue import QueueFigures
 
 DIRECTORY_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 MEDIA_TYPE = CONTENT_TYPE_LATEST
@@ -56,6 +58,23 @@ def exposition() -> bytes:
         return _generate(REGISTRY)
     registry = CollectorRegistry()
     MultiProcessCollector(registry)
+    return _generate(registry)
+
+
+def queue_exposition(figures: QueueFigures) -> bytes:
+    """What waits in the queue of events, which is the same whichever process is asked."""
+    registry = CollectorRegistry()
+    for name, meaning, value in (
+        ("loyalty_queue_events", "Queued events that wait for evaluation, of all organizations.", figures.waiting),
+        ("loyalty_queue_oldest_seconds", "How long the oldest of them has waited.", figures.oldest_seconds),
+        (
+            "loyalty_queue_retries",
+            "Those of them that have failed before and wait to be tried again.",
+            figures.retrying,
+        ),
+        ("loyalty_queue_dead_letters", "Events on dead-letter lists, of all organizations.", figures.dead),
+    ):
+        Gauge(name, meaning, registry=registry).set(value)
     return _generate(registry)
 
 

@@ -13,6 +13,7 @@ import flask
 from swagger_ui_bundle import swagger_ui_path
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
+from domain.queue import QueueFigures
 from handlers.http import metrics
 from handlers.http.exchange import Exchange
 from handlers.http.json_text import encode
@@ -74,13 +75,20 @@ def _no_keys() -> Mapping[str, Any]:
     return {"keys": []}
 
 
+def _no_queue() -> QueueFigures | None:
+    return None
+
+
 @dataclass(frozen=True)
 class Site:
-    """What the pages tell beyond the documents: readiness by check, the JWK set, the public base URL if configured."""
+    """What the pages tell beyond the documents: readiness by check, the JWK set, the public base URL if configured,
+    and what waits in the queue, None where that cannot be told.
+    """
 
     ready: Callable[[], Mapping[str, bool]] = _nothing_to_check
     jwks: Callable[[], Mapping[str, Any]] = _no_keys
     base_url: str = ""
+    queue: Callable[[], QueueFigures | None] = _no_queue
 
 
 def pages(documents: Mapping[str, Mapping[str, Any]], base_path: str, site: Site) -> flask.Flask:
@@ -93,7 +101,7 @@ def pages(documents: Mapping[str, Mapping[str, Any]], base_path: str, site: Site
     app.add_url_rule("/", "index", lambda: _json(_index(documents, base_path)))
     app.add_url_rule("/health/live", "live", lambda: _json({"status": "live"}))
     app.add_url_rule("/health/ready", "ready", lambda: _ready(site))
-    app.add_url_rule("/metrics", "metrics", _metrics)
+    app.add_url_rule("/metrics", "metrics", lambda: _metrics(site))
     app.add_url_rule("/.well-known/jwks.json", "jwks", lambda: _key_set(site))
     problems = _problem_pages(documents)
     app.add_url_rule("/problems/<slug>", "problem", lambda slug: _problem(problems, slug))
@@ -129,8 +137,10 @@ def _ready(site: Site) -> flask.Response:
     return response
 
 
-def _metrics() -> flask.Response:
-    return flask.Response(metrics.exposition(), content_type=metrics.MEDIA_TYPE)
+def _metrics(site: Site) -> flask.Response:
+    figures = site.queue()
+    waiting = b"" if figures is None else metrics.queue_exposition(figures)
+    return flask.Response(metrics.exposition() + waiting, content_type=metrics.MEDIA_TYPE)
 
 
 def _key_set(site: Site) -> flask.Response:

@@ -11,7 +11,18 @@ from domain.campaigns.limits import ALL_ACCOUNTS, ALL_MEMBERS, CounterKey
 from domain.campaigns.outcomes import EffectOutcome, Evaluation, Explanation
 from domain.events import WAITING, IncomingEvent, LoyaltyEvent
 from domain.problems import FieldFault, InvalidRequest, Refusal
-from handlers.wire.base import Exact, Instant, Plain, Shape, WireSchema, exact_number, instant_of, json_able
+from domain.queue import DeadLetter
+from handlers.wire.base import (
+    Exact,
+    Instant,
+    Plain,
+    Shape,
+    WireSchema,
+    exact_number,
+    instant_of,
+    instant_text,
+    json_able,
+)
 
 
 class _Incoming(WireSchema):
@@ -112,6 +123,36 @@ def track_result(
     if error is not None:
         result["error"] = error.as_problem()
     return result
+
+
+def stored_result(event: LoyaltyEvent, status: str, error: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The result of a stored event of which nothing has come."""
+    said = IncomingEvent(event.system_unique_key, event.event_type)
+    result = track_result(said, event.loyalty_event_key, status, None, None)
+    return result if error is None else {**result, "error": dict(error)}
+
+
+def queued_result(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """What asynchronous tracking answers of an event: that it is queued, or was taken before, or why it is not."""
+    key = answer["loyaltyEventKey"]
+    outcome: dict[str, Any] = {
+        "systemUniqueKey": answer["systemUniqueKey"],
+        "loyaltyEventKey": key,
+        "outcome": "rejected" if key is None else "queued",
+    }
+    if key is None:
+        outcome["error"] = answer["error"]
+    return outcome
+
+
+def dead_letter(letter: DeadLetter) -> dict[str, Any]:
+    """An event on the dead-letter list."""
+    return {
+        "event": kept_event(letter.event),
+        "attempts": letter.attempts,
+        "queuedAt": instant_text(letter.queued_at),
+        "deadAt": instant_text(letter.dead_at),
+    }
 
 
 def limit_counter(key: CounterKey, amount: Decimal) -> dict[str, Any]:

@@ -43,6 +43,7 @@ PAGE_SIZES = {
     ("administration", "listCouponBookCoupons"): 25,
     ("administration", "listCouponBooks"): 25,
     ("administration", "listCustomEventTypes"): 100,
+    ("administration", "listDeadLetterEvents"): 100,
     ("administration", "listEffects"): 100,
     ("administration", "listLedgerAccounts"): 25,
     ("administration", "listLedgers"): 25,

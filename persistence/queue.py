@@ -1,0 +1,232 @@
+"""The queue of events: who stands in which line, what a worker claims, and what it leaves behind.
+
+Every member has a line, in the order in which events were accepted; only its head can be claimed, and whoever holds the
+head holds the line. Lines grow at their end alone, under the lock of the member's row: nobody gets in front of a head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+
+from sqlalchemy import Connection, func, select, text
+
+from domain.events import LoyaltyEvent
+from domain.members import Member
+from domain.queue import DeadLetter, QueuedEvent, QueueFigures
+from persistence.paging import Page, Paged, ordering
+from persistence.rows import as_json, columns_of, reserve_ids
+from persistence.tables.events import events
+from persistence.tables.members import members
+from persistence.tables.queue import queued_events
+
+DEAD_ORDER_COLUMNS = {
+    "loyaltyEventId": events.c.loyalty_event_id,
+    "eventType": events.c.event_type,
+    "createdAt": events.c.created_at,
+    "attempts": queued_events.c.attempts,
+    "deadAt": queued_events.c.dead_at,
+}
+
+_EVENT_COLUMNS = ", ".join(f"e.{column.name}" for column in columns_of(events, LoyaltyEvent))
+_MEMBER_COLUMNS = ", ".join(f"m.{column.name}" for column in columns_of(members, Member))
+
+# Tracking and workers do not take this lock, so what is queued waits for nobody but others that queue.
+_LOCK_MEMBERS = f"""
+SELECT {_MEMBER_COLUMNS} FROM members m
+WHERE m.organization_id = %s AND m.loyalty_member_id = ANY(%s)
+ORDER BY m.member_id FOR NO KEY UPDATE
+"""
+
+_ADD = """
+INSERT INTO queued_events (organization_id, loyalty_event_id, member_id, place, attempts, next_attempt_at, queued_at)
+SELECT %(organization_id)s, x.loyalty_event_id, x.member_id, x.loyalty_event_id, 0, %(now)s, %(now)s
+FROM json_to_recordset(%(rows)s::json) AS x(loyalty_event_id bigint, member_id bigint)
+"""
+
+# A walk over the index from one organization to the next, however many events each has.
+_WAITING_ORGANIZATIONS = """
+WITH RECURSIVE waiting AS (
+    (SELECT organization_id FROM queued_events WHERE dead_at IS NULL ORDER BY organization_id LIMIT 1)
+    UNION ALL
+    SELECT n.organization_id FROM waiting w CROSS JOIN LATERAL (
+        SELECT q.organization_id FROM queued_events q
+        WHERE q.dead_at IS NULL AND q.organization_id > w.organization_id ORDER BY q.organization_id LIMIT 1
+    ) n
+)
+SELECT organization_id FROM waiting
+"""
+
+# The same from member to member: each one's head, locked unless another worker has it. What that one did since this
+# statement began is seen when the row is locked, so a head that is gone, put off or dead by then is passed over.
+_CLAIM_HEADS = """
+WITH RECURSIVE heads AS (
+    (
+        SELECT member_id, loyalty_event_id FROM queued_events
+        WHERE organization_id = %(organization_id)s AND dead_at IS NULL AND member_id > %(after)s
+        ORDER BY member_id, place LIMIT 1
+    )
+    UNION ALL
+    SELECT n.member_id, n.loyalty_event_id FROM heads h CROSS JOIN LATERAL (
+        SELECT q.member_id, q.loyalty_event_id FROM queued_events q
+        WHERE q.organization_id = %(organization_id)s AND q.dead_at IS NULL AND q.member_id > h.member_id
+        ORDER BY q.member_id, q.place LIMIT 1
+    ) n
+)
+SELECT c.member_id FROM heads h CROSS JOIN LATERAL (
+    SELECT q.member_id FROM queued_events q
+    WHERE q.organization_id = %(organization_id)s AND q.loyalty_event_id = h.loyalty_event_id AND q.dead_at IS NULL
+        AND q.next_attempt_at <= %(now)s AND (q.attempts > 0) = %(retried)s
+    FOR NO KEY UPDATE SKIP LOCKED
+) c
+LIMIT %(limit)s
+"""
+
+_CLAIM_HEAD = """
+SELECT q.loyalty_event_id FROM queued_events q
+WHERE q.organization_id = %(organization_id)s AND q.dead_at IS NULL AND q.next_attempt_at <= %(now)s
+    AND q.loyalty_event_id = (
+        SELECT loyalty_event_id FROM queued_events
+        WHERE organization_id = %(organization_id)s AND member_id = %(member_id)s AND dead_at IS NULL
+        ORDER BY place LIMIT 1
+    )
+FOR NO KEY UPDATE SKIP LOCKED
+"""
+
+_LINES = f"""
+SELECT {_EVENT_COLUMNS}, l.attempts
+FROM unnest(%(member_ids)s::bigint[]) AS m(member_id)
+CROSS JOIN LATERAL (
+    SELECT q.loyalty_event_id, q.place, q.attempts FROM queued_events q
+    WHERE q.organization_id = %(organization_id)s AND q.member_id = m.member_id AND q.dead_at IS NULL
+    ORDER BY q.place LIMIT %(limit)s
+) l
+JOIN events e ON e.organization_id = %(organization_id)s AND e.loyalty_event_id = l.loyalty_event_id
+ORDER BY l.place
+"""
+
+_REMOVE = "DELETE FROM queued_events WHERE organization_id = %s AND loyalty_event_id = ANY(%s)"
+
+# Only by who knows how many attempts there were, so that a failure is never counted for an event that went on since.
+_NOTE_FAILURE = """
+UPDATE queued_events SET attempts = attempts + 1, next_attempt_at = coalesce(%(next_attempt_at)s, next_attempt_at),
+    dead_at = CASE WHEN %(next_attempt_at)s::timestamptz IS NULL THEN %(now)s::timestamptz END
+WHERE organization_id = %(organization_id)s AND loyalty_event_id = %(loyalty_event_id)s AND attempts = %(attempts)s
+    AND dead_at IS NULL
+"""
+
+_REQUEUE = """
+UPDATE queued_events SET attempts = 0, dead_at = NULL, next_attempt_at = %(now)s, queued_at = %(now)s, place = %(place)s
+WHERE organization_id = %(organization_id)s AND loyalty_event_id = %(loyalty_event_id)s AND dead_at IS NOT NULL
+"""
+
+_FIGURES = """
+SELECT count(*) FILTER (WHERE dead_at IS NULL),
+    greatest(extract(epoch FROM now() - min(queued_at) FILTER (WHERE dead_at IS NULL)), 0),
+    count(*) FILTER (WHERE dead_at IS NULL AND attempts > 0),
+    count(*) FILTER (WHERE dead_at IS NOT NULL)
+FROM queued_events
+"""
+
+
+def lock_members(db: Connection, organization_id: int, loyalty_member_ids: Collection[str]) -> list[Member]:
+    """The members with these ids, locked against others that queue events of theirs, in the order of `locks`."""
+    return [Member(*row) for row in db.exec_driver_sql(_LOCK_MEMBERS, (organization_id, list(loyalty_member_ids)))]
+
+
+def add(db: Connection, organization_id: int, stored: Sequence[dict[str, int]], now: datetime) -> None:
+    """Put stored events, by `loyalty_event_id` and `member_id`, at the end of their locked members' lines."""
+    db.exec_driver_sql(_ADD, {"organization_id": organization_id, "rows": as_json(stored), "now": now})
+
+
+def waiting_organizations(db: Connection) -> list[int]:
+    """The organizations of which anything waits."""
+    return list(db.exec_driver_sql(_WAITING_ORGANIZATIONS).scalars())
+
+
+def claim_members(
+    db: Connection, organization_id: int, after: int, now: datetime, limit: int, *, retried: bool
+) -> list[int]:
+    """Claim the lines of the next members by id whose heads are due and nobody else's; answers the members.
+
+    The heads are those that have failed before if `retried`, else those that have not.
+    """
+    given = {"organization_id": organization_id, "after": after, "now": now, "limit": limit, "retried": retried}
+    return list(db.exec_driver_sql(_CLAIM_HEADS, given).scalars())
+
+
+def claim_head(db: Connection, organization_id: int, member_id: int, now: datetime) -> int | None:
+    """Claim the line of one member; the id of its head, or None if nothing is due or another worker has it."""
+    given = {"organization_id": organization_id, "member_id": member_id, "now": now}
+    return db.exec_driver_sql(_CLAIM_HEAD, given).scalar()
+
+
+def find_lines(db: Connection, organization_id: int, member_ids: Collection[int], limit: int) -> list[QueuedEvent]:
+    """The first events, at most `limit` of each, of the members whose lines are claimed, in order."""
+    given = {"organization_id": organization_id, "member_ids": list(member_ids), "limit": limit}
+    return [QueuedEvent(LoyaltyEvent(*row[:-1]), row[-1]) for row in db.exec_driver_sql(_LINES, given)]
+
+
+def remove(db: Connection, organization_id: int, event_ids: Collection[int]) -> None:
+    """Take events that are done out of their lines."""
+    db.exec_driver_sql(_REMOVE, (organization_id, list(event_ids)))
+
+
+def note_failure(
+    db: Connection, organization_id: int, queued: QueuedEvent, next_attempt_at: datetime | None, now: datetime
+) -> bool:
+    """Put an event off to its next attempt, or, without one, on the dead-letter list; False if it has gone on since."""
+    given = {
+        "organization_id": organization_id,
+        "loyalty_event_id": queued.event.loyalty_event_id,
+        "attempts": queued.attempts,
+        "next_attempt_at": next_attempt_at,
+        "now": now,
+    }
+    return db.exec_driver_sql(_NOTE_FAILURE, given).rowcount == 1
+
+
+def requeue(db: Connection, event: LoyaltyEvent, now: datetime) -> bool:
+    """Put a dead event at the end of its member's line, as if it had never been tried; False if it is not dead."""
+    db.execute(
+        select(members.c.member_id)
+        .where(members.c.organization_id == event.organization_id, members.c.member_id == event.member_id)
+        .with_for_update(key_share=True)
+    )
+    [place] = reserve_ids(db, events=1)["events"]
+    given = {
+        "organization_id": event.organization_id,
+        "loyalty_event_id": event.loyalty_event_id,
+        "place": place,
+        "now": now,
+    }
+    return db.exec_driver_sql(_REQUEUE, given).rowcount == 1
+
+
+def find_page_dead(db: Connection, organization_id: int, page: Page, event_type: str | None) -> Paged[DeadLetter]:
+    """A page of the dead-letter list."""
+    joined = queued_events.join(
+        events,
+        (events.c.organization_id == queued_events.c.organization_id)
+        & (events.c.loyalty_event_id == queued_events.c.loyalty_event_id),
+    )
+    conditions = [queued_events.c.organization_id == organization_id, queued_events.c.dead_at.is_not(None)]
+    if event_type is not None:
+        conditions.append(events.c.event_type == event_type)
+    own = (queued_events.c.attempts, queued_events.c.queued_at, queued_events.c.dead_at)
+    rows = db.execute(
+        select(*columns_of(events, LoyaltyEvent), *own)
+        .select_from(joined)
+        .where(*conditions)
+        .order_by(*ordering(page.order, DEAD_ORDER_COLUMNS, events.c.loyalty_event_id))
+        .limit(page.limit)
+        .offset(page.page * page.limit)
+    ).all()
+    total = db.execute(select(func.count()).select_from(joined).where(*conditions)).scalar_one()
+    return Paged(total, page.page, page.limit, [DeadLetter(LoyaltyEvent(*row[:-3]), *row[-3:]) for row in rows])
+
+
+def figures(db: Connection) -> QueueFigures:
+    """What waits and what is dead, of all organizations."""
+    waiting, oldest, retrying, dead = db.execute(text(_FIGURES)).one()
+    return QueueFigures(waiting, float(oldest or 0), retrying, dead)

@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.queue import Retries
+
+
+def test_waits_double():
+    retries = Retries(5, timedelta(seconds=1))
+    assert [retries.wait(n, 0) for n in range(1, 5)] == [timedelta(seconds=s) for s in (1, 2, 4, 8)]
+    assert retries.wait(5, 0) is None
+    assert retries.wait(1, 1) == timedelta(seconds=0.5)
+
+
+def test_no_wait_is_longer_than_ten_minutes():
+    retries = Retries(100, timedelta(hours=1))
+    assert retries.wait(1, 0) == retries.wait(99, 0) == timedelta(minutes=10)
+    assert retries.wait(100, 0) is None
+
+
+@given(st.integers(1, 99), st.floats(0, 1), st.floats(0, 1), st.integers(1, 3_600_000))
+def test_chance_takes_at_most_half_and_never_adds(failures, chance, other, milliseconds):
+    retries = Retries(100, timedelta(milliseconds=milliseconds))
+    whole, some = retries.wait(failures, 0), retries.wait(failures, chance)
+    assert whole / 2 - timedelta(microseconds=1) <= some <= whole
+    assert retries.wait(failures + 1, 0) is None or retries.wait(failures + 1, other) >= whole / 2 or other > 0

@@ -1,0 +1,184 @@
+"""Faults of the system: attempts with waits between them, the dead-letter list, and the way back."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import text
+
+from tests.builders.campaigns import mint
+from tests.builders.queue import drain, let_all_be_due, outcome, send, waiting
+from tests.builders.tracking import GENERIC, Shop, event, running
+from tests.concurrency.together import together
+
+POISON = {"poison": True}
+
+
+@pytest.fixture
+def shop(api):
+    shop = Shop(api.organization())
+    shop.campaign(running(mint(1)), eventType=GENERIC)
+    return shop
+
+
+@pytest.fixture
+def poisoned(shop):
+    """The database refuses to finish events with a certain payload, as long as this lasts."""
+    name = f"poison_{shop.organization.id}"
+    with shop.organization.api.engine.begin() as db:
+        db.execute(
+            text(
+                f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF new.status = 'success'"
+                " AND new.payload->>'poison' = 'true' THEN RAISE division_by_zero; END IF; RETURN new; END $$"
+            )
+        )
+        db.execute(
+            text(
+                f"CREATE TRIGGER {name} BEFORE UPDATE ON events FOR EACH ROW"
+                f" WHEN (new.organization_id = {shop.organization.id}) EXECUTE FUNCTION {name}()"
+            )
+        )
+
+    def cure():
+        with shop.organization.api.engine.begin() as db:
+            db.execute(text(f"DROP FUNCTION IF EXISTS {name} CASCADE"))
+
+    yield cure
+    cure()
+
+
+def kill(shop, poisoned, *events):
+    """Let events die; answers their outcomes."""
+    sent = send(shop, *events)
+    drain(shop, queue_attempts=1)
+    return sent
+
+
+def dead_letters(shop, **query):
+    return shop.administration.get("/events/dead-letters", **query)
+
+
+def test_one_poisonous_event_of_a_batch_harms_no_other(shop, poisoned):
+    ana, bob, cid = shop.member(), shop.member(), shop.member()
+    sent = send(shop, event(ana), event(bob), event(bob, payload=POISON), event(bob), event(cid), event(cid))
+    drain(shop)
+    statuses = [outcome(shop, each)["event"]["status"] for each in sent]
+    assert statuses == ["success", "success", "running", "pending", "success", "success"]
+    assert (shop.balance(ana), shop.balance(bob), shop.balance(cid)) == (1, 1, 2)
+    running_event = outcome(shop, sent[2])
+    assert running_event["event"]["lastError"]["type"] == "/problems/evaluation-failed"
+    assert running_event["event"]["lastError"]["detail"] == "The evaluation failed: DataError 22012."
+    assert running_event["event"]["evaluationStatus"] == 0
+    assert "result" not in running_event
+    assert [e["loyaltyEventKey"] for e in shop.events(bob, status="running")] == [sent[2]["loyaltyEventKey"]]
+    poisoned()
+    drain(shop)
+    assert waiting(shop) == 2  # not due yet
+    let_all_be_due(shop)
+    drain(shop)
+    assert waiting(shop) == 0
+    assert shop.balance(bob) == 3
+    assert outcome(shop, sent[2])["event"]["status"] == "success"
+    assert "lastError" not in outcome(shop, sent[2])["event"]
+    shop.check_ledger()
+
+
+def test_waits_double_and_the_last_attempt_makes_a_dead_letter(shop, poisoned):
+    member = shop.member()
+    first, second = send(shop, event(member, payload=POISON), event(member))
+    waits = []
+    for attempt in range(1, 4):
+        before = datetime.now(UTC)
+        drain(shop, queue_attempts=4, queue_retry_ms=10_000)
+        row = shop.rows("queued_events", "attempts, next_attempt_at, dead_at", "place")[0]
+        assert (row.attempts, row.dead_at) == (attempt, None)
+        waits.append(row.next_attempt_at - before)
+        let_all_be_due(shop)
+    assert [
+        timedelta(seconds=5 * n) <= wait <= timedelta(seconds=10 * n + 5)
+        for wait, n in zip(waits, (1, 2, 4), strict=True)
+    ] == [True] * 3
+    assert outcome(shop, second)["event"]["status"] == "pending"
+    drain(shop, queue_attempts=4)
+    dead = outcome(shop, first)
+    assert (dead["event"]["status"], dead["event"]["evaluationStatus"]) == ("failed", 2)
+    assert dead["result"]["error"]["type"] == dead["event"]["lastError"]["type"] == "/problems/evaluation-failed"
+    assert outcome(shop, second)["event"]["status"] == "success"  # it was held up, and no longer
+    assert shop.balance(member) == 1
+    [letter] = dead_letters(shop)["results"]
+    assert letter["event"] == dead["event"]
+    assert letter["attempts"] == 4
+    assert letter["queuedAt"] <= letter["deadAt"]
+
+
+def test_a_dead_event_is_queued_again_once(shop, poisoned):
+    member = shop.member()
+    [dead, _] = kill(shop, poisoned, event(member, payload=POISON), event(member))
+    poisoned()
+    drain(shop)
+    assert outcome(shop, dead)["event"]["status"] == "failed"
+    path = f"/events/{dead['loyaltyEventKey']}/requeue"
+    replies = together([lambda: shop.administration.request("POST", path) for _ in range(4)])
+    assert sorted(reply.status for reply in replies) == [202, 409, 409, 409]
+    [good] = [reply.json["event"] for reply in replies if reply.status == 202]
+    assert (good["status"], good["evaluationStatus"], "lastError" in good) == ("pending", 0, False)
+    assert {r.json["type"] for r in replies if r.status == 409} == {"/problems/event-not-dead"}
+    assert dead_letters(shop)["totalCount"] == 0
+    drain(shop)
+    assert outcome(shop, dead)["event"]["status"] == "success"
+    assert shop.balance(member) == 2
+    assert waiting(shop) == 0
+
+
+def test_only_a_dead_event_can_be_queued_again(shop):
+    member = shop.member()
+    tracked = shop.track_one(event(member))
+    [pending] = send(shop, event(member))
+    for each in (tracked, pending):
+        refused = shop.administration.post(f"/events/{each['loyaltyEventKey']}/requeue", expect=409)
+        assert refused["type"] == "/problems/event-not-dead"
+
+
+def test_a_requeued_event_has_all_attempts_again(shop, poisoned):
+    [dead] = kill(shop, poisoned, event(shop.member(), payload=POISON))
+    shop.administration.post(f"/events/{dead['loyaltyEventKey']}/requeue", expect=202)
+    drain(shop, queue_attempts=2)
+    assert outcome(shop, dead)["event"]["status"] == "running"
+    let_all_be_due(shop)
+    drain(shop, queue_attempts=2)
+    assert dead_letters(shop)["results"][0]["attempts"] == 2
+
+
+def test_the_same_request_again_does_not_revive_a_dead_event(shop, poisoned):
+    one = event(shop.member(), payload=POISON)
+    [dead] = kill(shop, poisoned, one)
+    assert send(shop, one) == [dead]
+    [answered] = shop.track(one)
+    assert answered["error"]["type"] == "/problems/evaluation-failed"
+    assert dead_letters(shop)["totalCount"] == 1
+
+
+def test_the_list_has_pages_orders_and_a_filter(shop, poisoned):
+    member = shop.member()
+    shop.administration.post("/custom-event-types", {"name": "Cup", "apiCode": "cup", "schemaType": "custom"})
+    kinds = ["cup", "member-generic-event", "cup"]
+    keys = [
+        each["loyaltyEventKey"]
+        for each in kill(shop, poisoned, *(event(member, kind, payload=POISON) for kind in kinds))
+    ]
+
+    def listed(**query):
+        found = dead_letters(shop, **query)
+        return found["totalCount"], [each["event"]["loyaltyEventKey"] for each in found["results"]]
+
+    assert listed() == (3, keys[::-1])
+    assert listed(order="loyaltyEventId,asc") == (3, keys)
+    assert listed(order="deadAt") == (3, keys)
+    assert listed(order="createdAt,asc", limit=2, page=1) == (3, keys[2:])
+    assert listed(order="attempts,desc") == (3, keys[::-1])
+    assert listed(order="eventType") == (3, [keys[0], keys[2], keys[1]])
+    assert listed(eventType="cup") == (2, [keys[2], keys[0]])
+    assert listed(eventType="cup", page=1, limit=1) == (2, [keys[0]])
+    assert listed(page=7) == (3, [])
+    shop.administration.get("/events/dead-letters", order="place", expect=400)

@@ -1,0 +1,61 @@
+"""What `/metrics` tells of the queue, of all organizations."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from sqlalchemy import text
+
+from handlers.http.app import create_app
+from persistence.engine import create_engine
+from tests.builders.queue import send
+from tests.builders.tracking import Shop, event
+from tests.http.support import Client
+
+NAMES = ("events", "oldest_seconds", "retries", "dead_letters")
+
+
+def measured(app) -> dict[str, float]:
+    reply = Client(app, token=None)("GET", "/metrics")
+    assert reply.status == 200
+    lines = dict(line.rsplit(" ", 1) for line in reply.content.decode().splitlines() if not line.startswith("#"))
+    return {name: float(lines[f"loyalty_queue_{name}"]) for name in NAMES}
+
+
+def age(shop, column, moment, *events):
+    keys = [each["loyaltyEventKey"] for each in events]
+    with shop.organization.api.engine.begin() as db:
+        db.execute(
+            text(
+                f"UPDATE queued_events q SET {column} = now() - :moment, attempts = attempts + 1 FROM events e"
+                " WHERE q.organization_id = e.organization_id AND q.loyalty_event_id = e.loyalty_event_id"
+                " AND e.loyalty_event_key = ANY(CAST(:keys AS uuid[]))"
+            ),
+            {"moment": moment, "keys": keys},
+        )
+
+
+def test_the_queue_is_measured(api):
+    shop, other = Shop(api.organization()), Shop(api.organization())
+    before = measured(api.app)
+    sent = [*send(shop, *(event(shop.member()) for _ in range(4))), *send(other, event(other.member()))]
+    age(shop, "queued_at", timedelta(days=30), sent[0])
+    age(shop, "dead_at", timedelta(0), sent[1])
+    after = measured(api.app)
+    assert after["events"] - before["events"] == 4
+    assert after["dead_letters"] - before["dead_letters"] == 1
+    assert after["retries"] - before["retries"] == 1
+    assert 30 * 86_400 <= after["oldest_seconds"] < 31 * 86_400
+    with api.engine.begin() as db:
+        db.execute(
+            text("DELETE FROM queued_events WHERE organization_id IN (:a, :b)"),
+            {"a": shop.organization.id, "b": other.organization.id},
+        )
+
+
+def test_without_the_database_the_rest_is_answered(settings):
+    engine = create_engine("postgresql://nobody@127.0.0.1:1/nothing", threads=1)
+    reply = Client(create_app(settings, engine), token=None)("GET", "/metrics")
+    assert reply.status == 200
+    assert b"loyalty_http_requests" in reply.content
+    assert b"loyalty_queue" not in reply.content

@@ -1,0 +1,216 @@
+"""Asynchronous tracking: what is queued, what is not, and what comes of it."""
+
+from __future__ import annotations
+
+import uuid
+from decimal import Decimal
+
+import pytest
+
+from tests.builders.campaigns import mint
+from tests.builders.queue import drain, outcome, send, waiting
+from tests.builders.tracking import WHOLE_DOLLARS, Shop, event, order, running
+
+
+@pytest.fixture
+def shop(api):
+    return Shop(api.organization())
+
+
+def test_an_event_is_queued_then_evaluated(shop):
+    shop.campaign(running(WHOLE_DOLLARS))
+    member = shop.member()
+    one = order(member, "12.5", locationCode="centre", tags=["a"])
+    [sent] = send(shop, one)
+    assert sent["outcome"] == "queued"
+    assert sent["systemUniqueKey"] == one["systemUniqueKey"]
+    assert "error" not in sent
+    before = outcome(shop, sent)
+    assert before["event"]["status"] == "pending"
+    assert before["event"]["evaluationStatus"] == 0
+    assert before["event"]["location"] is None
+    assert "result" not in before
+    assert shop.balance(member) == 0
+    drain(shop)
+    after = outcome(shop, sent)
+    assert after["event"]["status"] == "success"
+    assert after["event"]["evaluationStatus"] == 1
+    assert after["event"]["location"] == "centre"
+    for name in ("loyaltyEventId", "createdAt", "e2eTrackingId", "tags", "externalId"):
+        assert after["event"][name] == before["event"][name]
+    [effect] = after["result"]["effects"]
+    assert (effect["effectId"], effect["status"]) == ("mint-points", "executed")
+    assert after["result"]["loyaltyEventKey"] == sent["loyaltyEventKey"]
+    assert shop.balance(member) == 12
+    assert [row.external_id for row in shop.rows("purchase_orders")] == [one["payload"]["order"]["externalId"]]
+    assert waiting(shop) == 0
+    shop.check_ledger()
+
+
+def test_what_comes_of_it_is_what_synchronous_tracking_answers(shop):
+    shop.campaign(running(WHOLE_DOLLARS, mint(("=", "event.payload.order.total * 2"))), pointsMonthlyLimitPerMember=70)
+    members = [shop.member(), shop.member()]
+    told = []
+    for member, track in zip(members, (send, lambda shop, *events: shop.track(*events)), strict=True):
+        events = [order(member, total, items=[{"productCode": "p", "total": Decimal("1.1")}]) for total in (10, 20, 30)]
+        name = events[1]["payload"]["order"]["externalId"]
+        events += [order(member, None, status, name) for status in ("confirmed", "returned", "confirmed")]
+        tracked = track(shop, *events)
+        drain(shop)
+        results = [outcome(shop, each)["result"] for each in tracked]
+        told.append(
+            [
+                (r["status"], [(e["status"], e["params"]) for e in r["effects"]], len(r.get("reverted", ())))
+                for r in results
+            ]
+        )
+    assert told[0] == told[1]
+    assert [each[0] for each in told[0]] == ["success"] * 5 + ["failed"]
+    assert told[0][4][2] == 1
+    assert shop.balance(members[0]) == shop.balance(members[1])
+    shop.check_ledger()
+
+
+def test_the_filter_of_the_lists_knows_what_waits(shop):
+    member = shop.member()
+    [sent] = send(shop, event(member))
+    assert [each["loyaltyEventKey"] for each in shop.events(member, status="pending")] == [sent["loyaltyEventKey"]]
+    listed = shop.integration.get(f"/members/{member}/events", status="pending")
+    assert listed["totalCount"] == 1
+    drain(shop)
+    assert shop.events(member, status="pending") == []
+    assert [each["loyaltyEventKey"] for each in shop.events(member, status="success")] == [sent["loyaltyEventKey"]]
+
+
+def test_each_event_that_cannot_be_tracked_is_rejected_and_the_others_are_queued(shop):
+    member, idle = shop.member(), shop.member(active=False)
+    used = event(member, tags=["first"])
+    shop.track_one(used)
+    refused = {
+        "/problems/unknown-member": event("nobody"),
+        "/problems/unknown-event-type": event(member, "no-such-type"),
+        "/problems/event-type-not-trackable": event(member, "ledger-transaction-created"),
+        "/problems/member-inactive": event(idle),
+        "/problems/payload-missing": event(member, "member-payment-confirmed"),
+        "/problems/key-reused": {**used, "tags": ["other"]},
+    }
+    good = event(member)
+    results = send(shop, *refused.values(), good)
+    assert [each["error"]["type"] for each in results[:-1]] == list(refused)
+    assert {each["outcome"] for each in results[:-1]} == {"rejected"}
+    assert {each["loyaltyEventKey"] for each in results[:-1]} == {None}
+    assert results[-1]["outcome"] == "queued"
+    assert waiting(shop) == 1
+    sponsored = event(member, sponsorLoyaltyMemberId="nobody")
+    assert send(shop, sponsored)[0]["error"]["type"] == "/problems/unknown-member"
+    # The key of what was rejected stays free.
+    again = {**refused["/problems/unknown-event-type"], "eventType": "member-generic-event"}
+    assert send(shop, again)[0]["outcome"] == "queued"
+
+
+def test_the_same_event_again_has_the_same_key_and_is_queued_once(shop):
+    member = shop.member()
+    one = event(member, payload={"n": Decimal("1.50")})
+    first, twice = send(shop, one, one)
+    assert first == twice
+    [again] = send(shop, one)
+    assert again == first
+    assert waiting(shop) == 1
+    # Synchronous tracking of it says that it waits.
+    [waits] = shop.track(one)
+    assert (waits["status"], waits["loyaltyEventKey"], waits["effects"]) == ("pending", first["loyaltyEventKey"], [])
+    drain(shop)
+    assert send(shop, one) == [first]
+    assert shop.track(one)[0]["status"] == "success"
+    [clash, other] = send(shop, {**one, "description": "other"}, {**one, "payload": {"n": 2}})
+    assert clash["error"]["type"] == other["error"]["type"] == "/problems/key-reused"
+    assert waiting(shop) == 0
+    assert len(shop.events(member)) == 1
+
+
+def test_an_event_that_was_tracked_synchronously_is_not_queued(shop):
+    one = event(shop.member())
+    tracked = shop.track_one(one)
+    [sent] = send(shop, one)
+    assert (sent["outcome"], sent["loyaltyEventKey"]) == ("queued", tracked["loyaltyEventKey"])
+    assert waiting(shop) == 0
+
+
+def test_captured_only_is_another_request(shop):
+    one = event(shop.member())
+    shop.track_one(one, executionMode="captureOnly")
+    assert send(shop, one)[0]["error"]["type"] == "/problems/key-reused"
+
+
+def test_a_refusal_is_final(shop):
+    member = shop.member()
+    [sent] = send(shop, order(member, None, "confirmed", "no-such-order"))
+    drain(shop)
+    after = outcome(shop, sent)
+    assert (after["event"]["status"], after["event"]["evaluationStatus"]) == ("failed", 2)
+    assert after["event"]["lastError"]["type"] == after["result"]["error"]["type"] == "/problems/unknown-order"
+    assert waiting(shop) == 0
+
+
+def test_what_was_deactivated_meanwhile_fails(shop):
+    member, other = shop.member(), shop.member()
+    shop.administration.post("/custom-event-types", {"name": "Cup", "apiCode": "cup", "schemaType": "custom"})
+    sent = send(shop, event(member), event(other, "cup"), event(other))
+    shop.integration.patch(f"/members/{member}", {"active": False})
+    shop.integration.patch("/custom-event-types/cup", {"active": False})
+    drain(shop)
+    results = [outcome(shop, each)["result"] for each in sent]
+    assert [each["status"] for each in results] == ["failed", "failed", "success"]
+    assert results[0]["error"]["type"] == "/problems/member-inactive"
+    assert results[1]["error"]["type"] == "/problems/unknown-event-type"
+    assert waiting(shop) == 0
+
+
+def test_an_event_counts_when_it_was_tracked_unless_it_says_otherwise(shop):
+    shop.campaign(running(mint(1)), limitRules=[{"scope": "member", "type": "points", "period": "daily", "limit": 1}])
+    member = shop.member()
+    past = [event(member, externalEventDate=f"2026-01-0{day}T10:00:00Z") for day in (1, 2, 1)]
+    sent = send(shop, *past)
+    drain(shop)
+    statuses = [outcome(shop, each)["result"]["effects"][0]["status"] for each in sent]
+    assert statuses == ["executed", "executed", "skipped"]
+
+
+def test_a_sponsor_is_rewarded(shop):
+    shop.campaign(running(mint(5, recipient="sponsor")))
+    member, sponsor = shop.member(), shop.member()
+    send(shop, event(member, sponsorLoyaltyMemberId=sponsor))
+    drain(shop)
+    assert (shop.balance(member), shop.balance(sponsor)) == (0, 5)
+
+
+def test_an_event_that_waits_cannot_be_cancelled(shop):
+    [sent] = send(shop, event(shop.member()))
+    refused = shop.integration.post(f"/events/{sent['loyaltyEventKey']}/cancel", {}, expect=409)
+    assert refused["type"] == "/problems/event-not-cancellable"
+    drain(shop)
+    shop.integration.post(f"/events/{sent['loyaltyEventKey']}/cancel", {}, expect=200)
+
+
+@pytest.mark.parametrize("count", [0, 501])
+def test_a_request_has_1_to_500_events(shop, count):
+    member = shop.member()
+    body = {"events": [event(member) for _ in range(count)]}
+    refused = shop.integration.post("/events/track-async", body, expect=400)
+    assert refused["errors"][0]["pointer"] == "/events"
+
+
+@pytest.mark.parametrize("more", [{"campaignKeys": [str(uuid.uuid4())]}, {"executionMode": "full"}, {"dryRun": True}])
+def test_a_request_has_nothing_but_events(shop, more):
+    body = {"events": [event(shop.member())], **more}
+    refused = shop.integration.post("/events/track-async", body, expect=400)
+    assert refused["type"] == "/problems/invalid-request"
+    assert waiting(shop) == 0
+
+
+def test_a_malformed_request_queues_nothing(shop):
+    member = shop.member()
+    body = {"events": [event(member), {**event(member), "externalEventDate": "2026-02-30T10:00:00Z"}]}
+    refused = shop.integration.post("/events/track-async", body, expect=400)
+    assert refused["errors"][0]["pointer"].startswith("/events/1")
+    assert waiting(shop) == 0
