@@ -15,10 +15,22 @@ from tests.conftest import FAST
 from tests.fuzz.world import World, build_world
 from tests.processes.loyalty import Server, loyalty
 
+# Jobs run by the clock, whatever requests do.
 _TABLES = """
     SELECT relname, EXISTS (
         SELECT FROM pg_attribute WHERE attrelid = relid AND attname = 'organization_id' AND NOT attisdropped
-    ) FROM pg_stat_user_tables ORDER BY relname
+    ) FROM pg_stat_user_tables WHERE relname <> 'periodic_jobs' ORDER BY relname
+"""
+
+_BURY = """
+WITH dead AS (
+    UPDATE events SET status = 'failed', evaluation_status = 2
+    WHERE organization_id = %s AND loyalty_event_key = ANY(%s::uuid[])
+    RETURNING organization_id, loyalty_event_id, member_id
+)
+INSERT INTO queued_events
+    (organization_id, loyalty_event_id, member_id, place, attempts, next_attempt_at, queued_at, dead_at)
+SELECT organization_id, loyalty_event_id, member_id, loyalty_event_id, 8, now(), now(), now() FROM dead
 """
 
 
@@ -43,7 +55,16 @@ class RunningServer:
         created = json.loads(self._loyalty("organizations", "create", "Corner Coffee", "--json"))
         identity = str(created["organizationId"])
         token = self._loyalty("token", "--organization", identity, "--admin", "--expires", "86400").strip()
-        return build_world(self.port, created, token)
+        world = build_world(self.port, created, token)
+        self._bury(world)
+        return world
+
+    def _bury(self, world: World) -> None:
+        """Put events of the world on the dead-letter list, as if their evaluation had met faults all the time."""
+        connection = psycopg2.connect(self.database_url)
+        with connection, connection.cursor() as cursor:
+            cursor.execute(_BURY, (world.ids["organizationId"], world.dead_letters))
+        connection.close()
 
     def errors(self) -> list[str]:
         """What the log holds above the level of information."""

@@ -21,6 +21,7 @@ from tests.fuzz.known import (
     SETTLED,
     WORLD,
     are_known,
+    dead_letters,
     learn,
     open_badge_trackings,
     open_events,
@@ -82,6 +83,8 @@ def _use_real_ids(operation: str, path: dict[str, Any]) -> None:
         name = next(iter(open_badge_trackings), real["badgeTrackingKey"])
         open_badge_trackings.pop(name, None)
         real |= {"badgeTrackingKey": name, "badgeTrackingIdentifier": name}
+    if operation == "requeueDeadLetterEvent":
+        real["loyaltyEventKey"] = next(iter(dead_letters), real["loyaltyEventKey"])
     if operation == "cancelEvent":
         real["loyaltyEventKey"] = next(iter(open_events), real["loyaltyEventKey"])
     if "organizationId" in path:
@@ -496,6 +499,7 @@ _BODIES: dict[str, Callable[[Body, Body], None]] = {
     "createAction": _action,
     "updateAction": _action,
     "trackEvents": _events,
+    "trackEventsAsync": _events,
     "trackEvent": _event,
     "createPurchaseOrder": _order,
     "batchCreatePurchaseOrders": _orders,

@@ -17,6 +17,8 @@ open_transactions: dict[int, dict[int, float]] = {PENDING: {}, SETTLED: {}}
 open_events: dict[str, None] = {}
 # The keys of badge trackings that can still be reverted, oldest first.
 open_badge_trackings: dict[str, None] = {}
+# The keys of events that are on the dead-letter list.
+dead_letters: dict[str, None] = dict.fromkeys(WORLD.dead_letters)
 # Ids that answers have named so far, by the name of their path parameter.
 _ids: set[tuple[str, str]] = {(name, str(value)) for name, value in WORLD.ids.items()}
 
@@ -36,6 +38,8 @@ def learn(operation: str, body: Any, answer: Any) -> None:
         open_events.update(dict.fromkeys(each["loyaltyEventKey"] for each in answer["results"]))
     elif operation in ("assignBadge", "unassignBadge"):
         open_badge_trackings[answer["badgeTracking"]["badgeTrackingKey"]] = None
+    elif operation == "requeueDeadLetterEvent":
+        dead_letters.pop(answer["event"]["loyaltyEventKey"], None)
     elif operation == "cancelEvent":
         for each in answer["results"]:
             open_events.pop(each["loyaltyEventKey"], None)

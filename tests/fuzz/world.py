@@ -38,6 +38,8 @@ class World:
     wallet_ids: list[int] = field(default_factory=list)
     transactions: list[Any] = field(default_factory=list)
     trees: list[Any] = field(default_factory=list)
+    # Keys of events that are on the dead-letter list, where only faults of the system could bring them.
+    dead_letters: list[str] = field(default_factory=list)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -189,8 +191,10 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
     }
     assert not any(each["errors"] for each in parsed["nodes"]), parsed
     trees = [each["node"] for each in parsed["nodes"]]
+    captured = {"events": [_event("bob-8", "cup-returned") for _ in range(60)], "executionMode": "captureOnly"}
+    dead_letters = [each["loyaltyEventKey"] for each in call("POST", "/events/track", captured)["results"]]
     secrets = created["clientId"], created["clientSecret"]
-    return World(token, *secrets, ids, changeable, keys, wallet_ids, posted, trees)
+    return World(token, *secrets, ids, changeable, keys, wallet_ids, posted, trees, dead_letters)
 
 
 _BADGE = {"maxAmount": 2**53 - 1, "active": True}

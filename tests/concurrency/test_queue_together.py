@@ -1,0 +1,127 @@
+"""Several workers on one queue: every event once, and those of a member in the order in which they were accepted."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+
+import pytest
+from sqlalchemy import text
+
+from tests.builders.campaigns import mint
+from tests.builders.queue import drain_of, send, waiting
+from tests.builders.tracking import GENERIC, event, order, running
+from tests.concurrency.together import together
+
+
+def in_order(shop, members):
+    """Fails unless every member's events were evaluated in the order in which they were accepted.
+
+    Each mints one point, so the balance after it says which one it was.
+    """
+    rows = shop.rows(
+        "events e JOIN ledger_transactions t USING (organization_id, loyalty_event_id)"
+        " JOIN ledger_entries n USING (organization_id, ledger_transaction_id)",
+        "e.member_id, e.loyalty_event_id, n.updated_balance",
+        "e.member_id, e.loyalty_event_id, n.updated_balance",
+    )
+    lines = {}
+    for member_id, _, balance in rows:
+        if balance is not None:
+            lines.setdefault(member_id, []).append(balance)
+    assert len(lines) == members
+    for line in lines.values():
+        assert line == list(range(1, len(line) + 1))
+
+
+def work_off(shop, workers, **settings):
+    """Let so many workers drain the queue, each until nothing of the organization is left."""
+
+    def work():
+        drain = drain_of(shop, **settings)
+        while waiting(shop):
+            drain.step()
+
+    together([work] * workers)
+
+
+@pytest.mark.parametrize("batch", [1, 7, 100])
+def test_workers_keep_the_order_of_each_member(shop, batch):
+    shop.campaign(running(mint(1)), eventType=GENERIC)
+    members = [shop.member() for _ in range(9)]
+    pick = random.Random(batch)
+    for _ in range(6):
+        send(shop, *(event(pick.choice(members[: pick.choice([1, 9])])) for _ in range(50)))
+    work_off(shop, 4, queue_batch=batch)
+    in_order(shop, len(members))
+    assert len(shop.rows("ledger_transactions", "1")) == 300
+
+
+def test_events_that_come_meanwhile_keep_the_order_too(shop):
+    shop.campaign(running(mint(1)), eventType=GENERIC)
+    members = [shop.member() for _ in range(5)]
+    done = threading.Event()
+
+    def client(seed):
+        pick = random.Random(seed)
+        for _ in range(15):
+            send(shop, *(event(pick.choice(members)) for _ in range(10)))
+
+    def worker():
+        drain = drain_of(shop, queue_batch=20)
+        while not done.is_set() or waiting(shop):
+            if not drain.step():
+                time.sleep(0.01)
+
+    def clients():
+        together([lambda s=seed: client(s) for seed in range(3)])
+        done.set()
+
+    together([clients, worker, worker])
+    assert len(shop.rows("ledger_transactions", "1")) == 450
+    in_order(shop, len(members))
+
+
+def test_synchronous_events_and_workers_do_not_lose_or_repeat_anything(shop):
+    shop.campaign(running(mint(1)), eventType=GENERIC, pointsMonthlyLimitPerMember=60)
+    members = [shop.member() for _ in range(3)]
+    for _ in range(4):
+        send(shop, *(event(member) for member in members * 10))
+
+    def track():
+        for _ in range(10):
+            shop.track(*(event(member) for member in members * 3))
+
+    together([lambda: work_off(shop, 2, queue_batch=10), track])
+    assert [shop.balance(member) for member in members] == [60] * 3
+
+
+def test_orders_that_are_queued_by_many_at_once_are_created_once(shop):
+    shop.campaign(running(mint(1)))
+    member = shop.member()
+    one = order(member, 5)
+    outcomes = together([lambda: send(shop, one)] * 8)
+    assert len({each[0]["loyaltyEventKey"] for each in outcomes}) == 1
+    work_off(shop, 3)
+    assert len(shop.rows("purchase_orders", "1")) == 1
+
+
+def test_a_member_whose_head_waits_holds_up_nobody_else(shop):
+    shop.campaign(running(mint(1)), eventType=GENERIC)
+    ana, bob = shop.member(), shop.member()
+    send(shop, *(event(member) for member in (ana, bob) * 5))
+    [ana_id] = [row[0] for row in shop.rows("members", "member_id, loyalty_member_id") if row[1] == ana]
+    with shop.organization.api.engine.begin() as db:
+        db.execute(
+            text(
+                "UPDATE queued_events SET attempts = 1, next_attempt_at = now() + interval '1 hour'"
+                " WHERE member_id = :m AND place = (SELECT min(place) FROM queued_events WHERE member_id = :m)"
+            ),
+            {"m": ana_id},
+        )
+    drain = drain_of(shop)
+    while drain.step():
+        pass
+    assert waiting(shop) == 5
+    assert (shop.balance(ana), shop.balance(bob)) == (0, 5)
