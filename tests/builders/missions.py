@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from datetime import UTC, datetime
 from typing import Any
 
@@ -60,6 +59,32 @@ def advance(shop: Shop, member: str, mission_id: int, amount: int, *, expect: in
     return shop.administration.post(path, {"amount": amount, **more}, expect=expect)
 
 
-def unique(name: str) -> str:
-    """A name that nothing else has."""
-    return f"{name}-{uuid.uuid4()}"
+def badge_of(shop: Shop, **values: Any) -> str:
+    """The key of a new badge."""
+    given = {"name": "Cup", "maxAmount": 2, "active": True, **values}
+    return shop.integration.post("/badges", given)["badge"]["badgeKey"]
+
+
+def assign(shop: Shop, member: str, badge: str, amount: int = 1) -> dict[str, Any]:
+    """Assign a badge by request."""
+    path = f"/members/{member}/badges/{badge}/assign"
+    return shop.integration.post(path, {"amount": amount}, expect=200)["badgeTracking"]
+
+
+def counters(result: dict[str, Any]) -> list[tuple[int, int, bool, int]]:
+    """What a tracking result tells of each mission that moved."""
+    return [
+        (each["currentCounter"], each["newCounter"], each["achieved"], each["timesAchieved"])
+        for each in result["missions"]
+    ]
+
+
+def stand(shop: Shop, member: str, mission: dict[str, Any]) -> tuple[int, int]:
+    """How often the member has achieved the mission, and the count."""
+    found = balance(shop, member, mission["missionKey"])
+    return found["timesAchieved"], found["currentCounterCount"]
+
+
+def reported(shop: Shop, member: str) -> list[dict[str, Any]]:
+    """The achievements that were reported of the member, newest first."""
+    return [each for each in shop.events(member) if each["eventType"] == "mission-status-updated"]

@@ -1,11 +1,27 @@
-"""Missions: what can be saved, what counts, what is paid, and what is taken back."""
+"""Missions: what can be saved, and how they are advanced by request and by effects."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
-from tests.builders.missions import balance, create
-from tests.builders.tracking import Shop, event
+from tests.builders.campaigns import effect
+from tests.builders.missions import (
+    advance,
+    badge_of,
+    body,
+    counters,
+    create,
+    member_id_of,
+    reported,
+    stand,
+)
+from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, running
+
+PAYMENT = "member-payment-confirmed"
+LATTE = {"operator": "AND", "conditions": [{"field": "productCode", "operator": "equals", "value": "latte"}]}
+NOBODY = "11111111-2222-4333-8444-555555555555"
 
 
 @pytest.fixture
@@ -13,20 +29,295 @@ def shop(organization):
     return Shop(organization)
 
 
-def counters(result):
-    return [
-        (each["currentCounter"], each["newCounter"], each["achieved"], each["timesAchieved"])
-        for each in result["missions"]
-    ]
+@pytest.fixture
+def ana(shop):
+    return shop.member()
 
 
-def test_events_count_until_the_goal_is_reached_and_begin_again(shop):
-    mission = create(shop, pointsAccrual=50)
-    ana = shop.member()
-    seen = [counters(each) for each in shop.track(*(event(ana) for _ in range(5)))]
-    assert seen == [[(0, 1, False, 0)], [(1, 2, False, 0)], [(2, 3, True, 1)], [(0, 1, False, 1)], [(1, 2, False, 1)]]
-    assert shop.balance(ana) == 50
-    found = balance(shop, ana, mission["missionKey"])
-    assert (found["timesAchieved"], found["currentCounterCount"], found["lastCounterCountWhenAchieved"]) == (1, 2, 3)
-    assert found["lastAchievedAt"] is not None
-    shop.check_ledger()
+class TestRecords:
+    def test_a_mission_is_answered_as_it_was_made(self, shop):
+        administration, created = shop.administration, shop.organization.created
+        campaign = administration.post("/campaigns", {"code": "c", "name": "C"})["campaign"]["campaignId"]
+        audience = administration.post("/audiences", {"matcherType": "list-matcher"})["audience"]["audienceId"]
+        stored = administration.post("/matchers", {"name": "Latte", "type": "item-matcher", "matcher": LATTE})[
+            "matcher"
+        ]
+        account = shop.account(pointTrackingEnabled=True, decimals=2)
+        given = body(
+            campaignId=campaign,
+            loyaltyProgramId=created.loyalty_program_id,
+            shortDescription="Short",
+            description="Long",
+            pictureUrl="https://cdn.example.com/m.png",
+            customAttributes={"colour": "red"},
+            type="orders",
+            audienceId=audience,
+            tags=["a", "b"],
+            code="lattes",
+            matcherId=stored["matcherId"],
+            inlineMatcher=LATTE,
+            eventType=ORDER_CREATED,
+            active=False,
+            validFrom="2026-01-01T00:00:00Z",
+            validTo="2027-01-01T00:00:00Z",
+            maxRepetitions=9007199254740991,
+            repetitionPeriod="weekly",
+            periodLimit=2,
+            goalCount=1_000_000_000,
+            pointsAccrual=12.25,
+            ledgerId=created.ledger_id,
+            ledgerAccountId=account["ledgerAccountId"],
+            badgeKey=badge_of(shop),
+            ledgerTransactionDescription="Lattes",
+            minSpendValue=4.5,
+            manualExpiration={"value": 3, "unit": "months"},
+        )
+        made = administration.post("/missions", given)["mission"]
+        assert {name: made[name] for name in given} == {**given, "pointsAccrual": made["pointsAccrual"]}
+        assert str(made["pointsAccrual"]) == "12.25"
+        assert made["organizationId"] == shop.organization.id
+        assert administration.get(f"/missions/{made['missionId']}") == {"mission": made}
+        again = administration.put(f"/missions/{made['missionId']}", body(name="Plain"))["mission"]
+        kept = ("organizationId", "missionId", "missionKey", "createdAt")
+        assert {name: again[name] for name in kept} == {name: made[name] for name in kept}
+        plain = create(shop, name="Plain")
+        own = (*kept, "updatedAt")
+        assert {k: v for k, v in again.items() if k not in own} == {k: v for k, v in plain.items() if k not in own}
+        assert (plain["active"], plain["tags"], plain["code"], plain["pointsAccrual"]) == (True, [], None, None)
+        assert "inlineMatcher" not in again
+
+    def test_missions_are_listed_by_all_filters(self, shop):
+        program = shop.organization.created.loyalty_program_id
+        one = create(shop, name="B", code="one", type="visits", tags=["a", "b"], loyaltyProgramId=program)
+        two = create(shop, name="A", code="two", type="orders", tags=["a"], active=False)
+        three = create(shop, name="C", tags=["b"])
+
+        def names(**query):
+            return [each["name"] for each in shop.administration.get("/missions", **query)["results"]]
+
+        assert names() == [three["name"], two["name"], one["name"]]
+        assert names(order="name") == ["A", "B", "C"]
+        assert names(order="name,desc", limit=2, page=1) == ["A"]
+        assert names(loyaltyProgramId=program) == ["B"]
+        assert names(type="orders") == ["A"]
+        assert names(codes="one,two") == ["A", "B"]
+        assert names(tags="a") == ["A", "B"]
+        assert names(tags="a,b") == ["B"]
+        assert names(page=7) == []
+        assert shop.administration.get("/missions", page=7)["totalCount"] == 3
+        for query in ({"order": "tags"}, {"limit": 101}, {"loyaltyProgramId": 0}, {"colour": "red"}):
+            shop.administration.get("/missions", expect=400, **query)
+
+    @pytest.mark.parametrize(
+        ("given", "pointer"),
+        [
+            ({"maxRepetitions": 0}, "/maxRepetitions"),
+            ({"goalCount": 0}, "/goalCount"),
+            ({"eventType": "x" * 256}, "/eventType"),
+            ({"matcherId": 0}, "/matcherId"),
+            ({"minSpendValue": -1, "eventType": ORDER_CREATED}, "/minSpendValue"),
+            ({"minSpendValue": 1}, "/minSpendValue"),
+            ({"inlineMatcher": LATTE}, "/inlineMatcher"),
+            ({"repetitionPeriod": "hourly", "periodLimit": 1}, "/repetitionPeriod"),
+            ({"periodLimit": 1}, "/periodLimit"),
+            ({"manualExpiration": {"value": 0, "unit": "days"}, "pointsAccrual": 1}, "/manualExpiration/value"),
+            ({"manualExpiration": {"value": 1, "unit": "eons"}, "pointsAccrual": 1}, "/manualExpiration/unit"),
+            ({"manualExpiration": {"value": 1, "unit": "days"}, "pointsAccrual": 1}, "/manualExpiration"),
+            ({"pointsAccrual": 0.5}, "/pointsAccrual"),
+            ({"validFrom": "2026-02-01T00:00:00Z", "validTo": "2026-01-01T00:00:00Z"}, "/validTo"),
+            ({"couponBookKey": 5}, "/couponBookKey"),
+            ({"colour": "red"}, "/colour"),
+        ],
+    )
+    def test_what_cannot_be_is_refused(self, shop, given, pointer):
+        found = shop.administration.post("/missions", body(**given), expect=400)
+        assert [each["pointer"] for each in found["errors"]] == [pointer]
+
+    def test_what_is_required_is_named(self, shop):
+        found = shop.administration.post("/missions", {}, expect=400)
+        assert {each["pointer"] for each in found["errors"]} == {"/name", "/eventType", "/maxRepetitions", "/goalCount"}
+
+    def test_a_fault_inside_a_matcher_has_its_place(self, shop):
+        wrong = {"operator": "AND", "conditions": [{"field": "colour", "operator": "equals", "value": "red"}]}
+        given = body(eventType=ORDER_CREATED, inlineMatcher=wrong)
+        found = shop.administration.post("/missions", given, expect=400)
+        assert [each["pointer"] for each in found["errors"]] == ["/inlineMatcher/conditions/0/field"]
+
+    def test_what_is_not_there_is_404(self, shop, other_organization):
+        foreign = create(Shop(other_organization))
+        badges = {"operator": "AND", "conditions": [{"badgeKey": NOBODY, "operator": ">", "value": 0}]}
+        for given, problem in (
+            ({"eventType": "cup-returned"}, "unknown-event-type"),
+            ({"loyaltyProgramId": 10**9}, "unknown-loyalty-program"),
+            ({"campaignId": 10**9}, "unknown-campaign"),
+            ({"audienceId": 10**9}, "unknown-audience"),
+            ({"matcherId": 10**9, "eventType": PAYMENT}, "unknown-matcher"),
+            ({"badgeKey": NOBODY}, "unknown-badge"),
+            ({"badgeMatcher": badges, "eventType": "badge-assigned"}, "unknown-badge"),
+            ({"ledgerId": 10**9, "pointsAccrual": 1}, "unknown-ledger"),
+            ({"ledgerAccountId": 10**9, "pointsAccrual": 1}, "unknown-ledger-account"),
+        ):
+            found = shop.administration.post("/missions", body(**given), expect=404)
+            assert found["type"] == f"/problems/{problem}", given
+        for path in ("/missions/999999999", f"/missions/{foreign['missionId']}"):
+            shop.administration.get(path, expect=404)
+            shop.administration.put(path, body(), expect=404)
+        assert shop.administration.get("/missions")["totalCount"] == 0
+
+    def test_a_code_is_taken_once(self, shop):
+        create(shop, code="twice")
+        other = create(shop, code="once")
+        found = shop.administration.post("/missions", body(code="twice"), expect=409)
+        assert found["type"] == "/problems/name-taken"
+        path = f"/missions/{other['missionId']}"
+        assert shop.administration.put(path, body(code="twice"), expect=409)["type"] == "/problems/name-taken"
+        assert shop.administration.put(path, body(code="once"))["mission"]["code"] == "once"
+        create(shop)
+        create(shop)
+
+
+class TestRequests:
+    def test_an_amount_achieves_as_often_as_it_covers(self, shop, ana):
+        mission = create(shop, goalCount=3, pointsAccrual=10, eventType="member-created")
+        at = "2026-03-02T08:15:00Z"
+        found = advance(
+            shop,
+            ana,
+            mission["missionId"],
+            7,
+            externalId="card-1",
+            tags=["stamps"],
+            description="From the card",
+            externalEventDate=at,
+        )
+        assert found == {
+            "balance": {
+                "memberId": member_id_of(shop, ana),
+                "timesAchieved": 2,
+                "lastCounterCountWhenAchieved": 3,
+                "currentCounterCount": 1,
+                "lastAchievedAt": at,
+                "lastGoalsAchieved": 2,
+            }
+        }
+        assert shop.balance(ana) == 20
+        [transaction] = shop.rows("ledger_transactions", "amount, description, external_id, tags, external_event_date")
+        assert transaction[:4] == (20, "From the card", "card-1", ["stamps"])
+        assert transaction.external_event_date == datetime(2026, 3, 2, 8, 15, tzinfo=UTC)
+        [recorded] = reported(shop, ana)
+        assert recorded["reason"] == "A mission was advanced by request."
+        assert shop.integration.get(f"/events/{recorded['loyaltyEventKey']}")["result"]["missions"] == []
+
+    def test_the_same_request_answers_the_same_and_another_is_refused(self, shop, ana):
+        mission = create(shop, goalCount=2, pointsAccrual=10)
+        first = advance(shop, ana, mission["missionId"], 2, systemUniqueKey="card-1")
+        shop.track(event(ana))
+        assert advance(shop, ana, mission["missionId"], 2, systemUniqueKey="card-1") == first
+        for changed in ({"amount": 1}, {"description": "Other"}, {"tags": ["x"]}, {"externalId": "x"}):
+            said = {"amount": 2, "systemUniqueKey": "card-1", **changed}
+            amount = said.pop("amount")
+            found = advance(shop, ana, mission["missionId"], amount, expect=409, **said)
+            assert found["type"] == "/problems/key-reused"
+        assert stand(shop, ana, mission) == (1, 1)
+        assert shop.balance(ana) == 10
+
+    def test_nothing_is_an_amount_too(self, shop, ana):
+        mission = create(shop)
+        found = advance(shop, ana, mission["missionId"], 0, systemUniqueKey="none")["balance"]
+        assert (found["currentCounterCount"], found["lastGoalsAchieved"], found["lastAchievedAt"]) == (0, 0, None)
+        assert advance(shop, ana, mission["missionId"], 0, systemUniqueKey="none")["balance"] == found
+        for amount in (-1, 1.5, None):
+            path = f"/members/{member_id_of(shop, ana)}/missions/{mission['missionId']}/progress"
+            shop.administration.post(path, {"amount": amount}, expect=400)
+
+    def test_what_is_beyond_the_limits_is_not_counted(self, shop, ana):
+        mission = create(shop, goalCount=2, maxRepetitions=5, repetitionPeriod="daily", periodLimit=2)
+        day = "2026-03-02T08:00:00Z"
+        found = advance(shop, ana, mission["missionId"], 99, externalEventDate=day)["balance"]
+        assert (found["timesAchieved"], found["currentCounterCount"], found["lastGoalsAchieved"]) == (2, 2, 2)
+        refused = advance(shop, ana, mission["missionId"], 1, externalEventDate=day, expect=409)
+        assert refused["type"] == "/problems/mission-exhausted"
+        for day in ("2026-03-03T08:00:00Z", "2026-03-04T08:00:00Z"):
+            advance(shop, ana, mission["missionId"], 99, externalEventDate=day)
+        assert stand(shop, ana, mission) == (5, 2)
+        assert advance(shop, ana, mission["missionId"], 1, expect=409)["type"] == "/problems/mission-exhausted"
+
+    @pytest.mark.parametrize(
+        "given",
+        [
+            {"active": False},
+            {"validTo": "2026-01-01T00:00:00Z"},
+            {"validFrom": "2999-01-01T00:00:00Z"},
+            {"audienceId": None},
+        ],
+    )
+    def test_a_mission_that_is_closed_is_not_advanced(self, shop, ana, given):
+        if "audienceId" in given:
+            given = {
+                "audienceId": shop.administration.post("/audiences", {"matcherType": "null-matcher"})["audience"][
+                    "audienceId"
+                ]
+            }
+        mission = create(shop, **given)
+        assert advance(shop, ana, mission["missionId"], 1, expect=409)["type"] == "/problems/mission-closed"
+        assert stand(shop, ana, mission) == (0, 0)
+
+    def test_who_or_what_is_not_there_is_404(self, shop, ana, other_organization):
+        foreign = Shop(other_organization)
+        mission, other = create(shop), create(foreign)
+        member_id = member_id_of(shop, ana)
+        for member, mission_id in (
+            (10**9, mission["missionId"]),
+            (member_id, 10**9),
+            (member_id, other["missionId"]),
+            (member_id_of(foreign, foreign.member()), mission["missionId"]),
+        ):
+            shop.administration.post(f"/members/{member}/missions/{mission_id}/progress", {"amount": 1}, expect=404)
+
+
+class TestEffects:
+    def test_an_effect_advances_a_mission(self, shop, ana):
+        mission = create(shop, goalCount=3, pointsAccrual=10, eventType="member-created")
+        advancing = effect(
+            "advance-mission", missionKey=mission["missionKey"].upper(), amount=("=", "order.total / 2.0")
+        )
+        shop.campaign(running(advancing), eventType=ORDER_CREATED)
+        result = shop.track_one(order(ana, 9))
+        assert [(each["effectId"], each["status"]) for each in result["effects"]] == [("advance-mission", "executed")]
+        assert counters(result) == [(0, 1, True, 1)]
+        assert shop.balance(ana) == 10
+        path = f"/events/{result['loyaltyEventKey']}/cancel"
+        shop.integration.post(path, {}, expect=200)
+        assert (stand(shop, ana, mission), shop.balance(ana)) == ((0, 0), 0)
+
+    def test_an_effect_counts_one_unless_it_says_more(self, shop, ana):
+        mission = create(shop, eventType="member-created")
+        shop.campaign(running(effect("advance-mission", missionKey=mission["missionKey"])), eventType=GENERIC)
+        shop.track_one(event(ana))
+        assert stand(shop, ana, mission) == (0, 1)
+
+    @pytest.mark.parametrize(
+        ("given", "amount", "problem"),
+        [
+            ({"active": False}, 1, "mission-closed"),
+            ({"maxRepetitions": 1, "goalCount": 1}, 1, "mission-exhausted"),
+            ({}, 0.5, "zero-amount"),
+        ],
+    )
+    def test_an_effect_is_skipped_where_the_mission_forbids_it(self, shop, ana, given, amount, problem):
+        mission = create(shop, eventType="member-created", **given)
+        once = effect("advance-mission", missionKey=mission["missionKey"], amount=amount)
+        shop.campaign(running(once), eventType=GENERIC)
+        for _ in range(2):
+            [found] = shop.track_one(event(ana))["effects"]
+        assert (found["status"], found["error"]["type"]) == ("skipped", f"/problems/{problem}")
+
+    def test_a_mission_that_is_not_there_is_refused_when_saved(self, shop, ana):
+        campaign = shop.campaign(eventType=GENERIC)
+        path = f"/campaigns/{campaign['campaignId']}/actions"
+        unknown = running(effect("advance-mission", missionKey=NOBODY))
+        assert shop.administration.post(path, unknown, expect=404)["type"] == "/problems/unknown-mission"
+        computed = running(effect("advance-mission", missionKey=("=", f"'{NOBODY}'")))
+        shop.administration.post(path, computed)
+        [found] = shop.track_one(event(ana))["effects"]
+        assert (found["status"], found["error"]["type"]) == ("failed", "/problems/unknown-mission")

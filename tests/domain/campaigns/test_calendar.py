@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, time, timedelta, timezone
 from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.calendar import DAILY, MONTHLY, TOTAL, WEEKLY, YEARLY, day_of_week, instant_of, period_start
+from domain.calendar import (
+    DAILY,
+    MONTHLY,
+    PERIODS,
+    TOTAL,
+    WEEKLY,
+    YEARLY,
+    day_of_week,
+    instant_of,
+    next_period,
+    period_start,
+)
 
 MOMENTS = st.datetimes(timezones=st.just(UTC))
 
@@ -95,3 +106,16 @@ def test_moments_survive_being_written_in_any_zone(at, minutes):
 def test_what_is_no_moment_is_refused(text):
     with pytest.raises(ValueError, match=r"."):
         instant_of(text)
+
+
+@given(MOMENTS, st.sampled_from(PERIODS))
+def test_every_moment_lies_between_its_period_and_the_next(at, period):
+    first_day = period_start(period, at)
+    following = next_period(period, first_day)
+    assert first_day <= at.date() < following or following == date.max
+    if following != date.max:
+        assert period_start(period, datetime.combine(following, time.min, UTC)) == following
+
+
+def test_the_last_period_ends_with_the_calendar():
+    assert next_period(YEARLY, date(9999, 1, 1)) == date.max

@@ -1,0 +1,173 @@
+"""Which events a mission counts, what can be asked of one, and when its points expire."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from domain.matchers import compile_matcher
+from domain.missions.records import MissionClosed
+from domain.missions.rules import compile_mission, expiry_of_reward, faults_of
+from tests.builders.campaigns import NOON, facts
+from tests.builders.missions import mission
+
+ORDER = "member-purchase-order-created"
+PAYMENT = "member-payment-confirmed"
+
+
+def conditions(*values, operator="AND"):
+    return {
+        "operator": operator,
+        "conditions": [{"badgeKey": key, "operator": sign, "value": value} for key, sign, value in values],
+    }
+
+
+def matcher(code):
+    return {"operator": "AND", "conditions": [{"field": "productCode", "operator": "equals", "value": code}]}
+
+
+def counts(record, event=None, matchers=None, audiences=None, **context):
+    event = event or facts()
+    event = facts(**{name: getattr(event, name) for name in event.__slots__ if name != "context"})
+    event.context.update(context)
+    return compile_mission(record, matchers or {}, audiences or {}, {}, None).counts(event)
+
+
+def test_a_mission_counts_events_of_its_type():
+    assert counts(mission())
+    assert not counts(mission(event_type="member-created"))
+
+
+def test_an_inactive_mission_counts_nothing():
+    assert not counts(mission(active=False))
+
+
+@pytest.mark.parametrize(
+    ("valid_from", "valid_to", "expected"),
+    [
+        (NOON, NOON, True),
+        (NOON + timedelta(microseconds=1), None, False),
+        (None, NOON - timedelta(microseconds=1), False),
+    ],
+)
+def test_the_window_includes_both_ends(valid_from, valid_to, expected):
+    assert counts(mission(valid_from=valid_from, valid_to=valid_to)) is expected
+
+
+def test_the_audience_is_one_that_the_member_is_in():
+    regulars = mission(audience_id=4)
+    member = facts(audience_keys=frozenset({"regulars"}))
+    assert counts(regulars, member, audiences={4: "regulars"})
+    assert not counts(regulars, member, audiences={4: "others"})
+    # An audience that is not active, or kept elsewhere, matches nobody.
+    assert not counts(regulars, member, audiences={})
+
+
+@pytest.mark.parametrize(("spend", "expected"), [(None, False), ("9.99", False), ("10", True)])
+def test_the_spend_is_at_least_the_least(spend, expected):
+    event = facts(spend=None if spend is None else Decimal(spend))
+    assert counts(mission(min_spend_value=Decimal(10)), event) is expected
+
+
+def test_one_item_matches_the_matcher_and_the_missions_own():
+    stored = {3: compile_matcher({"operator": "AND", "conditions": [{"field": "total", "operator": ">", "value": 4}]})}
+    both = mission(matcher_id=3, inline_matcher=matcher("latte"))
+    latte, cake = {"productCode": "latte", "total": Decimal(5)}, {"productCode": "cake", "total": Decimal(9)}
+    assert counts(both, matchers=stored, order={"items": [cake, latte]})
+    assert not counts(both, matchers=stored, order={"items": [cake, {**latte, "total": Decimal(4)}]})
+    assert not counts(both, matchers=stored, order={"items": []})
+    assert not counts(both, matchers=stored)
+
+
+def test_the_products_of_a_payment_are_its_items():
+    latte = mission(inline_matcher=matcher("latte"))
+    assert counts(latte, payment={"products": [{"sku": "latte", "total": Decimal(5)}]})
+    assert not counts(latte, payment={"products": [{"sku": "cake", "total": Decimal(5)}]})
+
+
+@pytest.mark.parametrize(
+    ("sign", "matching"), [(">=", {2, 3}), (">", {3}), ("=", {2}), ("<", {0, 1}), ("<=", {0, 1, 2})]
+)
+def test_a_condition_compares_what_the_member_holds(sign, matching):
+    record = mission(badge_matcher=conditions(("gold", sign, 2)))
+    assert {held for held in range(4) if counts(record, badges={"gold": Decimal(held)})} == matching
+
+
+def test_conditions_hold_all_or_any():
+    both = (("gold", ">=", 1), ("silver", "<", 1))
+    for badges, all_hold, any_holds in (
+        ({"gold": 1, "silver": 0}, True, True),
+        ({"gold": 1, "silver": 1}, False, True),
+        ({"gold": 0, "silver": 1}, False, False),
+        # A badge that the member has never had counts as none.
+        ({}, False, True),
+    ):
+        assert counts(mission(badge_matcher=conditions(*both)), badges=badges) is all_hold
+        assert counts(mission(badge_matcher=conditions(*both, operator="OR")), badges=badges) is any_holds
+
+
+def test_a_closed_mission_says_why():
+    record = compile_mission(mission(active=False), {}, {}, {}, None)
+    with pytest.raises(MissionClosed, match="not active"):
+        record.refuse_closed(NOON, ())
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "expected"),
+    [
+        (3, "days", datetime(2026, 2, 3, 12, tzinfo=UTC)),
+        (2, "weeks", datetime(2026, 2, 14, 12, tzinfo=UTC)),
+        (1, "months", datetime(2026, 2, 28, 12, tzinfo=UTC)),
+        (2, "years", datetime(2028, 1, 31, 12, tzinfo=UTC)),
+        (100_000, "weeks", datetime(3942, 8, 15, 12, tzinfo=UTC)),
+        (100_000, "years", datetime.max.replace(tzinfo=UTC)),
+    ],
+)
+def test_points_expire_by_the_calendar(value, unit, expected):
+    assert expiry_of_reward({"value": value, "unit": unit}, datetime(2026, 1, 31, 12, tzinfo=UTC)) == expected
+
+
+def test_days_beyond_the_calendar_are_its_last_moment():
+    late = datetime(9999, 1, 1, tzinfo=UTC)
+    assert expiry_of_reward({"value": 100_000, "unit": "days"}, late) == datetime.max.replace(tzinfo=UTC)
+    assert expiry_of_reward(None, late) is None
+
+
+def faults(**values):
+    record = mission(**values)
+    return {each.pointer for each in faults_of({name: getattr(record, name) for name in record.__slots__})}
+
+
+BADGES = {"badge_matcher": conditions(("gold", ">", 0))}
+
+
+@pytest.mark.parametrize(
+    ("values", "pointers"),
+    [
+        ({}, set()),
+        ({"valid_from": NOON, "valid_to": NOON}, set()),
+        ({"valid_from": NOON, "valid_to": NOON - timedelta(1)}, {"/validTo"}),
+        ({"min_spend_value": Decimal(1)}, {"/minSpendValue"}),
+        ({"min_spend_value": Decimal(0), "event_type": ORDER}, set()),
+        ({"min_spend_value": Decimal(1), "event_type": PAYMENT}, set()),
+        ({"matcher_id": 3}, {"/matcherId"}),
+        ({"matcher_id": 3, "inline_matcher": matcher("x"), "event_type": ORDER}, set()),
+        ({"inline_matcher": matcher("x"), "event_type": PAYMENT}, set()),
+        ({"inline_matcher": matcher("x")}, {"/inlineMatcher"}),
+        (BADGES, {"/badgeMatcher"}),
+        ({**BADGES, "event_type": "badge-assigned"}, set()),
+        ({**BADGES, "event_type": "badge-unassigned"}, set()),
+        ({**BADGES, "event_type": "badge-assigned", "matcher_id": 3}, {"/matcherId"}),
+        ({**BADGES, "event_type": ORDER, "inline_matcher": matcher("x")}, {"/inlineMatcher", "/badgeMatcher"}),
+        ({"period_limit": 1}, {"/periodLimit"}),
+        ({"repetition_period": "daily"}, {"/repetitionPeriod"}),
+        ({"repetition_period": "daily", "period_limit": 1}, set()),
+        ({"ledger_id": 1, "ledger_account_id": 1, "points_accrual": Decimal(1)}, set()),
+        ({"ledger_id": 1, "ledger_account_id": 1}, {"/ledgerId", "/ledgerAccountId"}),
+        ({"manual_expiration": {"value": 1, "unit": "days"}}, {"/manualExpiration"}),
+    ],
+)
+def test_what_does_not_go_together_is_told_at_once(values, pointers):
+    assert faults(**values) == pointers

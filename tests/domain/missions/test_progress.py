@@ -1,0 +1,84 @@
+"""How counts become achievements, also after some of them were undone."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.missions.progress import Progress
+
+GOALS = st.integers(1, 6)
+
+
+@st.composite
+def progresses(draw):
+    goal = draw(GOALS)
+    return Progress(goal, draw(st.integers(0, 5 * goal)), draw(st.integers(0, 5)))
+
+
+@pytest.mark.parametrize(
+    ("counted", "counter", "begun"), [(0, 0, 0), (1, 1, 1), (2, 2, 2), (3, 3, 0), (4, 1, 1), (6, 3, 0), (7, 1, 1)]
+)
+def test_the_counter_stays_at_the_goal_until_the_next_count(counted, counter, begun):
+    progress = Progress(3, counted)
+    assert (progress.counter, progress.begun) == (counter, begun)
+
+
+def test_the_goal_is_achieved_by_the_count_that_reaches_it():
+    achieved = []
+    progress = Progress(3)
+    for _ in range(7):
+        advance = progress.advanced(1, room=100)
+        achieved.append(advance.achieved)
+        progress = advance.after
+    assert achieved == [0, 0, 1, 0, 0, 1, 0]
+    assert progress == Progress(3, counted=7, times_achieved=2)
+
+
+def test_an_amount_achieves_as_often_as_it_covers_and_counts_nothing_beyond_its_room():
+    assert Progress(3, 2).advanced(8, room=9).after == Progress(3, 10, 3)
+    limited = Progress(3, 2).advanced(8, room=2)
+    assert (limited.after, limited.counted, limited.achieved) == (Progress(3, 6, 2), 4, 2)
+    assert Progress(3, 2).advanced(8, room=0).counted == 0
+    assert Progress(3, 2).advanced(0, room=1).counted == 0
+
+
+def test_what_another_event_achieved_is_not_rewarded_again():
+    # Three counted, one reward; the first event is undone, another one takes its place.
+    progress = Progress(3, 3, 1).taken_back(1, 0)
+    advance = progress.advanced(1, room=100)
+    assert (advance.after.counter, advance.achieved) == (3, 0)
+    assert [advance.after.advanced(n, room=100).achieved for n in (2, 3)] == [0, 1]
+
+
+def test_what_stands_of_an_undone_achievement_is_rewarded_with_the_next_count():
+    # Five counted, the third had achieved and is undone: four stand, which are worth a reward.
+    progress = Progress(3, 5, 1).taken_back(1, 1)
+    assert progress.times_achieved == 0
+    assert progress.advanced(1, room=100).achieved == 1
+
+
+def test_taking_back_ends_at_nothing():
+    assert Progress(3, 1, 0).taken_back(2, 1) == Progress(3)
+
+
+@given(progresses(), st.integers(0, 40), st.integers(0, 6))
+def test_an_amount_is_as_many_single_counts(progress, amount, room):
+    single, counted, achieved = progress, 0, 0
+    for _ in range(amount):
+        step = single.advanced(1, room - achieved)
+        single, counted, achieved = step.after, counted + step.counted, achieved + step.achieved
+    at_once = progress.advanced(amount, room)
+    assert (at_once.after, at_once.counted, at_once.achieved) == (single, counted, achieved)
+
+
+@given(progresses(), GOALS)
+def test_another_goal_achieves_and_takes_nothing_by_itself(progress, goal):
+    changed = progress.towards(goal)
+    assert (changed.goal, changed.times_achieved) == (goal, progress.times_achieved)
+    assert changed.counted // goal == progress.counted // progress.goal
+    if goal > progress.goal:
+        assert changed.begun == progress.begun
+    else:
+        assert changed.begun == min(progress.begun, goal - 1)

@@ -1,0 +1,355 @@
+"""Missions: what counts, what is paid for it, and what is taken back."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.builders.campaigns import mint
+from tests.builders.missions import (
+    assign,
+    badge_of,
+    balance,
+    body,
+    counters,
+    create,
+    member_id_of,
+    reported,
+    stand,
+)
+from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, running
+
+PAYMENT = "member-payment-confirmed"
+LATTE = {"operator": "AND", "conditions": [{"field": "productCode", "operator": "equals", "value": "latte"}]}
+NOBODY = "11111111-2222-4333-8444-555555555555"
+
+
+@pytest.fixture
+def shop(organization):
+    return Shop(organization)
+
+
+@pytest.fixture
+def ana(shop):
+    return shop.member()
+
+
+class TestCounting:
+    def test_events_count_until_the_goal_is_reached_and_begin_again(self, shop, ana):
+        mission = create(shop, pointsAccrual=50)
+        seen = [counters(each) for each in shop.track(*(event(ana) for _ in range(5)))]
+        assert seen == [
+            [(0, 1, False, 0)],
+            [(1, 2, False, 0)],
+            [(2, 3, True, 1)],
+            [(0, 1, False, 1)],
+            [(1, 2, False, 1)],
+        ]
+        assert shop.balance(ana) == 50
+        found = balance(shop, ana, mission["missionKey"])
+        assert found["lastCounterCountWhenAchieved"] == 3
+        assert found["lastAchievedAt"] is not None
+        assert stand(shop, ana, mission) == (1, 2)
+        shop.check_ledger()
+
+    def test_nothing_counts_beyond_the_repetitions(self, shop, ana):
+        mission = create(shop, goalCount=2, maxRepetitions=2)
+        seen = [counters(each) for each in shop.track(*(event(ana) for _ in range(6)))]
+        assert seen[3] == [(1, 2, True, 2)]
+        assert seen[4:] == [[], []]
+        assert stand(shop, ana, mission) == (2, 2)
+
+    @pytest.mark.parametrize(
+        ("period", "moments", "achieved"),
+        [
+            ("daily", ["2026-03-01T23:59:59Z", "2026-03-01T00:00:00Z", "2026-03-02T00:00:00Z"], [1, 0, 1]),
+            ("weekly", ["2026-03-01T12:00:00Z", "2026-02-23T00:00:00Z", "2026-03-02T00:00:00Z"], [1, 0, 1]),
+            ("monthly", ["2026-03-31T12:00:00Z", "2026-04-01T01:00:00+02:00", "2026-04-01T00:00:00Z"], [1, 0, 1]),
+            ("yearly", ["2026-01-01T00:00:00Z", "2026-12-31T23:00:00Z", "2025-12-31T23:00:00Z"], [1, 0, 1]),
+        ],
+    )
+    def test_a_period_is_the_events_own(self, shop, ana, period, moments, achieved):
+        create(shop, goalCount=1, repetitionPeriod=period, periodLimit=1)
+        at_once = shop.track(*(event(ana, externalEventDate=at) for at in moments))
+        assert [len(each["missions"]) for each in at_once] == achieved
+        one_by_one = [shop.track_one(event(ana, externalEventDate=at)) for at in moments]
+        assert [each["missions"] for each in one_by_one] == [[], [], []]
+
+    def test_what_does_not_match_does_not_count(self, shop, ana):
+        listed = shop.administration.post("/audiences", {"matcherType": "list-matcher"})["audience"]
+        create(shop, eventType=ORDER_CREATED, minSpendValue=10, inlineMatcher=LATTE, audienceId=listed["audienceId"])
+        latte, cake = [{"productCode": "latte"}], [{"productCode": "cake"}]
+        assert shop.track_one(order(ana, 10, items=latte))["missions"] == []
+        change = {"add": [member_id_of(shop, ana)]}
+        shop.administration.patch(f"/audiences/{listed['audienceId']}/members", change)
+        assert shop.track_one(order(ana, 9, items=latte))["missions"] == []
+        assert shop.track_one(order(ana, 10, items=cake))["missions"] == []
+        assert shop.track_one(event(ana))["missions"] == []
+        assert counters(shop.track_one(order(ana, 10, items=latte))) == [(0, 1, False, 0)]
+
+    def test_products_of_a_payment_count_as_items(self, shop, ana):
+        create(shop, eventType=PAYMENT, inlineMatcher=LATTE)
+
+        def paid(sku):
+            payment = {"paymentId": f"pay-{sku}", "total": 5, "products": [{"sku": sku}]}
+            return counters(shop.track_one(event(ana, PAYMENT, payload={"payment": payment})))
+
+        assert (paid("cake"), paid("latte")) == ([], [(0, 1, False, 0)])
+
+    def test_badges_that_change_by_request_count(self, shop, ana):
+        badge = badge_of(shop, maxAmount=10)
+        condition = {"badgeKey": badge.upper(), "operator": ">=", "value": 2}
+        matcher = {"operator": "AND", "conditions": [condition]}
+        mission = create(shop, eventType="badge-assigned", badgeMatcher=matcher, pointsAccrual=5, goalCount=2)
+        for expected in ((0, 0), (0, 1), (1, 2)):
+            assign(shop, ana, badge)
+            assert stand(shop, ana, mission) == expected
+        assert shop.balance(ana) == 5
+
+    def test_a_mission_can_count_achievements_of_another(self, shop, ana):
+        create(shop, goalCount=1)
+        second = create(shop, eventType="mission-status-updated", goalCount=3)
+        shop.track(event(ana), event(ana))
+        # Its own count is an achievement only with the third.
+        assert stand(shop, ana, second) == (0, 2)
+
+    def test_a_dry_run_shows_the_same_and_moves_nothing(self, shop, ana):
+        mission = create(shop, goalCount=2, pointsAccrual=10)
+        events = [event(ana) for _ in range(3)]
+        rehearsed = shop.track(*events, executionMode="dryRun")
+        assert stand(shop, ana, mission) == (0, 0)
+        assert shop.balance(ana) == 0
+        done = shop.track(*events)
+        assert [counters(each) for each in rehearsed] == [counters(each) for each in done]
+        assert [each["rewards"][0]["status"] for each in (rehearsed[1]["missions"][0], done[1]["missions"][0])] == [
+            "evaluated",
+            "executed",
+        ]
+
+    @pytest.mark.parametrize("mode", ["captureOnly", "authorize"])
+    def test_other_modes_move_no_missions(self, shop, ana, mode):
+        mission = create(shop, goalCount=1)
+        [result] = shop.track(event(ana), executionMode=mode)
+        assert (result["status"], result["missions"]) == ("success", [])
+        assert stand(shop, ana, mission) == (0, 0)
+
+    def test_the_same_event_counts_once(self, shop, ana):
+        mission = create(shop)
+        one = event(ana)
+        assert shop.track(one) == shop.track(one)
+        assert stand(shop, ana, mission) == (0, 1)
+
+    def test_expressions_see_what_the_event_has_counted(self, shop, ana):
+        mission = create(shop, goalCount=2)
+        key = mission["missionKey"]
+        rule = f'missions["{key}"].currentCounterCount == 1 && missions["{key}"].timesAchieved == 1'
+        shop.campaign(running(mint(7), rule=rule), eventType=GENERIC)
+        shop.track(event(ana), event(ana))
+        assert shop.balance(ana) == 0
+        shop.track(event(ana))
+        assert shop.balance(ana) == 7
+
+    def test_an_inactive_mission_is_seen_by_expressions(self, shop, ana):
+        mission = create(shop, active=False)
+        rule = f'missions["{mission["missionKey"]}"].timesAchieved == 0'
+        shop.campaign(running(mint(7), rule=rule), eventType=GENERIC)
+        shop.track(event(ana))
+        assert shop.balance(ana) == 7
+
+
+class TestRewards:
+    def test_points_go_where_the_mission_says(self, shop, ana):
+        account = shop.account(pointTrackingEnabled=True)
+        create(
+            shop,
+            goalCount=1,
+            pointsAccrual=25,
+            ledgerAccountId=account["ledgerAccountId"],
+            ledgerTransactionDescription="A reward",
+            manualExpiration={"value": 2, "unit": "weeks"},
+        )
+        at = datetime.now(UTC).replace(microsecond=0)
+        result = shop.track_one(event(ana, externalEventDate=at.isoformat()))
+        [entry] = result["missions"]
+        assert entry["rewards"] == [
+            {
+                "kind": "points",
+                "status": "executed",
+                "amount": 25,
+                "ledgerAccountKey": account["ledgerAccountKey"],
+                "badgeKey": None,
+                "couponBookKey": None,
+            }
+        ]
+        assert shop.balance(ana, account["ledgerAccountId"]) == 25
+        [transaction] = shop.rows("ledger_transactions", "description, loyalty_event_id")
+        assert transaction.description == "A reward"
+        tracked = shop.integration.get(f"/events/{result['loyaltyEventKey']}")["event"]
+        assert transaction.loyalty_event_id == tracked["loyaltyEventId"]
+        [lot] = shop.rows("ledger_lots", "expires_at")
+        assert lot.expires_at == at + timedelta(weeks=2)
+
+    def test_a_badge_is_given_and_seen_by_campaigns_of_the_event(self, shop, ana):
+        badge = badge_of(shop)
+        create(shop, goalCount=1, badgeKey=badge)
+        shop.campaign(running(mint(3), rule=f'badges["{badge}"] == 1'), eventType=GENERIC)
+        [entry] = shop.track_one(event(ana))["missions"]
+        assert [(each["kind"], each["status"], each["badgeKey"]) for each in entry["rewards"]] == [
+            ("badge", "executed", badge)
+        ]
+        assert shop.balance(ana) == 3
+        held = shop.integration.get(f"/members/{ana}/badges/{badge}/balance")["balance"]
+        assert held["assignedBalance"] == 1
+
+    def test_a_reward_that_is_refused_stops_nothing(self, shop, ana):
+        badge, account = badge_of(shop, maxAmount=1), shop.account(maxSupply=10)
+        mission = create(
+            shop, goalCount=1, badgeKey=badge, pointsAccrual=10, ledgerAccountId=account["ledgerAccountId"]
+        )
+        shop.track_one(event(ana))
+        result = shop.track_one(event(ana))
+        assert result["status"] == "success"
+        [entry] = result["missions"]
+        assert [(each["kind"], each["status"], each["error"]["type"]) for each in entry["rewards"]] == [
+            ("points", "failed", "/problems/supply-exceeded"),
+            ("badge", "failed", "/problems/badge-limit"),
+        ]
+        assert stand(shop, ana, mission) == (2, 1)
+        assert shop.balance(ana, account["ledgerAccountId"]) == 10
+        shop.check_ledger()
+
+    def test_each_achievement_is_reported_and_evaluated(self, shop, ana):
+        mission = create(shop, goalCount=2, pointsAccrual=10, code="pair", name="A pair")
+        shop.campaign(
+            running(mint(("=", "event.payload.mission.timesAchieved * 100"))), eventType="mission-status-updated"
+        )
+        shop.track(*(event(ana) for _ in range(4)))
+        assert shop.balance(ana) == 20 + 100 + 200
+        last, first = reported(shop, ana)
+        said = shop.rows("events", "payload", f"loyalty_event_id = {last['loyaltyEventId']} DESC LIMIT 1")[0].payload
+        said = said["mission"]
+        assert [reward["status"] for reward in said.pop("rewards")] == ["executed"]
+        assert said == {
+            "missionId": mission["missionId"],
+            "missionKey": mission["missionKey"],
+            "code": "pair",
+            "name": "A pair",
+            "goal": 2,
+            "goalsAchieved": 1,
+            "currentCounter": 1,
+            "newCounter": 2,
+            "achieved": True,
+            "timesAchieved": 2,
+        }
+        assert first["loyaltyEventId"] < last["loyaltyEventId"]
+
+
+class TestUndoing:
+    def cancel(self, shop, result):
+        path = f"/events/{result['loyaltyEventKey']}/cancel"
+        return shop.integration.post(path, {}, expect=200)["results"]
+
+    def test_a_cancelled_achievement_is_undone_with_its_rewards(self, shop, ana):
+        badge = badge_of(shop)
+        mission = create(shop, goalCount=2, pointsAccrual=10, badgeKey=badge)
+        first, second = (shop.track_one(event(ana)) for _ in range(2))
+        assert stand(shop, ana, mission) == (1, 2)
+        reverted = self.cancel(shop, second)
+        own = next(each for each in reverted if each["loyaltyEventKey"] == second["loyaltyEventKey"])
+        assert own["missions"] == [
+            {
+                "missionId": mission["missionId"],
+                "missionKey": mission["missionKey"],
+                "counted": 1,
+                "goalsAchieved": 1,
+                "currentCounter": 2,
+                "newCounter": 1,
+                "timesAchieved": 0,
+            }
+        ]
+        assert shop.balance(ana) == 0
+        assert shop.integration.get(f"/members/{ana}/badges/{badge}/balance")["balance"]["assignedBalance"] == 0
+        found = balance(shop, ana, mission["missionKey"])
+        assert (found["lastAchievedAt"], found["lastCounterCountWhenAchieved"]) == (None, None)
+        assert counters(shop.track_one(event(ana))) == [(1, 2, True, 1)]
+        assert shop.balance(ana) == 10
+        self.cancel(shop, first)
+        # The reward is another event's and stays; it is not paid a second time.
+        assert stand(shop, ana, mission) == (1, 1)
+        assert counters(shop.track_one(event(ana))) == [(1, 2, False, 1)]
+        assert shop.balance(ana) == 10
+        shop.check_ledger()
+
+    def test_the_achievement_before_is_the_last_one_again(self, shop, ana):
+        mission = create(shop, goalCount=1)
+        days = ["2026-03-01T00:00:00Z", "2026-03-02T00:00:00Z"]
+        _, second = (shop.track_one(event(ana, externalEventDate=at)) for at in days)
+        assert balance(shop, ana, mission["missionKey"])["lastAchievedAt"] == days[1]
+        self.cancel(shop, second)
+        found = balance(shop, ana, mission["missionKey"])
+        assert (found["lastAchievedAt"], found["lastCounterCountWhenAchieved"]) == (days[0], 1)
+
+    def test_a_cancelled_achievement_makes_room_in_its_period(self, shop, ana):
+        create(shop, goalCount=1, repetitionPeriod="yearly", periodLimit=1)
+        first = shop.track_one(event(ana))
+        assert shop.track_one(event(ana))["missions"] == []
+        self.cancel(shop, first)
+        assert counters(shop.track_one(event(ana))) == [(0, 1, True, 1)]
+
+    @pytest.mark.parametrize("status", ["cancelled", "rejected"])
+    def test_an_order_that_is_undone_comes_off(self, shop, ana, status):
+        mission = create(shop, eventType=ORDER_CREATED)
+        shop.track_one(order(ana, 10, external_id="o1"))
+        result = shop.track_one(order(ana, None, status, external_id="o1"))
+        assert result["reverted"][0]["missions"][0]["newCounter"] == 0
+        assert stand(shop, ana, mission) == (0, 0)
+
+    def test_an_order_that_is_returned_in_the_batch_that_creates_it_comes_off(self, shop, ana):
+        mission = create(shop, eventType=ORDER_CREATED, goalCount=1, pointsAccrual=10)
+        results = shop.track(
+            order(ana, 10, external_id="o1"),
+            order(ana, None, "confirmed", external_id="o1"),
+            order(ana, None, "returned", external_id="o1"),
+            order(ana, 10, external_id="o2"),
+        )
+        assert [counters(each) for each in results] == [[(0, 1, True, 1)], [], [], [(0, 1, True, 1)]]
+        assert stand(shop, ana, mission) == (1, 1)
+        assert shop.balance(ana) == 10
+        shop.check_ledger()
+
+    def test_a_return_in_part_leaves_the_count(self, shop, ana):
+        mission = create(shop, eventType=ORDER_CREATED)
+        shop.track_one(order(ana, 10, external_id="o1"))
+        shop.track_one(order(ana, None, "confirmed", external_id="o1"))
+        shop.track_one(order(ana, None, "partially-returned", external_id="o1", items=[{"total": 5}]))
+        assert stand(shop, ana, mission) == (0, 1)
+        shop.track_one(order(ana, None, "returned", external_id="o1"))
+        assert stand(shop, ana, mission) == (0, 0)
+
+    def test_cancelling_undoes_what_derived_events_counted(self, shop, ana):
+        create(shop, goalCount=1)
+        second = create(shop, eventType="mission-status-updated", goalCount=2)
+        result = shop.track_one(event(ana))
+        assert stand(shop, ana, second) == (0, 1)
+        self.cancel(shop, result)
+        assert stand(shop, ana, second) == (0, 0)
+
+
+class TestGoals:
+    def test_another_goal_keeps_what_was_counted(self, shop, ana):
+        mission = create(shop, goalCount=3)
+        path = f"/missions/{mission['missionId']}"
+        shop.track(*(event(ana) for _ in range(5)))
+        assert stand(shop, ana, mission) == (1, 2)
+        shop.administration.put(path, body(goalCount=5))
+        assert stand(shop, ana, mission) == (1, 2)
+        assert [counters(each)[0] for each in shop.track(*(event(ana) for _ in range(3)))] == [
+            (2, 3, False, 1),
+            (3, 4, False, 1),
+            (4, 5, True, 2),
+        ]
+        shop.track(*(event(ana) for _ in range(4)))
+        shop.administration.put(path, body(goalCount=2))
+        assert stand(shop, ana, mission) == (2, 1)
+        assert counters(shop.track_one(event(ana))) == [(1, 2, True, 3)]

@@ -1,0 +1,82 @@
+"""Random histories of counting and undoing, beside a list of the events that stand."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
+
+from domain.missions.shelf import Occasion, Shelf
+from tests.builders.missions import NOON, mission
+
+MEMBERS = st.integers(1, 2)
+DAYS = st.integers(0, 3)
+
+
+class Missions(RuleBasedStateMachine):
+    """One mission; the model knows nothing but the standing events of each member, with what each achieved."""
+
+    standing_events = Bundle("events")
+
+    @initialize(goal=st.integers(1, 4), most=st.integers(1, 6), limit=st.none() | st.integers(1, 2))
+    def create(self, goal, most, limit):
+        period = None if limit is None else "daily"
+        self.mission = mission(goal_count=goal, max_repetitions=most, repetition_period=period, period_limit=limit)
+        self.shelf = Shelf({}, {})
+        self.events = {1: [], 2: []}
+        self.number = 0
+
+    def room(self, member, day):
+        left = self.mission.max_repetitions - sum(times for _, _, times in self.events[member])
+        if self.mission.period_limit is not None:
+            today = sum(times for _, when, times in self.events[member] if when == day)
+            left = min(left, self.mission.period_limit - today)
+        return left
+
+    @rule(target=standing_events, member=MEMBERS, day=DAYS)
+    def count(self, member, day):
+        self.number += 1
+        at = NOON + timedelta(days=day)
+        advance = self.shelf.count(self.mission, 1, Occasion(1, member, at, NOON, loyalty_event_id=self.number))
+        trackings = self.shelf.drain().trackings
+        room = self.room(member, day)
+        if room <= 0:
+            assert (advance.counted, trackings) == (0, ())
+            return multiple()
+        rewarded = sum(times for _, _, times in self.events[member])
+        worth = (len(self.events[member]) + 1) // self.mission.goal_count
+        times = min(room, max(0, worth - rewarded))
+        self.events[member].append((self.number, day, times))
+        [tracking] = trackings
+        assert (tracking.counted, tracking.achieved, tracking.loyalty_event_id) == (1, times, self.number)
+        return tracking
+
+    @rule(tracking=consumes(standing_events))
+    def undo(self, tracking):
+        self.shelf.take_back(tracking, self.mission, by_event_id=999)
+        self.events[tracking.member_id] = [
+            each for each in self.events[tracking.member_id] if each[0] != tracking.loyalty_event_id
+        ]
+        assert self.shelf.drain().lost == ({(tracking.member_id, 1)} if tracking.achieved else set())
+
+    @invariant()
+    def the_balances_are_those_of_the_standing_events(self):
+        for member, events in getattr(self, "events", {}).items():
+            progress = self.shelf.standing(member, self.mission).progress
+            assert progress.counted == len(events)
+            assert progress.times_achieved == sum(times for _, _, times in events) <= self.mission.max_repetitions
+            assert progress.counter == ((len(events) - 1) % self.mission.goal_count + 1 if events else 0)
+
+
+Missions.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestMissions = Missions.TestCase
+
+
+def test_late_events_do_not_hide_the_last_achievement():
+    shelf, record = Shelf({}, {}), mission(goal_count=1)
+    for day in (5, 9, 2):
+        at = datetime(2026, 3, day, tzinfo=UTC)
+        shelf.count(record, 1, Occasion(1, 1, at, NOON, loyalty_event_id=day))
+    assert shelf.standing(1, record).last_achieved_at == datetime(2026, 3, 9, tzinfo=UTC)
