@@ -7,6 +7,7 @@ from typing import Any
 
 from domain.audiences import UnknownAudience
 from domain.badges import UnknownBadge
+from domain.coupons.books import UnknownCouponBook
 from domain.event_types import BUILT_IN_EVENT_TYPES
 from domain.events import UnknownCampaign, UnknownEventType
 from domain.ledger.books import round_down
@@ -19,6 +20,7 @@ from domain.programs import UnknownLoyaltyProgram
 from handlers.call import Call
 from handlers.flows.configuration import configuration_of
 from persistence import audiences, campaigns, ledger, matchers, programs
+from persistence.coupons import books
 
 
 def check_mission(call: Call, body: dict[str, Any]) -> None:
@@ -37,6 +39,7 @@ def check_mission(call: Call, body: dict[str, Any]) -> None:
     _refuse_unknown_event_type(call, body["event_type"])
     _refuse_unknown_records(call, body)
     _refuse_unknown_badges(call, body)
+    _refuse_unknown_book(call, body)
     _check_points(call, body)
 
 
@@ -74,6 +77,13 @@ def _refuse_unknown_badges(call: Call, body: dict[str, Any]) -> None:
     for key in named:
         if key not in known:
             raise UnknownBadge(f"There is no badge with the key {key}.")
+
+
+def _refuse_unknown_book(call: Call, body: dict[str, Any]) -> None:
+    if body["coupon_book_key"] is not None:
+        key = body["coupon_book_key"] = body["coupon_book_key"].lower()
+        if books.find_by_key(call.db, call.organization.organization_id, key) is None:
+            raise UnknownCouponBook(f"There is no coupon book with the key {key}.")
 
 
 def _check_points(call: Call, body: Mapping[str, Any]) -> None:

@@ -34,6 +34,7 @@ class _Writable(WireSchema):
     points_accrual = Exact()
     ledger_id = Plain()
     ledger_account_id = Plain()
+    coupon_book_key = Plain()
     badge_key = Plain()
     ledger_transaction_description = Plain()
     inline_matcher = Plain(metadata={"omit_none": True})

@@ -392,7 +392,8 @@ def _mission(body: Body, path: Body) -> None:
     _unique(body, "code", longest=100)
     for name in ("campaignId", "loyaltyProgramId", "audienceId", "matcherId", "ledgerId", "ledgerAccountId"):
         _real(body, name, WORLD.ids[name])
-    _real(body, "badgeKey", WORLD.ids["badgeKey"])
+    for name in ("badgeKey", "couponBookKey"):
+        _real(body, name, WORLD.ids[name])
     if "badgeMatcher" in body:
         for condition in body["badgeMatcher"]["conditions"]:
             _real(condition, "badgeKey", WORLD.ids["badgeKey"])

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.builders.campaigns import mint
+from tests.builders.coupons import Books
 from tests.builders.missions import (
     assign,
     badge_of,
@@ -201,6 +202,24 @@ class TestRewards:
         assert shop.balance(ana) == 3
         held = shop.integration.get(f"/members/{ana}/badges/{badge}/balance")["balance"]
         assert held["assignedBalance"] == 1
+
+    def test_a_coupon_is_assigned_and_taken_back_with_its_event(self, shop, ana):
+        book = Books(shop.organization).make("ONE", maxAssignedPerMember=1)
+        key = book["couponBookKey"]
+        mission = create(shop, goalCount=1, couponBookKey=key)
+        first, second = (shop.track_one(event(ana)) for _ in range(2))
+        rewards = [each["missions"][0]["rewards"][0] for each in (first, second)]
+        assert [(each["kind"], each["status"], each["couponBookKey"]) for each in rewards] == [
+            ("coupon", "executed", key),
+            ("coupon", "failed", key),
+        ]
+        assert rewards[1]["error"]["status"] == 409
+        assert stand(shop, ana, mission) == (2, 1)
+        usages = "coupon_usages", "amount_assigned, loyalty_event_id IS NULL", "coupon_usage_id"
+        assert [tuple(each) for each in shop.rows(*usages)] == [(1, False)]
+        shop.integration.post(f"/events/{first['loyaltyEventKey']}/cancel", {}, expect=200)
+        assert sum(each[0] for each in shop.rows(*usages)) == 0
+        assert stand(shop, ana, mission) == (1, 1)
 
     def test_a_reward_that_is_refused_stops_nothing(self, shop, ana):
         badge, account = badge_of(shop, maxAmount=1), shop.account(maxSupply=10)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.builders.campaigns import effect
+from tests.builders.coupons import Books
 from tests.builders.missions import (
     advance,
     badge_of,
@@ -68,6 +69,7 @@ class TestRecords:
             ledgerId=created.ledger_id,
             ledgerAccountId=account["ledgerAccountId"],
             badgeKey=badge_of(shop),
+            couponBookKey=Books(shop.organization).make()["couponBookKey"],
             ledgerTransactionDescription="Lattes",
             minSpendValue=4.5,
             manualExpiration={"value": 3, "unit": "months"},
@@ -126,6 +128,7 @@ class TestRecords:
             ({"pointsAccrual": 0.5}, "/pointsAccrual"),
             ({"validFrom": "2026-02-01T00:00:00Z", "validTo": "2026-01-01T00:00:00Z"}, "/validTo"),
             ({"couponBookKey": 5}, "/couponBookKey"),
+            ({"badgeKey": "gold"}, "/badgeKey"),
             ({"colour": "red"}, "/colour"),
         ],
     )
@@ -153,6 +156,7 @@ class TestRecords:
             ({"audienceId": 10**9}, "unknown-audience"),
             ({"matcherId": 10**9, "eventType": PAYMENT}, "unknown-matcher"),
             ({"badgeKey": NOBODY}, "unknown-badge"),
+            ({"couponBookKey": NOBODY}, "unknown-coupon-book"),
             ({"badgeMatcher": badges, "eventType": "badge-assigned"}, "unknown-badge"),
             ({"ledgerId": 10**9, "pointsAccrual": 1}, "unknown-ledger"),
             ({"ledgerAccountId": 10**9, "pointsAccrual": 1}, "unknown-ledger-account"),

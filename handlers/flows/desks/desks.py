@@ -66,6 +66,7 @@ class Desks:
 def open_desks(opening: Opening, counters: Counters) -> Desks:
     """Open the desk of every subject, in the order of `persistence.locks`."""
     badges = BadgeDesk.open(opening)
+    coupons = CouponDesk.open(opening, badges.variables)
     return Desks(
         opening,
         opening.books,
@@ -73,7 +74,7 @@ def open_desks(opening: Opening, counters: Counters) -> Desks:
         opening.standings,
         tiers=TierDesk(opening),
         badges=badges,
-        coupons=CouponDesk.open(opening, badges.variables),
-        missions=MissionDesk.open(opening, badges),
+        coupons=coupons,
+        missions=MissionDesk.open(opening, badges, coupons),
         notices=NoticeDesk(opening),
     )

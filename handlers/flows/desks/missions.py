@@ -23,12 +23,13 @@ from domain.problems import Refusal
 from domain.reversals import Undone
 from handlers.flows.derive_events import MISSION_ACHIEVED, OwnEvent, possible_types
 from handlers.flows.desks.badges import BadgeDesk
+from handlers.flows.desks.coupons import CouponDesk
 from handlers.flows.desks.opening import Opening, Reversal
 from handlers.wire.missions import achieved_payload, undone_record
 from handlers.wire.reversals import MISSIONS
 from persistence import missions
 
-POINTS, BADGE = "points", "badge"
+POINTS, BADGE, COUPON = "points", "badge", "coupon"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +44,17 @@ class _Payment:
 class MissionDesk:
     """The missions of one unit of work; nothing is loaded of missions that nothing in it can move."""
 
-    def __init__(self, opening: Opening, badges: BadgeDesk, shelf: Shelf, trackings: Iterable[MissionTracking]) -> None:
+    def __init__(
+        self,
+        opening: Opening,
+        badges: BadgeDesk,
+        coupons: CouponDesk,
+        shelf: Shelf,
+        trackings: Iterable[MissionTracking],
+    ) -> None:
         self._opening = opening
         self._badges = badges
+        self._coupons = coupons
         self._configuration = opening.configuration
         self._shelf = shelf
         self._by_event: dict[int, list[MissionTracking]] = {}
@@ -57,7 +66,7 @@ class MissionDesk:
         self._to_report: list[MissionMove] = []
 
     @classmethod
-    def open(cls, opening: Opening, badges: BadgeDesk) -> Self:
+    def open(cls, opening: Opening, badges: BadgeDesk, coupons: CouponDesk) -> Self:
         """Load what the unit may move: at most three statements, none where there are no missions to move."""
         organization_id = opening.organization.organization_id
         trackings: list[MissionTracking] = []
@@ -66,11 +75,11 @@ class MissionDesk:
         wanted = _concerned(opening) | {each.mission_id for each in trackings}
         members = opening.members
         if not wanted or not members:
-            return cls(opening, badges, Shelf({}, {}), trackings)
+            return cls(opening, badges, coupons, Shelf({}, {}), trackings)
         standings = missions.standings(opening.db, organization_id, members, wanted)
         periods = _periods(opening, wanted)
         achieved = missions.achieved_in_periods(opening.db, organization_id, members, periods) if periods else {}
-        return cls(opening, badges, Shelf(standings, achieved), trackings)
+        return cls(opening, badges, coupons, Shelf(standings, achieved), trackings)
 
     @property
     def executors(self) -> Mapping[str, Executor]:
@@ -177,6 +186,8 @@ class MissionDesk:
             yield self._pay_points(compiled, compiled.mission.points_accrual * times, payment)
         if compiled.mission.badge_key is not None:
             yield self._pay_badge(compiled.mission.badge_key, times, payment.occasion)
+        if compiled.mission.coupon_book_key is not None:
+            yield self._pay_coupon(compiled, compiled.mission.coupon_book_key, times, payment)
 
     def _pay_points(self, compiled: CompiledMission, amount: Decimal, payment: _Payment) -> Reward:
         mission, occasion, books = compiled.mission, payment.occasion, self._opening.books
@@ -206,6 +217,20 @@ class MissionDesk:
         )
         refusal = _refusal_of(lambda: self._badges.assign(grant))
         return Reward(BADGE, Decimal(times), badge_key=badge_key, refusal=refusal)
+
+    def _pay_coupon(self, compiled: CompiledMission, coupon_book_key: str, times: int, payment: _Payment) -> Reward:
+        amount, occasion = Decimal(times), payment.occasion
+        refusal = _refusal_of(
+            lambda: self._coupons.reward(
+                occasion.member_id,
+                coupon_book_key,
+                amount,
+                loyalty_event_id=occasion.loyalty_event_id,
+                external_event_date=payment.external_event_date,
+                description=compiled.mission.ledger_transaction_description or occasion.description,
+            )
+        )
+        return Reward(COUPON, amount, coupon_book_key=coupon_book_key, refusal=refusal)
 
     def _payment_of(self, event: EventFacts) -> _Payment:
         occasion = Occasion(
