@@ -29,6 +29,7 @@ class Operation:
     bodies: Mapping[str, BodyShape]
     answers: Mapping[str, Answering]
     arguments: tuple[str, ...]
+    optional: frozenset[str]
     takes_query: bool
     takes_body: bool
 
@@ -47,19 +48,22 @@ def operation(operation_id: str, *, body: Any = None, answer: Any = None) -> Cal
     """Declare the handler of an operationId; `body` and `answer` are one shape, or one per surface.
 
     The handler takes the call, then by keyword: what its path addresses (see `handlers.http.addresses`), `query`
-    (typed parameters by their documented names) and `body` (loaded), each only if it names it.
+    (typed parameters by their documented names) and `body` (loaded), each only if it names it. What has a default need
+    not be in the path of every surface.
     """
 
     def declare(function: Callable) -> Callable:
         if operation_id in _OPERATIONS:
             raise RuntimeError(f"{operation_id} has two handlers")
-        names = tuple(inspect.signature(function).parameters)[1:]
+        parameters = inspect.signature(function).parameters
+        names = tuple(parameters)[1:]
         _OPERATIONS[operation_id] = Operation(
             operation_id=operation_id,
             function=function,
             bodies=_per_surface(body),
             answers=_per_surface(answer),
             arguments=tuple(n for n in names if n not in ("query", "body")),
+            optional=frozenset(n for n in names if parameters[n].default is not inspect.Parameter.empty),
             takes_query="query" in names,
             takes_body="body" in names,
         )

@@ -66,14 +66,10 @@ class MemberFacts:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What is asked for: an assignment of `amount` in all, of so many codes, a use with a discount, or both.
-
-    `amount_discounted` is None where it is not known.
-    """
+    """What is asked for: an assignment of `amount`, a use with a discount, or both; None where it is not known."""
 
     purpose: frozenset[str]
     amount: Decimal = ONE
-    codes: int = 1
     amount_discounted: Decimal | None = None
 
 
@@ -96,9 +92,15 @@ def refuse_excluded(
         raise refusal
 
 
-def attempt_of_list(facts: MemberFacts) -> Attempt:
-    """What a list of a member's books goes by: the use of a coupon, which is assigned first to whom has none unused."""
-    return Attempt(USE if facts.unused >= ONE else ASSIGN_AND_USE)
+def exclusions_of_list(book: CouponBook, facts: MemberFacts) -> list[Conflict]:
+    """What keeps a book out of the member's list: whatever stands in the way of using it now.
+
+    A coupon would be assigned first to a member who has none unused. Stock counts in any case, where it is known.
+    """
+    attempt = Attempt(USE if facts.unused >= ONE else ASSIGN_AND_USE)
+    found = list(exclusions(book, facts, attempt, {OutOfStock}))
+    shortage = _stock(book, facts, attempt)
+    return found if shortage is None else [*found, OutOfStock(shortage)]
 
 
 _Rule = Callable[[CouponBook, MemberFacts, Attempt], str | None]
@@ -155,7 +157,7 @@ def _condition(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | 
 def _stock(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
     left = facts.stock_left
     # A code of a list is gone however much of it is assigned.
-    asked = Decimal(attempt.codes) if book.type == LIST else attempt.amount
+    asked = ONE if book.type == LIST else attempt.amount
     if left is None or left >= asked:
         return None
     return f"{_plain(asked)} asked for, and {_plain(max(left, ZERO))} left."

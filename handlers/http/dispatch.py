@@ -53,7 +53,7 @@ class Dispatcher:
             new_key=_new_key,
         )
         arguments = resolve_addresses(call, request.path)
-        arguments = {name: arguments[name] for name in operation.arguments if name != "headers"}
+        arguments = {name: arguments[name] for name in operation.arguments if name in arguments}
         if "headers" in operation.arguments:
             arguments["headers"] = request.headers
         if operation.takes_query:
@@ -134,6 +134,6 @@ def _refuse_gaps(operations: Mapping[str, Operation], routes: Mapping[str, Mappi
             if unknown:
                 raise RuntimeError(f"{surface} {operation_id}: no address for {unknown}")
             offered = {ADDRESSES[p][0] for p in parameters if p != "organizationId"} | {"headers"}
-            missing = set(operations[operation_id].arguments) - offered
+            missing = set(operations[operation_id].arguments) - offered - operations[operation_id].optional
             if missing:
                 raise RuntimeError(f"{surface} {operation_id}: the path addresses no {sorted(missing)}")

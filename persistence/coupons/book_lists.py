@@ -115,7 +115,7 @@ def conditions_of(organization_id: int, wanted: BookFilter) -> list[Any]:
 def _about_lists(wanted: BookFilter) -> list[Any]:
     found = []
     if wanted.tags:
-        found.append(table.c.tags.contains(_array("tags", wanted.tags)))
+        found.append(table.c.tags.bool_op("@>")(_array("tags", wanted.tags)))
     if wanted.tags_any:
         found.append(_any_of("tags", wanted.tags_any))
     for name in ("audience_keys", "tier_keys", "tiers", "categories", "product_categories"):
@@ -145,7 +145,7 @@ def _about_validity(wanted: BookFilter) -> list[Any]:
 
 
 def _any_of(name: str, values: Collection[Any]) -> Any:
-    return table.c[name].overlap(_array(name, values))
+    return table.c[name].bool_op("&&")(_array(name, values))
 
 
 def _array(name: str, values: Collection[Any]) -> Any:

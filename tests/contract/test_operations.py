@@ -34,6 +34,7 @@ PAGE_SIZES = {
     ("integration", "listCouponBooks"): 100,
     ("integration", "listCustomEventTypes"): 100,
     ("integration", "listMemberBadges"): 25,
+    ("integration", "listMemberCouponBooks"): 100,
     ("integration", "listMembers"): 25,
     ("integration", "listMemberEvents"): 25,
     ("integration", "listMemberLedgerTransactions"): 25,
@@ -62,7 +63,7 @@ PAGE_SIZES = {
     ("administration", "searchMembers"): 100,
 }
 # Lists whose pages are smaller than the greatest one unless asked for.
-DEFAULT_SIZES = {("integration", "listCouponBooks"): 25}
+DEFAULT_SIZES = {("integration", "listCouponBooks"): 25, ("integration", "listMemberCouponBooks"): 25}
 WHOLE_LISTS = {
     ("integration", "listEventTypes"),
     ("administration", "listDailyBalances"),

@@ -1,0 +1,31 @@
+"""Coupons of members (integration 4.2; administration "Coupon books and codes" 12 and 13)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from domain.members import Member
+from domain.programs import LoyaltyProgram
+from handlers.call import Call
+from handlers.flows.view_member_books import MemberBook, member_books_page
+from handlers.operations import operation
+from handlers.wire.base import listed
+from handlers.wire.coupon_books import book_filter
+from handlers.wire.member_books import MEMBER_BOOK
+from persistence.paging import Page, Paged
+
+
+@operation("listMemberCouponBooks", answer={surface: listed(shape) for surface, shape in MEMBER_BOOK.items()})
+def list_member_coupon_books(
+    call: Call, member: Member, query: Mapping[str, Any], program: LoyaltyProgram | None = None
+) -> Paged[MemberBook]:
+    """A page of the books that the member could use now; a dry run has all of them, and says what stands in the way."""
+    ours = {} if program is None else {"loyalty_program_id": program.loyalty_program_id, "or_no_program": True}
+    in_stock = True if query.get("withStockOnly") else None
+    if "outOfStock" in query:
+        in_stock = not query["outOfStock"]
+    wanted = book_filter(query, **ours)
+    return member_books_page(
+        call, member, Page.of(query), wanted, in_stock=in_stock, explain=query.get("dryRun", False)
+    )

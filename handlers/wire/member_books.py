@@ -1,0 +1,28 @@
+"""The coupon books of a member on the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from handlers.flows.view_member_books import MemberBook
+from handlers.wire.base import Shape, exact_number
+from handlers.wire.coupon_books import BOOK
+
+
+def _member_book(shape: Shape) -> Callable[[MemberBook], dict[str, Any]]:
+    """The book, with the member's own sums in place of all members', and what stands in the way."""
+
+    def answer(seen: MemberBook) -> dict[str, Any]:
+        return {
+            **shape.dump(seen.book),
+            "totalAssigned": exact_number(seen.amounts.assigned),
+            "totalUsages": exact_number(seen.amounts.used),
+            "eligible": seen.is_eligible,
+            "exclusionReasons": [{"code": each.slug, "detail": each.detail} for each in seen.exclusions],
+        }
+
+    return answer
+
+
+MEMBER_BOOK = {surface: _member_book(shape) for surface, shape in BOOK.items()}

@@ -1,0 +1,87 @@
+"""What a list of a member's books goes by: the books that may be for the member, and what is had and left of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from sqlalchemy import Connection, cast, func, or_
+
+from domain.coupons.books import PUBLISHED, CouponBook
+from domain.members import Member
+from persistence.coupons.book_lists import BookFilter, find_matching
+from persistence.tables.coupons import coupon_books as table
+
+_AMOUNTS = """
+SELECT h.coupon_book_id, sum(h.amount_assigned), sum(h.amount_used),
+    sum(h.amount_assigned - h.amount_used) FILTER (WHERE coalesce(least(h.expired_at, c.expired_at) > %s, true))
+FROM member_coupons h JOIN coupons c USING (organization_id, coupon_id)
+WHERE h.organization_id = %s AND h.member_id = %s AND h.coupon_book_id = ANY(%s)
+GROUP BY h.coupon_book_id
+"""
+
+_WITH_FREE_CODES = """
+SELECT x.coupon_book_id FROM unnest(%s::bigint[]) AS x(coupon_book_id)
+WHERE EXISTS (
+    SELECT FROM coupons c WHERE c.organization_id = %s AND c.coupon_book_id = x.coupon_book_id AND c.total_assigned = 0
+        AND c.total_usages = 0)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """What a member has had and used of a book, and what is left of it that has not expired."""
+
+    assigned: Decimal = Decimal(0)
+    used: Decimal = Decimal(0)
+    unused: Decimal = Decimal(0)
+
+
+def find_candidates(
+    db: Connection,
+    organization_id: int,
+    order: str | None,
+    wanted: BookFilter,
+    *,
+    at: datetime,
+    tier_keys: Collection[str],
+    audience_keys: Collection[str],
+) -> list[CouponBook]:
+    """The books that match the filter and that no stored restriction keeps from the member at `at`, in order.
+
+    What it leaves out, the rules of eligibility would, too; the index does it without looking at the books.
+    """
+    begin, end = table.c.valid_from_date, table.c.valid_to_date
+    return find_matching(
+        db,
+        organization_id,
+        order,
+        wanted,
+        table.c.publishing_status == PUBLISHED,
+        or_(begin.is_(None), begin <= at),
+        or_(end.is_(None), end >= at),
+        _is_for(table.c.tier_keys, tier_keys),
+        _is_for(table.c.audience_keys, audience_keys),
+    )
+
+
+def _is_for(column: Any, keys: Collection[str]) -> Any:
+    free = func.cardinality(column) == 0
+    return or_(free, column.bool_op("&&")(cast(list(keys), column.type))) if keys else free
+
+
+def amounts_of(db: Connection, member: Member, book_ids: Collection[int], at: datetime) -> dict[int, Amounts]:
+    """What the member has of the books, by book id; one statement."""
+    values = (at, member.organization_id, member.member_id, list(book_ids))
+    return {
+        book_id: Amounts(assigned, used, unused or Decimal(0))
+        for book_id, assigned, used, unused in db.exec_driver_sql(_AMOUNTS, values)
+    }
+
+
+def with_free_codes(db: Connection, organization_id: int, book_ids: Collection[int]) -> set[int]:
+    """Those of the books of the type `list` of which a code is left; one statement."""
+    return {row[0] for row in db.exec_driver_sql(_WITH_FREE_CODES, (list(book_ids), organization_id))}

@@ -1,0 +1,239 @@
+"""The rules of eligibility, one by one and together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from domain.coupons.books import ARCHIVED, CODELESS, DISABLED, DRAFT, GENERATED, LIST, PUBLISHED, SINGLE, stock_left
+from domain.coupons.eligibility import (
+    ASSIGN,
+    ASSIGN_AND_USE,
+    EXCLUSIONS,
+    PERIOD_LIMITS,
+    USE,
+    Attempt,
+    MemberFacts,
+    exclusions,
+    exclusions_of_list,
+    refuse_excluded,
+)
+from domain.coupons.refusals import DiscountTooHigh, OutOfStock, TierNotEligible
+from tests.builders.coupon_values import coupon_book
+
+NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)  # a Wednesday
+MOMENT = timedelta(microseconds=1)
+
+
+def facts(**known):
+    return MemberFacts(at=NOW, **known)
+
+
+def slugs(book, known=None, attempt=None, without=()):
+    return [each.slug for each in exclusions(book, known or facts(), attempt or Attempt(ASSIGN_AND_USE), without)]
+
+
+def test_nothing_stands_in_the_way_of_a_plain_book():
+    assert slugs(coupon_book()) == []
+    refuse_excluded(coupon_book(), facts(), Attempt(ASSIGN_AND_USE))
+
+
+@pytest.mark.parametrize(
+    ("status", "slug"),
+    [
+        (DRAFT, ["coupon-book-not-published"]),
+        (PUBLISHED, []),
+        (DISABLED, ["coupon-book-not-published"]),
+        (ARCHIVED, ["coupon-book-archived"]),
+    ],
+)
+def test_by_status(status, slug):
+    for purpose in (ASSIGN, USE, ASSIGN_AND_USE):
+        assert slugs(coupon_book(publishing_status=status), attempt=Attempt(purpose)) == slug
+
+
+def test_by_validity_both_ends_included():
+    for begin, end, expected in (
+        (NOW, NOW, []),
+        (NOW + MOMENT, None, ["coupon-book-not-yet-valid"]),
+        (None, NOW - MOMENT, ["coupon-book-expired"]),
+        (NOW - MOMENT, NOW + MOMENT, []),
+    ):
+        assert slugs(coupon_book(valid_from_date=begin, valid_to_date=end)) == expected
+
+
+def test_by_day_of_the_week():
+    assert slugs(coupon_book(days_of_week=[3])) == []
+    assert slugs(coupon_book(days_of_week=[1, 2, 4, 5, 6, 7])) == ["coupon-book-day"]
+    late = replace(facts(), at=datetime(2026, 3, 4, 23, tzinfo=UTC))
+    assert slugs(coupon_book(days_of_week=[4], timezone="Asia/Tokyo"), late) == []
+    assert slugs(coupon_book(days_of_week=[4]), late) == ["coupon-book-day"]
+
+
+def test_by_tier_and_audience_any_of_those_named():
+    book = coupon_book(tier_keys=["gold", "iron"], audience_keys=["a", "b"])
+    assert slugs(book) == ["coupon-book-tier", "coupon-book-audience"]
+    assert slugs(book, facts(tier_keys={"iron"}, audience_keys={"c", "b"})) == []
+
+
+def test_by_condition():
+    context = {
+        "tiers": ["gold"],
+        "audiences": [],
+        "balances": {"p": Decimal(3)},
+        "badges": {},
+        "member": {},
+        "now": NOW,
+    }
+    for text, expected in (
+        ("'gold' in tiers", []),
+        ("balances['p'] > 3", ["coupon-book-condition"]),
+        ("balances['q'] > 3", ["coupon-book-condition"]),  # cannot be told
+        ("now < timestamp('2026-03-05T00:00:00Z')", []),
+    ):
+        assert slugs(coupon_book(condition={"expression": text}), facts(context=context)) == expected
+
+
+def test_a_condition_as_a_tree():
+    tree = {"kind": "constant", "type": "bool", "value": False}
+    assert slugs(coupon_book(condition={"node": tree})) == ["coupon-book-condition"]
+    assert slugs(coupon_book(condition={"node": {**tree, "value": True}})) == []
+
+
+def test_inactive_members():
+    assert slugs(coupon_book(), facts(is_active=False)) == ["member-inactive"]
+
+
+@pytest.mark.parametrize(("left", "amount", "out"), [(None, 10, False), (3, 3, False), (3, 4, True), (-1, 1, True)])
+def test_stock_stands_in_the_way_of_assignments(left, amount, out):
+    known = facts(stock_left=None if left is None else Decimal(left))
+    expected = ["coupon-out-of-stock"] if out else []
+    book = coupon_book(type=GENERATED)
+    assert slugs(book, known, Attempt(ASSIGN, Decimal(amount))) == expected
+    assert slugs(book, known, Attempt(USE, Decimal(amount))) == []
+
+
+def test_one_code_of_a_list_is_enough_whatever_the_amount():
+    assert slugs(coupon_book(type=LIST), facts(stock_left=Decimal(1)), Attempt(ASSIGN, Decimal(5))) == []
+    assert slugs(coupon_book(type=LIST), facts(stock_left=Decimal(0)), Attempt(ASSIGN)) == ["coupon-out-of-stock"]
+
+
+def test_the_quota_is_for_all_that_was_had():
+    book = coupon_book(max_assigned_per_member=3)
+    for assigned, amount, expected in ((0, 3, []), (2, 1, []), (2, 2, ["coupon-quota"]), (3, 1, ["coupon-quota"])):
+        assert slugs(book, facts(assigned=Decimal(assigned)), Attempt(ASSIGN, Decimal(amount))) == expected
+    assert slugs(book, facts(assigned=Decimal(3)), Attempt(USE)) == []
+
+
+def test_uses_in_the_period():
+    book = coupon_book(max_usages_per_period=2, usage_period_type="daily")
+    for used, expected in ((0, []), (1, []), (2, ["coupon-usage-limit"])):
+        assert slugs(book, facts(used_in_period=Decimal(used)), Attempt(USE)) == expected
+        assert slugs(book, facts(used_in_period=Decimal(used)), Attempt(ASSIGN)) == []
+
+
+@pytest.mark.parametrize(
+    ("had", "more", "refused"),
+    [("9.99", None, False), ("10", None, True), ("7", "3", False), ("7", "3.01", True), ("10", "0", False)],
+)
+def test_discounts_in_the_period(had, more, refused):
+    book = coupon_book(max_discount_per_period=Decimal(10), discount_period_type="monthly")
+    attempt = Attempt(USE, amount_discounted=None if more is None else Decimal(more))
+    expected = ["coupon-discount-limit"] if refused else []
+    assert slugs(book, facts(discounted_in_period=Decimal(had)), attempt) == expected
+
+
+def test_the_discount_of_one_use():
+    book = coupon_book(max_discount_per_use=Decimal(5))
+    assert slugs(book, attempt=Attempt(USE, amount_discounted=Decimal("5.01"))) == [DiscountTooHigh.slug]
+    assert slugs(book, attempt=Attempt(USE, amount_discounted=Decimal(5))) == []
+    assert slugs(book, attempt=Attempt(USE)) == []
+
+
+def test_points_of_what_is_asked_for():
+    book = coupon_book(assignment_required_points=Decimal(10), usage_required_points=Decimal(5))
+    for points, purpose, enough in (
+        (10, ASSIGN, True),
+        (9, ASSIGN, False),
+        (5, USE, True),
+        (4, USE, False),
+        (15, ASSIGN_AND_USE, True),
+        (14, ASSIGN_AND_USE, False),
+    ):
+        expected = [] if enough else ["insufficient-balance"]
+        assert slugs(book, facts(points=Decimal(points)), Attempt(purpose)) == expected
+
+
+def test_everything_is_listed_in_order_and_the_first_is_raised():
+    book = coupon_book(
+        publishing_status=ARCHIVED,
+        valid_from_date=NOW + MOMENT,
+        days_of_week=[1],
+        tier_keys=["gold"],
+        audience_keys=["a"],
+        condition={"expression": "false"},
+        max_assigned_per_member=0,
+        max_usages_per_period=0,
+        usage_period_type="daily",
+        max_discount_per_use=Decimal(1),
+        max_discount_per_period=Decimal(1),
+        discount_period_type="daily",
+        usage_required_points=Decimal(1),
+    )
+    known = facts(is_active=False, stock_left=Decimal(0))
+    attempt = Attempt(ASSIGN_AND_USE, amount_discounted=Decimal(2))
+    found = list(exclusions(book, known, attempt))
+    exclusive = {"coupon-book-not-published", "coupon-book-expired"}
+    assert [each.slug for each in found] == [each.slug for each in EXCLUSIONS if each.slug not in exclusive]
+    with pytest.raises(type(found[0])):
+        refuse_excluded(book, known, attempt)
+    with pytest.raises(TierNotEligible):
+        refuse_excluded(book, known, attempt, set(EXCLUSIONS[: EXCLUSIONS.index(TierNotEligible)]))
+
+
+def test_the_bypass_leaves_out_the_limits_of_periods_alone():
+    book = coupon_book(
+        max_usages_per_period=0,
+        usage_period_type="daily",
+        max_discount_per_period=Decimal(0),
+        discount_period_type="daily",
+        max_assigned_per_member=0,
+        usage_required_points=Decimal(1),
+    )
+    assert slugs(book, facts(stock_left=Decimal(0)), without=PERIOD_LIMITS) == [
+        "coupon-out-of-stock",
+        "coupon-quota",
+        "insufficient-balance",
+    ]
+
+
+def test_lists_go_by_what_is_unused_or_would_be_assigned():
+    book = coupon_book(
+        max_assigned_per_member=1, assignment_required_points=Decimal(10), usage_required_points=Decimal(5)
+    )
+
+    def of_list(**known):
+        return [each.slug for each in exclusions_of_list(book, facts(**known))]
+
+    assert of_list(points=Decimal(14)) == ["insufficient-balance"]
+    assert of_list(points=Decimal(15)) == []
+    assert of_list(points=Decimal(15), assigned=Decimal(1)) == ["coupon-quota"]
+    assert of_list(points=Decimal(5), assigned=Decimal(1), unused=Decimal(1)) == []
+    assert of_list(points=Decimal(5), assigned=Decimal(1), unused=Decimal("0.5")) == [
+        "coupon-quota",
+        "insufficient-balance",
+    ]
+    assert of_list(points=Decimal(5), unused=Decimal(1), stock_left=Decimal(0)) == [OutOfStock.slug]
+
+
+def test_what_is_left_of_books():
+    assert stock_left(coupon_book(type=LIST, max_coupon_count=1), 7) == 7
+    assert stock_left(coupon_book(type=LIST)) == 0
+    for type_ in (SINGLE, GENERATED, CODELESS):
+        assert stock_left(coupon_book(type=type_)) is None
+        assert stock_left(coupon_book(type=type_, max_coupon_count=5, total_assigned=Decimal(2))) == 3
+    single = coupon_book(type=SINGLE, max_coupon_count=5, max_assigned_per_coupon=4, total_assigned=Decimal(2))
+    assert stock_left(single) == 2

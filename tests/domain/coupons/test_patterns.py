@@ -1,0 +1,51 @@
+"""Codes that are made: how they look, and how hard they are to guess."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.coupons.patterns import CLEAR_CHARACTERS, LEAST_BITS, CodePattern, check_pattern, pattern_of
+from domain.problems import InvalidRequest
+
+
+def test_by_default_codes_are_unguessable_and_plain_to_read():
+    pattern = pattern_of(None)
+    assert pattern.bits >= 80
+    assert not set("0O1IL2Z5S8BUV") & set(CLEAR_CHARACTERS)
+    code = pattern.draw(random.Random(1))
+    assert len(code) == 18
+    assert set(code) <= set(CLEAR_CHARACTERS)
+
+
+def test_codes_have_what_the_pattern_says():
+    pattern = check_pattern({"length": 45, "alphabet": "01", "prefix": "A-", "suffix": "-Z"})
+    codes = {pattern.draw(random.Random(seed)) for seed in range(100)}
+    assert len(codes) == 100
+    assert all(c.startswith("A-") and c.endswith("-Z") and len(c) == 49 and set(c[2:-2]) <= {"0", "1"} for c in codes)
+
+
+def test_the_same_chance_gives_the_same_code():
+    assert CodePattern().draw(random.Random(7)) == CodePattern().draw(random.Random(7))
+
+
+@given(
+    length=st.integers(1, 100),
+    alphabet=st.text(st.sampled_from("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"), min_size=2, max_size=30),
+)
+def test_a_pattern_is_taken_if_it_is_strong_enough(length, alphabet):
+    given_ = {"length": length, "alphabet": alphabet}
+    if len(set(alphabet)) == len(alphabet) and len(alphabet) ** length >= 2**LEAST_BITS:
+        assert check_pattern(given_).as_members() == {**given_, "prefix": "", "suffix": ""}
+    else:
+        with pytest.raises(InvalidRequest):
+            check_pattern(given_)
+
+
+def test_every_fault_is_named():
+    with pytest.raises(InvalidRequest) as refused:
+        check_pattern({"alphabet": "AA", "prefix": "x" * 255})
+    assert [fault.pointer for fault in refused.value.faults] == ["/codePattern/alphabet", "/codePattern"]

@@ -1,0 +1,100 @@
+"""Days and periods of books across changes of the clock, ends of months and leap days, in three time zones and UTC."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.coupons.periods import day_of, discount_period, is_zone, usage_period
+from tests.builders.coupon_values import coupon_book
+
+NEW_YORK, SAO_PAULO, APIA = "America/New_York", "America/Sao_Paulo", "Pacific/Apia"
+
+
+def period(zone, kind, at):
+    book = coupon_book(timezone=zone, max_usages_per_period=1, usage_period_type=kind)
+    return usage_period(book, datetime.fromisoformat(at).astimezone(UTC))
+
+
+@pytest.mark.parametrize(
+    ("zone", "at", "daily", "weekly", "monthly"),
+    [
+        # The clock goes forward on Sunday 8 March 2026: that day has 23 hours, from 05:00 to 04:00 UTC.
+        (NEW_YORK, "2026-03-08T04:59:59Z", "2026-03-07", "2026-03-02", "2026-03-01"),
+        (NEW_YORK, "2026-03-08T05:00:00Z", "2026-03-08", "2026-03-02", "2026-03-01"),
+        (NEW_YORK, "2026-03-09T03:59:59Z", "2026-03-08", "2026-03-02", "2026-03-01"),
+        (NEW_YORK, "2026-03-09T04:00:00Z", "2026-03-09", "2026-03-09", "2026-03-01"),
+        # It goes back on Sunday 1 November 2026: 01:30 comes twice on a day of 25 hours.
+        (NEW_YORK, "2026-11-01T03:59:59Z", "2026-10-31", "2026-10-26", "2026-10-01"),
+        (NEW_YORK, "2026-11-01T05:30:00Z", "2026-11-01", "2026-10-26", "2026-11-01"),
+        (NEW_YORK, "2026-11-01T06:30:00Z", "2026-11-01", "2026-10-26", "2026-11-01"),
+        (NEW_YORK, "2026-11-02T04:59:59Z", "2026-11-01", "2026-10-26", "2026-11-01"),
+        (NEW_YORK, "2026-11-02T05:00:00Z", "2026-11-02", "2026-11-02", "2026-11-01"),
+        # Midnight of 4 November 2018 did not exist in Sao Paulo: the day began at 01:00.
+        (SAO_PAULO, "2018-11-04T02:59:59Z", "2018-11-03", "2018-10-29", "2018-11-01"),
+        (SAO_PAULO, "2018-11-04T03:00:00Z", "2018-11-04", "2018-10-29", "2018-11-01"),
+        # 30 December 2011 did not exist in Apia: Thursday was followed by Saturday.
+        (APIA, "2011-12-30T09:59:59Z", "2011-12-29", "2011-12-26", "2011-12-01"),
+        (APIA, "2011-12-30T10:00:00Z", "2011-12-31", "2011-12-26", "2011-12-01"),
+        # Leap days, and the months around them.
+        (NEW_YORK, "2024-03-01T04:59:59Z", "2024-02-29", "2024-02-26", "2024-02-01"),
+        (NEW_YORK, "2024-03-01T05:00:00Z", "2024-03-01", "2024-02-26", "2024-03-01"),
+        (SAO_PAULO, "2023-03-01T02:59:59Z", "2023-02-28", "2023-02-27", "2023-02-01"),
+        (APIA, "2024-02-29T10:59:59Z", "2024-02-29", "2024-02-26", "2024-02-01"),
+        (None, "2000-02-29T23:59:59Z", "2000-02-29", "2000-02-28", "2000-02-01"),
+        # The ends of months and of the year, at both edges of the earth.
+        (APIA, "2026-01-31T10:59:59Z", "2026-01-31", "2026-01-26", "2026-01-01"),
+        (APIA, "2026-01-31T11:00:00Z", "2026-02-01", "2026-01-26", "2026-02-01"),
+        (NEW_YORK, "2027-01-01T04:59:59Z", "2026-12-31", "2026-12-28", "2026-12-01"),
+        (SAO_PAULO, "2027-01-01T03:00:00Z", "2027-01-01", "2026-12-28", "2027-01-01"),
+    ],
+)
+def test_the_first_day_of_a_period(zone, at, daily, weekly, monthly):
+    found = [period(zone, kind, at) for kind in ("daily", "weekly", "monthly")]
+    assert found == [date.fromisoformat(each) for each in (daily, weekly, monthly)]
+
+
+@pytest.mark.parametrize(
+    ("zone", "at", "day"),
+    [
+        (NEW_YORK, "2026-03-09T03:59:59Z", 7),
+        (NEW_YORK, "2026-03-09T04:00:00Z", 1),
+        (NEW_YORK, "2026-11-02T04:59:59Z", 7),
+        (SAO_PAULO, "2018-11-04T03:00:00Z", 7),
+        (APIA, "2011-12-30T09:59:59Z", 4),
+        (APIA, "2011-12-30T10:00:00Z", 6),
+        (None, "2024-02-29T00:00:00Z", 4),
+    ],
+)
+def test_the_day_of_the_week(zone, at, day):
+    assert day_of(coupon_book(timezone=zone), datetime.fromisoformat(at)) == day
+
+
+def test_without_a_limit_there_is_no_period():
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    assert usage_period(coupon_book(usage_period_type="daily"), at) is None
+    assert discount_period(coupon_book(), at) is None
+    limited = coupon_book(max_discount_per_period=1, discount_period_type="weekly")
+    assert discount_period(limited, at) == date(2025, 12, 29)
+
+
+@given(
+    at=st.datetimes(datetime(1990, 1, 1), datetime(2040, 1, 1), timezones=st.just(UTC)),
+    zone=st.sampled_from([NEW_YORK, SAO_PAULO, APIA, "Asia/Kathmandu"]),
+    kind=st.sampled_from(["daily", "weekly", "monthly"]),
+    later=st.timedeltas(timedelta(0), timedelta(days=40)),
+)
+def test_a_period_holds_its_moment_and_never_runs_back(at, zone, kind, later):
+    first = period(zone, kind, at.isoformat())
+    day = at.astimezone(ZoneInfo(zone)).date()
+    assert first <= day < first + {"daily": timedelta(1), "weekly": timedelta(7), "monthly": timedelta(31)}[kind]
+    assert period(zone, kind, (at + later).isoformat()) >= first
+
+
+def test_zones_go_by_their_names():
+    assert all(map(is_zone, [NEW_YORK, SAO_PAULO, APIA, "UTC"]))
+    assert not any(map(is_zone, ["", "Mars/Olympus", "../zoneinfo/UTC", "america/new_york", "+03:00"]))

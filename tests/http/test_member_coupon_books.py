@@ -1,0 +1,191 @@
+"""The coupon books of a member over HTTP: those that the member could use now, and what stands in the way of others."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.builders.coupons import Books
+from tests.builders.tracking import Shop
+
+NOW = datetime.now(UTC)
+
+
+@pytest.fixture
+def books(organization):
+    return Books(organization)
+
+
+@pytest.fixture
+def shop(organization):
+    return Shop(organization)
+
+
+@pytest.fixture
+def ana(organization):
+    return organization.member("ana")["loyaltyMemberId"]
+
+
+@pytest.fixture
+def points(organization):
+    return {"ledgerAccountKey": organization.created.ledger_account_key}
+
+
+@pytest.fixture
+def tier(organization):
+    path = f"/loyalty-programs/{organization.created.loyalty_program_id}/tiers"
+    body = {"name": "Gold", "active": True, "minRequiredPoints": 10**9, "tierOrder": 9}
+    return organization.administration.post(path, body)["tier"]
+
+
+def listed(books, member, **query):
+    return books.organization.integration.get(f"/members/{member}/coupon-books", **query)
+
+
+def keys(page):
+    return [book["couponBookKey"] for book in page["results"]]
+
+
+def reasons(books, member, book, **query):
+    """Why the book is not for the member; that it is left out without a dry run if there is a reason, is seen to."""
+    [seen] = listed(books, member, dryRun=True, couponBookKey=book["couponBookKey"], **query)["results"]
+    found = [reason["code"] for reason in seen["exclusionReasons"]]
+    assert seen["eligible"] == (not found)
+    open_to = listed(books, member, couponBookKey=book["couponBookKey"], **query)
+    assert keys(open_to) == ([] if found else [book["couponBookKey"]])
+    assert open_to["totalCount"] == len(open_to["results"])
+    return found
+
+
+def test_a_book_as_it_is_for_a_member(books, ana):
+    book = books.make("A")
+    page = listed(books, ana)
+    own = {**book, "eligible": True, "exclusionReasons": []}
+    assert page == {"totalCount": 1, "page": 0, "limit": 25, "results": [own]}
+    assert listed(books, ana, dryRun=True) == page
+
+
+def test_pages_and_orders(books, ana):
+    made = [books.make(name=f"N{n}", rankingIndex=-n)["couponBookKey"] for n in range(5)]
+    books.make(name="hidden", publishingStatus="draft")
+    for dry_run, total in ((False, 5), (True, 6)):
+        pages = [listed(books, ana, dryRun=dry_run, page=p, limit=2, order="couponBookId") for p in range(4)]
+        assert [key for page in pages for key in keys(page)][:5] == made
+        assert {page["totalCount"] for page in pages} == {total}
+    assert keys(listed(books, ana)) == made[::-1]
+    assert keys(listed(books, ana, order="rankingIndex")) == made[::-1]
+    assert keys(listed(books, ana, order="name,desc", limit=1, page=1)) == made[3:4]
+    for bad in ({"order": "totalAssigned"}, {"limit": 101}, {"limit": 0}, {"search": "x"}):
+        books.organization.integration.get(f"/members/{ana}/coupon-books", expect=400, **bad)
+
+
+@pytest.mark.parametrize("status", ["draft", "disabled", "archived"])
+def test_books_that_are_not_published(books, ana, status):
+    book = books.make()
+    books.set_status(book, status)
+    expected = "coupon-book-archived" if status == "archived" else "coupon-book-not-published"
+    assert reasons(books, ana, book) == [expected]
+
+
+def test_books_of_another_time(books, ana):
+    later, earlier = (NOW + timedelta(days=9)).isoformat(), (NOW - timedelta(days=9)).isoformat()
+    assert reasons(books, ana, books.make(validFromDate=later)) == ["coupon-book-not-yet-valid"]
+    assert reasons(books, ana, books.make(validToDate=earlier)) == ["coupon-book-expired"]
+    assert reasons(books, ana, books.make(validFromDate=earlier, validToDate=later)) == []
+
+
+def test_books_of_another_day(books, ana):
+    today = datetime.now(UTC).isoweekday()
+    others = sorted({1, 2, 3, 4, 5, 6, 7} - {today, today % 7 + 1})
+    # At the edge of a day the answer may be for either side of it.
+    assert reasons(books, ana, books.make(daysOfWeek=others)) == ["coupon-book-day"]
+    assert reasons(books, ana, books.make(daysOfWeek=[today, today % 7 + 1])) == []
+
+
+def test_books_for_others(books, ana, shop, tier):
+    audience = shop.administration.post("/audiences", {"matcherType": "list-matcher"})["audience"]
+    member_id = shop.integration.get(f"/members/{ana}")["loyaltyMember"]["memberId"]
+    book = books.make(
+        tierKeys=[tier["loyaltyTierKey"]],
+        audienceKeys=[audience["audienceKey"]],
+        condition={"expression": f"'{tier['loyaltyTierKey']}' in tiers && size(audiences) == 1"},
+    )
+    assert reasons(books, ana, book) == ["coupon-book-tier", "coupon-book-audience", "coupon-book-condition"]
+    shop.administration.patch(f"/audiences/{audience['audienceId']}/members", {"add": [member_id]})
+    assert reasons(books, ana, book) == ["coupon-book-tier", "coupon-book-condition"]
+    program = shop.administration.get(f"/loyalty-programs/{shop.organization.created.loyalty_program_id}")
+    path = f"/members/{ana}/loyalty-programs/{program['loyaltyProgram']['loyaltyProgramKey']}/tier"
+    shop.integration.put(path, {"loyaltyTierKey": tier["loyaltyTierKey"]})
+    assert reasons(books, ana, book) == []
+
+
+@pytest.mark.parametrize(
+    ("expression", "holds"),
+    [
+        ("member.memberType == 'regular' && member.profile.city == 'Rosario'", True),
+        ("member.customAttributes.level > 2", True),
+        ("member.customAttributes.missing > 2", False),
+        ("now > timestamp('2026-01-01T00:00:00Z')", True),
+        ("balances['ACCOUNT'] >= 10.5", True),
+        ("balances['ACCOUNT'] > 10.5", False),
+        ("badges['BADGE'] == 2", True),
+    ],
+)
+def test_conditions_see_the_member(books, shop, expression, holds):
+    shop.organization.member("bob", memberType="regular", profile={"city": "Rosario"}, customAttributes={"level": 3})
+    account = shop.account(decimals=2)
+    shop.give("bob", 11, ledgerAccountId=account["ledgerAccountId"])
+    burn = {"amount": 0.5, "ledgerAccountId": account["ledgerAccountId"]}
+    shop.administration.post("/members/by-loyalty-member-id/bob/burn", burn, expect=200)
+    badge = shop.integration.post("/badges", {"name": "Early", "maxAmount": 5, "active": True})["badge"]
+    shop.integration.post(f"/members/bob/badges/{badge['badgeKey']}/assign", {"amount": 2}, expect=200)
+    text = expression.replace("ACCOUNT", account["ledgerAccountKey"]).replace("BADGE", badge["badgeKey"])
+    assert reasons(books, "bob", books.make(condition={"expression": text})) == (
+        [] if holds else ["coupon-book-condition"]
+    )
+
+
+def test_points_that_an_assignment_and_a_use_take(books, shop, ana, points):
+    book = books.make(assignmentRequiredPoints=10, usageRequiredPoints=5, requiredPointsConfig=points)
+    shop.give(ana, 14)
+    assert reasons(books, ana, book) == ["insufficient-balance"]
+    shop.give(ana, 1)
+    assert reasons(books, ana, book) == []
+
+
+def test_stock_is_looked_at_where_it_is_asked_for(books, ana):
+    for empty, full in (
+        (books.make(), books.make("A")),
+        (books.make(type="codeless", maxCouponCount=0), books.make(type="codeless")),
+        (books.make(type="generated", maxCouponCount=0), books.make(type="generated", maxCouponCount=1)),
+        (books.make(type="single", maxAssignedPerCoupon=0), books.make(type="single", maxCouponCount=1)),
+    ):
+        assert reasons(books, ana, empty) == []
+        assert reasons(books, ana, empty, withStockOnly=True) == ["coupon-out-of-stock"]
+        assert reasons(books, ana, full, withStockOnly=True) == []
+        assert reasons(books, ana, empty, withStockOnly=False) == []
+
+
+def test_members_who_are_not_active(books, organization):
+    organization.member("eve", active=False)
+    assert reasons(books, "eve", books.make()) == ["member-inactive"]
+
+
+def test_every_reason_has_a_detail(books, ana):
+    book = books.make(publishingStatus="draft", validToDate="2026-01-01T00:00:00Z")
+    [seen] = listed(books, ana, dryRun=True, couponBookKey=book["couponBookKey"])["results"]
+    assert seen["exclusionReasons"] == [
+        {"code": "coupon-book-not-published", "detail": "The coupon book is draft."},
+        {"code": "coupon-book-expired", "detail": "The coupon book was valid to 2026-01-01T00:00:00Z."},
+    ]
+
+
+def test_the_deprecated_locale(books, ana):
+    reply = books.surface.request("GET", f"/members/{ana}/coupon-books", locale="es", expect=200)
+    assert reply.headers["Deprecation"].startswith("@")
+
+
+def test_there_must_be_such_a_member(books):
+    problem = books.organization.integration.get("/members/nobody/coupon-books", expect=404)
+    assert problem["type"] == "/problems/not-found"
