@@ -98,7 +98,7 @@ def move(db: Connection, organization_id: int, changed: Mapping[Place, HeldTier 
     """Put members into tiers; None takes the tier away. At most two statements."""
     stay, left = [], []
     for (member_id, program_id), held in changed.items():
-        place = {"member_id": member_id, "loyalty_program_id": program_id}
+        place: dict[str, Any] = {"member_id": member_id, "loyalty_program_id": program_id}
         if held is None:
             left.append(place)
         else:

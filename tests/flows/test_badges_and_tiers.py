@@ -1,0 +1,96 @@
+"""Properties of badges and tiers that campaigns move: dry runs tell the truth, cancelling gives the prior state."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.builders.api import running_api
+from tests.builders.badges import Badges, assigns, unassigns
+from tests.builders.campaigns import effect, mint
+from tests.builders.tiers import Ladder
+from tests.builders.tracking import GENERIC, Shop, event, running
+
+FUTURE = "2099-12-31T23:00:00Z"
+# A tier that points move is reported in its turn when the points are taken back: only what was set is answered here.
+RULES = {GENERIC: None, "badge-assigned": None, "badge-unassigned": None, "member-tier-set": "event.payload.isManual"}
+
+EFFECTS = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from([assigns, unassigns]), st.integers(0, 1), st.integers(1, 3)),
+        st.tuples(st.just("set-tier"), st.sampled_from(["Basic", "Silver", "Gold"]), st.sampled_from([None, FUTURE])),
+        st.tuples(st.just("mint"), st.none(), st.integers(1, 200)),
+    ),
+    min_size=1,
+    max_size=3,
+)
+CAMPAIGNS = st.lists(st.tuples(st.sampled_from(sorted(RULES)), EFFECTS), min_size=1, max_size=3)
+
+
+@pytest.fixture(scope="module")
+def api(settings):
+    with running_api(replace(settings, validate_responses=False)) as api:
+        yield api
+
+
+def state(shop) -> dict[str, Any]:
+    """What is held of badges, tiers and points."""
+    held = "member_id, loyalty_program_id, loyalty_tier_id, is_manual, expires_at"
+    return {
+        "badges": {
+            row[:2]: row[2] for row in shop.rows("member_badges", "member_id, badge_id, assigned_balance") if row[2]
+        },
+        "tiers": sorted(map(tuple, shop.rows("member_tiers", held, "1, 2"))),
+        "points": {row.wallet_id: row.current_balance for row in shop.rows("ledger_balances") if row.current_balance},
+    }
+
+
+def effects_of(results):
+    """What became of the effects, whether rehearsed or carried out."""
+    return [
+        (each["effectId"], each["status"].replace("evaluated", "executed"), each.get("error", {}).get("type"))
+        for result in results
+        for each in result["effects"]
+    ]
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@given(campaigns=CAMPAIGNS, given_before=st.tuples(st.integers(0, 3), st.integers(0, 3)), by_hand=st.booleans())
+def test_what_events_do_is_foretold_and_taken_back(api, campaigns, given_before, by_hand):
+    shop = Shop(api.organization())
+    badges, ladder = Badges(shop), Ladder.new(shop, Silver=100, Gold=300)
+    made, member = [badges.create() for _ in given_before], shop.member()
+    for badge, amount in zip(made, given_before, strict=True):
+        if amount:
+            badges.assign(member, badge, amount)
+    if by_hand:
+        ladder.set(member, "Silver", expiresAt=FUTURE)
+
+    def one(kind, what, how):
+        if kind == "mint":
+            return mint(how)
+        if kind == "set-tier":
+            key = ladder.program["loyaltyProgramKey"]
+            return effect(kind, loyaltyProgramKey=key, loyaltyTierKey=ladder.key(what), expiresAt=how)
+        return kind(made[what], amount=how)
+
+    for event_type, effects in campaigns:
+        shop.campaign(running(*(one(*each) for each in effects), rule=RULES[event_type]), eventType=event_type)
+    states, tracked = [state(shop)], []
+    for _ in range(3):
+        body = event(member)
+        foretold = shop.track(body, executionMode="dryRun")
+        assert state(shop) == states[-1]
+        done = shop.track(body)
+        assert effects_of(done) == effects_of(foretold)
+        tracked += done
+        states.append(state(shop))
+    for result in reversed(tracked):
+        states.pop()
+        shop.integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
+        assert state(shop) == states[-1]
+    shop.check_ledger()
