@@ -1,7 +1,8 @@
 """The one order in which rows are locked, so that no two units of work wait for each other in a circle.
 
 0. members' own rows, by member id: taken alone, by those who queue events, so that each member's line grows in order.
-1. wallets, by wallet id. A member's wallet row is the lock of all that a member has: balances, limits, events, orders.
+1. wallets, by wallet id. A member's wallet row is the lock of all that a member has: balances, limits, events, orders,
+   and what counts for the member's referral codes; whoever may use a code locks its owner with the others.
 2. campaign-wide limit counters, by campaign id.
 3. ledgers, by those who add accounts to one or choose its default.
 4. ledger accounts, by account id: shared by those who post, alone by those who mint under a maximum supply and, with

@@ -32,7 +32,7 @@ JOIN events e ON e.organization_id = %s AND e.loyalty_event_id = f.loyalty_event
 ORDER BY e.loyalty_event_id DESC
 """
 
-# Whoever an event is of, and whoever got points for it or gave some.
+# Whoever an event is of, whoever got points for it or gave some, and whose referral code it used.
 _FAMILY_MEMBERS = f"""{_FAMILIES}
 SELECT e.member_id FROM family f
 JOIN events e ON e.organization_id = %s AND e.loyalty_event_id = f.loyalty_event_id
@@ -40,6 +40,9 @@ UNION
 SELECT m.member_id FROM family f
 JOIN ledger_transactions t ON t.organization_id = %s AND t.loyalty_event_id = f.loyalty_event_id
 JOIN members m ON m.organization_id = t.organization_id AND m.wallet_id IN (t.from_wallet_id, t.to_wallet_id)
+UNION
+SELECT r.referrer_member_id FROM family f
+JOIN referral_logs r ON r.organization_id = %s AND r.loyalty_event_id = f.loyalty_event_id
 """
 
 _CREATION_EVENTS = """
@@ -64,7 +67,7 @@ WHERE e.organization_id = %s AND e.loyalty_event_id = x.loyalty_event_id
 
 def find_members(db: Connection, organization_id: int, event_ids: Collection[int]) -> set[int]:
     """The ids of the members whom undoing these events, and those that they caused, concerns."""
-    given = (organization_id, list(event_ids), organization_id, organization_id, organization_id)
+    given = (organization_id, list(event_ids), *(organization_id,) * 4)
     return set(db.exec_driver_sql(_FAMILY_MEMBERS, given).scalars())
 
 

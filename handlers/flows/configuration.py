@@ -24,9 +24,20 @@ from domain.ledger.records import LedgerAccount
 from domain.matchers import compile_matcher
 from domain.missions.rules import CompiledMission, compile_mission
 from domain.organizations import Organization
+from domain.referrals import ReferralPrograms, ready_program
 from domain.tiers import KnownTier, Ladder
 from domain.triggers import Listener
-from persistence import audiences, badges, campaigns, configuration, event_types, matchers, missions, triggers
+from persistence import (
+    audiences,
+    badges,
+    campaigns,
+    configuration,
+    event_types,
+    matchers,
+    missions,
+    referrals,
+    triggers,
+)
 
 _KEPT_ORGANIZATIONS = 1000
 
@@ -59,6 +70,12 @@ class Configuration:
     missions: Mapping[int, CompiledMission]
     missions_by_type: Mapping[str, tuple[CompiledMission, ...]]
     speaks_of_missions: bool
+    referral_programs: ReferralPrograms
+    main_accounts: Mapping[int | None, LedgerAccount | None]
+
+    def points_account(self, loyalty_program_id: int | None) -> LedgerAccount | None:
+        """Where points of a loyalty program, None being the default one, go unless an account is named."""
+        return self.main_accounts.get(loyalty_program_id)
 
     @property
     def campaigns(self) -> tuple[CompiledCampaign, ...]:
@@ -112,29 +129,29 @@ def everything(
 def _load(db: Connection, organization: Organization, before: Configuration | None) -> Configuration:
     """Load and compile all of it; what was compiled `before` of the same actions is taken over."""
     organization_id = organization.organization_id
-    # Campaigns and missions first: what they name was there when they were saved, and is never removed.
+    # Campaigns and the like first: what they name was there when they were saved, and is never removed.
     active = campaigns.find_active(db, organization_id)
     found_missions = missions.find_all(db, organization_id)
+    found_programs = referrals.find_all(db, organization_id)
     ledger_id = organization.default_ledger_id
     found = [] if ledger_id is None else configuration.accounts_of_ledger(db, organization_id, ledger_id)
     accounts = {account.ledger_account_id: account for account in found}
     default = next((account for account in found if account.is_default_account), None)
-    main_accounts = {
-        program_id: accounts.get(account_id or 0)
+    main_accounts: dict[int | None, LedgerAccount | None] = {
+        program_id: accounts.get(account_id or 0) or default
         for program_id, account_id in configuration.main_accounts(db, organization_id).items()
     }
+    main_accounts[None] = main_accounts.get(organization.default_loyalty_program_id) or default
     account_ids = {account.ledger_account_key: account.ledger_account_id for account in found}
     known = {} if before is None else {a.action.action_id: a for each in before.campaigns for a in each.actions}
     compiled = []
     for campaign, actions in active:
-        program_id = campaign.loyalty_program_id or organization.default_loyalty_program_id
-        main_account = main_accounts.get(program_id or 0) or default
         compiled.append(
             compile_campaign(
                 campaign,
                 [compile_action(action, known.get(action.action_id)) for action in actions],
                 limit_rules_of(campaign, account_ids),
-                main_account,
+                main_accounts.get(campaign.loyalty_program_id),
             )
         )
     items = [(each, compile_matcher(each.matcher)) for each in matchers.find_all(db, organization_id)]
@@ -144,6 +161,7 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
     audience_keys = {each.audience_id: each.audience_key for each in of_members}
     ready = [compile_mission(each, by_id, audience_keys, accounts, default) for each in found_missions]
     tiers = configuration.tiers(db, organization_id)
+    ready_programs = (ready_program(each, main_accounts.get(each.loyalty_program_id)) for each in found_programs)
     return Configuration(
         organization_id=organization_id,
         version=organization.configuration_version,
@@ -164,6 +182,8 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
         missions={each.mission.mission_id: each for each in ready},
         missions_by_type=_by_type(ready),
         speaks_of_missions=any(map(_speaks_of_missions, compiled)),
+        referral_programs=ReferralPrograms(ready_programs),
+        main_accounts=main_accounts,
     )
 
 

@@ -37,9 +37,10 @@ def possible_types(configuration: Configuration) -> frozenset[str]:
         found |= {TIER_SET, TIER_REMOVED}
     if configuration.badges:
         found |= {BADGE_ASSIGNED, BADGE_UNASSIGNED}
-    # Every point makes one, so they are reported only where a campaign or a mission asks for them by name.
+    # Every point makes one, so they are reported only where somebody asks for them by name.
     named = any(TRANSACTION_CREATED in campaign.event_types for campaign in configuration.campaigns)
-    if named or TRANSACTION_CREATED in configuration.missions_by_type:
+    others = {*configuration.missions_by_type, *configuration.referral_programs.active_types}
+    if named or TRANSACTION_CREATED in others:
         found.add(TRANSACTION_CREATED)
     if configuration.missions_by_type:
         found.add(MISSION_ACHIEVED)

@@ -32,6 +32,7 @@ from handlers.flows.configuration import Configuration, configuration_of, everyt
 from handlers.flows.derive_events import Derivation, OwnEvent, balance_of, possible_types
 from handlers.flows.desks.desks import Desks, open_desks
 from handlers.flows.desks.opening import Opening, Reversal, TransactionIds
+from handlers.flows.desks.referrals import may_refer, usable_codes
 from handlers.flows.event_facts import event_facts
 from handlers.flows.event_intake import Accepted, Result, event_digest
 from handlers.flows.event_limits import open_limits
@@ -42,6 +43,7 @@ from handlers.flows.revert_events import Reversals, extent_of
 from handlers.wire.events import track_result
 from handlers.wire.missions import mission_outcome
 from handlers.wire.order_records import order_record
+from handlers.wire.referrals import referral_results
 from handlers.wire.reversals import reverted_event
 from persistence import events, member_tiers, posting
 from persistence.rows import IdStock
@@ -95,9 +97,16 @@ class EventUnit:
         self._held: dict[Place, HeldTier] = {}
         self._caused = 0
         self._audiences: Mapping[int, Sequence[CompiledAudience]] = {}
+        # The referral codes that may be used, by id, each with the member who has it.
+        self._referral_codes: Mapping[int, int] = {}
 
-    def _lock(self, loyalty_member_ids: Collection[str], member_ids: Collection[int]) -> dict[Any, Member]:
-        """Lock and load members; answers them by either id."""
+    def _lock(
+        self, loyalty_member_ids: Collection[str], member_ids: Collection[int], incoming: Sequence[IncomingEvent] = ()
+    ) -> dict[Any, Member]:
+        """Lock and load members, and those whose referral codes the events may use; answers them by either id."""
+        if self._mode in (FULL, DRY_RUN):
+            self._referral_codes = usable_codes(self._db, self._configuration, incoming, loyalty_member_ids, member_ids)
+            member_ids = {*member_ids, *self._referral_codes.values()}
         if self._mode != DRY_RUN:
             events.lock_members(self._db, self._organization_id, loyalty_member_ids, member_ids)
         members: dict[Any, Member] = {}
@@ -119,8 +128,7 @@ class EventUnit:
         `moments` are when something will happen, beside the events and now.
         """
         event_ids = IdStock(self._db, "events", _SPARE_IDS + 4 * len(accepted))
-        types = {each.event.event_type for each in accepted}
-        concerned = any(self._configuration.concerns(self._lineups, each) for each in types)
+        concerned = any(self._is_looked_at(each.event) for each in accepted)
         if self._mode == CAPTURE_ONLY or not (always or undoable or concerned or self._mode == DRY_RUN):
             return Work(orders, undoable, event_ids)
         members, among = list(self._members.values()), self._configuration.audiences
@@ -134,6 +142,11 @@ class EventUnit:
         work = Work(orders, undoable, event_ids, desks, derivation)
         self._report(derivation.begin(), None, EXPIRED, work)
         return work
+
+    def _is_looked_at(self, event: IncomingEvent) -> bool:
+        """Whether anything may come of an event."""
+        looked_at = self._configuration.concerns(self._lineups, event.event_type)
+        return looked_at or may_refer(self._configuration, event, self._referral_codes)
 
     def _open(
         self,
@@ -173,6 +186,7 @@ class EventUnit:
             undoable=undoable.event_ids,
             event_types=event_types,
             moments=moments,
+            referral_code_ids=frozenset(self._referral_codes),
         )
         return open_desks(opening, counters)
 
@@ -264,6 +278,8 @@ class EventUnit:
         moved = [] if work.desks is None else work.desks.missions.moved()
         missions = [mission_outcome(each_move, self._mode == DRY_RUN) for each_move in moved]
         answer = track_result(each.event, stored_key, status, found, refusal, missions)
+        if work.desks is not None:
+            answer["referrals"] = referral_results(work.desks.referrals.taken(), self._mode == DRY_RUN)
         if reverted:
             answer["reverted"] = [reverted_event(one) for one in reverted]
         if self._mode != DRY_RUN:
@@ -289,7 +305,10 @@ class EventUnit:
             mode=self._mode,
             tracing=self._tracing,
         )
-        return evaluator.run(self._considered(each))
+        found = evaluator.run(self._considered(each))
+        if self._mode in (FULL, DRY_RUN):
+            desks.referrals.handle(facts, each.event, None if order is None else order[0])
+        return found
 
     def _facts(self, each: Accepted, order: Any, desks: Desks) -> EventFacts:
         """What is known of an event as the desks stand now."""

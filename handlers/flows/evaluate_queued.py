@@ -39,7 +39,7 @@ class QueuedBatch(TrackBatch):
         incoming = [_incoming(event) for event in queued]
         concerned = {event.member_id for event in queued} | self._concerned_by_undoing(incoming)
         concerned |= {event.sponsor_member_id for event in queued if event.sponsor_member_id is not None}
-        found = self._lock((), concerned)
+        found = self._lock((), concerned, incoming)
         accepted = []
         for position, (event, said) in enumerate(zip(queued, incoming, strict=True)):
             each = _accepted(position, event, said, found)

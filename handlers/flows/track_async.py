@@ -28,7 +28,9 @@ class QueueBatch(TrackBatch):
             self._results[repeat.position] = self._repeated(repeat, original)
         return [queued_result(self._results[position].answer) for position in range(len(incoming))]
 
-    def _lock(self, loyalty_member_ids: Collection[str], member_ids: Collection[int]) -> dict[Any, Member]:
+    def _lock(
+        self, loyalty_member_ids: Collection[str], member_ids: Collection[int], incoming: Sequence[IncomingEvent] = ()
+    ) -> dict[Any, Member]:
         """Lock the members' lines alone; all else that they have is the worker's concern."""
         found = queue.lock_members(self._db, self._organization_id, loyalty_member_ids)
         return {member.loyalty_member_id: member for member in found}

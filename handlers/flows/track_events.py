@@ -77,7 +77,7 @@ class TrackBatch(EventUnit):
         by_loyalty_id = {e.loyalty_member_id for e in incoming if e.loyalty_member_id is not None}
         by_loyalty_id |= {e.sponsor_loyalty_member_id for e in incoming if e.sponsor_loyalty_member_id is not None}
         by_id = {e.member_id for e in incoming if e.member_id is not None}
-        members = self._lock(by_loyalty_id, by_id | self._concerned_by_undoing(incoming))
+        members = self._lock(by_loyalty_id, by_id | self._concerned_by_undoing(incoming), incoming)
         keys = {e.system_unique_key for e in incoming}
         # A dry run asks what would happen if the event came now, whether or not it has come before.
         answered = {} if self._mode == DRY_RUN else events.find_answered(self._db, self._organization_id, keys)

@@ -25,6 +25,7 @@ from persistence import (
     missions,
     orders,
     programs,
+    referrals,
     triggers,
 )
 from persistence.coupons import books, codes
@@ -95,6 +96,11 @@ ADDRESSES: Mapping[str, tuple[str, Resolve]] = {
     "couponBookKey": ("book", _in_organization(books.find_by_key)),
     "couponBookId": ("book", _in_organization(books.find)),
     "couponId": ("coupon", _inside(codes.find, "book", "coupon_book_id")),
+    "referralProgramId": ("referral_program", _in_organization(referrals.find)),
+    "referralCodeId": (
+        "referral_code",
+        _inside(referrals.find_code, "referral_program", "referral_program_id"),
+    ),
     "apiCode": ("event_type", _in_organization(event_types.find)),
     "orderId": ("order", _inside(orders.find, "member", "member_id")),
     "loyaltyEventKey": ("event", _in_organization(events.find_by_key)),

@@ -118,6 +118,7 @@ def track_result(
         "effects": [_effect(each) for each in found.effects],
         "limitDiscardedTotalAmount": exact_number(found.limit_discarded),
         "missions": list(missions),
+        "referrals": [],
         "explain": [_explanation(each) for each in found.explanations],
     }
     if error is not None:

@@ -8,13 +8,14 @@ from domain.badges import BadgeTracking
 from domain.coupons.books import CouponBook
 from domain.coupons.usages import CouponUsage
 from domain.ledger.records import TRANSACTION_TYPES
+from domain.referrals import ReferralLog
 from domain.reversals import RevertedEvent, RevertedTransaction, Undone
 from domain.tiers import TierTracking
 from handlers.wire.base import exact_number
 from handlers.wire.events import limit_counter
 
 # What events can have done beside points and limits, each under its name in the answer.
-TIERS, BADGES, COUPONS, MISSIONS = UNDONE_KINDS = "tiers", "badges", "coupons", "missions"
+TIERS, BADGES, COUPONS, MISSIONS, REFERRALS = UNDONE_KINDS = "tiers", "badges", "coupons", "missions", "referrals"
 
 
 def reverted_event(reverted: RevertedEvent) -> dict[str, Any]:
@@ -64,6 +65,19 @@ def undone_tier(tracking: TierTracking, current_tier_id: int | None, is_restored
         "outcome": "reverted" if is_restored else "kept",
     }
     return Undone(TIERS, record)
+
+
+def undone_referral(log: ReferralLog, code: str) -> Undone:
+    """A use of a referral code that counts no more."""
+    record = {
+        "referralLogId": log.referral_log_id,
+        "referralProgramId": log.referral_program_id,
+        "referralCodeId": log.referral_code_id,
+        "code": code,
+        "referrerMemberId": log.referrer_member_id,
+        "referredMemberId": log.referred_member_id,
+    }
+    return Undone(REFERRALS, record)
 
 
 def undone_badge(tracking: BadgeTracking, reversal: BadgeTracking) -> Undone:

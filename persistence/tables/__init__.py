@@ -16,6 +16,7 @@ from persistence.tables import (
     periodic_jobs,
     programs,
     queue,
+    referrals,
     triggers,
 )
 from persistence.tables.base import metadata
@@ -37,5 +38,6 @@ __all__ = [
     "periodic_jobs",
     "programs",
     "queue",
+    "referrals",
     "triggers",
 ]

@@ -77,6 +77,14 @@ members = tenant_table(
         "member_id",
         postgresql_where=text("channel_acquisition IS NOT NULL"),
     ),
+    # Whom a referral code brought.
+    Index(
+        "ix_members_referral_code",
+        "organization_id",
+        "referral_code",
+        "member_id",
+        postgresql_where=text("referral_code IS NOT NULL"),
+    ),
     Index("ix_members_search_text", "search_text", postgresql_using="gin"),
     belongs_to_organization(),
     refers_to("wallets", "wallet_id"),

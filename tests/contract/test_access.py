@@ -114,6 +114,10 @@ def records(organization: Organization) -> dict[str, Any]:
     book = {"name": "Marked", "tags": [MARKER], "type": "list", "publishingStatus": "draft"}
     book = administration.post("/coupon-books", {**book, "requiredPointsConfig": None})["couponBook"]
     codes = administration.post(f"/coupon-books/{book['couponBookId']}/coupons", {"codes": [MARKER]})["codes"]
+    referring = {"name": MARKER, "active": True, "maxPerCode": 1, "code": MARKER, "eventType": MARKER}
+    referral_program = administration.post("/referral-programs", referring)["referralProgram"]
+    referral_codes = f"/referral-programs/{referral_program['referralProgramId']}/codes"
+    referrals = administration.post(referral_codes, {"memberId": member["memberId"], "codes": [MARKER]})["referrals"]
     order = {"externalId": MARKER, "type": "dine-in", "total": 5, "status": "created"}
     ordered = administration.post(f"/members/{member['memberId']}/purchase-orders", order)["order"]
     return {
@@ -141,6 +145,8 @@ def records(organization: Organization) -> dict[str, Any]:
         "triggerId": trigger["triggerId"],
         "triggerDeliveryId": deliveries[0]["triggerDeliveryId"],
         "missionId": mission["missionId"],
+        "referralProgramId": referral_program["referralProgramId"],
+        "referralCodeId": referrals[0]["referralCodeId"],
         "loyaltyEventKey": events[0]["loyaltyEventKey"],
         "effectId": "mint-points",
         "couponBookId": book["couponBookId"],

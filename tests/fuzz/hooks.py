@@ -27,7 +27,7 @@ from tests.fuzz.known import (
     open_events,
     open_transactions,
 )
-from tests.fuzz.world import CONDITIONS
+from tests.fuzz.world import CONDITIONS, REFERRAL_CODE
 
 LONGEST_URL = 8000
 FUTURE = "2099-12-31T23:00:00Z"
@@ -421,6 +421,32 @@ def _mission_progress(body: Body, path: Body) -> None:
     _unique(body, "systemUniqueKey")
 
 
+def _referral_program(body: Body, path: Body) -> None:
+    _unique(body, "code")
+    _real(body, "eventType", "cup-returned")
+    _real(body, "loyaltyProgramId", WORLD.ids["loyaltyProgramId"])
+    _real(body, "campaignId", WORLD.ids["campaignId"])
+    _real(body, "audienceId", WORLD.ids["audienceId"])
+    for side in ("referrer", "referred"):
+        _real(body, f"{side}LedgerId", WORLD.ids["ledgerId"])
+        _real(body, f"{side}LedgerAccountId", WORLD.ids["ledgerAccountId"])
+        _real(body, f"{side}CouponBookKey", WORLD.ids["couponBookKey"])
+        _whole(body, f"{side}PointsAccrual")
+    if body.get("validFromDate") and body.get("validToDate"):
+        del body["validToDate"]
+
+
+def _referral_codes(body: Body, path: Body) -> None:
+    _real(body, "memberId", WORLD.ids["memberId"])
+    if not _now_and_then():
+        body["codes"] = [f"{next(_numbers)}-{code}"[:255] for code in body["codes"]]
+
+
+def _payload(event: Body) -> None:
+    if event.get("payload"):
+        _real(event["payload"], "referralCode", REFERRAL_CODE)
+
+
 def _events(body: Body, path: Body) -> None:
     if "campaignKeys" in body:
         _real(body, "campaignKeys", [WORLD.keys["campaign"]])
@@ -428,6 +454,7 @@ def _events(body: Body, path: Body) -> None:
         _unique(event, "systemUniqueKey")
         _real(event, "loyaltyMemberId", WORLD.ids["loyaltyMemberId"])
         _real(event, "eventType", "cup-returned")
+        _payload(event)
 
 
 def _event(body: Body, path: Body) -> None:
@@ -435,6 +462,7 @@ def _event(body: Body, path: Body) -> None:
     _real(body, "memberId", WORLD.ids["memberId"])
     _real(body, "eventType", "cup-returned")
     body["organizationId"] = path["organizationId"]
+    _payload(body)
 
 
 def _order(body: Body, path: Body) -> None:
@@ -497,6 +525,9 @@ _BODIES: dict[str, Callable[[Body, Body], None]] = {
     "updateCouponBookStatus": _book_status,
     "addCouponBookCoupons": _codes,
     "updateCouponCode": _code,
+    "createReferralProgram": _referral_program,
+    "updateReferralProgram": _referral_program,
+    "createReferralCodes": _referral_codes,
     "createAction": _action,
     "updateAction": _action,
     "trackEvents": _events,

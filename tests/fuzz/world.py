@@ -16,6 +16,8 @@ CONDITIONS = (
     "true",
 )
 
+REFERRAL_CODE = "BOB-8"
+
 _AUDIENCES: tuple[dict[str, Any], ...] = (
     {"matcherType": "null-matcher"},
     {"matcherType": "attribute-matcher", "matcher": {}},
@@ -115,6 +117,13 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
     books = [call("POST", f"{home}/coupon-books", _book(name))["couponBook"] for name in ("Coffee", "Tea", "Cake")]
     codes = f"{home}/coupon-books/{books[0]['couponBookId']}/coupons"
     coupons = call("POST", codes, {"codes": ["COFFEE-1", "COFFEE-2"]})["codes"]
+    referral_programs = [
+        call("POST", f"{home}/referral-programs", _referral_program(code))["referralProgram"]
+        for code in ("friends", "neighbours")
+    ]
+    referral_codes = f"{home}/referral-programs/{referral_programs[0]['referralProgramId']}/codes"
+    referring = {"memberId": members[1]["memberId"], "codes": [REFERRAL_CODE]}
+    referral_code = call("POST", referral_codes, referring)["referrals"][0]
     parsed = call("POST", f"{home}/expressions/parse", {"inputs": [{"expression": text} for text in CONDITIONS]})
     second = call(
         "POST",
@@ -152,6 +161,8 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         "triggerId": triggers[0]["triggerId"],
         "triggerDeliveryId": delivery["triggerDeliveryId"],
         "missionId": missions[0]["missionId"],
+        "referralProgramId": referral_programs[0]["referralProgramId"],
+        "referralCodeId": referral_code["referralCodeId"],
     }
     changeable = {
         "updateMember": {"loyaltyMemberId": members[1]["loyaltyMemberId"], "memberId": members[1]["memberId"]},
@@ -172,6 +183,7 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         "updateMission": {"missionId": missions[1]["missionId"]},
         "updateAudience": {"audienceId": audiences[1]["audienceId"]},
         "updateTrigger": {"triggerId": triggers[1]["triggerId"]},
+        "updateReferralProgram": {"referralProgramId": referral_programs[1]["referralProgramId"]},
         "updateAudienceMembers": {"audienceId": audiences[2]["audienceId"]},
         "updateCouponBook": {
             "couponBookId": books[1]["couponBookId"],
@@ -214,6 +226,11 @@ def _action(created: Mapping[str, Any]) -> dict[str, Any]:
     params = [{"id": "amount", "expression": "1"}, {"id": "ledgerAccountKey", "value": created["ledgerAccountKey"]}]
     effects = {"items": [{"effectId": "mint-points", "params": params}]}
     return {"status": "running", "priority": 1, "rules": {"expression": CONDITIONS[0]}, "effects": effects}
+
+
+def _referral_program(code: str) -> dict[str, Any]:
+    points = {"referrerPointsAccrual": 10, "referredPointsAccrual": 5}
+    return {"name": code, "code": code, "active": True, "maxPerCode": 1000, "eventType": "cup-returned", **points}
 
 
 def _matcher(name: str) -> dict[str, Any]:

@@ -16,7 +16,14 @@ from tests.builders.api import running_api
 from tests.builders.campaigns import effect, mint
 from tests.builders.tracking import GENERIC, ORDER_CREATED, WHOLE_DOLLARS, Shop, event, key, order, running, spend
 
-RESULT = {"status": "success", "effects": [], "limitDiscardedTotalAmount": 0, "missions": [], "explain": []}
+RESULT = {
+    "status": "success",
+    "effects": [],
+    "limitDiscardedTotalAmount": 0,
+    "missions": [],
+    "referrals": [],
+    "explain": [],
+}
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from handlers.flows.desks.coupons import CouponDesk
 from handlers.flows.desks.missions import MissionDesk
 from handlers.flows.desks.notices import NoticeDesk
 from handlers.flows.desks.opening import Desk, Opening
+from handlers.flows.desks.referrals import ReferralDesk
 from handlers.flows.desks.tiers import TierDesk
 
 
@@ -31,12 +32,13 @@ class Desks:
     badges: BadgeDesk
     missions: MissionDesk
     coupons: CouponDesk
+    referrals: ReferralDesk
     notices: NoticeDesk
 
     @property
     def subjects(self) -> tuple[Desk, ...]:
         """The desks in the order in which they are written, and undone."""
-        return self.tiers, self.badges, self.coupons, self.missions, self.notices
+        return self.tiers, self.badges, self.coupons, self.missions, self.referrals, self.notices
 
     @property
     def executors(self) -> Mapping[str, Executor]:
@@ -76,5 +78,6 @@ def open_desks(opening: Opening, counters: Counters) -> Desks:
         badges=badges,
         coupons=coupons,
         missions=MissionDesk.open(opening, badges, coupons),
+        referrals=ReferralDesk.open(opening, coupons),
         notices=NoticeDesk(opening),
     )

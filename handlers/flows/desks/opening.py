@@ -44,8 +44,9 @@ class Opening:
     """What a unit of work is about: the members, by id, whose locks it holds, and the stored events it may undo.
 
     `event_types` are those of the events it was begun for, None for a request, which may be about anything; `moments`
-    are when they happened, and now, so that all it does happens at one of them. A rehearsal is a dry run: it locks
-    nothing, takes no ids from the database and writes nothing.
+    are when they happened, and now, so that all it does happens at one of them. `referral_code_ids` are the referral
+    codes that may be used, of members who are among the members. A rehearsal is a dry run: it locks nothing, takes no
+    ids from the database and writes nothing.
     """
 
     db: Connection
@@ -61,6 +62,7 @@ class Opening:
     undoable: frozenset[int]
     event_types: frozenset[str] | None
     moments: frozenset[datetime]
+    referral_code_ids: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)

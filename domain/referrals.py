@@ -1,0 +1,337 @@
+"""Referrals: members bring others by codes of their own, and both sides are rewarded (administration "Referrals").
+
+Who owns a code is the referrer, whoever uses it the referred member. Each use that counts is a log; limits count logs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from domain.ledger.records import LedgerAccount
+from domain.members import Member, MemberInactive
+from domain.problems import Conflict, NotFound, Refusal
+
+MOST_REFERRALS = 9007199254740991
+REFERRER, REFERRED = "referrer", "referred"
+APPLIED, SKIPPED = "applied", "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class ReferralProgram:
+    """A stored referral program; its ends are part of it, a missing one is open.
+
+    `max_redeems_per_referred_member_per_code` is once where it is None; points and coupon books are None where a side
+    gets none, ledger accounts where they are left to the loyalty program.
+    """
+
+    organization_id: int
+    referral_program_id: int
+    referral_program_key: str
+    loyalty_program_id: int | None
+    name: str
+    description: str | None
+    picture_url: str | None
+    custom_attributes: Mapping[str, Any]
+    active: bool
+    valid_from_date: datetime | None
+    valid_to_date: datetime | None
+    max_per_code: int
+    max_referrals_per_member: int
+    max_redeems_per_referred_member_per_code: int | None
+    campaign_id: int | None
+    audience_id: int | None
+    tags: tuple[str, ...]
+    code: str
+    event_type: str
+    referrer_points_accrual: Decimal | None
+    referrer_ledger_id: int | None
+    referrer_ledger_account_id: int | None
+    referrer_coupon_book_key: str | None
+    referred_points_accrual: Decimal | None
+    referred_ledger_id: int | None
+    referred_ledger_account_id: int | None
+    referred_coupon_book_key: str | None
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramTotals:
+    """How many members were referred in a program, how many codes it has, and how many logs stand."""
+
+    referred_count: int = 0
+    total_codes: int = 0
+    total_logs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ReferralCode:
+    """A member's code in a program; `total_usages` counts the logs that stand."""
+
+    organization_id: int
+    referral_code_id: int
+    referral_program_id: int
+    member_id: int
+    code: str
+    total_usages: int
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ReferralLog:
+    """A use of a code that counted; `referrer_points` is what its owner was minted for it."""
+
+    organization_id: int
+    referral_log_id: int
+    referral_code_id: int
+    referral_program_id: int
+    referrer_member_id: int
+    referred_member_id: int
+    loyalty_event_id: int
+    system_unique_key: str
+    custom_attributes: Mapping[str, Any]
+    referrer_points: Decimal
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderboardRow:
+    """What a member's codes in a program have brought so far."""
+
+    member_id: int
+    name: str | None
+    email: str | None
+    invites: int
+    accepted_invites: int
+    points_accumulated: Decimal
+
+
+class ReferralProgramExists(Conflict):
+    """Another referral program of the organization has the code."""
+
+    slug = "referral-program-exists"
+    title = "The code belongs to another referral program"
+
+
+class ReferralCodeTaken(Conflict):
+    """Another referral code of the organization is the same."""
+
+    slug = "referral-code-taken"
+    title = "The referral code is taken"
+
+
+class UnknownReferralCode(NotFound):
+    """The event names a referral code that the organization does not have."""
+
+    slug = "unknown-referral-code"
+    title = "The referral code does not exist"
+
+
+class ReferralProgramInactive(Conflict):
+    """The program is not active, or the event is not within its dates."""
+
+    slug = "referral-program-inactive"
+    title = "The referral program is not in force"
+
+
+class SelfReferral(Conflict):
+    """A member used a code of their own."""
+
+    slug = "self-referral"
+    title = "Members cannot refer themselves"
+
+
+class NotInReferralAudience(Conflict):
+    """The referred member is not in the audience of the program."""
+
+    slug = "not-in-referral-audience"
+    title = "The member is not in the audience of the referral program"
+
+
+class ReferralLimitReached(Conflict):
+    """A limit of the program leaves no room; `limit` names it."""
+
+    slug = "referral-limit-reached"
+    title = "A limit of the referral program is reached"
+
+
+@dataclass(frozen=True, slots=True)
+class Reward:
+    """What one side gets for a referral: points into an account, or a coupon; the account is None if there is none."""
+
+    recipient: str
+    points: Decimal | None = None
+    ledger_account_id: int | None = None
+    coupon_book_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyProgram:
+    """A referral program with what it pays, its accounts found."""
+
+    program: ReferralProgram
+    rewards: tuple[Reward, ...]
+
+
+def ready_program(program: ReferralProgram, main_account: LedgerAccount | None) -> ReadyProgram:
+    """The program made ready; `main_account` is where points go that it names no account for."""
+    main_id = None if main_account is None else main_account.ledger_account_id
+    sides = (
+        (
+            REFERRER,
+            program.referrer_points_accrual,
+            program.referrer_ledger_account_id,
+            program.referrer_coupon_book_key,
+        ),
+        (
+            REFERRED,
+            program.referred_points_accrual,
+            program.referred_ledger_account_id,
+            program.referred_coupon_book_key,
+        ),
+    )
+    rewards = []
+    for recipient, points, own_account_id, book_key in sides:
+        if points:
+            rewards.append(Reward(recipient, points, own_account_id or main_id))
+        if book_key is not None:
+            rewards.append(Reward(recipient, coupon_book_key=book_key))
+    return ReadyProgram(program, tuple(rewards))
+
+
+class ReferralPrograms:
+    """All referral programs of an organization, active or not: `types` are those of the events they look at."""
+
+    def __init__(self, ready: Iterable[ReadyProgram] = ()) -> None:
+        self.by_id: Mapping[int, ReadyProgram] = {each.program.referral_program_id: each for each in ready}
+        programs = [each.program for each in self.by_id.values()]
+        self.types = frozenset(program.event_type for program in programs)
+        self.active_types = frozenset(program.event_type for program in programs if program.active)
+
+    def __bool__(self) -> bool:
+        return bool(self.by_id)
+
+
+@dataclass(frozen=True, slots=True)
+class RewardOutcome:
+    """What became of a reward; `error` is the problem that stood in the way."""
+
+    reward: Reward
+    member_id: int
+    status: str
+    error: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReferralOutcome:
+    """What became of the code that an event came with; the program and the code are unknown where nobody has it."""
+
+    code: str
+    referral_program_id: int | None
+    referral_code_id: int | None
+    referrer_member_id: int | None
+    status: str
+    error: Mapping[str, Any] | None = None
+    rewards: tuple[RewardOutcome, ...] = ()
+
+    @classmethod
+    def skipped(cls, code: str, found: ReferralCode | None, refusal: Refusal) -> ReferralOutcome:
+        """The outcome of a use that did not count."""
+        problem = refusal.as_problem()
+        if found is None:
+            return cls(code, None, None, None, SKIPPED, problem)
+        return cls(code, found.referral_program_id, found.referral_code_id, found.member_id, SKIPPED, problem)
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A use of a code that counts, still to be stored."""
+
+    code: ReferralCode
+    referred_member_id: int
+    loyalty_event_id: int
+    system_unique_key: str
+    custom_attributes: Mapping[str, Any]
+    referrer_points: Decimal
+
+
+@dataclass(slots=True)
+class ReferralShelf:
+    """The referral codes that a unit of work may use, and what has been counted for them so far.
+
+    `of_referrers` counts the logs of a member's codes in a program, by (program id, member id); `of_pairs` those of one
+    code and one referred member, by (code id, member id). `added` and `taken_back` are what the work itself changes.
+    """
+
+    codes: dict[int, ReferralCode]
+    of_referrers: dict[tuple[int, int], int]
+    of_pairs: dict[tuple[int, int], int]
+    added: list[Use] = field(default_factory=list)
+    taken_back: list[ReferralLog] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._ids = {code.code: code.referral_code_id for code in self.codes.values()}
+
+    _ids: dict[str, int] = field(init=False)
+
+    def find(self, code: str) -> ReferralCode | None:
+        """The code that reads so."""
+        code_id = self._ids.get(code)
+        return None if code_id is None else self.codes[code_id]
+
+    def refuse_over_limit(self, program: ReferralProgram, code: ReferralCode, referred_member_id: int) -> None:
+        """Raise ReferralLimitReached where one more use of the code by the member is one too many."""
+        once = program.max_redeems_per_referred_member_per_code or 1
+        of_pair = self.of_pairs.get((code.referral_code_id, referred_member_id), 0)
+        of_referrer = self.of_referrers.get((program.referral_program_id, code.member_id), 0)
+        for name, most, used in (
+            ("maxRedeemsPerReferredMemberPerCode", once, of_pair),
+            ("maxPerCode", program.max_per_code, code.total_usages),
+            ("maxReferralsPerMember", program.max_referrals_per_member, of_referrer),
+        ):
+            if used >= most:
+                raise ReferralLimitReached(f"{name} is {most}, and {used} count already.", limit=name)
+
+    def add(self, use: Use) -> None:
+        """Count a use."""
+        self.added.append(use)
+        self._count(use.code.referral_code_id, use.referred_member_id, 1)
+
+    def take_back(self, log: ReferralLog) -> None:
+        """Count a stored use no more."""
+        self.taken_back.append(log)
+        self._count(log.referral_code_id, log.referred_member_id, -1)
+
+    def _count(self, code_id: int, referred_member_id: int, change: int) -> None:
+        code = self.codes[code_id]
+        self.codes[code_id] = replace(code, total_usages=code.total_usages + change)
+        pair, referrer = (code_id, referred_member_id), (code.referral_program_id, code.member_id)
+        self.of_pairs[pair] = self.of_pairs.get(pair, 0) + change
+        self.of_referrers[referrer] = self.of_referrers.get(referrer, 0) + change
+
+
+def refuse_referral(
+    program: ReferralProgram, referrer: Member, referred_member_id: int, at: datetime, is_in_audience: bool
+) -> None:
+    """Refuse what the program rewards for nobody, whatever was counted; `at` is when the event happened.
+
+    Raises ReferralProgramInactive, SelfReferral, MemberInactive or NotInReferralAudience.
+    """
+    if not program.active:
+        raise ReferralProgramInactive("The referral program is not active.")
+    if program.valid_from_date is not None and at < program.valid_from_date:
+        raise ReferralProgramInactive("The event came before the referral program began.")
+    if program.valid_to_date is not None and at > program.valid_to_date:
+        raise ReferralProgramInactive("The event came after the referral program had ended.")
+    if referrer.member_id == referred_member_id:
+        raise SelfReferral("The code is the member's own.")
+    if not referrer.active:
+        raise MemberInactive("The owner of the code is not active.")
+    if program.audience_id is not None and not is_in_audience:
+        raise NotInReferralAudience("The referred member is not in the audience of the program.")

@@ -1,0 +1,158 @@
+"""Referral programs, their codes and what came of them (administration "Referrals")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from domain.audiences import UnknownAudience
+from domain.coupons.books import UnknownCouponBook
+from domain.event_types import BUILT_IN_EVENT_TYPES
+from domain.events import UnknownCampaign, UnknownEventType, UnknownMember
+from domain.ledger.books import round_down
+from domain.ledger.refusals import UnknownLedger, UnknownLedgerAccount, WalletNotInLedger
+from domain.members import MemberInactive
+from domain.problems import FieldFault, InvalidRequest
+from domain.programs import UnknownLoyaltyProgram
+from domain.referrals import (
+    REFERRED,
+    REFERRER,
+    LeaderboardRow,
+    ProgramTotals,
+    ReferralCode,
+    ReferralLog,
+    ReferralProgram,
+)
+from handlers.call import Call
+from handlers.flows.configuration import Configuration, configuration_of
+from handlers.operations import operation
+from handlers.wire.base import listed, results, wrapped
+from handlers.wire.referrals import CODE, LEADERBOARD_ROW, LOG, NEW_CODES, PROGRAM_BODY, program_record
+from persistence import audiences, campaigns, ledger, members, organizations, programs, referrals
+from persistence.coupons import books
+from persistence.paging import Page, Paged
+
+Found = tuple[ReferralProgram, ProgramTotals]
+
+
+@operation("listReferralPrograms", answer=listed(program_record))
+def list_referral_programs(call: Call, query: Mapping[str, Any]) -> Paged[Found]:
+    """A page of programs."""
+    organization_id = call.organization.organization_id
+    page = referrals.find_page(call.db, organization_id, Page.of(query))
+    totals = referrals.totals_of(call.db, organization_id, [each.referral_program_id for each in page.results])
+    found = [(each, totals[each.referral_program_id]) for each in page.results]
+    return Paged(page.total_count, page.page, page.limit, found)
+
+
+@operation("createReferralProgram", body=PROGRAM_BODY, answer=wrapped("referralProgram", program_record))
+def create_referral_program(call: Call, body: dict[str, Any]) -> Found:
+    """Create a program, which has no codes yet."""
+    _check(call, body)
+    organization_id = call.organization.organization_id
+    organizations.raise_configuration_version(call.db, organization_id)
+    program = referrals.add_program(
+        call.db, organization_id, referral_program_key=call.new_key(), created_at=call.now, updated_at=call.now, **body
+    )
+    return program, ProgramTotals()
+
+
+@operation("getReferralProgram", answer=wrapped("referralProgram", program_record))
+def get_referral_program(call: Call, referral_program: ReferralProgram) -> Found:
+    """One program."""
+    return _with_totals(call, referral_program)
+
+
+@operation("updateReferralProgram", body=PROGRAM_BODY, answer=wrapped("referralProgram", program_record))
+def update_referral_program(call: Call, referral_program: ReferralProgram, body: dict[str, Any]) -> Found:
+    """Replace a program; all processes go by it at their next event."""
+    _check(call, body)
+    organizations.raise_configuration_version(call.db, referral_program.organization_id)
+    changed = referrals.change_program(call.db, referral_program, updated_at=call.now, **body)
+    return _with_totals(call, changed)
+
+
+@operation("createReferralCodes", body=NEW_CODES, answer=results(CODE, "referrals"))
+def create_referral_codes(call: Call, referral_program: ReferralProgram, body: Mapping[str, Any]) -> list[ReferralCode]:
+    """Give a member codes, all of them or none."""
+    member = members.find(call.db, referral_program.organization_id, body["member_id"])
+    if member is None:
+        raise UnknownMember(f"There is no member {body['member_id']}.")
+    if not member.active:
+        raise MemberInactive("Inactive members are given no referral codes.")
+    return referrals.add_codes(call.db, referral_program, member.member_id, body["codes"], call.now)
+
+
+@operation("listReferralCodes", answer=listed(CODE))
+def list_referral_codes(call: Call, referral_program: ReferralProgram, query: Mapping[str, Any]) -> Paged[ReferralCode]:
+    """A page of the program's codes."""
+    return referrals.find_code_page(call.db, referral_program, Page.of(query), query.get("memberId"))
+
+
+@operation("listReferralCodeLogs", answer=listed(LOG))
+def list_referral_code_logs(
+    call: Call, referral_program: ReferralProgram, referral_code: ReferralCode, query: Mapping[str, Any]
+) -> Paged[ReferralLog]:
+    """A page of the uses of a code that count."""
+    return referrals.find_log_page(call.db, referral_code, Page.of(query))
+
+
+@operation("getReferralLeaderboard", answer=listed(LEADERBOARD_ROW))
+def get_referral_leaderboard(
+    call: Call, referral_program: ReferralProgram, query: Mapping[str, Any]
+) -> Paged[LeaderboardRow]:
+    """A page of the members who have codes in the program, the most rewarded first."""
+    return referrals.find_leaderboard(call.db, referral_program, Page.of(query))
+
+
+def _with_totals(call: Call, program: ReferralProgram) -> Found:
+    identity = program.referral_program_id
+    return program, referrals.totals_of(call.db, program.organization_id, [identity])[identity]
+
+
+def _check(call: Call, body: dict[str, Any]) -> None:
+    """Refuse a program that names what is not there, ends before it begins or pays what cannot be paid."""
+    begins, ends = body["valid_from_date"], body["valid_to_date"]
+    if begins and ends and ends < begins:
+        raise InvalidRequest([FieldFault("validToDate is not before validFromDate", pointer="/validToDate")])
+    organization_id = call.organization.organization_id
+    configuration = configuration_of(call.db, call.organization)
+    for what, find, unknown in (
+        ("loyalty_program", programs.find, UnknownLoyaltyProgram),
+        ("campaign", campaigns.find, UnknownCampaign),
+        ("audience", audiences.find, UnknownAudience),
+    ):
+        identity = body[f"{what}_id"]
+        if identity is not None and find(call.db, organization_id, identity) is None:
+            raise unknown(f"There is no {what.replace('_', ' ')} {identity}.")
+    event_type = body["event_type"]
+    if event_type not in BUILT_IN_EVENT_TYPES and event_type not in configuration.custom_event_types:
+        raise UnknownEventType(f"There is no active event type {event_type}.")
+    for side in (REFERRER, REFERRED):
+        _check_side(call, configuration, body, side)
+
+
+def _check_side(call: Call, configuration: Configuration, body: Mapping[str, Any], side: str) -> None:
+    """Refuse a reward of one side that could not be paid."""
+    organization_id, ledger_id = call.organization.organization_id, body[f"{side}_ledger_id"]
+    if ledger_id is not None:
+        if ledger.find_ledger(call.db, organization_id, ledger_id) is None:
+            raise UnknownLedger(f"There is no ledger {ledger_id}.")
+        if ledger_id != call.organization.default_ledger_id:
+            raise WalletNotInLedger("Members' wallets are in the organization's default ledger.")
+    book_key = body[f"{side}_coupon_book_key"]
+    if book_key is not None and books.find_by_key(call.db, organization_id, book_key) is None:
+        raise UnknownCouponBook(f"There is no coupon book with the key {book_key}.")
+    account_id, points = body[f"{side}_ledger_account_id"], body[f"{side}_points_accrual"]
+    account = configuration.points_account(body["loyalty_program_id"]) if account_id is None else None
+    if account_id is not None:
+        account = configuration.accounts.get(account_id)
+        if account is None:
+            raise UnknownLedgerAccount(f"The default ledger has no account {account_id}.")
+    if not points:
+        return
+    if account is None:
+        raise UnknownLedgerAccount("The default ledger has no account that points could go to.")
+    if points != round_down(account, points):
+        fault = f"has at most {account.decimals} fraction digits in this account"
+        raise InvalidRequest([FieldFault(fault, pointer=f"/{side}PointsAccrual")])

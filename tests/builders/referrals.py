@@ -1,0 +1,64 @@
+"""Referral programs through the API."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from tests.builders.tracking import GENERIC, Shop
+
+
+def program_body(**more: Any) -> dict[str, Any]:
+    """A program for generic events that gives the referrer 100 points and the referred member 50."""
+    return {
+        "name": "Bring a friend",
+        "active": True,
+        "maxPerCode": 1000,
+        "code": f"program-{uuid.uuid4()}",
+        "eventType": GENERIC,
+        "referrerPointsAccrual": 100,
+        "referredPointsAccrual": 50,
+        **more,
+    }
+
+
+class Friends:
+    """A referral program of a shop, and the codes that members have in it."""
+
+    def __init__(self, shop: Shop, **more: Any) -> None:
+        self.shop = shop
+        self.program = shop.administration.post("/referral-programs", program_body(**more))["referralProgram"]
+        self.path = f"/referral-programs/{self.program['referralProgramId']}"
+
+    def change(self, **more: Any) -> None:
+        """Replace the program by one that differs in this."""
+        body = program_body(code=self.program["code"], **more)
+        self.shop.administration.put(self.path, body)
+
+    def member_id(self, member: str) -> int:
+        """The id of a member."""
+        return self.shop.integration.get(f"/members/{member}")["loyaltyMember"]["memberId"]
+
+    def codes(self, member: str, *codes: str) -> list[dict[str, Any]]:
+        """Give a member codes; one of any text unless named."""
+        body = {"memberId": self.member_id(member), "codes": list(codes) or [f"code-{uuid.uuid4()}"]}
+        return self.shop.administration.post(f"{self.path}/codes", body)["referrals"]
+
+    def code(self, member: str) -> str:
+        """Give a member a code."""
+        return self.codes(member)[0]["code"]
+
+    def record(self) -> dict[str, Any]:
+        """The program as it is now."""
+        return self.shop.administration.get(self.path)["referralProgram"]
+
+    def logs(self, code: str) -> list[dict[str, Any]]:
+        """The logs of a code, newest first."""
+        found = self.shop.administration.get(f"{self.path}/codes", limit=100)["results"]
+        [code_id] = [each["referralCodeId"] for each in found if each["code"] == code]
+        return self.shop.administration.get(f"{self.path}/codes/{code_id}/logs")["results"]
+
+    def usages(self) -> dict[str, int]:
+        """How often each code was used."""
+        found = self.shop.administration.get(f"{self.path}/codes", limit=100)["results"]
+        return {each["code"]: each["totalUsages"] for each in found}

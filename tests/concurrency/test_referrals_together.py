@@ -1,0 +1,88 @@
+"""Referral codes under many threads: limits are used to the last use and not beyond."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+
+import pytest
+
+from tests.builders.referrals import Friends, program_body
+from tests.builders.tracking import event
+from tests.concurrency.conftest import THREADS
+from tests.concurrency.together import together
+
+
+def refer(code, member, **more):
+    return event(member, payload={"referralCode": code}, **more)
+
+
+@pytest.mark.parametrize(
+    ("limits", "codes", "applied"),
+    [({"maxPerCode": 10}, 1, 10), ({"maxPerCode": 4}, 3, 12), ({"maxReferralsPerMember": 10}, 3, 10)],
+)
+def test_a_limit_is_used_to_the_last_use_and_not_beyond(shop, limits, codes, applied):
+    friends, ana = Friends(shop, **limits), shop.member()
+    own = [friends.code(ana) for _ in range(codes)]
+    guests = [shop.member() for _ in range(THREADS)]
+    calls = [partial(shop.track_one, refer(own[n % codes], guest)) for n, guest in enumerate(guests)]
+    found = Counter(result["referrals"][0]["status"] for result in together(calls))
+    assert found == {"applied": applied, "skipped": THREADS - applied}
+    assert shop.balance(ana) == 100 * applied
+    assert sum(map(shop.balance, guests)) == 50 * applied
+    assert (
+        sum(friends.usages().values()) == friends.record()["totalLogs"] == friends.record()["referredCount"] == applied
+    )
+
+
+def test_a_guest_is_rewarded_once_for_a_code(shop):
+    friends, ana, ben = Friends(shop), shop.member(), shop.member()
+    code = friends.code(ana)
+    results = together([partial(shop.track_one, refer(code, ben)) for _ in range(THREADS)])
+    assert Counter(result["referrals"][0]["status"] for result in results) == {"applied": 1, "skipped": THREADS - 1}
+    assert (shop.balance(ana), shop.balance(ben)) == (100, 50)
+
+
+def test_members_who_refer_each_other_never_fail(shop):
+    """Each event locks two members, in all orders at once."""
+    friends = Friends(shop)
+    members = [shop.member() for _ in range(6)]
+    codes = [friends.code(each) for each in members]
+    pairs = [(a, b) for a in range(6) for b in range(6) if a != b]
+    results = together([partial(shop.track_one, refer(codes[a], members[b])) for a, b in pairs])
+    assert {result["referrals"][0]["status"] for result in results} == {"applied"}
+    assert [shop.balance(each) for each in members] == [5 * 150] * 6
+
+
+def test_cancellations_beside_new_uses_keep_the_limit(shop):
+    friends, ana = Friends(shop, maxPerCode=5), shop.member()
+    code = friends.code(ana)
+    guests = [shop.member() for _ in range(24)]
+    first = [shop.track_one(refer(code, guest)) for guest in guests[:5]]
+
+    def cancel(result):
+        return shop.integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
+
+    calls = [partial(cancel, each) for each in first[:3]]
+    calls += [partial(shop.track_one, refer(code, guest)) for guest in guests[5:]]
+    answers = together(calls)[3:]
+    applied = 2 + sum(each["referrals"][0]["status"] == "applied" for each in answers)
+    assert 2 <= applied <= 5
+    assert friends.usages() == {code: applied}
+    assert friends.record()["totalLogs"] == applied
+    assert shop.balance(ana) == 100 * applied
+
+
+def test_one_of_many_gets_a_code(shop):
+    friends = Friends(shop)
+    members = [friends.member_id(shop.member()) for _ in range(8)]
+    for number in range(4):
+        bodies = [{"memberId": each, "codes": [f"own-{each}-{number}", f"same-{number}"]} for each in members]
+        call = partial(shop.administration.request, "POST", f"{friends.path}/codes")
+        replies = together([partial(call, body) for body in bodies])
+        assert Counter(reply.status for reply in replies) == {201: 1, 409: 7}
+        assert {reply.json["type"] for reply in replies if reply.status == 409} == {"/problems/referral-code-taken"}
+    assert friends.record()["totalCodes"] == 8
+    bodies = [program_body(code="same")] * 8
+    call = partial(shop.administration.request, "POST", "/referral-programs")
+    assert Counter(reply.status for reply in together([partial(call, body) for body in bodies])) == {201: 1, 409: 7}

@@ -1,0 +1,204 @@
+"""The rules of referrals, on values alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.members import Member
+from domain.problems import Refusal
+from domain.referrals import (
+    ReferralCode,
+    ReferralLimitReached,
+    ReferralLog,
+    ReferralProgram,
+    ReferralPrograms,
+    ReferralShelf,
+    Reward,
+    Use,
+    ready_program,
+    refuse_referral,
+)
+from tests.builders.campaigns import account
+
+NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+PROGRAM = ReferralProgram(
+    organization_id=1,
+    referral_program_id=2,
+    referral_program_key="key",
+    loyalty_program_id=None,
+    name="Friends",
+    description=None,
+    picture_url=None,
+    custom_attributes={},
+    active=True,
+    valid_from_date=None,
+    valid_to_date=None,
+    max_per_code=2,
+    max_referrals_per_member=3,
+    max_redeems_per_referred_member_per_code=None,
+    campaign_id=None,
+    audience_id=None,
+    tags=(),
+    code="friends",
+    event_type="member-created",
+    referrer_points_accrual=Decimal(5),
+    referrer_ledger_id=None,
+    referrer_ledger_account_id=None,
+    referrer_coupon_book_key=None,
+    referred_points_accrual=None,
+    referred_ledger_id=None,
+    referred_ledger_account_id=9,
+    referred_coupon_book_key="book",
+    created_at=NOON,
+    updated_at=NOON,
+)
+ANA = Member(
+    organization_id=1,
+    member_id=7,
+    loyalty_member_id="ana",
+    public_loyalty_member_id=None,
+    active=True,
+    member_type=None,
+    channel_acquisition=None,
+    referral_code=None,
+    profile={},
+    custom_attributes={},
+    notifications={},
+    on_chain={},
+    wallet_id=70,
+    wallet_key="w",
+    created_at=NOON,
+    updated_at=NOON,
+)
+
+
+def code(code_id, text, member_id=7, usages=0, program_id=2):
+    return ReferralCode(1, code_id, program_id, member_id, text, usages, NOON, NOON)
+
+
+def use(of, referred, points=5):
+    return Use(of, referred, 1, "key", {}, Decimal(points))
+
+
+def log(of, referred):
+    return ReferralLog(1, 1, of.referral_code_id, 2, of.member_id, referred, 1, "key", {}, Decimal(5), NOON, NOON)
+
+
+@pytest.mark.parametrize(
+    ("program", "referrer", "referred", "in_audience", "slug"),
+    [
+        ({}, {}, 8, False, None),
+        ({"active": False}, {}, 8, True, "referral-program-inactive"),
+        ({"valid_from_date": NOON}, {}, 8, True, None),
+        ({"valid_to_date": NOON}, {}, 8, True, None),
+        ({"valid_from_date": NOON + HOUR}, {}, 8, True, "referral-program-inactive"),
+        ({"valid_to_date": NOON - HOUR}, {}, 8, True, "referral-program-inactive"),
+        ({}, {}, 7, True, "self-referral"),
+        ({}, {"active": False}, 8, True, "member-inactive"),
+        ({"audience_id": 4}, {}, 8, True, None),
+        ({"audience_id": 4}, {}, 8, False, "not-in-referral-audience"),
+        # The first reason is told.
+        ({"active": False, "audience_id": 4}, {"active": False}, 7, False, "referral-program-inactive"),
+    ],
+)
+def test_who_is_refused_and_why(program, referrer, referred, in_audience, slug):
+    given_ = replace(PROGRAM, **program), replace(ANA, **referrer), referred, NOON, in_audience
+    if slug is None:
+        refuse_referral(*given_)
+    else:
+        with pytest.raises(Refusal) as refused:
+            refuse_referral(*given_)
+        assert refused.value.slug == slug
+
+
+def test_a_side_gets_points_and_a_coupon_as_the_program_says():
+    assert ready_program(PROGRAM, account(3)).rewards == (
+        Reward("referrer", Decimal(5), 3),
+        Reward("referred", coupon_book_key="book"),
+    )
+    other = replace(PROGRAM, referrer_points_accrual=Decimal(0), referred_points_accrual=Decimal(2))
+    assert ready_program(other, None).rewards == (
+        Reward("referred", Decimal(2), 9),
+        Reward("referred", coupon_book_key="book"),
+    )
+
+
+def test_programs_tell_the_types_they_look_at():
+    programs = ReferralPrograms(
+        ready_program(replace(PROGRAM, referral_program_id=n, event_type=event_type, active=active), None)
+        for n, (event_type, active) in enumerate((("a", True), ("b", False), ("a", False)))
+    )
+    assert (programs.types, programs.active_types) == ({"a", "b"}, {"a"})
+    assert bool(programs)
+    assert not ReferralPrograms()
+
+
+@pytest.mark.parametrize(
+    ("uses", "referred", "limit"),
+    [
+        ([(1, 8)], 9, None),
+        ([(1, 8)], 8, "maxRedeemsPerReferredMemberPerCode"),
+        ([(1, 8), (1, 9)], 10, "maxPerCode"),
+        ([(1, 8), (2, 8), (2, 9)], 10, "maxReferralsPerMember"),
+    ],
+)
+def test_limits_count_what_was_added(uses, referred, limit):
+    shelf = ReferralShelf({1: code(1, "a"), 2: code(2, "b")}, {}, {})
+    for code_id, member_id in uses:
+        shelf.add(use(shelf.codes[code_id], member_id))
+    if limit is None:
+        shelf.refuse_over_limit(PROGRAM, shelf.codes[1], referred)
+    else:
+        with pytest.raises(ReferralLimitReached) as reached:
+            shelf.refuse_over_limit(PROGRAM, shelf.codes[1], referred)
+        assert reached.value.members == {"limit": limit}
+
+
+def test_codes_are_found_by_their_exact_text():
+    shelf = ReferralShelf({1: code(1, "a"), 2: code(2, "A")}, {}, {})
+    assert [shelf.find(text) and shelf.find(text).referral_code_id for text in ("a", "A", "b")] == [1, 2, None]
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 3), st.integers(8, 11), st.booleans()), max_size=60),
+    st.integers(1, 4),
+    st.integers(1, 6),
+    st.none() | st.integers(1, 3),
+)
+def test_no_limit_is_ever_passed_and_what_is_taken_back_makes_room(steps, per_code, per_member, per_pair):
+    """Uses in any order, some of them taken back: the counts are those of the uses that stand."""
+    program = replace(
+        PROGRAM,
+        max_per_code=per_code,
+        max_referrals_per_member=per_member,
+        max_redeems_per_referred_member_per_code=per_pair,
+    )
+    # The first two codes are one member's, the third another's.
+    owners = {1: 7, 2: 7, 3: 6}
+    shelf = ReferralShelf({n: code(n, str(n), owner) for n, owner in owners.items()}, {}, {})
+    stand: list[tuple[int, int]] = []
+    for code_id, member_id, is_undone in steps:
+        if is_undone and stand:
+            taken = stand.pop(0)
+            shelf.take_back(log(shelf.codes[taken[0]], taken[1]))
+        of_code = sum(each[0] == code_id for each in stand)
+        of_member = sum(owners[each[0]] == owners[code_id] for each in stand)
+        of_pair = stand.count((code_id, member_id))
+        has_room = of_code < per_code and of_member < per_member and of_pair < (per_pair or 1)
+        try:
+            shelf.refuse_over_limit(program, shelf.codes[code_id], member_id)
+        except ReferralLimitReached:
+            assert not has_room
+        else:
+            assert has_room
+            shelf.add(use(shelf.codes[code_id], member_id))
+            stand.append((code_id, member_id))
+    for code_id in owners:
+        assert shelf.codes[code_id].total_usages == sum(each[0] == code_id for each in stand)

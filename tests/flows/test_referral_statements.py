@@ -1,0 +1,79 @@
+"""What referrals cost of the database: nothing where no program looks, and the same for one event and for a hundred."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.builders.api import running_api
+from tests.builders.referrals import Friends
+from tests.builders.statements import count, counted
+from tests.builders.tracking import Shop, event, order
+
+
+@pytest.fixture(scope="module")
+def api(settings):
+    with running_api(settings) as api:
+        yield api
+
+
+@pytest.fixture
+def shop(api):
+    return Shop(api.organization())
+
+
+def referring(shop, friends, size):
+    owners = [shop.member() for _ in range(size)]
+    codes = [friends.codes(owner)[0]["code"] for owner in owners]
+    return [event(shop.member(), payload={"referralCode": code}) for code in codes]
+
+
+@pytest.mark.parametrize("mode", ["full", "dryRun"])
+def test_referrals_cost_as_many_statements_for_1_event_as_for_100(shop, mode):
+    friends = Friends(shop)
+    shop.track(*referring(shop, friends, 2))
+
+    def cost(size):
+        batch = referring(shop, friends, size)
+        with counted(shop.organization.api.engine) as statements:
+            results = shop.track(*batch, executionMode=mode)
+        assert {each["referrals"][0]["status"] for each in results} == {"applied"}
+        return len(statements)
+
+    assert len({cost(size) for size in (2, 10, 50)}) == 1
+
+
+def test_undoing_costs_as_many_statements_for_1_order_as_for_20(shop):
+    friends = Friends(shop, eventType="member-purchase-order-created")
+    code = friends.code(shop.member())
+    members = [shop.member() for _ in range(22)]
+    shop.track(*(order(each, external_id=f"o-{n}", referralCode=code) for n, each in enumerate(members)))
+
+    def cost(numbers):
+        events = [order(members[n], None, "cancelled", f"o-{n}") for n in numbers]
+        return count(shop.organization.api.engine, lambda: shop.track(*events))
+
+    cost([0])
+    assert cost([1]) == cost(range(2, 22))
+    assert friends.usages() == {code: 0}
+
+
+def test_events_that_no_program_looks_at_cost_nothing_more(shop):
+    member = shop.member()
+    shop.track(event(member))
+    before = count(shop.organization.api.engine, lambda: shop.track(event(member)))
+    Friends(shop, eventType="member-updated")
+    Friends(shop, active=False)
+    shop.track(event(member))
+    assert count(shop.organization.api.engine, lambda: shop.track(event(member))) == before
+    with counted(shop.organization.api.engine) as statements:
+        shop.track(event(member))
+    assert not any("referral_codes" in statement or "referral_logs" in statement for statement in statements)
+
+
+def test_an_event_without_a_code_costs_one_statement_more(shop):
+    member = shop.member()
+    shop.track(event(member))
+    before = count(shop.organization.api.engine, lambda: shop.track(event(member)))
+    Friends(shop)
+    shop.track(event(member))
+    assert count(shop.organization.api.engine, lambda: shop.track(event(member))) == before + 1

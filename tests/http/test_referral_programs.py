@@ -1,0 +1,433 @@
+"""Referral programs, their codes and lists over HTTP."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from tests.builders.campaigns import mint
+from tests.builders.referrals import Friends, program_body
+from tests.builders.tracking import Shop, event, running
+
+STAMPS = ("referralProgramId", "referralProgramKey", "organizationId", "createdAt", "updatedAt")
+
+
+@pytest.fixture
+def shop(organization):
+    return Shop(organization)
+
+
+@pytest.fixture
+def administration(organization):
+    return organization.administration
+
+
+def whole_body(shop):
+    """A body with every member that a program has."""
+    created = shop.organization.created
+    side = {"LedgerId": created.ledger_id, "LedgerAccountId": created.ledger_account_id}
+    return program_body(
+        loyaltyProgramId=created.loyalty_program_id,
+        description="A hundred points for you",
+        pictureUrl="https://example.com/friends.png",
+        customAttributes={"theme": {"colour": "red"}},
+        validFromDate="2026-01-01T00:00:00Z",
+        validToDate="2036-01-01T00:00:00.500000Z",
+        maxPerCode=10,
+        maxReferralsPerMember=20,
+        maxRedeemsPerReferredMemberPerCode=2,
+        campaignId=shop.campaign(running(mint(1)))["campaignId"],
+        audienceId=shop.administration.post("/audiences", {"name": "a", "matcherType": "list-matcher"})["audience"][
+            "audienceId"
+        ],
+        tags=["friends", "spring"],
+        eventType="member-purchase-order-created",
+        referrerCouponBookKey=None,
+        referredCouponBookKey=None,
+        **{f"{which}{name}": value for which in ("referrer", "referred") for name, value in side.items()},
+    )
+
+
+def test_a_program_is_kept_with_everything_it_said(shop, administration):
+    body = whole_body(shop)
+    made = administration.post("/referral-programs", body)["referralProgram"]
+    counts = {"referredCount": 0, "totalCodes": 0, "totalLogs": 0}
+    assert made == {**body, **counts, **{name: made[name] for name in STAMPS}}
+    assert made["organizationId"] == shop.organization.id
+    assert made["referralProgramKey"] == str(uuid.UUID(made["referralProgramKey"]))
+    assert made["createdAt"] == made["updatedAt"]
+    path = f"/referral-programs/{made['referralProgramId']}"
+    assert administration.get(path) == {"referralProgram": made}
+    assert administration.get("/referral-programs")["results"] == [made]
+
+
+def test_what_is_left_out_has_its_default(administration):
+    body = program_body()
+    made = administration.post("/referral-programs", body)["referralProgram"]
+    given = {name: made.pop(name) for name in body}
+    assert given == body
+    defaults = {
+        "customAttributes": {},
+        "tags": [],
+        "maxReferralsPerMember": 9007199254740991,
+        "referredCount": 0,
+        "totalCodes": 0,
+        "totalLogs": 0,
+    }
+    for name in STAMPS:
+        made.pop(name)
+    assert made == {**dict.fromkeys(made), **defaults}
+    nulls = {name: None for name in made if made[name] is None}
+    again = administration.post("/referral-programs", {**program_body(), **nulls})["referralProgram"]
+    assert {name: again[name] for name in nulls} == nulls
+
+
+def test_replacing_takes_the_whole_program(shop, administration):
+    body = whole_body(shop)
+    made = administration.post("/referral-programs", body)["referralProgram"]
+    path = f"/referral-programs/{made['referralProgramId']}"
+    new = program_body(code="another", active=False, eventType="member-created", maxPerCode=1)
+    changed = administration.put(path, new)["referralProgram"]
+    assert {name: changed[name] for name in new} == new
+    assert (changed["audienceId"], changed["validToDate"], changed["tags"]) == (None, None, [])
+    assert {name: changed[name] for name in STAMPS[:4]} == {name: made[name] for name in STAMPS[:4]}
+    assert changed["updatedAt"] > made["updatedAt"]
+    assert administration.get(path)["referralProgram"] == changed
+    # Its own code is no other program's.
+    administration.put(path, new)
+
+
+@pytest.mark.parametrize(
+    ("more", "pointer"),
+    [
+        *(({name: None}, f"/{name}") for name in ("name", "active", "maxPerCode", "code", "eventType")),
+        ({"name": ""}, "/name"),
+        ({"name": "x" * 256}, "/name"),
+        ({"code": ""}, "/code"),
+        ({"maxPerCode": 0}, "/maxPerCode"),
+        ({"maxPerCode": 1.5}, "/maxPerCode"),
+        ({"maxPerCode": 9007199254740992}, "/maxPerCode"),
+        ({"maxReferralsPerMember": 0}, "/maxReferralsPerMember"),
+        ({"maxReferralsPerMember": None}, "/maxReferralsPerMember"),
+        ({"maxRedeemsPerReferredMemberPerCode": 0}, "/maxRedeemsPerReferredMemberPerCode"),
+        ({"validFromDate": "2026-02-01T00:00:00Z", "validToDate": "2026-01-01T00:00:00Z"}, "/validToDate"),
+        ({"validFromDate": "yesterday"}, "/validFromDate"),
+        ({"referrerPointsAccrual": -1}, "/referrerPointsAccrual"),
+        ({"referrerPointsAccrual": 0.5}, "/referrerPointsAccrual"),
+        ({"referredPointsAccrual": 0.5}, "/referredPointsAccrual"),
+        ({"referredPointsAccrual": 18446744073710}, "/referredPointsAccrual"),
+        ({"tags": ["a,b"]}, "/tags/0"),
+        ({"referrerCouponBookKey": "x"}, "/referrerCouponBookKey"),
+        ({"referralProgramKey": str(uuid.uuid4())}, "/referralProgramKey"),
+        ({"totalCodes": 1}, "/totalCodes"),
+    ],
+)
+def test_what_a_program_cannot_be_is_refused_with_its_place(shop, administration, more, pointer):
+    made = Friends(shop)
+    body = program_body(**more)
+    for problem in (
+        administration.post("/referral-programs", body, expect=400),
+        administration.put(made.path, body, expect=400),
+    ):
+        assert problem["type"] == "/problems/invalid-request"
+        assert {fault["pointer"] for fault in problem["errors"]} == {pointer}
+
+
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        ({"loyaltyProgramId": 999_999_999}, "unknown-loyalty-program"),
+        ({"campaignId": 999_999_999}, "unknown-campaign"),
+        ({"audienceId": 999_999_999}, "unknown-audience"),
+        ({"eventType": "cup-returned"}, "unknown-event-type"),
+        *(
+            each
+            for side in ("referrer", "referred")
+            for each in (
+                ({f"{side}LedgerId": 999_999_999}, "unknown-ledger"),
+                ({f"{side}LedgerAccountId": 999_999_999}, "unknown-ledger-account"),
+                ({f"{side}CouponBookKey": str(uuid.uuid4())}, "unknown-coupon-book"),
+            )
+        ),
+    ],
+)
+def test_what_a_program_names_must_be_there(shop, administration, more, problem):
+    made = Friends(shop)
+    for answer in (
+        administration.post("/referral-programs", program_body(**more), expect=404),
+        administration.put(made.path, program_body(**more), expect=404),
+    ):
+        assert answer["type"] == f"/problems/{problem}"
+
+
+def test_records_of_another_organization_are_not_there(shop, other_organization, administration):
+    other = Shop(other_organization)
+    foreign = Friends(other)
+    created = other_organization.created
+    for more in (
+        {"loyaltyProgramId": created.loyalty_program_id},
+        {"campaignId": other.campaign()["campaignId"]},
+        {"referrerLedgerId": created.ledger_id},
+        {"referredLedgerAccountId": created.ledger_account_id},
+    ):
+        administration.post("/referral-programs", program_body(**more), expect=404)
+    for path in (foreign.path, f"{foreign.path}/codes", f"{foreign.path}/leaderboard"):
+        assert administration.get(path, expect=404)["type"] == "/problems/not-found"
+    administration.put(foreign.path, program_body(), expect=404)
+    stranger = other_organization.member()["memberId"]
+    mine = Friends(shop)
+    answer = administration.post(f"{mine.path}/codes", {"memberId": stranger, "codes": ["a"]}, expect=404)
+    assert answer["type"] == "/problems/unknown-member"
+    # What is unique is so in the organization.
+    Friends(other, code=mine.program["code"])
+    assert [mine.codes(shop.member(), "ANA")[0]["code"], foreign.codes(other.member(), "ANA")[0]["code"]] == ["ANA"] * 2
+
+
+def test_a_ledger_beside_the_default_one_is_refused(shop, administration):
+    created = shop.organization.created
+    second = shop.rows("ledgers", "count(*)")
+    assert second[0][0] == 1
+    with shop.organization.api.engine.begin() as db:
+        from sqlalchemy import text
+
+        ledger_id = db.execute(
+            text(
+                "INSERT INTO ledgers (organization_id, ledger_key, name, created_at, updated_at)"
+                " VALUES (:o, gen_random_uuid(), 'Second', now(), now()) RETURNING ledger_id"
+            ),
+            {"o": created.organization_id},
+        ).scalar_one()
+    for side in ("referrer", "referred"):
+        answer = administration.post("/referral-programs", program_body(**{f"{side}LedgerId": ledger_id}), expect=409)
+        assert answer["type"] == "/problems/wallet-not-in-ledger"
+
+
+def test_the_code_of_a_program_is_unique(shop, administration):
+    first, second = Friends(shop), Friends(shop)
+    for answer in (
+        administration.post("/referral-programs", program_body(code=first.program["code"]), expect=409),
+        administration.put(second.path, program_body(code=first.program["code"]), expect=409),
+    ):
+        assert answer["type"] == "/problems/referral-program-exists"
+    assert second.record() == second.program
+
+
+def test_programs_are_listed_and_ordered(organization):
+    shop = Shop(organization)
+    made = [
+        Friends(shop, name=name, code=code, active=active, eventType=event_type, validFromDate=begins, validToDate=ends)
+        for name, code, active, event_type, begins, ends in (
+            ("b", "1", True, "member-created", "2026-01-02T00:00:00Z", "2027-01-02T00:00:00Z"),
+            ("c", "3", False, "member-updated", None, None),
+            ("a", "2", True, "member-tier-set", "2026-01-01T00:00:00Z", "2027-01-03T00:00:00Z"),
+        )
+    ]
+    ana = shop.member()
+    made[0].codes(ana, "x", "y")
+    administration = organization.administration
+    whole = administration.get("/referral-programs")
+    assert whole == {"totalCount": 3, "page": 0, "limit": 100, "results": [each.record() for each in made[::-1]]}
+    assert [each["totalCodes"] for each in whole["results"]] == [0, 0, 2]
+    assert administration.get("/referral-programs", page=1, limit=2)["results"] == [made[0].record()]
+    for order, expected in (
+        ("referralProgramId,asc", "bca"),
+        ("name", "abc"),
+        ("code,desc", "cab"),
+        ("active", "cba"),
+        ("eventType", "bac"),
+        ("validFromDate", "abc"),
+        ("validToDate", "bac"),
+        ("createdAt", "bca"),
+        ("updatedAt,desc", "acb"),
+    ):
+        listed = administration.get("/referral-programs", order=order)["results"]
+        assert "".join(each["name"] for each in listed) == expected, order
+    for query in ({"order": "maxPerCode"}, {"limit": 101}, {"limit": 0}, {"active": True}):
+        administration.get("/referral-programs", expect=400, **query)
+
+
+# --- codes -------------------------------------------------------------------------------------------------------
+
+
+def test_codes_are_created_and_listed(shop, administration):
+    friends, other = Friends(shop), Friends(shop)
+    ana, ben = shop.member(), shop.member()
+    made = friends.codes(ana, "b", "c", "a")
+    assert [each["code"] for each in made] == ["b", "c", "a"]
+    for each in made:
+        assert each["memberId"] == friends.member_id(ana)
+        assert each["referralProgramId"] == friends.program["referralProgramId"]
+        assert (each["totalUsages"], each["createdAt"]) == (0, each["updatedAt"])
+    [of_ben] = friends.codes(ben, "d")
+    other.codes(ben, "e")
+    path = f"{friends.path}/codes"
+    everything = [of_ben, *made[::-1]]
+    assert administration.get(path) == {"totalCount": 4, "page": 0, "limit": 100, "results": everything}
+    assert administration.get(path, page=1, limit=3)["results"] == everything[3:]
+    assert administration.get(path, memberId=of_ben["memberId"])["results"] == [of_ben]
+    assert administration.get(path, memberId=999_999_999)["totalCount"] == 0
+    for order, expected in (
+        ("code", "abcd"),
+        ("code,desc", "dcba"),
+        ("referralCodeId", "bcad"),
+        ("memberId,desc", "dacb"),
+        ("totalUsages", "bcad"),
+        ("createdAt", "bcad"),
+        ("updatedAt,desc", "dacb"),
+    ):
+        assert "".join(each["code"] for each in administration.get(path, order=order)["results"]) == expected, order
+    for query in ({"order": "name"}, {"limit": 101}, {"memberId": 0}, {"code": "a"}):
+        administration.get(path, expect=400, **query)
+    assert friends.record()["totalCodes"] == 4
+
+
+def test_codes_are_unique_in_the_organization_and_come_all_or_none(shop, administration):
+    friends, other = Friends(shop), Friends(shop)
+    ana, ben = shop.member(), shop.member()
+    friends.codes(ana, "ANA")
+    for program, member in ((friends, ana), (friends, ben), (other, ana), (other, ben)):
+        body = {"memberId": friends.member_id(member), "codes": ["free", "ANA"]}
+        answer = administration.post(f"{program.path}/codes", body, expect=409)
+        assert answer["type"] == "/problems/referral-code-taken"
+        assert "ANA" in answer["detail"]
+    assert [friends.record()["totalCodes"], other.record()["totalCodes"]] == [1, 0]
+    other.codes(ben, "ana", " ANA", "free", "%", "a/b", "é")
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({"codes": ["a"]}, "/memberId"),
+        ({"memberId": 1}, "/codes"),
+        ({"memberId": 1, "codes": []}, "/codes"),
+        ({"memberId": 1, "codes": [""]}, "/codes/0"),
+        ({"memberId": 1, "codes": ["a", "a"]}, "/codes"),
+        ({"memberId": 1, "codes": ["x" * 256]}, "/codes/0"),
+        ({"memberId": 1, "codes": [str(n) for n in range(101)]}, "/codes"),
+        ({"memberId": 0, "codes": ["a"]}, "/memberId"),
+        ({"memberId": 1, "codes": ["a"], "number": 2}, "/number"),
+    ],
+)
+def test_what_codes_cannot_be_is_refused_with_its_place(shop, administration, body, pointer):
+    problem = administration.post(f"{Friends(shop).path}/codes", body, expect=400)
+    assert problem["type"] == "/problems/invalid-request"
+    assert {fault["pointer"] for fault in problem["errors"]} == {pointer}
+
+
+def test_codes_are_for_active_members(shop, administration):
+    friends, ana = Friends(shop), shop.member()
+    shop.integration.patch(f"/members/{ana}", {"active": False})
+    body = {"memberId": friends.member_id(ana), "codes": ["a"]}
+    answer = administration.post(f"{friends.path}/codes", body, expect=409)
+    assert answer["type"] == "/problems/member-inactive"
+    body["memberId"] = 999_999_999
+    answer = administration.post(f"{friends.path}/codes", body, expect=404)
+    assert answer["type"] == "/problems/unknown-member"
+
+
+# --- logs and leaderboard ----------------------------------------------------------------------------------------
+
+
+def refer(code, member, **more):
+    return event(member, payload={"referralCode": code, **more})
+
+
+def test_logs_are_listed_and_ordered(shop, administration):
+    friends, other = Friends(shop), Friends(shop)
+    ana, ben, cleo = shop.member(), shop.member(), shop.member()
+    [code] = friends.codes(ana)
+    [strange] = other.codes(ana)
+    events = [
+        {**refer(code["code"], ben, referralAttributes={"flyer": 7, "deep": {"a": [1]}}), "systemUniqueKey": "b"},
+        {**refer(code["code"], cleo), "systemUniqueKey": "a"},
+    ]
+    for each in events:
+        shop.track_one(each)
+    path = f"{friends.path}/codes/{code['referralCodeId']}/logs"
+    whole = administration.get(path)
+    assert {**whole, "results": None} == {"totalCount": 2, "page": 0, "limit": 100, "results": None}
+    second, first = whole["results"]
+    assert first == {
+        "referralLogId": first["referralLogId"],
+        "referralCodeId": code["referralCodeId"],
+        "referredMemberId": friends.member_id(ben),
+        "systemUniqueKey": "b",
+        "customAttributes": {"flyer": 7, "deep": {"a": [1]}},
+        "createdAt": first["createdAt"],
+        "updatedAt": first["createdAt"],
+    }
+    assert (second["systemUniqueKey"], second["customAttributes"]) == ("a", {})
+    assert administration.get(path, page=1, limit=1)["results"] == [first]
+    for order, expected in (
+        ("referralLogId", "ba"),
+        ("referredMemberId,desc", "ab"),
+        ("systemUniqueKey", "ab"),
+        ("createdAt", "ba"),
+        ("updatedAt,desc", "ab"),
+    ):
+        listed = administration.get(path, order=order)["results"]
+        assert "".join(each["systemUniqueKey"] for each in listed) == expected, order
+    for query in ({"order": "memberId"}, {"limit": 101}, {"memberId": 1}):
+        administration.get(path, expect=400, **query)
+    for wrong in (
+        f"{friends.path}/codes/{strange['referralCodeId']}/logs",
+        f"{friends.path}/codes/999999999/logs",
+        f"/referral-programs/999999999/codes/{code['referralCodeId']}/logs",
+    ):
+        assert administration.get(wrong, expect=404)["type"] == "/problems/not-found"
+
+
+def test_the_leaderboard_is_what_a_naive_count_comes_to(shop, administration):
+    friends, other = Friends(shop, maxRedeemsPerReferredMemberPerCode=2), Friends(shop)
+    owners = [
+        shop.member(profile={"name": name, "email": f"{name}@example.com"} if name else {})
+        for name in ("Dora", None, "Ana", "Cleo")
+    ]
+    codes = [[friends.code(owner) for _ in range(2)] for owner in owners]
+    strange = other.code(owners[0])
+    guests = [shop.member(referralCode=codes[n % 3][0]) for n in range(6)]
+    guests += [shop.member() for _ in range(2)]
+    uses = [(g * 7 + step * 3) % 4 for g in range(8) for step in range(4)]
+    wanted = [(guests[i // 4], codes[owner][i % 2]) for i, owner in enumerate(uses)]
+    results = [shop.track_one(refer(code, guest)) for guest, code in wanted]
+    results += [shop.track_one(refer(strange, guests[0]))]
+    cancelled = results[2]["loyaltyEventKey"]
+    shop.integration.post(f"/events/{cancelled}/cancel", {}, expect=200)
+
+    rows = []
+    owner_of = {code: owner for owner, own in zip(owners, codes, strict=True) for code in own}
+    enrolled = {(owner_of[codes[n % 3][0]], guests[n]) for n in range(6)}
+    counted = [
+        (owner_of[code], guest)
+        for number, ((guest, code), result) in enumerate(zip(wanted, results[:-1], strict=True))
+        if result["referrals"][0]["status"] == "applied" and number != 2
+    ]
+    for owner in owners:
+        profile = shop.integration.get(f"/members/{owner}")["loyaltyMember"]["profile"]
+        accepted = {guest for by, guest in counted if by == owner}
+        rows.append(
+            {
+                "memberId": friends.member_id(owner),
+                "name": profile["name"],
+                "email": profile["email"],
+                "invites": len({guest for by, guest in enrolled if by == owner} | accepted),
+                "acceptedInvites": len(accepted),
+                "pointsAccumulated": 100 * sum(by == owner for by, _ in counted),
+            }
+        )
+    path = f"{friends.path}/leaderboard"
+    expected = sorted(rows, key=lambda row: (row["pointsAccumulated"], row["memberId"]), reverse=True)
+    assert administration.get(path) == {"totalCount": 4, "page": 0, "limit": 100, "results": expected}
+    assert administration.get(path, page=1, limit=3)["results"] == expected[3:]
+    assert len({row["pointsAccumulated"] for row in rows}) > 1
+    for name in ("memberId", "name", "email", "invites", "acceptedInvites", "pointsAccumulated"):
+        for way in ("asc", "desc"):
+            known = [row for row in rows if row[name] is not None]
+            ordered = sorted(known, key=lambda row: (row[name], row["memberId"]), reverse=way == "desc")
+            ordered += [row for row in rows if row[name] is None]
+            assert administration.get(path, order=f"{name},{way}")["results"] == ordered, (name, way)
+    assert sum(row["pointsAccumulated"] for row in rows) == 100 * friends.record()["totalLogs"]
+    assert friends.record()["referredCount"] == len({guest for _, guest in counted})
+    for query in ({"order": "code"}, {"limit": 101}, {"limit": 0}):
+        administration.get(path, expect=400, **query)

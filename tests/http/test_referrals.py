@@ -1,0 +1,457 @@
+"""Referrals as events bring them: who is rewarded, who is not and why, and what is undone."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.builders.campaigns import mint
+from tests.builders.referrals import Friends
+from tests.builders.tracking import Shop, event, key, order, running
+
+CREATED, CONFIRMED = "member-purchase-order-created", "member-purchase-order-confirmed"
+
+
+@pytest.fixture
+def shop(organization):
+    shop = Shop(organization)
+    yield shop
+    shop.check_ledger()
+
+
+@pytest.fixture
+def friends(shop):
+    return Friends(shop)
+
+
+def refer(code, member, **more):
+    """An event that names a code."""
+    return event(member, payload={"referralCode": code}, **more)
+
+
+def outcome(result):
+    """The status of an event's only referral, and what stood in the way."""
+    [referral] = result["referrals"]
+    return referral["status"], referral.get("error", {}).get("type", "").removeprefix("/problems/")
+
+
+def cancel(shop, result):
+    return shop.integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)["results"]
+
+
+def test_both_sides_are_rewarded_and_it_is_logged(shop, friends):
+    ana, ben = shop.member(), shop.member()
+    [code] = friends.codes(ana)
+    result = shop.track_one(refer(code["code"], ben))
+    account = shop.organization.created.ledger_account_id
+    reward = {"ledgerAccountId": account, "couponBookKey": None, "status": "executed"}
+    assert result["referrals"] == [
+        {
+            "code": code["code"],
+            "referralProgramId": friends.program["referralProgramId"],
+            "referralCodeId": code["referralCodeId"],
+            "referrerMemberId": friends.member_id(ana),
+            "status": "applied",
+            "rewards": [
+                {**reward, "recipient": "referrer", "memberId": friends.member_id(ana), "points": 100},
+                {**reward, "recipient": "referred", "memberId": friends.member_id(ben), "points": 50},
+            ],
+        }
+    ]
+    assert (shop.balance(ana), shop.balance(ben)) == (100, 50)
+    [log] = friends.logs(code["code"])
+    assert log["referredMemberId"] == friends.member_id(ben)
+    record = friends.record()
+    assert (record["referredCount"], record["totalCodes"], record["totalLogs"]) == (1, 1, 1)
+    assert friends.usages() == {code["code"]: 1}
+    # The transactions say what they were for.
+    found = shop.integration.get(f"/members/{ana}/ledger-transactions")["results"]
+    assert [each["description"] for each in found] == ["Bring a friend"]
+
+
+def test_the_same_event_again_is_the_same_answer(shop, friends):
+    ana, ben = shop.member(), shop.member()
+    sent = refer(friends.code(ana), ben)
+    first = shop.track_one(sent)
+    assert shop.track_one(sent) == first
+    assert shop.track(sent, sent) == [first, first]
+    assert (shop.balance(ana), shop.balance(ben)) == (100, 50)
+
+
+def test_the_code_of_the_event_comes_before_that_of_the_order_and_of_the_enrolment(shop):
+    friends = Friends(shop, eventType=CREATED)
+    ana, ben, cleo = (shop.member() for _ in range(3))
+    codes = {each: friends.code(each) for each in (ana, ben, cleo)}
+    dora = shop.member(referralCode=codes[cleo])
+    both = order(dora, referralCode=codes[ben])
+    both["payload"]["referralCode"] = codes[ana]
+    used = [
+        shop.track_one(each)["referrals"][0]["code"]
+        for each in (both, order(dora, referralCode=codes[ben]), order(dora))
+    ]
+    assert used == [codes[ana], codes[ben], codes[cleo]]
+    assert [shop.balance(each) for each in (ana, ben, cleo, dora)] == [100, 100, 100, 150]
+
+
+def test_a_member_who_is_enrolled_with_a_code_is_referred_by_the_enrolment_itself(shop):
+    friends = Friends(shop, eventType="member-created")
+    ana = shop.member()
+    code = friends.code(ana)
+    ben = shop.member(referralCode=code)
+    shop.member(referralCode="nobody has this")
+    shop.member()
+    assert (shop.balance(ana), shop.balance(ben)) == (100, 50)
+    assert [each["referredMemberId"] for each in friends.logs(code)] == [friends.member_id(ben)]
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_an_order_keeps_its_code_for_the_events_that_follow(shop, together):
+    friends = Friends(shop, eventType=CONFIRMED)
+    ana, ben = shop.member(), shop.member()
+    code = friends.code(ana)
+    events = [order(ben, 10, external_id="o", referralCode=code), order(ben, None, "confirmed", "o")]
+    results = shop.track(*events) if together else [shop.track_one(each) for each in events]
+    assert [each["status"] for each in results] == ["success"] * 2
+    assert results[0]["referrals"] == []
+    assert outcome(results[1]) == ("applied", "")
+    assert (shop.balance(ana), shop.balance(ben)) == (100, 50)
+
+
+def test_an_order_that_is_entered_refers_too(shop):
+    friends = Friends(shop, eventType=CREATED)
+    ana, ben = shop.member(), shop.member()
+    body = {"externalId": "o", "type": "shop", "total": 5, "status": "created", "referralCode": friends.code(ana)}
+    shop.administration.post(f"/members/{friends.member_id(ben)}/purchase-orders", body)
+    assert (shop.balance(ana), shop.balance(ben)) == (100, 50)
+
+
+def test_events_of_other_types_are_no_referrals(shop, friends):
+    ana, ben = shop.member(), shop.member()
+    code = friends.code(ana)
+    result = shop.track_one(order(ben, referralCode=code))
+    assert result["referrals"] == []
+    # Nor is one that a program looks at, with the code of another program.
+    other = Friends(shop, eventType=CREATED)
+    assert shop.track_one(order(ben, referralCode=code))["referrals"] == []
+    assert outcome(shop.track_one(order(ben, referralCode=other.code(ana)))) == ("applied", "")
+    assert shop.balance(ana) == 100
+
+
+def test_members_cannot_refer_themselves(shop, friends):
+    ana = shop.member()
+    code = friends.code(ana)
+    assert outcome(shop.track_one(refer(code, ana))) == ("skipped", "self-referral")
+    assert shop.balance(ana) == 0
+    assert friends.logs(code) == []
+
+
+def test_a_code_that_nobody_has(shop, friends):
+    ben = shop.member(referralCode="of the enrolment")
+    [referral] = shop.track_one(refer("nobody", ben))["referrals"]
+    assert referral.pop("error")["type"] == "/problems/unknown-referral-code"
+    unknown = dict.fromkeys(("referralProgramId", "referralCodeId", "referrerMemberId"))
+    assert referral == {"code": "nobody", "status": "skipped", "rewards": [], **unknown}
+    # Where the event names none, there is nothing to say.
+    assert shop.track_one(event(ben))["referrals"] == []
+
+
+def test_upper_and_lower_case_are_different(shop, friends):
+    ana, ben = shop.member(), shop.member()
+    friends.codes(ana, "ANA")
+    assert outcome(shop.track_one(refer("ana", ben))) == ("skipped", "unknown-referral-code")
+
+
+@pytest.mark.parametrize(
+    ("limits", "uses", "expected"),
+    [
+        # A code is the first figure, a guest the second.
+        ({"maxPerCode": 2}, "00 01 02 10", ["", "", "maxPerCode", ""]),
+        ({"maxReferralsPerMember": 2}, "00 11 12 02", ["", "", "maxReferralsPerMember", "maxReferralsPerMember"]),
+        ({}, "00 00 10 01", ["", "maxRedeemsPerReferredMemberPerCode", "", ""]),
+        ({"maxRedeemsPerReferredMemberPerCode": 2}, "00 00 00", ["", "", "maxRedeemsPerReferredMemberPerCode"]),
+    ],
+)
+@pytest.mark.parametrize("together", [True, False])
+def test_a_limit_is_used_up_and_not_beyond(shop, limits, uses, expected, together):
+    friends = Friends(shop, **limits)
+    ana, guests = shop.member(), [shop.member() for _ in range(3)]
+    codes = [friends.code(ana) for _ in range(2)]
+    events = [refer(codes[int(use[0])], guests[int(use[1])]) for use in uses.split()]
+    results = shop.track(*events) if together else [shop.track_one(each) for each in events]
+    assert [each["referrals"][0].get("error", {}).get("limit", "") for each in results] == expected
+    counted = expected.count("")
+    assert shop.balance(ana) == 100 * counted
+    assert sum(map(shop.balance, guests)) == 50 * counted
+    assert sum(friends.usages().values()) == sum(len(friends.logs(code)) for code in codes) == counted
+    assert all(each["status"] == "success" for each in results)
+
+
+def test_limits_are_of_one_member_and_one_program(shop):
+    friends, other = Friends(shop, maxReferralsPerMember=1), Friends(shop, maxReferralsPerMember=1)
+    ana, ben, cleo = (shop.member() for _ in range(3))
+    for program in (friends, other):
+        for owner in (ana, ben):
+            assert outcome(shop.track_one(refer(program.code(owner), cleo))) == ("applied", "")
+
+
+@pytest.mark.parametrize(
+    ("dates", "at", "expected"),
+    [
+        ({"validFromDate": "2026-03-01T00:00:00Z"}, "2026-02-28T23:59:59Z", "skipped"),
+        ({"validFromDate": "2026-03-01T00:00:00Z"}, "2026-03-01T00:00:00Z", "applied"),
+        ({"validToDate": "2026-03-01T00:00:00Z"}, "2026-03-01T00:00:00Z", "applied"),
+        ({"validToDate": "2026-03-01T00:00:00Z"}, "2026-03-01T00:00:01Z", "skipped"),
+        ({"validFromDate": "2099-01-01T00:00:00Z"}, None, "skipped"),
+    ],
+)
+def test_dates_go_by_when_it_happened(shop, dates, at, expected):
+    friends = Friends(shop, **dates)
+    ana, ben = shop.member(), shop.member()
+    result = shop.track_one(refer(friends.code(ana), ben, externalEventDate=at))
+    assert outcome(result) == (expected, "" if expected == "applied" else "referral-program-inactive")
+
+
+def test_an_inactive_program_rewards_nobody(shop, friends):
+    ana = shop.member()
+    code = friends.code(ana)
+    ben = shop.member(referralCode=code)
+    friends.change(active=False)
+    assert outcome(shop.track_one(refer(code, ben))) == ("skipped", "referral-program-inactive")
+    # The code of the enrolment is passed over, whatever other program looks at the event.
+    assert shop.track_one(event(ben))["referrals"] == []
+    other = Friends(shop)
+    assert shop.track_one(event(ben))["referrals"] == []
+    assert outcome(shop.track_one(refer(code, ben))) == ("skipped", "referral-program-inactive")
+    friends.change(active=True)
+    assert outcome(shop.track_one(event(ben))) == ("applied", "")
+    assert other.record()["totalLogs"] == 0
+
+
+def test_an_inactive_referrer_is_not_rewarded(shop, friends):
+    ana, ben = shop.member(), shop.member()
+    code = friends.code(ana)
+    shop.integration.patch(f"/members/{ana}", {"active": False})
+    assert outcome(shop.track_one(refer(code, ben))) == ("skipped", "member-inactive")
+    assert (shop.balance(ana), shop.balance(ben)) == (0, 0)
+
+
+def test_the_referred_member_must_be_in_the_audience(shop):
+    made = shop.administration.post("/audiences", {"name": "New", "matcherType": "list-matcher"})["audience"]
+    friends = Friends(shop, audienceId=made["audienceId"])
+    ana, ben = shop.member(), shop.member()
+    code = friends.code(ana)
+    assert outcome(shop.track_one(refer(code, ben))) == ("skipped", "not-in-referral-audience")
+    path = f"/audiences/{made['audienceId']}/members"
+    shop.administration.patch(path, {"add": [friends.member_id(ana)]})
+    assert outcome(shop.track_one(refer(code, ben))) == ("skipped", "not-in-referral-audience")
+    shop.administration.patch(path, {"add": [friends.member_id(ben)]})
+    assert outcome(shop.track_one(refer(code, ben))) == ("applied", "")
+
+
+def test_points_go_where_the_program_says(shop):
+    created = shop.organization.created
+    stars, hearts = shop.account(decimals=2), shop.account()
+    body = {"ledgerId": created.ledger_id, "description": "Second", "setAsDefault": False}
+    body["mainLedgerAccountId"] = hearts["ledgerAccountId"]
+    program = shop.administration.post("/loyalty-programs", body)["loyaltyProgram"]
+    friends = Friends(
+        shop,
+        loyaltyProgramId=program["loyaltyProgramId"],
+        referrerLedgerId=created.ledger_id,
+        referrerLedgerAccountId=stars["ledgerAccountId"],
+        referrerPointsAccrual=1.25,
+        referredPointsAccrual=7,
+    )
+    ana, ben = shop.member(), shop.member()
+    shop.track_one(refer(friends.code(ana), ben))
+    assert float(shop.balance(ana, stars["ledgerAccountId"])) == 1.25
+    assert shop.balance(ben, hearts["ledgerAccountId"]) == 7
+
+
+@pytest.mark.parametrize("side", ["referrer", "referred"])
+def test_a_side_without_points_gets_none(shop, side):
+    for nothing in (0, None):
+        friends = Friends(shop, **{f"{side}PointsAccrual": nothing})
+        ana, ben = shop.member(), shop.member()
+        [referral] = shop.track_one(refer(friends.code(ana), ben))["referrals"]
+        assert referral["status"] == "applied"
+        assert side not in [each["recipient"] for each in referral["rewards"]]
+        assert (shop.balance(ana), shop.balance(ben)) == ((0, 50) if side == "referrer" else (100, 0))
+
+
+def test_a_reward_that_cannot_be_given_takes_nothing_from_the_other(shop):
+    scarce = shop.account(maxSupply=10)
+    friends = Friends(shop, referrerLedgerAccountId=scarce["ledgerAccountId"])
+    ana, ben = shop.member(), shop.member()
+    [referral] = shop.track_one(refer(friends.code(ana), ben))["referrals"]
+    referrer, referred = referral["rewards"]
+    assert (referral["status"], referrer["status"], referred["status"]) == ("applied", "skipped", "executed")
+    assert referrer["error"]["type"] == "/problems/supply-exceeded"
+    assert (shop.balance(ana), shop.balance(ben)) == (0, 50)
+    assert shop.administration.get(f"{friends.path}/leaderboard")["results"][0]["pointsAccumulated"] == 0
+
+
+def test_campaigns_are_evaluated_before_and_beside(shop, friends):
+    shop.campaign(running(mint(3), rule="size(balances) >= 0"), eventType="member-generic-event")
+    ana, ben = shop.member(), shop.member()
+    result = shop.track_one(refer(friends.code(ana), ben))
+    assert [each["status"] for each in result["effects"]] == ["executed"]
+    assert (shop.balance(ana), shop.balance(ben)) == (100, 53)
+
+
+@pytest.mark.parametrize("mode", ["dryRun", "captureOnly"])
+def test_the_other_modes_change_nothing(shop, friends, mode):
+    ana, ben = shop.member(), shop.member()
+    code = friends.code(ana)
+    [result] = shop.track(refer(code, ben), executionMode=mode)
+    assert (shop.balance(ana), shop.balance(ben)) == (0, 0)
+    assert friends.logs(code) == []
+    assert friends.usages() == {code: 0}
+    if mode == "captureOnly":
+        assert result["referrals"] == []
+
+
+def test_a_dry_run_tells_what_the_full_run_does(shop):
+    friends = Friends(shop, maxPerCode=3, maxReferralsPerMember=4)
+    owners, guests = [shop.member() for _ in range(2)], [shop.member() for _ in range(4)]
+    codes = [friends.code(owners[n % 2]) for n in range(4)]
+    events = [refer((*codes, "nobody")[(n * 3) % 5], (*guests, owners[0])[(n * 2) % 5]) for n in range(30)]
+    rehearsed = [each["referrals"] for each in shop.track(*events, executionMode="dryRun")]
+    done = [each["referrals"] for each in shop.track(*events)]
+    for referral in (each for one in rehearsed for each in one):
+        for reward in referral["rewards"]:
+            assert reward["status"] == "evaluated"
+            reward["status"] = "executed"
+    assert rehearsed == done
+    assert {each["status"] for one in done for each in one} == {"applied", "skipped"}
+
+
+def test_a_cancellation_gives_the_prior_state(shop):
+    friends = Friends(shop, maxPerCode=1, maxReferralsPerMember=1)
+    ana, ben, cleo = (shop.member() for _ in range(3))
+    code = friends.code(ana)
+    before = (friends.record(), friends.usages(), friends.logs(code), shop.balance(ana), shop.balance(ben))
+    result = shop.track_one(refer(code, ben))
+    [log] = friends.logs(code)
+    assert outcome(shop.track_one(refer(code, cleo))) == ("skipped", "referral-limit-reached")
+    [reverted] = cancel(shop, result)
+    assert reverted["referrals"] == [
+        {
+            "referralLogId": log["referralLogId"],
+            "referralProgramId": friends.program["referralProgramId"],
+            "referralCodeId": log["referralCodeId"],
+            "code": code,
+            "referrerMemberId": friends.member_id(ana),
+            "referredMemberId": friends.member_id(ben),
+        }
+    ]
+    assert sorted(each["amount"] for each in reverted["ledgerTransactions"]) == [50, 100]
+    assert (friends.record(), friends.usages(), friends.logs(code), shop.balance(ana), shop.balance(ben)) == before
+    # There is room again, for the same member too.
+    again = shop.track_one(refer(code, ben))
+    assert outcome(again) == ("applied", "")
+    cancel(shop, again)
+    assert outcome(shop.track_one(refer(code, cleo))) == ("applied", "")
+    answer = shop.integration.post(f"/events/{again['loyaltyEventKey']}/cancel", {}, expect=409)
+    assert answer["type"] == "/problems/event-cancelled"
+    assert friends.usages() == {code: 1}
+
+
+def test_what_the_referrer_has_spent_is_left_out(shop, friends):
+    ana, ben = shop.member(), shop.member()
+    code = friends.code(ana)
+    result = shop.track_one(refer(code, ben))
+    shop.give(ana, 70, "burn")
+    [reverted] = cancel(shop, result)
+    outcomes = {each["amount"]: each["outcome"] for each in reverted["ledgerTransactions"]}
+    assert outcomes == {100: "clamped", 50: "reverted"}
+    assert (shop.balance(ana), shop.balance(ben)) == (0, 0)
+    assert friends.usages() == {code: 0}
+
+
+@pytest.mark.parametrize("status", ["returned", "cancelled", "rejected"])
+@pytest.mark.parametrize("together", [True, False])
+def test_an_order_that_is_undone_refers_no_more(shop, status, together):
+    friends = Friends(shop, eventType=CREATED, maxPerCode=1)
+    ana, ben, cleo = (shop.member() for _ in range(3))
+    code = friends.code(ana)
+    created = order(ben, 10, external_id="o", referralCode=code)
+    events = [created, *([order(ben, None, "confirmed", "o")] if status == "returned" else [])]
+    events += [order(ben, None, status, "o"), order(cleo, referralCode=code)]
+    results = shop.track(*events) if together else [shop.track_one(each) for each in events]
+    assert len(results[-2]["reverted"][0]["referrals"]) == 1
+    assert outcome(results[-1]) == ("applied", "")
+    assert [shop.balance(each) for each in (ana, ben, cleo)] == [100, 0, 50]
+    assert friends.usages() == {code: 1}
+    assert friends.record()["referredCount"] == 1
+
+
+def test_a_return_in_part_takes_points_in_proportion(shop):
+    friends = Friends(shop, eventType=CREATED)
+    ana, ben = shop.member(), shop.member()
+    code = friends.code(ana)
+    items = [{"productCode": name, "total": 5} for name in "ab"]
+    shop.track_one(order(ben, 10, external_id="o", referralCode=code, items=items))
+    shop.track_one(order(ben, None, "confirmed", "o"))
+    shop.track_one(order(ben, None, "partially-returned", "o", items=items[:1]))
+    assert (shop.balance(ana), shop.balance(ben)) == (50, 25)
+    assert friends.usages() == {code: 1}
+    shop.track_one(order(ben, None, "returned", "o"))
+    assert (shop.balance(ana), shop.balance(ben)) == (0, 0)
+    assert friends.usages() == {code: 0}
+
+
+def gold_at(shop, points):
+    """A tier that members reach with so many points."""
+    created = shop.organization.created
+    path = f"/loyalty-programs/{created.loyalty_program_id}"
+    program = shop.administration.get(path)["loyaltyProgram"]
+    kept = ("name", "description", "active", "ledgerId", "mainLedgerAccountId", "defaultTierId")
+    body = {**{name: program[name] for name in kept}, "setAsDefault": True}
+    shop.administration.put(path, {**body, "tierPointsLedgerAccountId": created.ledger_account_id})
+    tier = {"name": "Gold", "active": True, "minRequiredPoints": points, "tierOrder": 1}
+    return shop.administration.post(f"{path}/tiers", tier)["tier"]
+
+
+@pytest.mark.parametrize("how", ["track", "mint"])
+def test_what_the_server_reports_of_a_member_may_be_a_referral(shop, how):
+    """Who reaches gold rewards who brought them, who reaches gold by that and rewards in turn, and so on."""
+    friends = Friends(shop, eventType="member-tier-set", referredPointsAccrual=0)
+    gold_at(shop, 100)
+    chain = [shop.member()]
+    for _ in range(3):
+        chain.append(shop.member(referralCode=friends.code(chain[-1])))
+    last = chain[-1]
+    if how == "track":
+        shop.campaign(running(mint(100)), eventType="member-generic-event")
+        shop.track_one(event(last))
+    else:
+        shop.give(last, 100)
+    assert [shop.balance(each) for each in chain] == [100] * 4
+    assert friends.record()["totalLogs"] == 3
+
+
+def test_codes_in_payloads_have_a_form(shop, friends):
+    ben = shop.member()
+    for payload, pointer in (
+        ({"referralCode": 7}, "referralCode"),
+        ({"referralCode": "x" * 256}, "referralCode"),
+        ({"referralAttributes": "x"}, "referralAttributes"),
+    ):
+        body = {"events": [event(ben, payload=payload)]}
+        problem = shop.integration.post("/events/track", body, expect=400)
+        assert {each["pointer"] for each in problem["errors"]} == {f"/events/0/payload/{pointer}"}
+    for nothing in (None, ""):
+        assert shop.track_one(refer(nothing, ben))["referrals"] == []
+
+
+def test_an_administrator_who_tracks_an_event_refers_too(shop, friends):
+    ana, ben = shop.member(), shop.member()
+    body = {
+        "systemUniqueKey": key(),
+        "memberId": friends.member_id(ben),
+        "eventType": "member-generic-event",
+        "organizationId": shop.organization.id,
+        "payload": {"referralCode": friends.code(ana)},
+    }
+    shop.administration.post("/events/track", body, expect=200)
+    assert (shop.balance(ana), shop.balance(ben)) == (100, 50)
