@@ -1,0 +1,66 @@
+"""Missions under many threads: every event counts once, and nothing is achieved more often than allowed."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from tests.builders.missions import advance, balance, create, stand
+from tests.builders.tracking import event
+from tests.concurrency.together import together
+
+
+def test_events_of_one_member_count_each_once(shop):
+    mission = create(shop, goalCount=7, pointsAccrual=10)
+    ana = shop.member()
+
+    def rounds(count):
+        return [each for _ in range(count) for each in shop.track(event(ana), event(ana))]
+
+    found = [each for results in together([partial(rounds, 15)] * 2) for each in results]
+    moved = [each["missions"][0] for each in found]
+    assert sorted(each["newCounter"] for each in moved) == sorted(number % 7 + 1 for number in range(60))
+    assert sorted(each["timesAchieved"] for each in moved if each["achieved"]) == list(range(1, 9))
+    assert stand(shop, ana, mission) == (8, 4)
+    assert shop.balance(ana) == 80
+    shop.check_ledger()
+
+
+def test_32_threads_achieve_exactly_as_often_as_allowed(shop):
+    mission = create(shop, goalCount=2, maxRepetitions=10, pointsAccrual=1)
+    daily = create(shop, goalCount=1, repetitionPeriod="daily", periodLimit=3, pointsAccrual=100)
+    ana = shop.member()
+    together([partial(shop.track_one, event(ana, externalEventDate="2026-03-02T08:00:00Z")) for _ in range(32)])
+    assert stand(shop, ana, mission) == (10, 2)
+    assert stand(shop, ana, daily) == (3, 1)
+    assert shop.balance(ana) == 10 + 300
+    assert sum(each.counted for each in shop.rows("mission_trackings", "counted")) == 20 + 3
+
+
+def test_one_request_that_is_sent_by_many_acts_once(shop):
+    mission = create(shop, goalCount=2, pointsAccrual=5)
+    ana = shop.member()
+    send = partial(advance, shop, ana, mission["missionId"], 5, systemUniqueKey="card-1")
+    answers = together([send] * 16)
+    assert all(each == answers[0] for each in answers)
+    assert stand(shop, ana, mission) == (2, 1)
+    assert shop.balance(ana) == 10
+
+
+def test_counting_and_cancelling_at_once_end_where_the_standing_events_do(shop):
+    mission = create(shop, goalCount=3, pointsAccrual=10)
+    ana = shop.member()
+    first = shop.track(*(event(ana) for _ in range(12)))
+
+    def cancel(result):
+        shop.integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
+
+    together(
+        [*(partial(cancel, each) for each in first[::2]), *(partial(shop.track_one, event(ana)) for _ in range(6))]
+    )
+    standing = shop.rows("mission_trackings", "counted, achieved, reversal_loyalty_event_id IS NULL AS stands")
+    achieved = sum(each.achieved for each in standing if each.stands)
+    assert sum(each.counted for each in standing if each.stands) == 12
+    assert balance(shop, ana, mission["missionKey"])["timesAchieved"] == achieved
+    assert stand(shop, ana, mission)[1] == 3
+    assert shop.balance(ana) == 10 * achieved
+    shop.check_ledger()

@@ -1,0 +1,48 @@
+"""What missions cost the database: nothing where there are none to move, and the same for one event and a hundred."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.builders.api import running_api
+from tests.builders.missions import badge_of, create
+from tests.builders.statements import counted
+from tests.builders.tracking import ORDER_CREATED, Shop, event, order
+
+
+@pytest.fixture
+def shop(settings):
+    with running_api(settings) as api:
+        yield Shop(api.organization())
+
+
+def test_tracking_costs_as_many_statements_for_1_event_as_for_100(shop):
+    badge = badge_of(shop, maxAmount=10**6)
+    for period in ("daily", "weekly", "yearly"):
+        create(shop, goalCount=1, pointsAccrual=1, badgeKey=badge, repetitionPeriod=period, periodLimit=10**6)
+    create(shop, eventType="mission-status-updated")
+    members = [shop.member() for _ in range(20)]
+
+    def tracked(size):
+        with counted(shop.engine) as statements:
+            results = shop.track(*(event(members[number % 20]) for number in range(size)))
+        moved = [entry for each in results for entry in each["missions"]]
+        assert len(moved) == 3 * size
+        assert {reward["status"] for entry in moved for reward in entry["rewards"]} == {"executed"}
+        # Ids of what the server reports are taken in doubling numbers.
+        return len([each for each in statements if "nextval" not in each])
+
+    tracked(20)
+    assert tracked(1) == tracked(10) == tracked(100)
+
+
+def test_events_that_no_mission_counts_ask_nothing_of_missions(shop):
+    create(shop, eventType=ORDER_CREATED)
+    ana = shop.member()
+    shop.track(event(ana))
+    with counted(shop.engine) as statements:
+        shop.track(event(ana))
+    assert [each for each in statements if "mission" in each] == []
+    with counted(shop.engine) as statements:
+        shop.track(order(ana, 5))
+    assert len([each for each in statements if "mission" in each]) == 3

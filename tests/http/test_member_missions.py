@@ -1,0 +1,244 @@
+"""The list of a member's missions: every filter and order, compared with a scan of all that was made."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.builders.missions import advance, body, member_id_of
+from tests.builders.tracking import ORDER_CREATED, Shop, event
+
+NOW = datetime.now(UTC).replace(microsecond=0)
+DAYS = (-40, -10, 10, 40)
+TAGS, TYPES = ("a", "b", "c"), ("visits", "orders", None)
+
+
+def text(moment):
+    return moment.isoformat().replace("+00:00", "Z")
+
+
+def moment(value):
+    return None if value is None else datetime.fromisoformat(value)
+
+
+class Scan:
+    """Missions of one organization as they were made, and what the model knows of a member's progress in them."""
+
+    def __init__(self, shop: Shop, seed: int) -> None:
+        self.shop, self.random = shop, random.Random(seed)
+        self.member = shop.member()
+        self.member_id = member_id_of(shop, self.member)
+        self.path = f"/members/{self.member_id}/missions"
+        audiences = [shop.administration.post("/audiences", {"matcherType": "list-matcher"}) for _ in range(2)]
+        self.audiences = [each["audience"]["audienceId"] for each in audiences]
+        change = {"add": [self.member_id]}
+        shop.administration.patch(f"/audiences/{self.audiences[0]}/members", change)
+        self.missions = [self.create(number) for number in range(24)]
+        # Missions are closed once the progress is there, since nothing counts in closed ones.
+        self.seen = {each["missionId"]: self.progress(each) for each in self.missions}
+        self.missions = [self.close(each) for each in self.missions]
+
+    def create(self, number: int) -> dict[str, Any]:
+        pick = self.random.choice
+        period = pick((None, "daily", "weekly", "monthly", "yearly"))
+        given = body(
+            name=f"Mission {pick('ABC')}",
+            code=f"code-{number}" if number % 2 else None,
+            type=pick(TYPES),
+            tags=[tag for tag in TAGS if pick((True, False))],
+            loyaltyProgramId=pick((None, self.shop.organization.created.loyalty_program_id)),
+            eventType=ORDER_CREATED,
+            goalCount=pick((1, 2, 3)),
+            maxRepetitions=pick((1, 2, 100)),
+            repetitionPeriod=period,
+            periodLimit=None if period is None else pick((1, 2)),
+            pointsAccrual=pick((None, number)),
+        )
+        return self.shop.administration.post("/missions", given)["mission"]
+
+    def progress(self, mission: dict[str, Any]) -> dict[str, Any]:
+        amounts = self.random.choice(((), (1,), (2,), (3,), (1, 1), (4,)))
+        stand, today = {"times": 0, "count": 0, "last": None}, 0
+        for amount in amounts:
+            day = self.random.choice((0, -400))
+            found = (
+                advance(
+                    self.shop,
+                    self.member,
+                    mission["missionId"],
+                    amount,
+                    externalEventDate=text(NOW + timedelta(days=day)),
+                    expect=200,
+                )
+                if self.has_room(mission, stand, today, day)
+                else None
+            )
+            if found is not None:
+                found = found["balance"]
+                today += found["lastGoalsAchieved"] if day == 0 else 0
+                stand = {
+                    "times": found["timesAchieved"],
+                    "count": found["currentCounterCount"],
+                    "last": found["lastAchievedAt"],
+                }
+        return {**stand, "today": today}
+
+    def has_room(self, mission: dict[str, Any], stand: dict[str, Any], today: int, day: int) -> bool:
+        left = mission["maxRepetitions"] - stand["times"]
+        # One amount achieves at most so often on the day that is long gone.
+        gone = stand["times"] - today
+        of_day = today if day == 0 else gone
+        return left > 0 and (mission["periodLimit"] is None or of_day < mission["periodLimit"])
+
+    def close(self, mission: dict[str, Any]) -> dict[str, Any]:
+        pick = self.random.choice
+        first, last = sorted((pick(DAYS), pick(DAYS)))
+        changes = {
+            "active": pick((True, True, False)),
+            "validFrom": pick((None, text(NOW + timedelta(days=first)))),
+            "validTo": pick((None, text(NOW + timedelta(days=last)))),
+            "audienceId": pick((None, None, *self.audiences)),
+        }
+        fixed = ("organizationId", "missionId", "missionKey", "createdAt", "updatedAt")
+        given = {name: value for name, value in mission.items() if name not in fixed} | changes
+        return self.shop.administration.put(f"/missions/{mission['missionId']}", given)["mission"]
+
+    def matches(self, mission: dict[str, Any], query: dict[str, Any]) -> bool:
+        seen = self.seen[mission["missionId"]]
+        begins, ends = moment(mission["validFrom"]), moment(mission["validTo"])
+        tests = {
+            "loyaltyProgramId": lambda wanted: mission["loyaltyProgramId"] == wanted,
+            "type": lambda wanted: mission["type"] == wanted,
+            "codes": lambda wanted: mission["code"] in wanted.split(","),
+            "tags": lambda wanted: set(wanted.split(",")) <= set(mission["tags"]),
+            "missionKey": lambda wanted: mission["missionKey"] == wanted,
+            "active": lambda wanted: mission["active"] == wanted,
+            "validFrom": lambda wanted: ends is None or ends >= moment(wanted),
+            "validTo": lambda wanted: begins is None or begins <= moment(wanted),
+            "minTimesAchieved": lambda wanted: seen["times"] >= wanted,
+            "minCounterCount": lambda wanted: seen["count"] >= wanted,
+            "available": lambda wanted: self.is_available(mission, seen) == wanted,
+            "inProgress": lambda wanted: (
+                (0 < seen["count"] < mission["goalCount"] and seen["times"] < mission["maxRepetitions"]) == wanted
+            ),
+        }
+        return all(tests[name](wanted) for name, wanted in query.items())
+
+    def is_available(self, mission: dict[str, Any], seen: dict[str, Any]) -> bool:
+        begins, ends = moment(mission["validFrom"]), moment(mission["validTo"])
+        return (
+            mission["active"]
+            and (begins is None or begins <= NOW)
+            and (ends is None or ends >= NOW)
+            and mission["audienceId"] in (None, self.audiences[0])
+            and seen["times"] < mission["maxRepetitions"]
+            and (mission["periodLimit"] is None or seen["today"] < mission["periodLimit"])
+        )
+
+    def query(self) -> dict[str, Any]:
+        """One to three of the filters, with values that some missions have."""
+        pick, one = self.random.choice, self.random.choice(self.missions)
+        values = {
+            "loyaltyProgramId": self.shop.organization.created.loyalty_program_id,
+            "type": pick(("visits", "orders")),
+            "codes": ",".join(f"code-{self.random.randrange(24)}" for _ in range(6)),
+            "tags": ",".join(self.random.sample(TAGS, pick((1, 2)))),
+            "missionKey": one["missionKey"],
+            "active": pick((True, False)),
+            "validFrom": text(NOW + timedelta(days=pick((-60, -20, 0, 20, 60)))),
+            "validTo": text(NOW + timedelta(days=pick((-60, -20, 0, 20, 60)))),
+            "minTimesAchieved": pick((0, 1, 2)),
+            "minCounterCount": pick((0, 1, 2, 3)),
+            "available": pick((True, False)),
+            "inProgress": pick((True, False)),
+        }
+        return {name: values[name] for name in self.random.sample(sorted(values), pick((1, 1, 2, 3)))}
+
+    def found(self, **query: Any) -> list[dict[str, Any]]:
+        return self.shop.administration.get(self.path, **query)["results"]
+
+
+@pytest.fixture(scope="module")
+def scan(api):
+    return Scan(Shop(api.organization()), seed=7)
+
+
+def test_every_filter_finds_what_a_scan_finds(scan):
+    sizes = []
+    for _ in range(120):
+        query = scan.query()
+        expected = [each["missionId"] for each in scan.missions[::-1] if scan.matches(each, query)]
+        assert [each["missionId"] for each in scan.found(**query)] == expected, query
+        sizes.append(len(expected))
+    assert 0 < sum(sizes) / len(sizes) < 20
+
+
+@pytest.mark.parametrize("name", ["available", "inProgress", "active"])
+def test_true_and_false_share_the_missions_out(scan, name):
+    both = [len(scan.found(**{name: value})) for value in (True, False)]
+    assert sum(both) == len(scan.missions)
+    assert all(both)
+
+
+def test_each_mission_has_its_record_and_balance(scan):
+    for each in scan.found():
+        seen = scan.seen[each["missionId"]]
+        found = each.pop("balance")
+        assert each == scan.shop.administration.get(f"/missions/{each['missionId']}")["mission"]
+        assert found == {
+            "memberId": scan.member_id,
+            "timesAchieved": seen["times"],
+            "currentCounterCount": seen["count"],
+            "lastCounterCountWhenAchieved": each["goalCount"] if seen["times"] else None,
+            "lastAchievedAt": seen["last"],
+        }
+
+
+@pytest.mark.parametrize(
+    "column", ["name", "goalCount", "validTo", "timesAchieved", "currentCounterCount", "lastAchievedAt"]
+)
+@pytest.mark.parametrize("direction", ["asc", "desc"])
+def test_pages_in_any_order_hold_all_missions_once(scan, column, direction):
+    pages = [scan.found(order=f"{column},{direction}", limit=7, page=page) for page in range(5)]
+    found = [each for page in pages for each in page]
+    assert {each["missionId"] for each in found} == {each["missionId"] for each in scan.missions}
+    assert [len(page) for page in pages] == [7, 7, 7, 3, 0]
+    values = [each.get(column, each["balance"].get(column)) for each in found]
+    known = [value for value in values if value is not None]
+    assert values == sorted(known, reverse=direction == "desc") + [None] * (len(values) - len(known))
+    assert scan.shop.administration.get(scan.path, limit=7, page=9)["totalCount"] == len(scan.missions)
+
+
+def test_a_member_who_has_done_nothing_has_all_missions_at_zero(scan):
+    other = member_id_of(scan.shop, scan.shop.member())
+    found = scan.shop.administration.get(f"/members/{other}/missions")["results"]
+    assert len(found) == len(scan.missions)
+    assert {(each["balance"]["timesAchieved"], each["balance"]["currentCounterCount"]) for each in found} == {(0, 0)}
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"limit": 101},
+        {"order": "tags"},
+        {"minTimesAchieved": -1},
+        {"minCounterCount": "x"},
+        {"available": "maybe"},
+        {"validFrom": "yesterday"},
+        {"missionKey": "three"},
+        {"loyaltyProgramId": 0},
+        {"colour": "red"},
+    ],
+)
+def test_what_cannot_be_asked_is_refused(scan, query):
+    scan.shop.administration.get(scan.path, expect=400, **query)
+
+
+def test_a_member_who_is_not_there_is_404(scan, other_organization):
+    foreign = other_organization.member()["loyaltyMemberId"]
+    for member_id in (10**9, member_id_of(Shop(other_organization), foreign)):
+        scan.shop.administration.get(f"/members/{member_id}/missions", expect=404)
+    assert scan.shop.track_one(event(scan.member))["missions"] == []

@@ -1,0 +1,41 @@
+"""What real purchases achieve in a mission, compared with a count beside the product."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tests.builders.missions import create
+from tests.builders.tracking import Shop as Till
+from tests.purchases.cdnow import orders
+from tests.purchases.shop import EVENT_TYPE, Shop
+
+SOME, GOAL, MOST = 20_000, 3, 5
+
+
+def test_three_orders_are_achieved_at_most_five_times(api):
+    bought = orders(SOME)
+    shop = Shop.new(api, bought)
+    create(Till(shop.organization), eventType=EVENT_TYPE, goalCount=GOAL, maxRepetitions=MOST, pointsAccrual=10)
+    results = shop.track(bought)
+
+    counts = Counter(order.customer for order in bought)
+    expected = {customer: min(MOST, count // GOAL) for customer, count in counts.items()}
+    assert set(expected.values()) == set(range(MOST + 1))
+
+    found = shop.ask(
+        "SELECT loyalty_member_id, counted, times_achieved FROM member_missions JOIN members"
+        " USING (organization_id, member_id) WHERE organization_id = :organization_id"
+    )
+    assert {member: times for member, _, times in found} == expected
+    assert {member: counted for member, counted, _ in found} == {
+        customer: min(count, GOAL * MOST) for customer, count in counts.items()
+    }
+    assert shop.balances() == {customer: 10 * times for customer, times in expected.items() if times}
+
+    achievements = sum(expected.values())
+    assert sum(each["achieved"] for result in results for each in result["missions"]) == achievements
+    [[reported]] = shop.ask(
+        "SELECT count(*) FROM events WHERE organization_id = :organization_id AND event_type = 'mission-status-updated'"
+    )
+    assert reported == achievements
+    assert shop.faults() == []
