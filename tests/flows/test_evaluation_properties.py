@@ -1,0 +1,317 @@
+"""For random campaigns, members and events: a dry run foretells the full run and leaves no trace; cancelling undoes.
+
+Campaigns of every example have keys of their own, which restrict its events to them; the mission and the tiers are
+there for all.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import Phase, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from sqlalchemy import text
+
+from tests.builders import missions
+from tests.builders.api import running_api
+from tests.builders.badges import Badges, assigns, unassigns
+from tests.builders.campaigns import effect, mint
+from tests.builders.tiers import Ladder
+from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, running, spend
+
+# An example takes half a second: shrinking would take minutes, and the examples are small.
+QUICK = hypothesis_settings(max_examples=15, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+
+
+@dataclass(frozen=True)
+class World:
+    """What campaigns can speak of."""
+
+    shop: Shop
+    stars: str
+    gold: str
+    badge: dict[str, Any]
+    mission: str
+
+
+@pytest.fixture(scope="module")
+def world(settings):
+    with running_api(settings) as api:
+        shop = Shop(api.organization())
+        stars = shop.account(decimals=2, pointTrackingEnabled=True, expiresInMonths=12)["ledgerAccountKey"]
+        badge = Badges(shop).create()
+        mission = missions.create(shop, goalCount=2, pointsAccrual=4, maxRepetitions=2)
+        yield World(shop, stars, Ladder.new(shop, Gold=10).key("Gold"), badge, mission["missionKey"])
+        shop.check_ledger()
+
+
+# --- random campaigns and events ---------------------------------------------------------------------------------
+
+AMOUNT = st.integers(0, 9) | st.just(("=", "order.total / 3"))
+
+
+def effects(world: World) -> st.SearchStrategy[dict[str, Any]]:
+    recipient = st.sampled_from(["member", "member", "sponsor"])
+    return st.one_of(
+        st.builds(lambda amount, to: mint(amount, recipient=to), AMOUNT, recipient),
+        st.builds(lambda amount: mint(amount, ledgerAccountKey=world.stars), AMOUNT),
+        st.builds(spend, st.integers(1, 8)),
+        st.builds(lambda value: effect("discount", type="amount", value=value), st.integers(1, 5)),
+        st.builds(lambda amount: assigns(world.badge, amount=amount), st.integers(1, 2)),
+        st.just(unassigns(world.badge)),
+        st.just(effect("advance-mission", missionKey=world.mission)),
+        st.just(effect("notify", name="hello")),
+    )
+
+
+def rules(world: World) -> st.SearchStrategy[str | None]:
+    return st.sampled_from(
+        [
+            None,
+            None,
+            "order.total >= 20",
+            "balances['points'] >= 5",
+            f"'{world.gold}' in tiers",
+            f"badges['{world.badge['badgeKey']}'] < 2",
+            f"missions['{world.mission}'].timesAchieved > 0",
+            "event.tags.exists(t, t == 'red')",
+        ]
+    )
+
+
+def actions(world: World) -> st.SearchStrategy[dict[str, Any]]:
+    return st.builds(
+        lambda given, rule, **more: running(*given, rule=rule, **more),
+        st.lists(effects(world), min_size=1, max_size=3),
+        rules(world),
+        priority=st.integers(1, 3),
+        exclusiveGroup=st.sampled_from([None, None, "one"]),
+        abortEvaluationIfFalse=st.booleans(),
+        abortEvaluationOnError=st.booleans(),
+    )
+
+
+def limits(scopes: list[str]) -> st.SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries(
+        {
+            "scope": st.sampled_from(scopes),
+            "type": st.sampled_from(["points", "transactions"]),
+            "period": st.sampled_from(["daily", "monthly", "total"]),
+            "limit": st.integers(1, 12),
+        }
+    )
+
+
+def campaigns(world: World, types: list[str | None], scopes: list[str]) -> st.SearchStrategy[Any]:
+    body = st.fixed_dictionaries(
+        {
+            "eventType": st.sampled_from(types),
+            "limitRules": st.lists(limits(scopes), max_size=2),
+            "allowPartialApplicationOnLimit": st.booleans(),
+            "minSpendValue": st.sampled_from([None, None, 10]),
+            "loyaltyTierKeys": st.sampled_from([[], [], [], [world.gold]]),
+        }
+    )
+    return st.lists(st.tuples(body, st.lists(actions(world), min_size=1, max_size=3)), min_size=1, max_size=2)
+
+
+def events(sponsored: bool) -> st.SearchStrategy[list[dict[str, Any]]]:
+    """What two members do; the names are filled in later."""
+    sponsor = st.sampled_from([None, "ana", "ben"] if sponsored else [None])
+    one = st.fixed_dictionaries(
+        {
+            "member": st.sampled_from(["ana", "ana", "ben"]),
+            "total": st.none() | st.integers(1, 40),
+            "sponsor": sponsor,
+            "tags": st.sampled_from([[], ["red"]]),
+        }
+    )
+    return st.lists(one, min_size=1, max_size=5)
+
+
+@contextmanager
+def running_campaigns(shop: Shop, drawn: Any) -> Iterator[list[str]]:
+    """The keys of the campaigns, which are active meanwhile: members of other examples are not to meet them."""
+    made = [shop.campaign(*acts, **body) for body, acts in drawn]
+    yield [each["campaignKey"] for each in made]
+    for each in made:
+        body = {"code": each["code"], "name": each["name"], "active": False}
+        shop.administration.put(f"/campaigns/{each['campaignId']}", body)
+
+
+def sent(drawn: list[dict[str, Any]], names: dict[str, str]) -> list[dict[str, Any]]:
+    """The events as they are tracked."""
+    found = []
+    for each in drawn:
+        member, more = names[each["member"]], {"tags": each["tags"]}
+        if each["sponsor"] is not None:
+            more["sponsorLoyaltyMemberId"] = names[each["sponsor"]]
+        one = event(member) if each["total"] is None else order(member, each["total"])
+        found.append({**one, **more})
+    return found
+
+
+def enrolled(shop: Shop) -> dict[str, str]:
+    """Two new members with some points and none."""
+    names = {name: shop.member(loyalty_member_id=f"{name}-{uuid.uuid4()}") for name in ("ana", "ben")}
+    shop.give(names["ana"], 6)
+    return names
+
+
+# --- what is compared --------------------------------------------------------------------------------------------
+
+
+def all_rows(shop: Shop) -> tuple[Any, ...]:
+    """A digest of every row of the organization in every table, and where every sequence stands."""
+    with shop.organization.api.engine.connect() as db:
+        tables = db.execute(
+            text("SELECT table_name FROM information_schema.columns WHERE column_name = 'organization_id' ORDER BY 1")
+        ).scalars()
+        digest = "SELECT count(*), md5(coalesce(string_agg(t::text, '|' ORDER BY t::text), '')) FROM {} t"
+        rows = {
+            table: tuple(
+                db.execute(
+                    text(f"{digest.format(table)} WHERE organization_id = :id"), {"id": shop.organization.id}
+                ).one()
+            )
+            for table in tables
+        }
+        sequences = db.execute(text("SELECT sequencename, last_value FROM pg_sequences ORDER BY 1")).all()
+        return rows, [tuple(each) for each in sequences]
+
+
+STATE = {
+    "points": (
+        "SELECT m.loyalty_member_id, b.ledger_account_id, b.current_balance, b.pending_debit_balance,"
+        " b.pending_credit_balance, b.current_overdraft_balance FROM ledger_balances b JOIN members m"
+        " USING (organization_id, wallet_id) WHERE b.organization_id = :id AND b.current_balance <> 0"
+    ),
+    "lots": (
+        "SELECT m.loyalty_member_id, l.ledger_account_id, l.expires_at, sum(l.remaining) FROM ledger_lots l"
+        " JOIN members m USING (organization_id, wallet_id) WHERE l.organization_id = :id AND l.remaining > 0"
+        " GROUP BY 1, 2, 3"
+    ),
+    "limits": (
+        "SELECT coalesce(m.loyalty_member_id, ''), campaign_id, type, period, used FROM campaign_limit_counters"
+        " LEFT JOIN members m USING (organization_id, member_id) WHERE organization_id = :id AND used <> 0"
+    ),
+    "tiers": (
+        "SELECT m.loyalty_member_id, t.loyalty_tier_id FROM member_tiers t JOIN members m"
+        " USING (organization_id, member_id) WHERE organization_id = :id"
+    ),
+    "badges": (
+        "SELECT m.loyalty_member_id, badge_id, assigned_balance FROM member_badges JOIN members m"
+        " USING (organization_id, member_id) WHERE organization_id = :id AND assigned_balance <> 0"
+    ),
+}
+
+
+def state(shop: Shop) -> dict[str, set[tuple[Any, ...]]]:
+    """What every member has, and what is counted for all together under no name."""
+    found: dict[str, set[tuple[Any, ...]]] = defaultdict(set)
+    with shop.organization.api.engine.connect() as db:
+        for subject, statement in STATE.items():
+            for row in db.execute(text(statement), {"id": shop.organization.id}):
+                found[row[0]].add((subject, *row[1:]))
+    return found
+
+
+def progress(world: World, names: dict[str, str]) -> dict[str, Any]:
+    """Where the members stand in the mission."""
+    found = {name: missions.balance(world.shop, member, world.mission) for name, member in names.items()}
+    return {name: (each["timesAchieved"], each["currentCounterCount"]) for name, each in found.items()}
+
+
+def foretold(result: dict[str, Any]) -> dict[str, Any]:
+    """A result without what only a dry run, or only a full run, can tell."""
+    left = {name: value for name, value in result.items() if name not in ("loyaltyEventKey", "explain")}
+    left["effects"] = list(map(executed, result["effects"]))
+    left["missions"] = [{**each, "rewards": list(map(executed, each["rewards"]))} for each in result["missions"]]
+    return left
+
+
+def executed(done: dict[str, Any]) -> dict[str, Any]:
+    """An effect or a reward as if it had been executed."""
+    return {**done, "status": done["status"].replace("evaluated", "executed")}
+
+
+# --- the properties ----------------------------------------------------------------------------------------------
+
+
+@QUICK
+@given(data=st.data())
+def test_a_dry_run_foretells_the_full_run_and_changes_nothing(world, data):
+    shop = world.shop
+    types = [None, GENERIC, ORDER_CREATED, "badge-assigned", "member-tier-set", "mission-status-updated"]
+    with running_campaigns(shop, data.draw(campaigns(world, types, ["member", "campaign"]))) as keys:
+        names = enrolled(shop)
+        batch = sent(data.draw(events(sponsored=True)), names)
+        before = all_rows(shop)
+        foreseen = shop.track(*batch, executionMode="dryRun", campaignKeys=keys, trace=data.draw(st.booleans()))
+        assert all_rows(shop) == before
+        results = shop.track(*batch, campaignKeys=keys)
+        assert [foretold(each) for each in results] == [foretold(each) for each in foreseen]
+
+
+@QUICK
+@given(data=st.data())
+def test_cancelling_all_events_the_newest_first_leads_back_to_where_they_began(world, data):
+    shop = world.shop
+    with running_campaigns(shop, data.draw(campaigns(world, [GENERIC, ORDER_CREATED], ["member", "campaign"]))) as keys:
+        names = enrolled(shop)
+        before, missions_before = state(shop), progress(world, names)
+        results = shop.track(*sent(data.draw(events(sponsored=True)), names), campaignKeys=keys)
+        for result in reversed(results):
+            shop.integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
+        assert state(shop) == before
+        assert progress(world, names) == missions_before
+
+
+@QUICK
+@given(data=st.data())
+def test_cancelling_what_one_member_did_leaves_what_others_did_in_between(world, data):
+    shop = world.shop
+    with running_campaigns(shop, data.draw(campaigns(world, [GENERIC, ORDER_CREATED], ["member"]))) as keys:
+        names = enrolled(shop)
+        before, missions_before = state(shop), progress(world, names)
+        drawn = data.draw(events(sponsored=False))
+        results = shop.track(*sent(drawn, names), campaignKeys=keys)
+        between, missions_between = state(shop), progress(world, names)
+        for each, result in reversed(list(zip(drawn, results, strict=True))):
+            if each["member"] == "ana":
+                shop.integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
+        after, missions_after = state(shop), progress(world, names)
+        assert after[names["ana"]] == before[names["ana"]]
+        assert after[names["ben"]] == between[names["ben"]]
+        assert missions_after == {"ana": missions_before["ana"], "ben": missions_between["ben"]}
+
+
+def test_the_examples_reach_what_they_are_about(world):
+    """The strategies above are worth something only if effects of every kind are executed."""
+    shop = world.shop
+    names = enrolled(shop)
+    everything = [
+        mint(5),
+        mint(Decimal("2.5"), ledgerAccountKey=world.stars),
+        mint(1, recipient="sponsor"),
+        spend(2),
+        effect("discount", type="amount", value=1),
+        assigns(world.badge),
+        unassigns(world.badge),
+        effect("advance-mission", missionKey=world.mission),
+        effect("notify", name="hello"),
+    ]
+    with running_campaigns(shop, [({"eventType": GENERIC}, [running(*everything)])]) as keys:
+        sponsored = event(names["ana"], sponsorLoyaltyMemberId=names["ben"])
+        [result] = shop.track(sponsored, campaignKeys=keys)
+        assert [each["error"] for each in result["effects"] if each["status"] != "executed"] == []
+        assert shop.balance(names["ana"]) >= 9
+        assert state(shop)[names["ana"]]
