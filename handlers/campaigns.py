@@ -89,9 +89,11 @@ def create_action(call: Call, campaign: Campaign, body: dict[str, Any]) -> Actio
     _refuse_outdated(call, campaign, body.pop("campaign_version_id"))
     if body["action_index"] is None:
         body["action_index"] = campaigns.next_action_index(call.db, campaign)
-    return campaigns.add_action(
+    made = campaigns.add_action(
         call.db, campaign, action_key=call.new_key(), created_at=call.now, updated_at=call.now, **body
     )
+    entity_changed(call, CAMPAIGN, UPDATED, lambda: _present_record(call, campaign))
+    return made
 
 
 @operation("getAction", answer=wrapped("action", ACTION))
@@ -108,7 +110,14 @@ def update_action(call: Call, campaign: Campaign, action: Action, body: dict[str
     _refuse_outdated(call, campaign, body.pop("campaign_version_id"))
     if body["action_index"] is None:
         body["action_index"] = action.action_index
-    return campaigns.change_action(call.db, campaign, action, updated_at=call.now, **body)
+    changed = campaigns.change_action(call.db, campaign, action, updated_at=call.now, **body)
+    entity_changed(call, CAMPAIGN, UPDATED, lambda: _present_record(call, campaign))
+    return changed
+
+
+def _present_record(call: Call, campaign: Campaign) -> dict[str, Any]:
+    """The record of a campaign whose actions have changed, and so its version."""
+    return campaign_record(campaigns.find(call.db, campaign.organization_id, campaign.campaign_id))
 
 
 def _refuse_outdated(call: Call, campaign: Campaign, version: int | None) -> None:

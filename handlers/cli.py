@@ -7,6 +7,7 @@ import click
 from handlers.commands import (
     context,
     database,
+    deliver,
     documents,
     evaluate_tiers,
     expire,
@@ -39,6 +40,8 @@ for command in (
     expire.expire,
     evaluate_tiers.evaluate_tiers,
     release_answers.release_answers,
+    deliver.deliver,
+    deliver.remove_deliveries,
     database.verify,
     database.doctor,
 ):

@@ -18,10 +18,11 @@ from sqlalchemy import Connection, Engine
 from handlers.flows.evaluate_tiers import Evaluated, evaluate_next
 from handlers.flows.expire_points import Expired, expire_next
 from handlers.flows.release_answers import release_answers
+from handlers.flows.send_deliveries import remove_old_deliveries
 from handlers.settings import Settings
 from persistence import organizations, periodic_jobs, transactions
 
-RELEASE_ANSWERS = "release-answers"
+RELEASE_ANSWERS, REMOVE_DELIVERIES = "release-answers", "remove-deliveries"
 
 _log = logging.getLogger("loyalty.jobs")
 
@@ -108,10 +109,17 @@ def _release(run: JobRun) -> Mapping[str, Any] | None:
     return None if released is None else {"answers": released.answers, "upTo": released.up_to}
 
 
+def _remove_deliveries(run: JobRun) -> Mapping[str, Any] | None:
+    days = run.settings.deliveries_kept_days
+    removed = sum(remove_old_deliveries(run.engine, each, days, run.stopping) for each in run.organization_ids if days)
+    return None if run.stopping() else {"deliveries": removed}
+
+
 JOBS: Sequence[Job] = (
     Job("expire", lambda settings: settings.expire_minutes, _expire),
     Job("evaluate-tiers", lambda settings: settings.evaluate_tiers_minutes, _evaluate),
     Job(RELEASE_ANSWERS, lambda settings: settings.release_answers_minutes, _release),
+    Job(REMOVE_DELIVERIES, lambda settings: settings.remove_deliveries_minutes, _remove_deliveries),
 )
 
 

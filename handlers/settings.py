@@ -151,9 +151,6 @@ class Settings:
     webhook_threads: int = _setting(
         _whole(1, 256), 32, "Messages to receivers of webhooks that a process has under way at once."
     )
-    webhook_retention_days: int = _setting(
-        _whole(1, 3650), 30, "Days after which `loyalty remove-deliveries` removes messages to receivers of webhooks."
-    )
     log_level: str = _setting(
         _one_of("debug", "info", "warning", "error"), "info", "Least level logged: debug, info, warning, error."
     )
@@ -184,6 +181,10 @@ class Settings:
         _whole(0, 36_500),
         400,
         "Days for which the answer to a tracked event is kept, to be given again for the same key; 0 keeps all.",
+    )
+    remove_deliveries_minutes: int = _setting(_whole(0, 525_600), 1440, "The same for `loyalty remove-deliveries`.")
+    deliveries_kept_days: int = _setting(
+        _whole(0, 36_500), 30, "Days for which messages to receivers of webhooks are kept; 0 keeps all."
     )
     validate_responses: bool = _setting(
         _switch,

@@ -1,4 +1,4 @@
-"""The worker: queued events are evaluated, and jobs run by the clock, each in a loop and a thread of its own.
+"""The worker: queued events are evaluated, messages sent, jobs run by the clock, each in a loop and thread of its own.
 
 Any number of workers may run beside each other, on any number of machines; what one has claimed, the others pass over.
 """
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from sqlalchemy import Engine
 
 from handlers.flows.drain_queue import Drain
+from handlers.flows.send_deliveries import send_due
 from handlers.jobs import add_jobs, run_due_job
 from handlers.settings import Settings
 from persistence.engine import create_engine
@@ -104,4 +105,12 @@ def _jobs(engine: Engine, settings: Settings, stopping: Callable[[], bool]) -> L
     return Loop("jobs", _JOBS_SECONDS, step)
 
 
-_LOOPS: Sequence[Callable[[Engine, Settings, Callable[[], bool]], Loop]] = (_queue, _jobs)
+def _deliveries(engine: Engine, settings: Settings, stopping: Callable[[], bool]) -> Loop:
+    def step() -> bool:
+        send_due(engine, settings, stopping)
+        return False
+
+    return Loop("deliveries", settings.queue_poll_ms / 1000, step)
+
+
+_LOOPS: Sequence[Callable[[Engine, Settings, Callable[[], bool]], Loop]] = (_queue, _deliveries, _jobs)

@@ -10,5 +10,9 @@
 5. an audience, alone, by those who change its list; events read lists without a lock.
 
 Workers claim the heads of lines and jobs before all these, passing over what is locked, so they wait for none of them.
+
+Deliveries are claimed and concluded by transactions that lock nothing else before them; a trigger is locked after its
+organization, whose configuration changes with it.
+
 Rows that a unit inserts are claimed by their unique keys; who loses such a race starts over (`transactions.run`).
 """

@@ -62,6 +62,7 @@ WITH due AS (
         ORDER BY next_attempt_at LIMIT %(most_of_one)s FOR UPDATE SKIP LOCKED
     ) d
     WHERE t.active AND t.trigger_id <> ALL(%(busy)s::bigint[])
+        AND (%(organization_id)s::bigint IS NULL OR t.organization_id = %(organization_id)s)
     LIMIT %(most)s
 )
 UPDATE trigger_deliveries d
@@ -69,8 +70,8 @@ SET attempts = d.attempts + 1, last_attempt_at = %(now)s, next_attempt_at = %(un
 FROM due, triggers t
 WHERE d.organization_id = due.organization_id AND d.trigger_delivery_id = due.trigger_delivery_id
     AND t.organization_id = d.organization_id AND t.trigger_id = d.trigger_id
-RETURNING d.organization_id, d.trigger_id, d.trigger_delivery_id, d.trigger_delivery_key, d.payload::text, d.attempts,
-    d.last_attempt_at, t.settings, t.secret,
+RETURNING d.organization_id, d.trigger_id, d.trigger_delivery_id, d.trigger_delivery_key::text, d.payload::text,
+    d.attempts, d.last_attempt_at, t.settings, t.secret,
     CASE WHEN t.previous_secret_until > %(now)s THEN t.previous_secret END
 """
 
@@ -85,15 +86,18 @@ WHERE d.organization_id = x.organization_id AND d.trigger_delivery_id = x.trigge
     AND d.status = 'pending' AND d.last_attempt_at = x.last_attempt_at
 """
 
+# A URL that was changed meanwhile has not answered yet.
 _DEACTIVATE = """
-UPDATE triggers SET active = false, updated_at = %s
-WHERE organization_id = %s AND trigger_id = ANY(%s::bigint[]) AND active RETURNING trigger_id
+UPDATE triggers t SET active = false, updated_at = %s
+FROM json_to_recordset(%s::json) AS x(organization_id bigint, trigger_id bigint, url text)
+WHERE t.organization_id = x.organization_id AND t.trigger_id = x.trigger_id
+    AND t.settings->>'url' = x.url AND t.active
 """
 
 # What is pending for an active trigger is never too old: it waits for a sender.
 _REMOVE_OLD = """
 WITH looked_at AS (
-    SELECT trigger_delivery_id, trigger_id, status FROM trigger_deliveries
+    SELECT trigger_delivery_id, created_at FROM trigger_deliveries
     WHERE organization_id = %(organization_id)s AND trigger_delivery_id > %(after)s
     ORDER BY trigger_delivery_id LIMIT %(most)s
 ), removed AS (
@@ -105,7 +109,7 @@ WITH looked_at AS (
         AND (d.status <> 'pending' OR NOT t.active)
     RETURNING 1
 )
-SELECT max(trigger_delivery_id), (SELECT count(*) FROM removed) FROM looked_at
+SELECT max(trigger_delivery_id) FILTER (WHERE created_at < %(before)s), (SELECT count(*) FROM removed) FROM looked_at
 """
 
 _BACKLOG = """
@@ -195,9 +199,13 @@ def _key_taken(values: Mapping[str, Any]) -> dict[str, NameTaken]:
     return {"uq_triggers_organization_id_trigger_key": taken}
 
 
-def deactivate(db: Connection, organization_id: int, trigger_ids: Collection[int], now: datetime) -> list[int]:
-    """Make triggers inactive; answers which of them were active."""
-    return list(db.exec_driver_sql(_DEACTIVATE, (now, organization_id, list(trigger_ids))).scalars())
+def deactivate(db: Connection, told: Sequence[ClaimedDelivery], now: datetime) -> int:
+    """Make the triggers of these deliveries inactive unless their URL is another by now; answers how many."""
+    rows = [
+        {"organization_id": each.organization_id, "trigger_id": each.trigger_id, "url": each.settings["url"]}
+        for each in told
+    ]
+    return db.exec_driver_sql(_DEACTIVATE, (now, as_json(rows))).rowcount
 
 
 def find_delivery(db: Connection, organization_id: int, trigger_delivery_id: int) -> TriggerDelivery | None:
@@ -256,10 +264,27 @@ def queue_again(db: Connection, delivery: TriggerDelivery, now: datetime) -> Tri
 
 
 def claim_due(
-    db: Connection, now: datetime, until: datetime, most: int, most_of_one: int, busy: Collection[int]
+    db: Connection,
+    now: datetime,
+    until: datetime,
+    *,
+    most: int,
+    most_of_one: int,
+    busy: Collection[int] = (),
+    organization_id: int | None = None,
 ) -> list[ClaimedDelivery]:
-    """Take deliveries that are due, of active triggers that are not `busy`; nobody else has them before `until`."""
-    values = {"now": now, "until": until, "most": most, "most_of_one": most_of_one, "busy": list(busy)}
+    """Take deliveries that are due, of active triggers that are not `busy`; nobody else has them before `until`.
+
+    At most `most` in all and `most_of_one` of each trigger; of all organizations unless one is named.
+    """
+    values = {
+        "now": now,
+        "until": until,
+        "most": most,
+        "most_of_one": most_of_one,
+        "busy": list(busy),
+        "organization_id": organization_id,
+    }
     return [ClaimedDelivery(*row) for row in db.exec_driver_sql(_CLAIM, values)]
 
 
@@ -272,7 +297,7 @@ def conclude(db: Connection, outcomes: Sequence[Mapping[str, Any]], now: datetim
 def remove_old(db: Connection, organization_id: int, after: int, before: datetime, most: int) -> tuple[int | None, int]:
     """Look at so many deliveries with greater ids than `after` and remove those made before `before`.
 
-    Answers the greatest id looked at, None if there was nothing to look at, and how many were removed.
+    Answers the greatest id of those made before then, None if there was none, and how many were removed.
     """
     values = {"organization_id": organization_id, "after": after, "before": before, "most": most}
     last, removed = db.exec_driver_sql(_REMOVE_OLD, values).one()

@@ -87,13 +87,13 @@ def _literal(host: str) -> str | None:
 
 def _is_public(address: IPv4Address | IPv6Address) -> bool:
     if isinstance(address, IPv6Address):
-        inner = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
-        if address in _NAT64:
-            inner.append(IPv4Address(int(address) & 0xFFFFFFFF))
-        # A mapped address is its inner one; the others must be public themselves, too.
+        # A mapped or translated address is the one inside; tunnels must be public at both ends.
         if address.ipv4_mapped is not None:
             return _is_public(address.ipv4_mapped)
-        if not all(_is_public(each) for each in inner if each is not None) or address.is_site_local:
+        if address in _NAT64:
+            return _is_public(IPv4Address(int(address) & 0xFFFFFFFF))
+        tunnels = [address.sixtofour, *(address.teredo or ())]
+        if address.is_site_local or not all(_is_public(each) for each in tunnels if each is not None):
             return False
     return address.is_global and not (
         address.is_multicast

@@ -102,7 +102,7 @@ def records(organization: Organization) -> dict[str, Any]:
     badge = organization.integration.post("/badges", {"name": MARKER, "maxAmount": 10**6, "active": True})["badge"]
     assign = f"/members/{member['loyaltyMemberId']}/badges/{badge['badgeKey']}/assign"
     assigned = organization.integration.post(assign, {"amount": 1000}, expect=200)["badgeTracking"]
-    settings = {"url": "https://hooks.example.com/loyalty", "entities": ["campaign"]}
+    settings = {"url": "https://hooks.invalid/loyalty", "entities": ["campaign"]}
     trigger = administration.post(
         "/triggers", {"triggerKey": MARKER, "type": "EntityChangeWebhook", "name": MARKER, "settings": settings}
     )["trigger"]

@@ -381,7 +381,7 @@ def _audience_list(body: Body, path: Body) -> None:
 def _trigger(body: Body, path: Body) -> None:
     _unique(body, "triggerKey")
     settings = body["settings"]
-    _real(settings, "url", "https://hooks.example.com/loyalty")
+    _real(settings, "url", "https://hooks.invalid/loyalty")
     _real(settings, "secret", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
     _real(settings, "headers", {"X-Source": "fuzz"})
     _real(settings, "eventTypes", ["cup-returned"])

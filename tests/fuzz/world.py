@@ -239,7 +239,7 @@ def _matcher(name: str) -> dict[str, Any]:
 
 
 def _trigger(key: str) -> dict[str, Any]:
-    settings = {"url": f"https://{key}.example.com/", "entities": ["campaign"]}
+    settings = {"url": f"https://{key}.invalid/", "entities": ["campaign"]}
     return {"triggerKey": key, "type": "EntityChangeWebhook", "name": key, "settings": settings}
 
 

@@ -44,7 +44,7 @@ class TestRecords:
             "name": "CRM",
             "active": False,
             "settings": {
-                "url": "https://hooks.example.com/loyalty",
+                "url": "https://hooks.invalid/loyalty",
                 "headers": {"X-Source": "loyalty"},
                 "eventTypes": [GENERIC],
                 "entities": [],
@@ -74,7 +74,7 @@ class TestRecords:
         body = trigger_body("AsyncTrackWebhook", key="other", name="Other", active=False)
         changed = administration.put(path, body)["trigger"]
         assert changed["settings"] == {
-            "url": "https://hooks.example.com/loyalty",
+            "url": "https://hooks.invalid/loyalty",
             "secret": None,
             "headers": {},
             "eventTypes": [],

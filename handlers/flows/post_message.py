@@ -1,0 +1,202 @@
+"""One POST to a receiver outside: no redirects, an end to it whatever the receiver does, and public addresses only.
+
+A name is looked up once, and its addresses are checked before one of them is connected to: what the name means a
+moment later plays no part.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpcore
+
+from domain.webhooks.receivers import is_public, url_fault
+
+SECONDS = 15.0
+# Of an answer, which nobody looks at, but most receivers like to see read.
+_MOST_BYTES = 65_536
+
+Resolve = Callable[[str, int], Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came of a POST: the receiver's status code, or why there is none."""
+
+    status_code: int | None
+    error: str | None = None
+
+
+class NotSent(Exception):
+    """Why a POST was not made; the message is for whoever owns the receiver."""
+
+
+def resolve(host: str, port: int) -> Sequence[str]:
+    """The addresses of a host, in the order of preference of the machine; raises OSError if there are none."""
+    return list(dict.fromkeys(str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)))
+
+
+@dataclass(frozen=True, slots=True)
+class Poster:
+    """Posts to receivers within `seconds`, all in all; `resolve` answers the addresses of a host."""
+
+    http_allowed: bool = False
+    private_allowed: bool = False
+    seconds: float = SECONDS
+    resolve: Resolve = resolve
+    ssl_context: ssl.SSLContext | None = None
+
+    def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Reply:
+        """Post the body; whatever goes wrong is told in the reply."""
+        try:
+            return Reply(self._status_of(url, headers, body))
+        except NotSent as fault:
+            return Reply(None, str(fault))
+        except httpcore.TimeoutException:
+            return Reply(None, f"The receiver did not answer within {self.seconds:g} seconds.")
+        except (httpcore.NetworkError, httpcore.ProtocolError) as error:
+            return Reply(None, f"The connection failed: {error}"[:300])
+
+    def _status_of(self, url: str, headers: Mapping[str, str], body: bytes) -> int:
+        # What is allowed may have changed since the URL was saved.
+        fault = url_fault(url, self.http_allowed, self.private_allowed)
+        if fault is not None:
+            raise NotSent(f"The URL {fault}.")
+        network = _CheckedNetwork(_Deadline(self.seconds), self.resolve, self.private_allowed)
+        sent = [*headers.items(), ("Host", urlsplit(url).netloc), ("Connection", "close")]
+        context = self.ssl_context or _usual_ssl_context()
+        with (
+            httpcore.ConnectionPool(ssl_context=context, network_backend=network) as pool,
+            pool.stream("POST", url, headers=sent, content=body) as response,
+        ):
+            _read_a_little(response)
+            return response.status
+
+
+@cache
+def _usual_ssl_context() -> ssl.SSLContext:
+    return httpcore.default_ssl_context()
+
+
+def _read_a_little(response: httpcore.Response) -> None:
+    """Read what most receivers have to say; the status is known already, however this ends."""
+    left = _MOST_BYTES
+    try:
+        for part in response.iter_stream():
+            left -= len(part)
+            if left <= 0:
+                break
+    except (httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError):
+        pass
+
+
+class _Deadline:
+    """The moment at which everything about one POST is over."""
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.monotonic() + seconds
+
+    def left(self) -> float:
+        """The seconds left; raises a TimeoutException if there are none."""
+        seconds = self._end - time.monotonic()
+        if seconds <= 0:
+            raise httpcore.TimeoutException
+        return seconds
+
+
+class _CheckedNetwork(httpcore.NetworkBackend):
+    """Connects to addresses that were checked, and bounds all that happens by one deadline."""
+
+    def __init__(self, deadline: _Deadline, resolve: Resolve, private_allowed: bool) -> None:
+        self._deadline = deadline
+        self._resolve = resolve
+        self._private_allowed = private_allowed
+        self._network = httpcore.SyncBackend()
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore.NetworkStream:
+        """Connect to the first of the host's public addresses that answers."""
+        found = self._addresses(host, port)
+        addresses = [each for each in found if self._private_allowed or is_public(each)]
+        if not addresses:
+            raise NotSent("The host has no address that is public.")
+        for later, address in enumerate(reversed(addresses)):
+            seconds = self._deadline.left() / (len(addresses) - later)
+            try:
+                stream = self._network.connect_tcp(address, port, timeout=seconds)
+            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+                fault = error
+            else:
+                return _TimedStream(stream, self._deadline)
+        raise fault
+
+    def _addresses(self, host: str, port: int) -> Sequence[str]:
+        """Look the host up; the system's own look-up knows no deadline, so it is left alone when time is up."""
+        answer: Future[Sequence[str]] = Future()
+
+        def look_up() -> None:
+            try:
+                answer.set_result(self._resolve(host, port))
+            except Exception as error:
+                answer.set_exception(error)
+
+        threading.Thread(target=look_up, daemon=True, name="look-up").start()
+        try:
+            return answer.result(self._deadline.left())
+        except TimeoutError:
+            raise httpcore.TimeoutException from None
+        except (OSError, UnicodeError):
+            raise NotSent("The host name was not found.") from None
+
+
+class _TimedStream(httpcore.NetworkStream):
+    """A stream whose every step ends at the deadline."""
+
+    def __init__(self, stream: httpcore.NetworkStream, deadline: _Deadline) -> None:
+        self._stream = stream
+        self._deadline = deadline
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        """Read what is there."""
+        return self._stream.read(max_bytes, self._deadline.left())
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        """Write all of it; a receiver that takes it in slowly gets no more time for each part."""
+        connection: socket.socket = self._stream.get_extra_info("socket")
+        while buffer:
+            connection.settimeout(self._deadline.left())
+            try:
+                buffer = buffer[connection.send(buffer) :]
+            except TimeoutError:
+                raise httpcore.TimeoutException from None
+            except OSError as error:
+                raise httpcore.WriteError(error) from error
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._stream.close()
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.NetworkStream:
+        """Go on encrypted."""
+        return _TimedStream(self._stream.start_tls(ssl_context, server_hostname, self._deadline.left()), self._deadline)
+
+    def get_extra_info(self, info: str) -> Any:
+        """What the stream below knows."""
+        return self._stream.get_extra_info(info)

@@ -1,0 +1,118 @@
+"""A receiver of webhooks on this machine, which answers as it is told to."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Received:
+    """One request; the names of headers are in lower case."""
+
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+
+Answer = Callable[["Exchange"], None]
+
+
+@dataclass
+class Exchange:
+    """One request on its way to an answer."""
+
+    handler: BaseHTTPRequestHandler
+    request: Received
+    receiver: Receiver
+
+    def answer(self, status: int, body: bytes = b"", **headers: str) -> None:
+        self.handler.send_response(status)
+        self.handler.send_header("Content-Length", str(len(body)))
+        for name, value in headers.items():
+            self.handler.send_header(name, value)
+        self.handler.end_headers()
+        self.handler.wfile.write(body)
+
+
+@dataclass
+class Receiver:
+    """What came in so far, and how the next requests are answered: by `answers` in turn, then by `usual`."""
+
+    url: str = ""
+    received: list[Received] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
+    usual: Answer = field(default=lambda exchange: exchange.answer(204))
+    closing: threading.Event = field(default_factory=threading.Event)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def take(self, request: Received) -> Answer:
+        with self._lock:
+            self.received.append(request)
+            return self.answers.pop(0) if self.answers else self.usual
+
+
+def status(code: int, **headers: str) -> Answer:
+    """Answer with a status."""
+    return lambda exchange: exchange.answer(code, b"{}", **headers)
+
+
+def hang(exchange: Exchange) -> None:
+    """Answer nothing until the receiver closes."""
+    exchange.receiver.closing.wait(30)
+
+
+def drip(exchange: Exchange) -> None:
+    """Answer a byte at a time, without end."""
+    connection = exchange.handler.connection
+    for byte in b"HTTP/1.1 200 OK\r\nX-Slow: " + b"x" * 10_000:
+        if exchange.receiver.closing.is_set():
+            return
+        connection.sendall(bytes([byte]))
+        time.sleep(0.02)
+
+
+@contextmanager
+def receiver(wrap: Callable[[Any], Any] | None = None) -> Iterator[Receiver]:
+    """A receiver for as long as the context lasts; `wrap` may encrypt its socket."""
+    found = Receiver()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            request = Received(self.path, {name.lower(): value for name, value in self.headers.items()}, body)
+            with suppress(OSError):
+                found.take(request)(Exchange(self, request, found))
+            self.close_connection = True
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+        request_queue_size = 100
+
+        def handle_error(self, *_: Any) -> None:
+            pass
+
+    server = Server(("127.0.0.1", 0), Handler)
+    if wrap is not None:
+        server.socket = wrap(server.socket)
+    scheme = "http" if wrap is None else "https"
+    found.url = f"{scheme}://127.0.0.1:{server.server_port}/hook"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield found
+    finally:
+        found.closing.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()

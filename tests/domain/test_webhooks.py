@@ -1,0 +1,189 @@
+"""Signatures, schedules, URLs and addresses of messages to receivers."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from standardwebhooks.webhooks import Webhook, WebhookVerificationError
+
+from domain.webhooks.attempts import DELAYS, MOST_ATTEMPTS, delay_after
+from domain.webhooks.receivers import header_fault, is_public, repeated_header, url_fault
+from domain.webhooks.signatures import key_of, secret_of, signatures
+
+NOW = int(datetime.now(UTC).timestamp())
+OLD, NEW, OTHER = (secret_of(bytes([n]) * 32) for n in (1, 2, 3))
+
+
+def headers(secrets, body, timestamp=NOW):
+    return {
+        "webhook-id": "a-message",
+        "webhook-timestamp": str(timestamp),
+        "webhook-signature": signatures(secrets, "a-message", timestamp, body),
+    }
+
+
+class TestSignatures:
+    def test_an_example_that_other_libraries_give(self):
+        found = signatures(
+            ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"],
+            "msg_p5jXN8AQM9LWM0D4loKWxJek",
+            1614265330,
+            b'{"test": 2432232314}',
+        )
+        assert found == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+
+    @given(text=st.text(max_size=200), key=st.binary(min_size=24, max_size=64))
+    def test_the_published_library_accepts_them(self, text, key):
+        secret, body = secret_of(key), json.dumps({"text": text}).encode()
+        assert key_of(secret) == key
+        assert Webhook(secret).verify(body, headers([secret], body)) == json.loads(body)
+
+    def test_while_a_secret_is_replaced_both_are_accepted_and_no_other(self):
+        body = '{"é": 1}'.encode()
+        both = headers([NEW, OLD], body)
+        assert Webhook(NEW).verify(body, both) == Webhook(OLD).verify(body, both) == {"é": 1}
+        with pytest.raises(WebhookVerificationError):
+            Webhook(OTHER).verify(body, both)
+        with pytest.raises(WebhookVerificationError):
+            Webhook(OLD).verify(body, headers([NEW], body))
+
+    def test_another_body_id_or_time_is_not_accepted(self):
+        body = b"{}"
+        good = headers([NEW], body)
+        for wrong in ({"webhook-id": "another"}, {"webhook-timestamp": str(NOW + 1)}):
+            with pytest.raises(WebhookVerificationError):
+                Webhook(NEW).verify(body, {**good, **wrong})
+        with pytest.raises(WebhookVerificationError):
+            Webhook(NEW).verify(b"{ }", good)
+
+    @pytest.mark.parametrize(
+        "secret", ["", "whsec_", secret_of(b"x" * 23), secret_of(b"x" * 65), OLD.removeprefix("whsec_"), f"{OLD}!"]
+    )
+    def test_what_is_no_secret(self, secret):
+        with pytest.raises(ValueError, match="Base64"):
+            key_of(secret)
+
+
+class TestAttempts:
+    def test_the_published_schedule(self):
+        middle = [delay_after(attempt, 0.5) for attempt in range(1, MOST_ATTEMPTS)]
+        assert middle == list(DELAYS)
+        assert [each.total_seconds() for each in middle] == [5, 300, 1800, 7200, 18_000, 36_000, 36_000]
+        assert timedelta(hours=27) < sum(middle, timedelta()) < timedelta(hours=28)
+
+    @given(attempt=st.integers(1, MOST_ATTEMPTS - 1), fraction=st.floats(0, 1))
+    def test_each_delay_is_spread_by_a_tenth(self, attempt, fraction):
+        delay = delay_after(attempt, fraction)
+        assert DELAYS[attempt - 1] * 0.9 <= delay <= DELAYS[attempt - 1] * 1.1
+
+    def test_after_the_last_attempt_there_is_none(self):
+        assert delay_after(MOST_ATTEMPTS, 0.5) is None
+        assert delay_after(MOST_ATTEMPTS + 1, 0.5) is None
+
+
+PUBLIC = [
+    "8.8.8.8",
+    "93.184.216.34",
+    "2606:4700:4700::1111",
+    "2001:4860:4860::8888",
+    "::ffff:8.8.8.8",
+    "64:ff9b::808:808",
+]
+NOT_PUBLIC = [
+    "0.0.0.0",
+    "10.0.0.1",
+    "100.64.0.1",
+    "127.0.0.1",
+    "127.255.255.254",
+    "169.254.169.254",
+    "172.16.0.1",
+    "172.31.255.255",
+    "192.0.0.1",
+    "192.0.2.1",
+    "192.168.1.1",
+    "198.18.0.1",
+    "198.51.100.1",
+    "203.0.113.1",
+    "224.0.0.1",
+    "239.255.255.250",
+    "240.0.0.1",
+    "255.255.255.255",
+    "::",
+    "::1",
+    "::ffff:127.0.0.1",
+    "::ffff:10.0.0.1",
+    "::ffff:169.254.169.254",
+    "::127.0.0.1",
+    "64:ff9b::7f00:1",
+    "64:ff9b::a9fe:a9fe",
+    "64:ff9b:1::1",
+    "100::1",
+    "2001:db8::1",
+    "2002:7f00:1::",
+    "2002:a9fe:a9fe::1",
+    "2001:0:7f00:1::",
+    "fc00::1",
+    "fd12:3456::1",
+    "fe80::1",
+    "fe80::1%eth0",
+    "fec0::1",
+    "ff02::1",
+]
+
+
+class TestAddresses:
+    @pytest.mark.parametrize("address", PUBLIC)
+    def test_public(self, address):
+        assert is_public(address)
+
+    @pytest.mark.parametrize("address", NOT_PUBLIC)
+    def test_not_public(self, address):
+        assert not is_public(address)
+
+    @pytest.mark.parametrize("text", ["", "localhost", "127.1", "0x7f.1", "2130706433", "8.8.8.8.", "8.8.8.8/32"])
+    def test_what_is_no_address_is_not_public(self, text):
+        assert not is_public(text)
+
+
+class TestUrls:
+    @pytest.mark.parametrize(
+        "url",
+        [
+            "https://hooks.example.com",
+            "https://hooks.example.com:8443/a/b?c=d&e=f",
+            "HTTPS://HOOKS.example.com/",
+            "https://xn--hooks-jua.example/",
+            "https://8.8.8.8/",
+            "https://[2606:4700:4700::1111]:444/",
+        ],
+    )
+    def test_that_can_be_called(self, url):
+        assert url_fault(url, http_allowed=False, private_allowed=False) is None
+
+    @pytest.mark.parametrize("address", ["127.0.0.1", "[::1]", "192.168.0.1:8080"])
+    def test_private_ones_where_allowed(self, address):
+        url = f"https://{address}/"
+        assert "not public" in url_fault(url, http_allowed=False, private_allowed=False)
+        assert url_fault(url, http_allowed=False, private_allowed=True) is None
+        assert url_fault(f"http://{address}/", http_allowed=True, private_allowed=True) is None
+        assert url_fault(f"http://{address}/", http_allowed=False, private_allowed=True) is not None
+
+    @given(st.text(max_size=60))
+    def test_any_text_is_judged(self, text):
+        url_fault(f"https://{text}", http_allowed=True, private_allowed=False)
+
+
+class TestHeaders:
+    def test_names(self):
+        assert header_fault("X-Source") is None
+        assert header_fault("Authorization") is None
+        for name in ("Host", "CONTENT-TYPE", "webhook-anything", "Connection", "a b", "a:b", "", "é", "a\n", "x" * 101):
+            assert header_fault(name) is not None
+
+    def test_repeated_names(self):
+        assert repeated_header({"X-A": "1", "X-B": "2"}) is None
+        assert repeated_header({"X-A": "1", "x-a": "2"}) == "x-a"
