@@ -24,7 +24,7 @@ from domain.coupons.usages import (
 )
 from domain.ledger.refusals import InsufficientBalance
 from domain.members import Member
-from domain.problems import Conflict, FieldFault, InvalidRequest, Refusal
+from domain.problems import Conflict, Refusal
 
 ONE = Decimal(1)
 
@@ -89,8 +89,6 @@ class Clerk:
 
     def assign(self, member: Member, book: CouponBook, asked: Assignment, said: Said) -> CouponUsage:
         """Assign a coupon; raises the first thing that stands in the way and has then changed nothing."""
-        if asked.expires_at is not None and asked.expires_at <= self._shelf.at:
-            raise InvalidRequest([FieldFault("must be in the future", pointer="/expiresAt")])
         book = self._shelf.books[book.coupon_book_id]
         had = self._shelf.had(member.member_id, book.coupon_book_id)
         facts = replace(self._facts(member, book), assigned=had.assigned, stock_left=self._shelf.stock_left(book))

@@ -28,7 +28,7 @@ from persistence import (
     referrals,
     triggers,
 )
-from persistence.coupons import books, codes
+from persistence.coupons import books, codes, usages
 
 Resolve = Callable[[Call, Any, Mapping[str, Any]], Any]
 
@@ -96,6 +96,9 @@ ADDRESSES: Mapping[str, tuple[str, Resolve]] = {
     "couponBookKey": ("book", _in_organization(books.find_by_key)),
     "couponBookId": ("book", _in_organization(books.find)),
     "couponId": ("coupon", _inside(codes.find, "book", "coupon_book_id")),
+    "couponCode": ("coupon", lambda call, value, found: codes.find_by_code(call.db, found["book"], value)),
+    "couponUsageKey": ("coupon_usage", _inside(usages.find_by_key, "member", "member_id")),
+    "couponUsageId": ("coupon_usage", _in_organization(usages.find)),
     "referralProgramId": ("referral_program", _in_organization(referrals.find)),
     "referralCodeId": (
         "referral_code",

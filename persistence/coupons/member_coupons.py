@@ -117,7 +117,7 @@ def totals(
     valid_to: datetime | None,
 ) -> tuple[Decimal, Decimal]:
     """What the member has used and was assigned of a program's books, those whose validity meets the span given."""
-    conditions = [*_of_member(member), *_tagged(tags), coupon_books.c.loyalty_program_id == loyalty_program_id]
+    conditions = [*_of_member(member), *_tagged(tags), _of_program(loyalty_program_id)]
     if valid_from is not None:
         conditions.append(or_(coupon_books.c.valid_to_date.is_(None), coupon_books.c.valid_to_date >= valid_from))
     if valid_to is not None:
@@ -148,24 +148,31 @@ def _of_member(member: Member) -> list[ColumnElement[bool]]:
     ]
 
 
+def _of_program(loyalty_program_id: int) -> ColumnElement[bool]:
+    """Books of the program, and those of none, which are for all."""
+    program = coupon_books.c.loyalty_program_id
+    return or_(program.is_(None), program == loyalty_program_id)
+
+
 def _conditions(wanted: MemberCouponFilter) -> list[ColumnElement[bool]]:
     equal = {
         coupons.c.code: wanted.code,
         table.c.coupon_id: wanted.coupon_id,
         coupon_books.c.coupon_book_key: wanted.coupon_book_key,
         table.c.coupon_book_id: wanted.coupon_book_id,
-        coupon_books.c.loyalty_program_id: wanted.loyalty_program_id,
     }
     found: list[ColumnElement[bool]] = [column == value for column, value in equal.items() if value is not None]
     if wanted.not_used_only:
         found.append(table.c.amount_assigned > table.c.amount_used)
+    if wanted.loyalty_program_id is not None:
+        found.append(_of_program(wanted.loyalty_program_id))
     return [*found, *_tagged(wanted.tags)]
 
 
 def _tagged(tags: BookTags) -> list[ColumnElement[bool]]:
     found = []
     if tags.every is not None:
-        found.append(coupon_books.c.tags.contains(cast(list(tags.every), ARRAY(Text))))
+        found.append(coupon_books.c.tags.bool_op("@>")(cast(list(tags.every), ARRAY(Text))))
     if tags.some is not None:
-        found.append(coupon_books.c.tags.overlap(cast(list(tags.some), ARRAY(Text))))
+        found.append(coupon_books.c.tags.bool_op("&&")(cast(list(tags.some), ARRAY(Text))))
     return found

@@ -114,6 +114,12 @@ def records(organization: Organization) -> dict[str, Any]:
     book = {"name": "Marked", "tags": [MARKER], "type": "list", "publishingStatus": "draft"}
     book = administration.post("/coupon-books", {**book, "requiredPointsConfig": None})["couponBook"]
     codes = administration.post(f"/coupon-books/{book['couponBookId']}/coupons", {"codes": [MARKER]})["codes"]
+    organization.integration.put(
+        f"/coupon-books/{book['couponBookKey']}/status", {"publishingStatus": "published"}, expect=200
+    )
+    with_code = {"code": MARKER, "externalId": MARKER, "usageData": {"marker": MARKER}}
+    assign = f"/members/{member['loyaltyMemberId']}/coupon-books/{book['couponBookKey']}/assign"
+    coupon_usage = organization.integration.post(assign, with_code, expect=200)["couponUsage"]
     referring = {"name": MARKER, "active": True, "maxPerCode": 1, "code": MARKER, "eventType": MARKER}
     referral_program = administration.post("/referral-programs", referring)["referralProgram"]
     referral_codes = f"/referral-programs/{referral_program['referralProgramId']}/codes"
@@ -152,6 +158,9 @@ def records(organization: Organization) -> dict[str, Any]:
         "couponBookId": book["couponBookId"],
         "couponBookKey": book["couponBookKey"],
         "couponId": codes[0]["couponId"],
+        "couponCode": MARKER,
+        "couponUsageKey": coupon_usage["couponUsageKey"],
+        "couponUsageId": coupon_usage["couponUsageId"],
         "ledgerTransactionId": minted["transactions"][0]["ledgerTransactionId"],
     }
 

@@ -1,0 +1,174 @@
+"""Coupons assigned, used and reverted, and the lists (integration 4.2, administration "Coupon books and codes")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from domain.coupons.books import CouponBook
+from domain.coupons.codes import Coupon
+from domain.coupons.usages import CouponUsage
+from domain.events import UnknownMember
+from domain.members import Member
+from domain.problems import FieldFault, InvalidRequest
+from domain.programs import LoyaltyProgram
+from handlers.call import ADMINISTRATION, INTEGRATION, Call
+from handlers.flows import deal_coupons
+from handlers.flows.deal_coupons import BatchItem, Outcome
+from handlers.flows.revert_coupons import RevertOutcome, revert_code, revert_usage
+from handlers.operations import operation
+from handlers.wire.base import instant_of, listed, wrapped
+from handlers.wire.coupon_usages import (
+    ADMINISTRATION_ASSIGN,
+    ADMINISTRATION_USE,
+    ASSIGN,
+    ASSIGN_CODE,
+    BATCH,
+    MEMBER_COUPON,
+    REVERT,
+    USAGE,
+    USE,
+    USE_CODE,
+    asked_of,
+    batch_assigned,
+    code_reverted,
+    done,
+    one_as_usages,
+    totals,
+    usage_list,
+)
+from persistence import members
+from persistence.coupons import member_coupons, usages
+from persistence.coupons.member_coupons import BookTags, MemberCouponEntry, MemberCouponFilter
+from persistence.coupons.usages import UsageFilter
+from persistence.paging import Page, Paged
+
+
+@operation(
+    "useCoupon",
+    body={INTEGRATION: USE, ADMINISTRATION: ADMINISTRATION_USE},
+    answer={INTEGRATION: done("The coupon was used."), ADMINISTRATION: one_as_usages},
+)
+def use_coupon(call: Call, book: CouponBook, body: Mapping[str, Any], member: Member | None = None) -> CouponUsage:
+    """Use one coupon of a book; the member is named by the path or by the body."""
+    return deal_coupons.use_coupon(call, member or _member_of(call, body), book, asked_of(body, call.now))
+
+
+@operation("assignCoupons", body=ADMINISTRATION_ASSIGN, answer=usage_list)
+def assign_coupons(call: Call, book: CouponBook, body: Mapping[str, Any]) -> list[CouponUsage]:
+    """Assign several coupons of a book to one member."""
+    asked = asked_of(body, call.now, "/expiredAt")
+    return deal_coupons.assign_coupons(call, _member_of(call, body), book, asked)
+
+
+@operation("batchAssignCoupons", body=BATCH, answer=batch_assigned)
+def batch_assign_coupons(call: Call, book: CouponBook, body: Mapping[str, Any]) -> list[Outcome]:
+    """Assign a coupon to each of many members."""
+    items = [BatchItem(**item) for item in body["items"]]
+    nameless = [
+        FieldFault("names no member", pointer=f"/items/{index}")
+        for index, item in enumerate(items)
+        if item.member_id is None and item.loyalty_member_id is None
+    ]
+    if nameless:
+        raise InvalidRequest(nameless)
+    return deal_coupons.assign_to_members(call, book, items, body["points_override"])
+
+
+@operation("useCouponCode", body=USE_CODE, answer=wrapped("couponUsage", USAGE))
+def use_coupon_code(call: Call, book: CouponBook, coupon: Coupon, body: Mapping[str, Any]) -> CouponUsage:
+    """Use a certain coupon."""
+    asked = asked_of(body, call.now, coupon_id=coupon.coupon_id)
+    return deal_coupons.use_coupon(call, _member_of(call, body), book, asked)
+
+
+@operation("assignCouponCode", body=ASSIGN_CODE, answer=usage_list)
+def assign_coupon_code(call: Call, book: CouponBook, coupon: Coupon, body: Mapping[str, Any]) -> list[CouponUsage]:
+    """Assign a certain coupon."""
+    asked = asked_of(body, call.now, coupon_id=coupon.coupon_id)
+    return deal_coupons.assign_coupons(call, _member_of(call, body), book, asked)
+
+
+@operation("revertCouponUsage", body=REVERT, answer=one_as_usages)
+def revert_coupon_usage(call: Call, coupon_usage: CouponUsage, body: Mapping[str, Any]) -> CouponUsage:
+    """Take back an assignment or a use; answers the reversal."""
+    return revert_usage(call, coupon_usage, force=body["force_revert"])
+
+
+@operation("assignCoupon", body=ASSIGN, answer=done("The coupon was assigned."))
+def assign_coupon(call: Call, member: Member, book: CouponBook, body: Mapping[str, Any]) -> CouponUsage:
+    """Assign one coupon to the member."""
+    return deal_coupons.assign_coupons(call, member, book, asked_of(body, call.now, "/expiresAt"))[0]
+
+
+@operation("listMemberCoupons", answer={surface: listed(shape) for surface, shape in MEMBER_COUPON.items()})
+def list_member_coupons(
+    call: Call, member: Member, query: Mapping[str, Any], program: LoyaltyProgram | None = None
+) -> Paged[MemberCouponEntry]:
+    """A page of what the member has of coupons, of one program's books where the path names one."""
+    wanted = MemberCouponFilter(
+        not_used_only=query["notUsedOnly"],
+        tags=BookTags(query.get("couponBookTags"), query.get("couponBookTagsAny")),
+        code=query.get("couponCode"),
+        coupon_id=query.get("couponCodeId"),
+        coupon_book_key=query.get("couponBookKey"),
+        coupon_book_id=query.get("couponBookId"),
+        loyalty_program_id=None if program is None else program.loyalty_program_id,
+    )
+    return member_coupons.find_page(call.db, member, Page.of(query), wanted)
+
+
+@operation("listMemberCouponUsages", answer=listed(USAGE))
+def list_member_coupon_usages(call: Call, member: Member, query: Mapping[str, Any]) -> Paged[CouponUsage]:
+    """A page of the member's assignments, uses and reversals."""
+    wanted = UsageFilter(
+        codes=query.get("codes"),
+        created_from=_moment(query, "fromCreatedAt"),
+        created_to=_moment(query, "toCreatedAt"),
+        unused_only=query["unusedOnly"],
+        coupon_book_key=query.get("couponBookKey"),
+        tags=BookTags(query.get("couponBookTags"), query.get("couponBookTagsAny")),
+    )
+    return usages.find_page(call.db, member, Page.of(query), wanted)
+
+
+@operation("getMemberCouponUsage", answer=done("This is the coupon usage."))
+def get_member_coupon_usage(call: Call, member: Member, coupon_usage: CouponUsage) -> CouponUsage:
+    """One usage of the member's."""
+    return coupon_usage
+
+
+@operation("revertMemberCouponUsage", answer=done("The coupon usage was reverted."))
+def revert_member_coupon_usage(call: Call, member: Member, coupon_usage: CouponUsage) -> CouponUsage:
+    """Take back one usage of the member's; answers the reversal."""
+    return revert_usage(call, coupon_usage)
+
+
+@operation("revertMemberCouponCode", answer=code_reverted)
+def revert_member_coupon_code(
+    call: Call, member: Member, coupon: Coupon, query: Mapping[str, Any]
+) -> list[RevertOutcome]:
+    """Take back the member's last use of a code, or all of them."""
+    return revert_code(call, member, coupon, all_of_them=query["revertAll"])
+
+
+@operation("getMemberCouponTotals", answer=totals)
+def get_member_coupon_totals(
+    call: Call, program: LoyaltyProgram, member: Member, query: Mapping[str, Any]
+) -> tuple[Decimal, Decimal]:
+    """How much the member has used, and was assigned, of a program's books."""
+    tags = BookTags(query.get("tags"), query.get("tagsAny"))
+    span = _moment(query, "validFromDate"), _moment(query, "validToDate")
+    return member_coupons.totals(call.db, member, program.loyalty_program_id, tags, *span)
+
+
+def _member_of(call: Call, body: Mapping[str, Any]) -> Member:
+    member = members.find(call.db, call.organization.organization_id, body["member_id"])
+    if member is None:
+        raise UnknownMember(f"There is no member {body['member_id']}.")
+    return member
+
+
+def _moment(query: Mapping[str, Any], name: str) -> Any:
+    return None if query.get(name) is None else instant_of(query[name])

@@ -1,0 +1,608 @@
+"""Coupons assigned, used and reverted on both surfaces, and the lists of what members have."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from sqlalchemy import text
+
+from tests.builders.coupons import Books
+from tests.builders.tiers import Ladder
+from tests.builders.tracking import Shop, key
+
+TYPES = {"single": ["ALL"], "list": ["A-1", "A-2", "A-3"], "generated": [], "codeless": []}
+
+
+class Counter:
+    """Members at one surface's counter, in one way of speaking to both; books have a `type` and settings."""
+
+    def __init__(self, organization: Any, surface: str) -> None:
+        self.organization = organization
+        self.shop = Shop(organization)
+        self.books = Books(organization)
+        self.surface = surface
+        self.is_integration = surface == "integration"
+
+    def book(self, type_: str = "codeless", *codes: str, **settings: Any) -> Any:
+        return self.books.make(*(codes or TYPES[type_]), type=type_, **settings)
+
+    def member(self, points: int = 0, **properties: Any) -> Any:
+        member = self.organization.member(**properties)
+        if points:
+            self.shop.give(member["loyaltyMemberId"], points)
+        return member
+
+    def _do(self, verb: str, member: Any, book: Any, body: Any, expect: int) -> Any:
+        if self.is_integration:
+            path = f"/members/{member['loyaltyMemberId']}/coupon-books/{book['couponBookKey']}/{verb}"
+            answer = self.organization.integration.post(path, body, expect=expect)
+            return answer if expect != 200 else [answer["couponUsage"]]
+        path = f"/coupon-books/{book['couponBookId']}/{verb}"
+        answer = self.organization.administration.post(path, {"memberId": member["memberId"], **body}, expect=expect)
+        return answer if expect != 200 else answer["couponUsages"]
+
+    def assign(self, member: Any, book: Any, *, expect: int = 200, **body: Any) -> Any:
+        if not self.is_integration:
+            for name, other in (("code", "codes"), ("systemUniqueKey", "systemUniqueKeys")):
+                if name in body:
+                    body[other] = [body.pop(name)]
+            if "expiresAt" in body:
+                body["expiredAt"] = body.pop("expiresAt")
+        answer = self._do("assign", member, book, body, expect)
+        return answer[0] if expect == 200 else answer["type"]
+
+    def use(self, member: Any, book: Any, *, expect: int = 200, **body: Any) -> Any:
+        answer = self._do("use", member, book, body, expect)
+        return answer[0] if expect == 200 else answer["type"]
+
+    def revert(self, member: Any, usage: Any, *, expect: int = 200, force: bool | None = None) -> Any:
+        if self.is_integration:
+            path = f"/members/{member['loyaltyMemberId']}/coupon-usages/{usage['couponUsageKey']}/revert"
+            answer = self.organization.integration.post(path, expect=expect)
+            return answer["couponUsage"] if expect == 200 else answer["type"]
+        path = f"/coupon-usages/{usage['couponUsageId']}/revert"
+        body = None if force is None else {"forceRevert": force}
+        answer = self.organization.administration.post(path, body, expect=expect)
+        return answer["couponUsages"][0] if expect == 200 else answer["type"]
+
+    def balance(self, member: Any) -> Any:
+        return self.shop.balance(member["loyaltyMemberId"])
+
+    def stored(self, book: Any) -> tuple[Any, Any]:
+        found = self.books.get(book)
+        return found["totalAssigned"], found["totalUsages"]
+
+
+@pytest.fixture(params=["integration", "administration"])
+def counter(request, organization):
+    return Counter(organization, request.param)
+
+
+@pytest.fixture
+def till(organization):
+    """The integration surface, which offers more."""
+    return Counter(organization, "integration")
+
+
+@pytest.fixture
+def office(organization):
+    """The administration surface."""
+    return Counter(organization, "administration")
+
+
+def points(counter, **needed):
+    """Settings of a book whose points come from the default account."""
+    account = counter.organization.administration.get(f"/ledgers/{counter.organization.created.ledger_id}/accounts")[
+        "results"
+    ][0]
+    return {"requiredPointsConfig": {"ledgerAccountKey": account["ledgerAccountKey"]}, **needed}
+
+
+@pytest.mark.parametrize("type_", TYPES)
+def test_assign_use_revert(counter, type_):
+    book, member = counter.book(type_), counter.member()
+    assigned = counter.assign(member, book, externalId="till-4")
+    assert (assigned["amountAssigned"], assigned["amountUsed"], assigned["externalId"]) == (1, 0, "till-4")
+    assert counter.stored(book) == (1, 0)
+    used = counter.use(member, book)
+    assert (used["amountAssigned"], used["amountUsed"], used["couponId"]) == (0, 1, assigned["couponId"])
+    assert (used["updatedTotalAssigned"], used["updatedTotalUsages"]) == (1, 1)
+    assert counter.stored(book) == (1, 1)
+    assert counter.use(member, book, expect=409) == "/problems/coupon-not-assigned"
+    assert counter.revert(member, assigned, expect=409) == "/problems/coupon-assignment-used"
+    reversal = counter.revert(member, used)
+    assert (reversal["amountUsed"], reversal["revertedUsageId"]) == (-1, used["couponUsageId"])
+    assert counter.stored(book) == (1, 0)
+    assert counter.revert(member, used, expect=409) == "/problems/coupon-usage-reverted"
+    assert counter.revert(member, reversal, expect=409) == "/problems/coupon-usage-not-revertible"
+    counter.use(member, book)
+    assert counter.stored(book) == (1, 1)
+
+
+def test_codes_of_a_list_go_out_in_order_and_come_back(counter):
+    book, ana, ben = counter.book("list"), counter.member(), counter.member()
+    first, second = counter.assign(ana, book), counter.assign(ben, book)
+    assert first["couponId"] < second["couponId"]
+    assert counter.assign(ana, book, code="A-3")["couponId"] == second["couponId"] + 1
+    assert counter.assign(ben, book, expect=409) == "/problems/coupon-out-of-stock"
+    assert counter.assign(ben, book, code="A-1", expect=409) == "/problems/coupon-code-held"
+    assert counter.assign(ben, book, code="A-9", expect=404) == "/problems/unknown-coupon"
+    assert counter.use(ben, book, code="A-9", expect=404) == "/problems/unknown-coupon"
+    assert counter.use(ben, book, code="A-1", expect=409) == "/problems/coupon-not-assigned"
+    counter.revert(ana, first)
+    assert counter.assign(ben, book, code="A-1")["couponId"] == first["couponId"]
+
+
+def test_generated_codes_are_all_different_and_follow_the_pattern(counter):
+    pattern = {"length": 12, "alphabet": "0123456789", "prefix": "CO-", "suffix": "-X"}
+    pattern |= {"length": 13}
+    book, member = counter.book("generated", codePattern=pattern), counter.member()
+    for _ in range(3):
+        counter.assign(member, book)
+    codes = [each["code"] for each in counter.books.surface.get(f"{counter.books.path(book)}/coupons")["results"]]
+    assert len(set(codes)) == 3
+    assert all(code.startswith("CO-") and code.endswith("-X") and code[3:-2].isdigit() for code in codes)
+
+
+def test_stock_quota_and_caps(counter):
+    ana, ben = counter.member(), counter.member()
+    capped = counter.book("codeless", maxCouponCount=2, maxAssignedPerMember=1)
+    counter.assign(ana, capped)
+    assert counter.assign(ana, capped, expect=409) == "/problems/coupon-quota"
+    assert counter.assign(ben, capped, amount=2, expect=409) == "/problems/coupon-out-of-stock"
+    counter.assign(ben, capped)
+    assert counter.assign(counter.member(), capped, expect=409) == "/problems/coupon-out-of-stock"
+    single = counter.book("single", maxAssignedPerCoupon=3)
+    counter.assign(ana, single, amount=2)
+    assert counter.assign(ben, single, amount=2, expect=409) == "/problems/coupon-out-of-stock"
+    listed = counter.book("list", "L", maxAssignedPerCoupon=2)
+    counter.assign(ana, listed, code="L", amount=2)
+    assert counter.assign(ana, listed, code="L", expect=409) == "/problems/coupon-out-of-stock"
+
+
+@pytest.mark.parametrize(
+    ("restriction", "problem"),
+    [
+        ({"publishingStatus": "draft"}, "coupon-book-not-published"),
+        ({"publishingStatus": "disabled"}, "coupon-book-not-published"),
+        ({"validFromDate": "2999-01-01T00:00:00Z"}, "coupon-book-not-yet-valid"),
+        ({"validToDate": "2001-01-01T00:00:00Z"}, "coupon-book-expired"),
+        ({"condition": {"expression": "member.memberType == 'gold'"}}, "coupon-book-condition"),
+    ],
+)
+def test_books_that_stand_in_the_way(counter, restriction, problem):
+    member, book = counter.member(), counter.book(**restriction)
+    assert counter.assign(member, book, expect=409) == f"/problems/{problem}"
+    assert counter.use(member, book, expect=409) == f"/problems/{problem}"
+
+
+def test_an_archived_book_and_a_day_of_the_week(counter):
+    member, book = counter.member(), counter.book()
+    counter.assign(member, book)
+    counter.books.set_status(book, "archived")
+    assert counter.assign(member, book, expect=409) == "/problems/coupon-book-archived"
+    assert counter.use(member, book, expect=409) == "/problems/coupon-book-archived"
+    # Not today, wherever midnight falls while the test runs.
+    other = (datetime.now(UTC) + timedelta(days=3)).isoweekday()
+    assert counter.assign(member, counter.book(daysOfWeek=[other]), expect=409) == "/problems/coupon-book-day"
+
+
+def test_tiers_audiences_and_inactive_members(counter):
+    administration, member = counter.organization.administration, counter.member()
+    tiers = Ladder.new(counter.shop, Gold=1000)
+    assert counter.assign(member, counter.book(tierKeys=[tiers.key("Gold")]), expect=409) == (
+        "/problems/coupon-book-tier"
+    )
+    audience = administration.post("/audiences", {"name": "Few", "matcherType": "list-matcher"})["audience"]
+    book = counter.book(audienceKeys=[audience["audienceKey"]])
+    assert counter.assign(member, book, expect=409) == "/problems/coupon-book-audience"
+    administration.patch(f"/audiences/{audience['audienceId']}/members", {"add": [member["memberId"]]})
+    counter.assign(member, book)
+    sleeping = counter.member(active=False)
+    assert counter.assign(sleeping, counter.book(), expect=409) == "/problems/member-inactive"
+
+
+def test_points_of_the_book(counter):
+    book = counter.book(**points(counter, assignmentRequiredPoints=10, usageRequiredPoints=5))
+    member = counter.member(points=26)
+    assigned = counter.assign(member, book, amount=2)
+    assert counter.balance(member) == 6
+    assert assigned["ledgerTransactionId"] is not None
+    used = counter.use(member, book)
+    assert counter.balance(member) == 1
+    assert counter.use(member, book, expect=409) == "/problems/insufficient-balance"
+    assert counter.assign(member, book, expect=409) == "/problems/insufficient-balance"
+    reversal = counter.revert(member, used)
+    assert reversal["ledgerTransactionId"] not in (None, used["ledgerTransactionId"])
+    assert counter.balance(member) == 6
+    counter.revert(member, assigned)
+    assert counter.balance(member) == 26
+    counter.shop.check_ledger()
+
+
+def test_points_override(counter):
+    book = counter.book(**points(counter, assignmentRequiredPoints=10, usageRequiredPoints=5))
+    member = counter.member(points=3)
+    free = counter.assign(member, book, pointsOverride=0, amount=5)
+    assert (free["ledgerTransactionId"], counter.balance(member)) == (None, 3)
+    minted = counter.use(member, book, pointsOverride=-7)
+    assert counter.balance(member) == 10
+    counter.use(member, book, pointsOverride=8)
+    assert counter.balance(member) == 2
+    assert counter.use(member, book, pointsOverride=3, expect=409) == "/problems/insufficient-balance"
+    # What was minted is spent.
+    assert counter.revert(member, minted, expect=409) == "/problems/insufficient-balance"
+    assert counter.use(member, book, pointsOverride=0.5, expect=400) == "/problems/invalid-request"
+
+
+def test_a_pending_burn_is_captured(counter):
+    ledger, account = counter.organization.created.ledger_id, counter.organization.created.ledger_account_id
+    book = counter.book(**points(counter, assignmentRequiredPoints=10))
+    member, other = counter.member(points=30), counter.member(points=30)
+
+    def held(of, amount):
+        body = {
+            "fromWalletId": of["ledgerWalletId"],
+            "toWalletId": None,
+            "amount": amount,
+            "captureMethod": "manual",
+        }
+        path = f"/ledgers/{ledger}/accounts/{account}/transactions"
+        return counter.organization.administration.post(path, body)["transactions"][0]["ledgerTransactionId"]
+
+    pending, theirs = held(member, 12), held(other, 12)
+    name = "pendingCaptureLedgerTransactionId"
+    assert counter.assign(member, book, expect=404, **{name: theirs}) == "/problems/unknown-ledger-transaction"
+    assert counter.assign(member, book, expect=404, **{name: 10**15}) == "/problems/unknown-ledger-transaction"
+    assert counter.assign(member, book, expect=400, pointsOverride=1, **{name: pending}) == "/problems/invalid-request"
+    assigned = counter.assign(member, book, **{name: pending})
+    assert assigned["ledgerTransactionId"] == pending
+    assert counter.balance(member) == 18
+    assert counter.assign(member, book, expect=409, **{name: pending}) == "/problems/not-pending"
+    counter.revert(member, assigned)
+    assert counter.balance(member) == 30
+    counter.shop.check_ledger()
+
+
+def test_keys_are_answered_once(counter):
+    book, member, other = counter.book(), counter.member(), counter.member()
+    name = key()
+    first = counter.assign(member, book, systemUniqueKey=name, amount=3)
+    assert first["systemUniqueKey"] == name
+    assert counter.assign(member, book, systemUniqueKey=name, amount=3) == first
+    assert counter.stored(book) == (3, 0)
+    assert counter.assign(member, book, systemUniqueKey=name, expect=409) == "/problems/key-reused"
+    assert counter.assign(other, book, systemUniqueKey=name, amount=3, expect=409) == "/problems/key-reused"
+    assert counter.use(member, book, systemUniqueKey=name, expect=409) == "/problems/key-reused"
+    mine = key()
+    used = counter.use(member, book, systemUniqueKey=mine)
+    counter.revert(member, used)
+    # Whatever has become of it, the first answer is answered.
+    assert counter.use(member, book, systemUniqueKey=mine) == used
+    assert counter.stored(book) == (3, 0)
+
+
+def test_periods_and_discounts(till):
+    book = till.book(
+        timezone="America/Sao_Paulo",
+        maxUsagesPerPeriod=2,
+        usagePeriodType="monthly",
+        maxDiscountPerPeriod=10,
+        discountPeriodType="monthly",
+        maxDiscountPerUse=8,
+    )
+    member = till.member()
+    till.assign(member, book, amount=9)
+    assert till.use(member, book, amountDiscounted=9, expect=409) == "/problems/coupon-discount-too-high"
+    used = till.use(member, book, amountDiscounted=8)
+    assert used["amountDiscounted"] == 8
+    assert till.use(member, book, amountDiscounted=3, expect=409) == "/problems/coupon-discount-limit"
+    till.use(member, book, amountDiscounted=2)
+    assert till.use(member, book, expect=409) == "/problems/coupon-usage-limit"
+    till.use(member, book, amountDiscounted=5, bypassUsageRestrictions=True)
+    too_high = till.use(member, book, amountDiscounted=9, bypassUsageRestrictions=True, expect=409)
+    assert too_high == "/problems/coupon-discount-too-high"
+
+
+def test_a_revert_gives_the_limits_of_the_period_back(till):
+    limits = {
+        "maxUsagesPerPeriod": 1,
+        "usagePeriodType": "weekly",
+        "maxDiscountPerPeriod": 5,
+        "discountPeriodType": "daily",
+    }
+    book, member = till.book(**limits), till.member()
+    till.assign(member, book, amount=2)
+    used = till.use(member, book, amountDiscounted=5)
+    assert till.use(member, book, expect=409) == "/problems/coupon-usage-limit"
+    assert till.revert(member, used)["amountDiscounted"] == -5
+    till.use(member, book, amountDiscounted=5)
+
+
+def test_expired_coupons_are_used_only_by_bypassing(till, office):
+    book, member = till.book("generated"), till.member()
+    path = f"/members/{member['loyaltyMemberId']}/coupon-books/{book['couponBookKey']}/assign"
+    past = till.organization.integration.post(path, {"expiresAt": "2001-01-01T00:00:00Z"}, expect=400)
+    assert [each["pointer"] for each in past["errors"]] == ["/expiresAt"]
+    path = f"/coupon-books/{book['couponBookId']}/assign"
+    body = {"memberId": member["memberId"], "expiredAt": "2001-01-01T00:00:00Z"}
+    past = office.organization.administration.post(path, body, expect=400)
+    assert [each["pointer"] for each in past["errors"]] == ["/expiredAt"]
+    till.assign(member, book, expiresAt="2999-01-01T00:00:00Z", couponData={"seat": 4}, usageData={"till": 1})
+    [entry] = till.organization.integration.get(f"/members/{member['loyaltyMemberId']}/coupons")["results"]
+    assert (entry["expiredAt"], entry["customAttributes"]) == ("2999-01-01T00:00:00Z", {"seat": 4})
+    [coupon] = till.books.surface.get(f"{till.books.path(book)}/coupons")["results"]
+    assert (coupon["expiredAt"], coupon["customAttributes"]) == ("2999-01-01T00:00:00Z", {"seat": 4})
+    _let_expire(till, member)
+    assert till.use(member, book, expect=409) == "/problems/coupon-expired"
+    # A new one is assigned beside the one that has expired.
+    assert till.use(member, book, autoAssign=True)["couponId"] != coupon["couponId"]
+    assert till.use(member, book, bypassUsageRestrictions=True)["couponId"] == coupon["couponId"]
+
+
+def _let_expire(counter, member):
+    """Let time go by for what the member has."""
+    with counter.shop.engine.begin() as db:
+        for statement in (
+            "UPDATE member_coupons SET expired_at = '2001-01-01T00:00:00Z' WHERE member_id = :member",
+            """UPDATE coupons SET expired_at = '2001-01-01T00:00:00Z' FROM member_coupons h
+               WHERE h.coupon_id = coupons.coupon_id AND h.member_id = :member""",
+        ):
+            db.execute(text(statement), {"member": member["memberId"]})
+
+
+def test_auto_assign_follows_the_rules_of_an_assignment(till):
+    book = till.book(
+        "list", "ONE", maxAssignedPerMember=1, **points(till, assignmentRequiredPoints=4, usageRequiredPoints=2)
+    )
+    member, poor = till.member(points=6), till.member()
+    assert till.use(member, book, expect=409) == "/problems/coupon-not-assigned"
+    assert till.use(poor, book, autoAssign=True, expect=409) == "/problems/insufficient-balance"
+    assert till.stored(book) == (0, 0)
+    used = till.use(member, book, autoAssign=True, systemUniqueKey=key())
+    assert (used["updatedTotalAssigned"], used["updatedTotalUsages"]) == (1, 1)
+    assert till.balance(member) == 0
+    assert till.use(member, book, autoAssign=True, expect=409) == "/problems/coupon-quota"
+    assert till.use(poor, book, autoAssign=True, pointsOverride=0, expect=409) == "/problems/coupon-out-of-stock"
+    assert (
+        till.use(poor, book, autoAssign=True, code="ONE", pointsOverride=0, expect=409) == "/problems/coupon-code-held"
+    )
+
+
+def test_many_codes_for_one_member(office):
+    book, member = office.book("list", "B-1", "B-2", "B-3"), office.member()
+    path = f"/coupon-books/{book['couponBookId']}/assign"
+
+    def assign(expect=200, **body):
+        answer = office.organization.administration.post(path, {"memberId": member["memberId"], **body}, expect=expect)
+        return answer["couponUsages"] if expect == 200 else answer
+
+    assert assign(numberOfCodes=4, strictMode=True, expect=409)["type"] == "/problems/coupon-out-of-stock"
+    assert office.stored(book) == (0, 0)
+    two = assign(codes=["B-3", "B-1"], systemUniqueKeys=["x", "y"], amount=2, customAttributes={"a": 1})
+    assert [each["systemUniqueKey"] for each in two] == ["x", "y"]
+    assert [each["amountAssigned"] for each in two] == [2, 2]
+    assert [each["customAttributes"] for each in two] == [{"a": 1}, {"a": 1}]
+    assert assign(codes=["B-3", "B-1"], systemUniqueKeys=["x", "y"], amount=2, customAttributes={"a": 1}) == two
+    assert assign(numberOfCodes=2, systemUniqueKeys=["x", "z"], expect=409)["type"] == "/problems/key-reused"
+    assert assign(codes=["B-9", "B-8"], expect=404)["type"] == "/problems/unknown-coupon"
+    assert assign(codes=["B-9", "B-2"], strictMode=True, expect=404)["type"] == "/problems/unknown-coupon"
+    assert len(assign(codes=["B-9", "B-2"])) == 1
+    assert assign(numberOfCodes=2, expect=409)["type"] == "/problems/coupon-out-of-stock"
+    faults = assign(codes=["B-1"], numberOfCodes=2, systemUniqueKeys=["p"], expect=400)["errors"]
+    assert [each["pointer"] for each in faults] == ["/numberOfCodes", "/systemUniqueKeys"]
+    office.books.add(book, "B-4", "B-5")
+    assert len(assign(numberOfCodes=5)) == 2
+    faults = assign(numberOfCodes=2, pendingCaptureLedgerTransactionId=1, expect=400)["errors"]
+    assert [each["pointer"] for each in faults] == ["/pendingCaptureLedgerTransactionId"]
+
+
+def test_a_batch_answers_for_each_item(office):
+    book = office.book("list", *(f"C-{n}" for n in range(4)), **points(office, assignmentRequiredPoints=3))
+    ana, ben, cleo = office.member(points=3), office.member(), office.member(points=3)
+    path = f"/coupon-books/{book['couponBookId']}/batch-assign"
+
+    def batch(*items, expect=200, **body):
+        return office.organization.administration.post(path, {"items": list(items), **body}, expect=expect)
+
+    done = batch(
+        {"memberId": ana["memberId"], "systemUniqueKey": "b-1"},
+        {"loyaltyMemberId": ben["loyaltyMemberId"], "systemUniqueKey": "b-2"},
+        {"memberId": ana["memberId"], "systemUniqueKey": "b-1"},
+        {"memberId": cleo["memberId"], "systemUniqueKey": "b-1"},
+        {"memberId": 10**15},
+        {"memberId": ana["memberId"], "loyaltyMemberId": ben["loyaltyMemberId"]},
+        {"memberId": cleo["memberId"], "loyaltyMemberId": cleo["loyaltyMemberId"]},
+    )
+    assert (done["successCount"], done["failureCount"], done["totalAttempted"]) == (3, 4, 7)
+    assert [each["status"] for each in done["results"]] == [
+        "assigned", "failed", "assigned", "failed", "failed", "failed", "assigned",
+    ]  # fmt: skip
+    assert [each["error"]["type"] for each in done["results"] if "error" in each] == [
+        "/problems/insufficient-balance",
+        "/problems/key-reused",
+        "/problems/unknown-member",
+        "/problems/unknown-member",
+    ]
+    assert done["results"][0] == done["results"][2]
+    assert done["results"][4]["memberId"] is not None
+    assert done["results"][6]["systemUniqueKey"] is not None
+    assert office.stored(book) == (2, 0)
+    again = batch({"memberId": ana["memberId"], "systemUniqueKey": "b-1"})["results"]
+    assert again == done["results"][:1]
+    assert batch({"memberId": ben["memberId"]}, pointsOverride=-2)["successCount"] == 1
+    assert office.balance(ben) == 2
+    nameless = batch({"systemUniqueKey": "b-9"}, expect=400)
+    assert [each["pointer"] for each in nameless["errors"]] == ["/items/0"]
+    assert batch(*({"memberId": ana["memberId"]} for _ in range(101)), expect=400)["status"] == 400
+
+
+def test_a_certain_coupon(office):
+    book, member, other = office.book("list", "D-1", "D-2"), office.member(), office.member()
+    [second, first] = office.books.surface.get(f"{office.books.path(book)}/coupons")["results"]
+    assert (first["code"], second["code"]) == ("D-1", "D-2")
+    path = f"/coupon-books/{book['couponBookId']}/coupons/{second['couponId']}"
+    post = office.organization.administration.post
+    body = {"memberId": member["memberId"], "systemUniqueKey": key(), "amount": 2, "strictMode": True}
+    [assigned] = post(f"{path}/assign", body, expect=200)["couponUsages"]
+    assert (assigned["couponId"], assigned["amountAssigned"]) == (second["couponId"], 2)
+    assert post(f"{path}/assign", body, expect=200)["couponUsages"] == [assigned]
+    held = post(f"{path}/assign", {"memberId": other["memberId"]}, expect=409)
+    assert held["type"] == "/problems/coupon-code-held"
+    use = {"memberId": member["memberId"], "systemUniqueKey": key(), "customAttributes": {"till": 2}}
+    used = post(f"{path}/use", use, expect=200)["couponUsage"]
+    assert (used["couponId"], used["customAttributes"]) == (second["couponId"], {"till": 2})
+    assert post(f"{path}/use", use, expect=200)["couponUsage"] == used
+    unknown = post(f"{path}/use", {"memberId": 10**15}, expect=404)
+    assert unknown["type"] == "/problems/unknown-member"
+    missing = post(f"/coupon-books/{book['couponBookId']}/coupons/{10**15}/use", {"memberId": 1}, expect=404)
+    assert missing["type"] == "/problems/not-found"
+
+
+def test_force_reverts_what_is_used(office):
+    book, member, other = office.book("list", "E-1"), office.member(), office.member()
+    assigned = office.assign(member, book)
+    office.use(member, book)
+    assert office.revert(member, assigned, force=False, expect=409) == "/problems/coupon-assignment-used"
+    assert office.revert(member, assigned, force=True)["amountAssigned"] == -1
+    assert office.stored(book) == (0, 1)
+    # A code that was used is not given to anybody else.
+    assert office.assign(other, book, expect=409) == "/problems/coupon-out-of-stock"
+    assert office.assign(other, book, code="E-1", expect=409) == "/problems/coupon-code-held"
+
+
+def test_uses_of_a_code_are_reverted_one_by_one_or_all_at_once(till):
+    code = "50% off/ñ"
+    book, member = till.book("single", code, **points(till)), till.member(points=10)
+    till.assign(member, book, amount=9)
+
+    def revert(expect=200, **query):
+        path = (
+            f"/members/{member['loyaltyMemberId']}/coupon-books/{book['couponBookKey']}/coupons/{quote(code, safe='')}"
+        )
+        return till.organization.integration.post(f"{path}/revert", expect=expect, **query)
+
+    assert revert(expect=409)["type"] == "/problems/coupon-nothing-to-revert"
+    first, second = till.use(member, book), till.use(member, book)
+    one = revert()
+    assert (one["status"], one["couponUsage"]["revertedUsageId"]) == ("success", second["couponUsageId"])
+    assert [each["status"] for each in one["details"]] == ["reverted"]
+    minted = till.use(member, book, pointsOverride=-5)
+    till.shop.give(member["loyaltyMemberId"], 15, "burn")
+    all_of_them = revert(revertAll=True)
+    assert all_of_them["status"] == "warning"
+    assert [(each["couponUsageKey"], each["status"]) for each in all_of_them["details"]] == [
+        (minted["couponUsageKey"], "failed"),
+        (first["couponUsageKey"], "reverted"),
+    ]
+    assert all_of_them["details"][0]["error"]["type"] == "/problems/insufficient-balance"
+    assert all_of_them["couponUsage"]["revertedUsageId"] == first["couponUsageId"]
+    assert revert(expect=409, revertAll=True)["type"] == "/problems/insufficient-balance"
+    till.shop.give(member["loyaltyMemberId"], 5)
+    assert revert(revertAll=True)["status"] == "success"
+
+
+def test_the_lists_of_a_member(till):
+    integration = till.organization.integration
+    member = till.member()
+    coffee = till.book("list", "F-1", "F-2", tags=["coffee", "spring"])
+    cake = till.book("codeless", tags=["cake", "spring"])
+    first, second = till.assign(member, coffee), till.assign(member, coffee)
+    till.assign(member, cake, amount=2)
+    used = till.use(member, coffee, code="F-1")
+    base = f"/members/{member['loyaltyMemberId']}"
+
+    def codes(**query):
+        return [each["code"] for each in integration.get(f"{base}/coupons", **query)["results"]]
+
+    assert codes() == [None, "F-2", "F-1"]
+    assert codes(notUsedOnly=True) == [None, "F-2"]
+    assert codes(couponBookTags="coffee,spring") == ["F-2", "F-1"]
+    assert codes(couponBookTags="coffee,cake") == []
+    assert codes(couponBookTagsAny="coffee,cake", order="code,asc") == ["F-1", "F-2", None]
+    assert codes(couponCode="F-2") == ["F-2"]
+    assert codes(couponBookKey=cake["couponBookKey"]) == [None]
+    page = integration.get(f"{base}/coupons", limit=1, page=1)
+    assert (page["totalCount"], [each["code"] for each in page["results"]]) == (3, ["F-2"])
+    [entry] = integration.get(f"{base}/coupons", couponBookKey=cake["couponBookKey"])["results"]
+    assert (entry["amountAssigned"], entry["amountUsed"]) == (2, 0)
+    assert entry["couponBook"] == till.books.get(cake)
+
+    def usages(**query):
+        found = integration.get(f"{base}/coupon-usages", **query)["results"]
+        return [each["couponUsageId"] for each in found]
+
+    everything = usages()
+    assert (everything[0], everything[-1], len(everything)) == (used["couponUsageId"], first["couponUsageId"], 4)
+    assert usages(codes="F-1") == [used["couponUsageId"], first["couponUsageId"]]
+    assert usages(codes="F-1,F-2", unusedOnly=True) == [second["couponUsageId"]]
+    assert len(usages(unusedOnly=True)) == 2
+    assert len(usages(couponBookTags="spring", couponBookTagsAny="cake,tea")) == 1
+    assert usages(couponBookKey=coffee["couponBookKey"], order="couponUsageId,asc")[0] == first["couponUsageId"]
+    assert usages(fromCreatedAt="2999-01-01T00:00:00Z") == []
+    assert len(usages(toCreatedAt="2999-01-01T00:00:00Z", fromCreatedAt=first["createdAt"])) == 4
+    one = integration.get(f"{base}/coupon-usages/{used['couponUsageKey']}")
+    assert (one["status"], one["couponUsage"]) == ("success", used)
+    other = till.member()
+    path = f"/members/{other['loyaltyMemberId']}/coupon-usages/{used['couponUsageKey']}"
+    assert integration.get(path, expect=404)["type"] == "/problems/not-found"
+    till.revert(member, second)
+    assert codes() == [None, "F-1"]
+
+
+def test_the_lists_and_totals_of_a_program(office):
+    administration = office.organization.administration
+    program = office.organization.created.loyalty_program_id
+    other = administration.post(
+        "/loyalty-programs",
+        {"description": "", "setAsDefault": False, "ledgerId": office.organization.created.ledger_id},
+    )
+    other = other["loyaltyProgram"]["loyaltyProgramId"]
+    key_of = administration.get(f"/loyalty-programs/{program}")["loyaltyProgram"]["loyaltyProgramKey"]
+    member = office.member()
+    ours = office.book("list", "G-1", loyaltyProgramKey=key_of, tags=["a", "b"], validToDate="2998-01-01T00:00:00Z")
+    free = office.book("codeless", tags=["b"], validFromDate="2001-01-01T00:00:00Z")
+    assigned = office.assign(member, ours)
+    office.assign(member, free, amount=4)
+    office.use(member, free)
+
+    def base(of):
+        return f"/loyalty-programs/{of}/members/{member['memberId']}"
+
+    def found(of=program, **query):
+        results = administration.get(f"{base(of)}/coupons", **query)["results"]
+        return [each["couponBookId"] for each in results]
+
+    assert found() == [free["couponBookId"], ours["couponBookId"]]
+    assert found(other) == [free["couponBookId"]]
+    assert found(couponBookId=ours["couponBookId"]) == [ours["couponBookId"]]
+    assert found(couponCodeId=assigned["couponId"], couponCode="G-1") == [ours["couponBookId"]]
+    assert found(notUsedOnly=True, couponBookTags="a") == [ours["couponBookId"]]
+    assert found(couponBookTagsAny="a,b", order="amountAssigned,desc")[0] == free["couponBookId"]
+    [entry] = administration.get(f"{base(program)}/coupons", couponCode="G-1")["results"]
+    assert entry["couponBook"] == Books(office.organization, "administration").get(ours)
+
+    def totals(of=program, **query):
+        answer = administration.get(f"{base(of)}/coupon-totals", **query)
+        return answer["amountAssigned"], answer["amountUsed"]
+
+    assert totals() == (5, 1)
+    assert totals(other) == (4, 1)
+    assert totals(tags="a,b") == (1, 0)
+    assert totals(tagsAny="a,c") == (1, 0)
+    assert totals(validFromDate="2999-01-01T00:00:00Z") == (4, 1)
+    assert totals(validToDate="2000-01-01T00:00:00Z") == (1, 0)
+
+
+def test_nothing_is_reached_across_organizations(counter, other_organization):
+    theirs = Counter(other_organization, counter.surface)
+    book, member = theirs.book(), theirs.member()
+    usage = theirs.assign(member, book)
+    mine = counter.member()
+    assert counter.assign(mine, book, expect=404) == "/problems/not-found"
+    assert counter.use(mine, book, expect=404) == "/problems/not-found"
+    assert counter.revert(mine, usage, expect=404) == "/problems/not-found"
+    assert counter.assign(member, counter.book(), expect=404) in ("/problems/not-found", "/problems/unknown-member")
