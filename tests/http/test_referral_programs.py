@@ -5,8 +5,10 @@ from __future__ import annotations
 import uuid
 
 import pytest
+from sqlalchemy import text
 
 from tests.builders.campaigns import mint
+from tests.builders.coupons import Books
 from tests.builders.referrals import Friends, program_body
 from tests.builders.tracking import Shop, event, running
 
@@ -43,8 +45,8 @@ def whole_body(shop):
         ],
         tags=["friends", "spring"],
         eventType="member-purchase-order-created",
-        referrerCouponBookKey=None,
-        referredCouponBookKey=None,
+        referrerCouponBookKey=Books(shop.organization).make()["couponBookKey"],
+        referredCouponBookKey=Books(shop.organization).make()["couponBookKey"],
         **{f"{which}{name}": value for which in ("referrer", "referred") for name, value in side.items()},
     )
 
@@ -185,19 +187,12 @@ def test_records_of_another_organization_are_not_there(shop, other_organization,
 
 
 def test_a_ledger_beside_the_default_one_is_refused(shop, administration):
-    created = shop.organization.created
-    second = shop.rows("ledgers", "count(*)")
-    assert second[0][0] == 1
+    add = text(
+        "INSERT INTO ledgers (organization_id, ledger_key, name, created_at, updated_at)"
+        " VALUES (:o, gen_random_uuid(), 'Second', now(), now()) RETURNING ledger_id"
+    )
     with shop.organization.api.engine.begin() as db:
-        from sqlalchemy import text
-
-        ledger_id = db.execute(
-            text(
-                "INSERT INTO ledgers (organization_id, ledger_key, name, created_at, updated_at)"
-                " VALUES (:o, gen_random_uuid(), 'Second', now(), now()) RETURNING ledger_id"
-            ),
-            {"o": created.organization_id},
-        ).scalar_one()
+        ledger_id = db.execute(add, {"o": shop.organization.id}).scalar_one()
     for side in ("referrer", "referred"):
         answer = administration.post("/referral-programs", program_body(**{f"{side}LedgerId": ledger_id}), expect=409)
         assert answer["type"] == "/problems/wallet-not-in-ledger"

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from tests.builders.campaigns import mint
+from tests.builders.coupons import Books
+from tests.builders.queue import drain, send
+from tests.builders.queue import outcome as queued_outcome
 from tests.builders.referrals import Friends
 from tests.builders.tracking import Shop, event, key, order, running
 
@@ -298,7 +303,7 @@ def test_campaigns_are_evaluated_before_and_beside(shop, friends):
     assert (shop.balance(ana), shop.balance(ben)) == (100, 53)
 
 
-@pytest.mark.parametrize("mode", ["dryRun", "captureOnly"])
+@pytest.mark.parametrize("mode", ["dryRun", "captureOnly", "authorize"])
 def test_the_other_modes_change_nothing(shop, friends, mode):
     ana, ben = shop.member(), shop.member()
     code = friends.code(ana)
@@ -306,7 +311,7 @@ def test_the_other_modes_change_nothing(shop, friends, mode):
     assert (shop.balance(ana), shop.balance(ben)) == (0, 0)
     assert friends.logs(code) == []
     assert friends.usages() == {code: 0}
-    if mode == "captureOnly":
+    if mode != "dryRun":
         assert result["referrals"] == []
 
 
@@ -398,6 +403,111 @@ def test_a_return_in_part_takes_points_in_proportion(shop):
     shop.track_one(order(ben, None, "returned", "o"))
     assert (shop.balance(ana), shop.balance(ben)) == (0, 0)
     assert friends.usages() == {code: 0}
+
+
+# --- coupons -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def books(organization):
+    return Books(organization)
+
+
+def assigned(shop, book):
+    """How many coupons of a book each member has."""
+    rows = shop.rows("coupon_usages", "member_id, coupon_book_id, amount_assigned")
+    found = Counter()
+    for row in rows:
+        if row.coupon_book_id == book["couponBookId"]:
+            found[row.member_id] += row.amount_assigned
+    return {member: amount for member, amount in found.items() if amount}
+
+
+def test_both_sides_may_get_coupons_beside_points(shop, books):
+    ours, theirs = books.make("A1", "A2"), books.make(type="codeless", maxCouponCount=5)
+    shop.campaign(running(mint(1)), eventType="coupon-code-assigned")
+    keys = {"referrerCouponBookKey": ours["couponBookKey"], "referredCouponBookKey": theirs["couponBookKey"]}
+    friends = Friends(shop, **keys, referredPointsAccrual=None)
+    ana, ben = shop.member(), shop.member()
+    result = shop.track_one(refer(friends.code(ana), ben))
+    [referral] = result["referrals"]
+    told = [(each["recipient"], each["points"], each["couponBookKey"], each["status"]) for each in referral["rewards"]]
+    assert told == [
+        ("referrer", 100, None, "executed"),
+        ("referrer", None, ours["couponBookKey"], "executed"),
+        ("referred", None, theirs["couponBookKey"], "executed"),
+    ]
+    assert assigned(shop, ours) == {friends.member_id(ana): 1}
+    assert assigned(shop, theirs) == {friends.member_id(ben): 1}
+    # It is reported of each of them, and campaigns go by it.
+    assert (shop.balance(ana), shop.balance(ben)) == (101, 1)
+    for member in (ana, ben):
+        assert [each["eventType"] for each in shop.events(member)].count("coupon-code-assigned") == 1
+
+
+def test_coupons_are_taken_back_with_the_event(shop, books):
+    ours, theirs = books.make("A1"), books.make(type="generated", maxCouponCount=1)
+    keys = {"referrerCouponBookKey": ours["couponBookKey"], "referredCouponBookKey": theirs["couponBookKey"]}
+    friends = Friends(shop, referrerPointsAccrual=0, referredPointsAccrual=0, **keys)
+    ana, ben, cleo = (shop.member() for _ in range(3))
+    code = friends.code(ana)
+    for member in (ben, cleo):
+        result = shop.track_one(refer(code, member))
+        assert {each["status"] for each in result["referrals"][0]["rewards"]} == {"executed"}
+        assert len(friends.logs(code)) == 1
+        reverted = cancel(shop, result)
+        of_event = next(each for each in reverted if each["eventType"] == "member-generic-event")
+        assert sorted(each["couponBookKey"] for each in of_event["coupons"]) == sorted(keys.values())
+        assert len(of_event["referrals"]) == 1
+        assert assigned(shop, ours) == assigned(shop, theirs) == {}
+        assert friends.usages() == {code: 0}
+
+
+@pytest.mark.parametrize(
+    ("book", "problem"),
+    [({}, "coupon-out-of-stock"), ({"publishingStatus": "draft"}, "coupon-book-not-published")],
+)
+def test_a_coupon_that_cannot_be_had_takes_nothing_from_the_others(shop, books, book, problem):
+    made = books.make(**book)
+    friends = Friends(shop, referrerCouponBookKey=made["couponBookKey"])
+    ana, ben = shop.member(), shop.member()
+    [referral] = shop.track_one(refer(friends.code(ana), ben))["referrals"]
+    assert [each["status"] for each in referral["rewards"]] == ["executed", "skipped", "executed"]
+    assert referral["rewards"][1]["error"]["type"] == f"/problems/{problem}"
+    assert (shop.balance(ana), shop.balance(ben)) == (100, 50)
+
+
+def test_a_dry_run_assigns_no_coupons(shop, books):
+    book = books.make("A1")
+    friends = Friends(shop, referrerCouponBookKey=book["couponBookKey"])
+    ana, guests = shop.member(), [shop.member() for _ in range(2)]
+    events = [refer(code, guest) for code, guest in zip([friends.code(ana)] * 2, guests, strict=True)]
+    for mode, expected in (("dryRun", ["evaluated", "skipped"]), ("full", ["executed", "skipped"])):
+        results = shop.track(*events, executionMode=mode)
+        rewards = [each["referrals"][0]["rewards"][1]["status"] for each in results]
+        assert rewards == expected
+        assert assigned(shop, book) == ({friends.member_id(ana): 1} if mode == "full" else {})
+
+
+# --- beside the events of clients --------------------------------------------------------------------------------
+
+
+def test_events_that_are_queued_refer_when_they_are_evaluated(shop, friends):
+    ana, ben, cleo = (shop.member() for _ in range(3))
+    code = friends.code(ana)
+    dora = shop.member(referralCode=code)
+    sent = send(shop, refer(code, ben), refer(code, ben), refer("nobody", cleo), event(dora))
+    assert friends.logs(code) == []
+    drain(shop)
+    found = [queued_outcome(shop, each)["result"] for each in sent]
+    assert [outcome(each) for each in found] == [
+        ("applied", ""),
+        ("skipped", "referral-limit-reached"),
+        ("skipped", "unknown-referral-code"),
+        ("applied", ""),
+    ]
+    assert [shop.balance(each) for each in (ana, ben, cleo, dora)] == [200, 50, 0, 50]
+    assert friends.usages() == {code: 2}
 
 
 def gold_at(shop, points):
