@@ -1,0 +1,113 @@
+"""The examples of docs/campaigns.md, run: every request of a section in order, its answer compared with the page."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl
+
+import pytest
+
+from tests.builders.api import Organization, Surface
+
+PAGE = Path(__file__).parents[2] / "docs" / "campaigns.md"
+BLOCK = re.compile(r"^```(http|json)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# What stands in angle brackets, without spaces: no comparison of an expression is written so.
+NAME = re.compile(r"<([a-z][A-Za-z]*)>")
+# Only the first parameters of an effect are shown.
+SHOWN_IN_PART = "params"
+
+
+class Exchange(NamedTuple):
+    """A request and what is shown of its answer, if anything."""
+
+    method: str
+    path: str
+    body: str
+    answer: Any
+
+
+def sections() -> dict[str, list[Exchange]]:
+    """The exchanges of each section by its title."""
+    _, *parts = re.split(r"^## (.+)$", PAGE.read_text(), flags=re.MULTILINE)
+    return {title: list(exchanges(text)) for title, text in zip(parts[::2], parts[1::2], strict=True)}
+
+
+def exchanges(section: str) -> Iterator[Exchange]:
+    blocks = BLOCK.findall(section)
+    for (kind, content), (following, answer) in zip(blocks, [*blocks[1:], ("", "")], strict=True):
+        if kind == "http":
+            first, _, body = content.partition("\n")
+            method, path = first.split(" ")
+            yield Exchange(method, path, body.strip(), shown(answer) if following == "json" else None)
+
+
+def shown(answer: str) -> Any:
+    """An answer with all names as strings, also those that stand for a number."""
+    return exact(re.sub(f'"?{NAME.pattern}"?', r'"<\1>"', answer))
+
+
+def exact(text: str) -> Any:
+    return json.loads(text, parse_float=Decimal)
+
+
+def filled(text: str, known: dict[str, Any]) -> str:
+    """The text with what the names in it stand for."""
+    return NAME.sub(lambda name: str(known[name[1]]), text)
+
+
+def compare(shown: Any, answered: Any, known: dict[str, Any], place: str) -> None:
+    """What is shown is in the answer; a name that is met for the first time stands for what is there."""
+    if isinstance(shown, dict):
+        for name, each in shown.items():
+            assert name in answered, f"{place}.{name} is missing in {answered}"
+            compare(each, answered[name], known, f"{place}.{name}")
+    elif isinstance(shown, list):
+        seen = answered[: len(shown)] if place.endswith(SHOWN_IN_PART) else answered
+        assert len(seen) == len(shown), f"{place} is {answered}"
+        for index, (each, other) in enumerate(zip(shown, seen, strict=True)):
+            compare(each, other, known, f"{place}[{index}]")
+    elif isinstance(shown, str) and NAME.fullmatch(shown):
+        name = shown.strip("<>")
+        assert known.setdefault(name, answered) == answered, f"{place} is {answered}"
+    else:
+        assert answered == shown, f"{place} is {answered}"
+
+
+def known_of(organization: Organization) -> dict[str, Any]:
+    """What every organization is created with."""
+    created = organization.created
+    path = f"/loyalty-programs/{created.loyalty_program_id}"
+    program = organization.administration.get(path)["loyaltyProgram"]
+    return {
+        "organizationId": organization.id,
+        "loyaltyProgramId": created.loyalty_program_id,
+        "loyaltyProgramKey": program["loyaltyProgramKey"],
+        "ledgerId": created.ledger_id,
+        "ledgerAccountId": created.ledger_account_id,
+    }
+
+
+SECTIONS = sections()
+
+
+def test_ten_campaigns_are_worked_out():
+    assert len([title for title in SECTIONS if title[0].isdigit()]) == 10
+    assert all(len(found) > 3 for found in SECTIONS.values())
+
+
+@pytest.mark.parametrize("title", SECTIONS)
+def test_the_requests_of_a_section_are_answered_as_shown(organization, title):
+    api = Surface(organization.api.app, "", organization.token)
+    known = known_of(organization)
+    for each in SECTIONS[title]:
+        address, body = filled(each.path, known), exact(filled(each.body, known)) if each.body else None
+        path, _, query = address.removeprefix("/v2").partition("?")
+        reply = api.request(each.method, path, body, **dict(parse_qsl(query)))
+        assert reply.status in (200, 201), f"{each.method} {path}: {reply.text}"
+        if each.answer is not None:
+            compare(each.answer, reply.json, known, "answer")
