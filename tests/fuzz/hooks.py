@@ -89,6 +89,10 @@ def _use_real_ids(operation: str, path: dict[str, Any]) -> None:
         real["loyaltyEventKey"] = next(iter(open_events), real["loyaltyEventKey"])
     if "organizationId" in path:
         path["organizationId"] = real["organizationId"]
+    # What was generated can be the id of the very record that others are to find as it was.
+    for name, other in WORLD.changeable.get(operation, {}).items():
+        if str(path.get(name)) == str(WORLD.ids.get(name)):
+            path[name] = other
     if (are_known(path) and (_following_links or next(_numbers) % 2)) or _now_and_then():
         return
     for name in path:
@@ -397,11 +401,11 @@ def _mission(body: Body, path: Body) -> None:
     if "badgeMatcher" in body:
         for condition in body["badgeMatcher"]["conditions"]:
             _real(condition, "badgeKey", WORLD.ids["badgeKey"])
-        _real(body, "eventType", "badge-assigned")
+        body["eventType"] = "badge-assigned"
         for name in ("matcherId", "inlineMatcher", "minSpendValue"):
             body.pop(name, None)
     else:
-        _real(body, "eventType", "member-purchase-order-created")
+        body["eventType"] = "member-purchase-order-created"
     if "inlineMatcher" in body:
         _matcher({"matcher": body["inlineMatcher"]}, path)
     if body.get("periodLimit") is None or body.get("repetitionPeriod") is None:

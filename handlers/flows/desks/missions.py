@@ -15,8 +15,9 @@ from domain.campaigns.effects import ADVANCE_MISSION
 from domain.campaigns.facts import EventFacts, Executor
 from domain.campaigns.outcomes import NothingToDo
 from domain.ledger.postings import Details
+from domain.ledger.refusals import UnknownLedgerAccount
 from domain.missions.progress import Advance
-from domain.missions.records import MissionExhausted, MissionTracking, Reward, UnknownMission
+from domain.missions.records import Mission, MissionExhausted, MissionTracking, Reward, UnknownMission
 from domain.missions.rules import CompiledMission, expiry_of_reward
 from domain.missions.shelf import MissionMove, Occasion, Shelf, Standing
 from domain.problems import Refusal
@@ -70,7 +71,7 @@ class MissionDesk:
         """Load what the unit may move: at most three statements, none where there are no missions to move."""
         organization_id = opening.organization.organization_id
         trackings: list[MissionTracking] = []
-        if opening.undoable and opening.configuration.missions:
+        if opening.undoable:
             trackings = missions.find_trackings(opening.db, organization_id, opening.undoable)
         wanted = _concerned(opening) | {each.mission_id for each in trackings}
         members = opening.members
@@ -140,7 +141,7 @@ class MissionDesk:
         found = []
         for tracking in self._by_event.get(event_id, ()):
             if not self._shelf.is_undone(tracking):
-                mission = self._configuration.missions[tracking.mission_id].mission
+                mission = self._mission(tracking.mission_id)
                 advance = self._shelf.take_back(tracking, mission, by.loyalty_event_id)
                 found.append(Undone(MISSIONS, undone_record(mission, tracking, advance)))
         return found
@@ -150,6 +151,16 @@ class MissionDesk:
         if not self._opening.is_rehearsal:
             organization_id = self._opening.organization.organization_id
             missions.write(self._opening.db, organization_id, self._shelf.drain(), self._opening.now)
+
+    def _mission(self, mission_id: int) -> Mission:
+        """The mission, also one that was made after the configuration was read."""
+        compiled = self._configuration.missions.get(mission_id)
+        if compiled is not None:
+            return compiled.mission
+        found = missions.find(self._opening.db, self._opening.organization.organization_id, mission_id)
+        if found is None:
+            raise AssertionError("missions are never removed")
+        return found
 
     def _advance_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> None:
         compiled = self._by_key.get(params["missionKey"].lower())
@@ -191,9 +202,10 @@ class MissionDesk:
 
     def _pay_points(self, compiled: CompiledMission, amount: Decimal, payment: _Payment) -> Reward:
         mission, occasion, books = compiled.mission, payment.occasion, self._opening.books
-        account = None if compiled.account is None else books.accounts.get(compiled.account.ledger_account_id)
-        if account is None:
-            raise AssertionError("the accounts of the default ledger are open, and a mission's is one of them")
+        if compiled.account is None:
+            refusal = UnknownLedgerAccount("The organization's default ledger has no default account.").as_problem()
+            return Reward(POINTS, amount, refusal=refusal)
+        account = books.accounts[compiled.account.ledger_account_id]
         details = Details(
             system_unique_key=f"{payment.key}:mission-{next(self._numbers)}",
             external_id=occasion.external_id,
@@ -204,8 +216,8 @@ class MissionDesk:
         )
         wallet_id = self._opening.members[occasion.member_id].wallet_id
         expires_at = expiry_of_reward(mission.manual_expiration, occasion.at)
-        refusal = _refusal_of(lambda: books.mint(account, wallet_id, amount, details, expires_at))
-        return Reward(POINTS, amount, ledger_account_key=account.ledger_account_key, refusal=refusal)
+        failed = _refusal_of(lambda: books.mint(account, wallet_id, amount, details, expires_at))
+        return Reward(POINTS, amount, ledger_account_key=account.ledger_account_key, refusal=failed)
 
     def _pay_badge(self, badge_key: str, times: int, occasion: Occasion) -> Reward:
         grant = Grant(
@@ -266,8 +278,9 @@ def _periods(opening: Opening, mission_ids: Collection[int]) -> Mapping[tuple[in
     """The periods that what the unit counts can fall in, each with its begin and end."""
     found = {}
     for mission_id in mission_ids:
-        period = opening.configuration.missions[mission_id].mission.repetition_period
-        for first_day in _first_days(period, opening.moments) if period is not None else ():
+        compiled = opening.configuration.missions.get(mission_id)
+        period = None if compiled is None else compiled.mission.repetition_period
+        for first_day in () if period is None else _first_days(period, opening.moments):
             ends = next_period(period, first_day)
             found[mission_id, first_day] = (_midnight(first_day), _midnight(ends))
     return found
