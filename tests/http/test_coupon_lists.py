@@ -1,0 +1,234 @@
+"""Lists of coupon books under random combinations of filters answer what a look at every record answers."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.builders.coupons import Books
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+WORDS = {
+    "tags": ["red", "green", "blue"],
+    "locations": ["centre", "north"],
+    "categories": ["drinks", "food"],
+    "productCategories": ["hot", "cold"],
+    "paymentMethods": ["card", "cash"],
+    "channels": ["app", "web"],
+}
+# Books that name none of these are for all of them.
+OPEN = {"locations", "paymentMethods", "channels", "daysOfWeek"}
+NAMES = ["Flat White", "flat iron", "50% off_tea", "Tea", "\\Cake"]
+STATUSES = ["draft", "published", "disabled", "archived"]
+TYPES = ["single", "list", "generated", "codeless"]
+FEW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+Book = Mapping[str, Any]
+Keys = Mapping[str, list[str]]
+
+
+def moment(day: int) -> str:
+    return (START + timedelta(days=day)).isoformat().replace("+00:00", "Z")
+
+
+@pytest.fixture(scope="module")
+def organization(api):
+    return api.organization()
+
+
+@pytest.fixture(scope="module")
+def keys(organization) -> Keys:
+    """Keys that books may name."""
+    administration, created = organization.administration, organization.created
+    audiences = [administration.post("/audiences", {"matcherType": "null-matcher"})["audience"] for _ in range(2)]
+    path = f"/loyalty-programs/{created.loyalty_program_id}/tiers"
+    body = {"name": "Gold", "active": True, "minRequiredPoints": 10**9, "tierOrder": 9}
+    tiers = [administration.post(path, body)["tier"] for _ in range(2)]
+    program = administration.get(f"/loyalty-programs/{created.loyalty_program_id}")["loyaltyProgram"]
+    return {
+        "audienceKeys": [each["audienceKey"] for each in audiences],
+        "tierKeys": [each["loyaltyTierKey"] for each in tiers],
+        "loyaltyProgramKey": [program["loyaltyProgramKey"]],
+    }
+
+
+@pytest.fixture(scope="module")
+def stored(organization, keys) -> list[Book]:
+    """Sixty books that differ in everything that lists are filtered by, newest first, as lists answer them."""
+    books, chance = Books(organization), random.Random(1)
+
+    def some(values: list[Any]) -> list[Any]:
+        return chance.sample(values, chance.randint(0, len(values)))
+
+    for _ in range(60):
+        begin, end = sorted(chance.sample(range(10), 2))
+        body = {
+            "name": chance.choice(NAMES),
+            "description": chance.choice([None, *NAMES]),
+            "externalId": chance.choice([None, "crm-1", "CRM-12"]),
+            "publishingStatus": chance.choice(STATUSES[:3]),
+            "type": chance.choice(TYPES),
+            "rankingIndex": chance.choice([None, 1, 2]),
+            "locale": chance.choice([None, "es", "en"]),
+            "validFromDate": chance.choice([None, moment(begin)]),
+            "validToDate": chance.choice([None, moment(end)]),
+            "daysOfWeek": some([1, 2, 3]),
+            "audienceKeys": some(keys["audienceKeys"]),
+            "tierKeys": some(keys["tierKeys"]),
+            "loyaltyProgramKey": chance.choice([None, *keys["loyaltyProgramKey"]]),
+            **{name: some(words) for name, words in WORDS.items()},
+        }
+        book = books.make(**body)
+        if chance.random() < 0.15:
+            books.set_status(book, "archived")
+    pages = [books.surface.get("/coupon-books", limit=50, page=page) for page in range(2)]
+    return [book for page in pages for book in page["results"]]
+
+
+@pytest.fixture(scope="module")
+def member(organization) -> str:
+    return organization.member()["loyaltyMemberId"]
+
+
+def any_of(name: str, wanted: list[Any], *, is_open: bool = False) -> Callable[[Book], bool]:
+    return lambda book: bool(set(book[name]) & set(wanted)) or (is_open and not book[name])
+
+
+def contains(text: str) -> Callable[[Book], bool]:
+    columns = ("name", "description", "externalId")
+    return lambda book: any(text.lower() in (book[column] or "").lower() for column in columns)
+
+
+def at_least(name: str, limit: str, *, or_null: bool = False) -> Callable[[Book], bool]:
+    return lambda book: or_null if book[name] is None else book[name] >= limit
+
+
+def at_most(name: str, limit: str, *, or_null: bool = False) -> Callable[[Book], bool]:
+    return lambda book: or_null if book[name] is None else book[name] <= limit
+
+
+@st.composite
+def wanted_lists(draw: Callable[..., Any], keys: Keys) -> dict[str, tuple[Any, Callable[[Book], bool]]]:
+    """Query parameters on the lists of a book, each with what it means."""
+    lists = {**WORDS, "daysOfWeek": [1, 2, 3, 4], "audiences": keys["audienceKeys"], "tierKeys": keys["tierKeys"]}
+    found: dict[str, tuple[Any, Callable[[Book], bool]]] = {}
+    for name in draw(st.sets(st.sampled_from([*lists, "tagsAny"]), max_size=4)):
+        words = draw(st.lists(st.sampled_from(lists.get(name, WORDS["tags"])), min_size=1, max_size=2, unique=True))
+        field = {"audiences": "audienceKeys", "tagsAny": "tags"}.get(name, name)
+        test = any_of(field, words, is_open=name in OPEN)
+        if name == "tags":
+            test = lambda book, words=words: set(words) <= set(book["tags"])  # noqa: E731
+        if name == "channels":
+            match = draw(st.sampled_from(["effective", "exact"]))
+            found["channelsMatch"] = (match, lambda book: True)
+            test = any_of(field, words, is_open=match == "effective")
+        found[name] = (",".join(map(str, words)), test)
+    return found
+
+
+@st.composite
+def wanted_values(draw: Callable[..., Any], keys: Keys) -> dict[str, tuple[Any, Callable[[Book], bool]]]:
+    """Query parameters on the single members of a book, each with what it means."""
+    text = draw(st.sampled_from(["flat", "WHITE", "%", "_", "\\", "t", "crm-1", "nothing like it"]))
+    statuses = draw(st.lists(st.sampled_from(STATUSES), min_size=1, max_size=3, unique=True))
+    day = moment(draw(st.integers(0, 9)))
+    other = moment(draw(st.integers(0, 9)))
+    locale = draw(st.sampled_from(["es", "fr"]))
+    external_id, type_ = draw(st.sampled_from(["crm-1", "CRM-1"])), draw(st.sampled_from(TYPES))
+    program = keys["loyaltyProgramKey"][0]
+    offered = {
+        "search": (text, contains(text)),
+        "status": (",".join(statuses), lambda book: book["publishingStatus"] in statuses),
+        "locale": (locale, lambda book: book["locale"] in (None, locale)),
+        "externalId": (external_id, lambda book: book["externalId"] == external_id),
+        "type": (type_, lambda book: book["type"] == type_),
+        "loyaltyProgramKey": (program, lambda book: book["loyaltyProgramKey"] == program),
+        "validFromDate": (day, at_least("validToDate", day, or_null=True)),
+        "validToDate": (other, at_most("validFromDate", other, or_null=True)),
+        "validFromDateMin": (day, at_least("validFromDate", day)),
+        "validToDateMax": (other, at_most("validToDate", other)),
+    }
+    return {name: offered[name] for name in draw(st.sets(st.sampled_from([*offered]), max_size=3))}
+
+
+def found_by(surface: Any, path: str, id_: str, query: Mapping[str, Any]) -> tuple[int, list[Any]]:
+    """The ids that all pages of a list answer, and their count."""
+    ids: list[Any] = []
+    for page in range(5):
+        answer = surface.get(path, limit=25, page=page, **query)
+        ids += [book[id_] for book in answer["results"]]
+        if len(answer["results"]) < 25:
+            break
+    return answer["totalCount"], ids
+
+
+@FEW
+@given(data=st.data())
+def test_lists_of_books(organization, keys, stored, data):
+    asked = {**data.draw(wanted_lists(keys)), **data.draw(wanted_values(keys))}
+    query = {name: value for name, (value, _) in asked.items()}
+    expected = [book["couponBookId"] for book in stored if all(test(book) for _, test in asked.values())]
+    found = found_by(organization.integration, "/coupon-books", "couponBookId", query)
+    assert found == (len(expected), expected), query
+    # The other surface offers fewer filters, and the program by its id.
+    for name in ("tierKeys", "externalId", "type"):
+        asked.pop(name, None)
+    query = {name: value for name, (value, _) in asked.items()}
+    if query.pop("loyaltyProgramKey", None):
+        query["loyaltyProgramId"] = organization.created.loyalty_program_id
+    expected = [book["couponBookId"] for book in stored if all(test(book) for _, test in asked.values())]
+    found = found_by(organization.administration, "/coupon-books", "couponBookId", query)
+    assert found == (len(expected), expected), query
+
+
+@FEW
+@given(data=st.data())
+def test_books_of_a_member(organization, member, keys, stored, data):
+    asked = {**data.draw(wanted_lists(keys)), **data.draw(wanted_values(keys))}
+    for name in (
+        "audiences",
+        "tierKeys",
+        "search",
+        "status",
+        "loyaltyProgramKey",
+        "validFromDateMin",
+        "validToDateMax",
+    ):
+        asked.pop(name, None)
+    query = {name: value for name, (value, _) in asked.items()}
+    expected = [book["couponBookId"] for book in stored if all(test(book) for _, test in asked.values())]
+    path = f"/members/{member}/coupon-books"
+    assert found_by(organization.integration, path, "couponBookId", {**query, "dryRun": True}) == (
+        len(expected),
+        expected,
+    ), query
+    seen = [
+        book
+        for page in range(3)
+        for book in organization.integration.get(path, limit=25, page=page, dryRun=True, **query)["results"]
+    ]
+    eligible = [book["couponBookId"] for book in seen if book["eligible"]]
+    assert found_by(organization.integration, path, "couponBookId", query) == (len(eligible), eligible), query
+
+
+@pytest.mark.parametrize("column", ["name", "rankingIndex", "validToDate", "type", "externalId"])
+@pytest.mark.parametrize("direction", ["", ",asc", ",desc"])
+def test_orders(organization, stored, column, direction):
+    """Nothing stands last either way; what is equal goes by age."""
+    backwards = direction == ",desc"
+    named = [book for book in stored if book[column] is not None]
+    unnamed = [book for book in stored if book[column] is None]
+    expected = sorted(named, key=lambda book: (book[column], book["couponBookId"]), reverse=backwards)
+    expected += sorted(unnamed, key=lambda book: book["couponBookId"], reverse=backwards)
+    query = {"order": f"{column}{direction}"}
+    _, ids = found_by(organization.integration, "/coupon-books", "couponBookId", query)
+    by_id = {book["couponBookId"]: book for book in stored}
+    assert [by_id[id_][column] for id_ in ids] == [book[column] for book in expected]
+    if column not in ("name", "externalId"):
+        assert ids == [book["couponBookId"] for book in expected]
