@@ -113,7 +113,7 @@ def records(organization: Organization) -> dict[str, Any]:
     )["mission"]
     book = {"name": "Marked", "tags": [MARKER], "type": "list", "publishingStatus": "draft"}
     book = administration.post("/coupon-books", {**book, "requiredPointsConfig": None})["couponBook"]
-    codes = administration.post(f"/coupon-books/{book['couponBookId']}/coupons", {"codes": [MARKER]})["codes"]
+    codes = administration.post(f"/coupon-books/{book['couponBookId']}/coupons", {"codes": [MARKER, "B"]})["codes"]
     organization.integration.put(
         f"/coupon-books/{book['couponBookKey']}/status", {"publishingStatus": "published"}, expect=200
     )
@@ -157,7 +157,7 @@ def records(organization: Organization) -> dict[str, Any]:
         "effectId": "mint-points",
         "couponBookId": book["couponBookId"],
         "couponBookKey": book["couponBookKey"],
-        "couponId": codes[0]["couponId"],
+        "couponId": codes[1]["couponId"],
         "couponCode": MARKER,
         "couponUsageKey": coupon_usage["couponUsageKey"],
         "couponUsageId": coupon_usage["couponUsageId"],

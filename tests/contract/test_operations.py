@@ -32,6 +32,7 @@ PAGE_SIZES = {
     ("integration", "listBadges"): 25,
     ("integration", "listCouponBookCoupons"): 25,
     ("integration", "listCouponBooks"): 100,
+    ("integration", "listCoupons"): 25,
     ("integration", "listCustomEventTypes"): 100,
     ("integration", "listMemberBadges"): 25,
     ("integration", "listMemberCouponBooks"): 100,

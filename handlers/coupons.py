@@ -1,0 +1,35 @@
+"""Coupons of whatever book (integration 4.2, item 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from domain.coupons.codes import Coupon
+from handlers.call import Call
+from handlers.operations import operation
+from handlers.wire.base import listed
+from handlers.wire.coupons import COUPON
+from persistence import members
+from persistence.coupons import books, code_lists, codes
+from persistence.coupons.code_lists import CouponFilter
+from persistence.paging import Page, Paged
+
+
+@operation("listCoupons", answer=listed(COUPON))
+def list_coupons(call: Call, query: Mapping[str, Any]) -> Paged[Coupon]:
+    """A page of the coupons that match all filters; a book or a member that there is not has none."""
+    organization_id, page = call.organization.organization_id, Page.of(query)
+    book = member = None
+    if "couponBookKey" in query:
+        book = books.find_by_key(call.db, organization_id, query["couponBookKey"])
+        if book is None:
+            return Paged(0, page.page, page.limit, [])
+    if "loyaltyMemberId" in query:
+        member = members.find_by_loyalty_member_id(call.db, organization_id, query["loyaltyMemberId"])
+        if member is None:
+            return Paged(0, page.page, page.limit, [])
+    wanted = CouponFilter(query.get("code"), book, member, query.get("expired"))
+    if book is not None and wanted == CouponFilter(book=book):
+        return codes.find_page_of_book(call.db, book, page)
+    return code_lists.find_page(call.db, organization_id, page, wanted, call.now)

@@ -1,0 +1,90 @@
+"""Lists of coupons of whatever book."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, func, or_, select
+
+from domain.coupons.books import CouponBook
+from domain.coupons.codes import Coupon
+from domain.members import Member
+from persistence.coupons.codes import COLUMNS, ORDER_COLUMNS
+from persistence.paging import Page, Paged, ordering
+from persistence.rows import records
+from persistence.tables.coupon_usages import member_coupons
+from persistence.tables.coupons import coupon_books
+from persistence.tables.coupons import coupons as table
+
+
+@dataclass(frozen=True, slots=True)
+class CouponFilter:
+    """What the coupons of a list have in common; None leaves out a condition.
+
+    Coupons of a member are those that the member has been assigned and that were not taken back; they expire when the
+    coupon does, or what the member has of it.
+    """
+
+    code: str | None = None
+    book: CouponBook | None = None
+    member: Member | None = None
+    expired: bool | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """True if all coupons of the organization are asked for."""
+        return self == CouponFilter()
+
+
+def find_page(db: Connection, organization_id: int, page: Page, wanted: CouponFilter, at: datetime) -> Paged[Coupon]:
+    """A page of the coupons that meet every condition at `at`."""
+    source, conditions = _source(organization_id, wanted, at)
+    # The place of a page is found in the index alone; only the coupons on it are then read.
+    order = ordering(page.order, ORDER_COLUMNS, table.c.coupon_id)
+    skipped = page.page * page.limit
+    ids = select(table.c.coupon_id).select_from(source).where(*conditions).order_by(*order)
+    on_page = ids.limit(page.limit).offset(skipped).subquery()
+    rows = db.execute(
+        select(*COLUMNS)
+        .join(on_page, on_page.c.coupon_id == table.c.coupon_id)
+        .where(table.c.organization_id == organization_id)
+        .order_by(*order)
+    )
+    found = records(Coupon, rows)
+    if wanted.is_plain:
+        total = _count_all(db, organization_id)
+    elif len(found) < page.limit and (found or page.page == 0):
+        total = skipped + len(found)
+    else:
+        total = db.execute(select(func.count()).select_from(source).where(*conditions)).scalar_one()
+    return Paged(total, page.page, page.limit, found)
+
+
+def _source(organization_id: int, wanted: CouponFilter, at: datetime) -> tuple[Any, list[Any]]:
+    source: Any = table
+    conditions: list[Any] = [table.c.organization_id == organization_id]
+    expiry: Any = table.c.expired_at
+    if wanted.code is not None:
+        conditions.append(table.c.code == wanted.code)
+    if wanted.book is not None:
+        conditions.append(table.c.coupon_book_id == wanted.book.coupon_book_id)
+    if wanted.member is not None:
+        held = member_coupons
+        source = table.join(
+            held, (held.c.organization_id == table.c.organization_id) & (held.c.coupon_id == table.c.coupon_id)
+        )
+        conditions += [held.c.member_id == wanted.member.member_id, held.c.amount_assigned > 0]
+        expiry = func.least(held.c.expired_at, table.c.expired_at)
+    if wanted.expired is True:
+        conditions.append(expiry <= at)
+    if wanted.expired is False:
+        conditions.append(or_(expiry.is_(None), expiry > at))
+    return source, conditions
+
+
+def _count_all(db: Connection, organization_id: int) -> int:
+    """How many coupons there are, by the counts of their books."""
+    counted = func.coalesce(func.sum(coupon_books.c.coupon_count), 0)
+    return int(db.execute(select(counted).where(coupon_books.c.organization_id == organization_id)).scalar_one())

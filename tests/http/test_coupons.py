@@ -1,0 +1,125 @@
+"""Lists of coupons of all books over HTTP, and what campaigns refer to books."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import text
+
+from tests.builders.campaigns import effect
+from tests.builders.coupons import Books, new_key
+from tests.builders.tracking import GENERIC, Shop, event, running
+
+
+@pytest.fixture
+def books(organization):
+    return Books(organization)
+
+
+@pytest.fixture
+def shop(organization):
+    return Shop(organization)
+
+
+def assigning(book, **params):
+    return effect("assign-coupon", couponBookKey=book["couponBookKey"], **params)
+
+
+EXPIRE = """
+UPDATE coupons SET expired_at = :at WHERE organization_id = :id AND code = :code
+"""
+EXPIRE_FOR_MEMBERS = """
+UPDATE member_coupons AS held SET expired_at = :at FROM coupons AS coupon
+WHERE coupon.organization_id = :id AND coupon.code = :code
+    AND held.organization_id = coupon.organization_id AND held.coupon_id = coupon.coupon_id
+"""
+
+
+def expire(shop, code, at, statement=EXPIRE):
+    """Let a coupon expire, or what members have of it."""
+    with shop.engine.begin() as db:
+        assert db.execute(text(statement), {"at": at, "id": shop.organization.id, "code": code}).rowcount == 1
+
+
+def codes_of(page):
+    assert page["totalCount"] >= len(page["results"])
+    return [coupon["code"] for coupon in page["results"]]
+
+
+def test_coupons_of_all_books(books):
+    first, second = books.make("A", "B"), books.make("A", "C", type="list")
+    books.make(type="codeless")
+    page = books.surface.get("/coupons")
+    assert codes_of(page) == [None, "C", "A", "B", "A"]
+    assert (page["totalCount"], page["page"], page["limit"]) == (5, 0, 25)
+    assert codes_of(books.surface.get("/coupons", limit=2, page=1)) == ["A", "B"]
+    assert books.surface.get("/coupons", limit=2, page=9) == {"totalCount": 5, "page": 9, "limit": 2, "results": []}
+    assert codes_of(books.surface.get("/coupons", order="code,desc", limit=2)) == ["C", "B"]
+    both = books.surface.get("/coupons", code="A")
+    assert [c["couponBookId"] for c in both["results"]] == [second["couponBookId"], first["couponBookId"]]
+    assert codes_of(books.surface.get("/coupons", couponBookKey=first["couponBookKey"])) == ["B", "A"]
+    one = books.surface.get("/coupons", couponBookKey=first["couponBookKey"].upper(), code="A")
+    assert one["results"] == both["results"][1:]
+    assert codes_of(books.surface.get("/coupons", code="a")) == []
+
+
+def test_books_and_members_that_there_are_not(books):
+    books.make("A")
+    for query in ({"couponBookKey": new_key()}, {"loyaltyMemberId": "nobody"}):
+        assert books.surface.get("/coupons", **query) == {"totalCount": 0, "page": 0, "limit": 25, "results": []}
+
+
+def test_coupons_that_have_expired(books, shop):
+    books.make("past", "future", "never")
+    now = datetime.now(UTC)
+    expire(shop, "past", now - timedelta(seconds=1))
+    expire(shop, "future", now + timedelta(days=1))
+    for query, expected in (({"expired": True}, ["past"]), ({"expired": False}, ["never", "future"])):
+        page = books.surface.get("/coupons", **query)
+        assert (page["totalCount"], codes_of(page)) == (len(expected), expected)
+        assert codes_of(books.surface.get("/coupons", **query, page=1, limit=1)) == expected[1:]
+
+
+def test_coupons_of_a_member(books, shop):
+    book, other = books.make("A", "B", "C"), books.make("X", "Y")
+    shop.campaign(running(assigning(book), assigning(other)), eventType=GENERIC)
+    ana, bob = shop.member(), shop.member()
+    shop.track_one(event(ana))
+    result = shop.track_one(event(bob))
+    assert codes_of(books.surface.get("/coupons", loyaltyMemberId=ana)) == ["X", "A"]
+    assert codes_of(books.surface.get("/coupons", loyaltyMemberId=bob)) == ["Y", "B"]
+    own = books.surface.get("/coupons", loyaltyMemberId=bob, couponBookKey=book["couponBookKey"])
+    assert codes_of(own) == ["B"]
+    assert own["results"][0]["totalAssigned"] == 1
+    assert codes_of(books.surface.get("/coupons", loyaltyMemberId=ana, code="B")) == []
+    expire(shop, "A", datetime.now(UTC), EXPIRE_FOR_MEMBERS)
+    assert codes_of(books.surface.get("/coupons", loyaltyMemberId=ana, expired=True)) == ["A"]
+    assert codes_of(books.surface.get("/coupons", loyaltyMemberId=ana, expired=False)) == ["X"]
+    shop.integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
+    assert codes_of(books.surface.get("/coupons", loyaltyMemberId=bob)) == []
+
+
+def test_actions_that_assign_a_book_refer_to_it(books, shop):
+    book, other = books.make(), books.make()
+    key = book["couponBookKey"]
+    by_value = shop.campaign(running(assigning(book), assigning(other)), running(assigning(other)))
+    expression = f"event.externalId == 'x' ? '{key.upper()}' : '{other['couponBookKey']}'"
+    drafted = {**running(effect("assign-coupon", couponBookKey=("=", expression))), "status": "draft"}
+    by_expression = shop.campaign(drafted, running(assigning(other)))
+    shop.campaign(running(effect("use-coupon", couponBookKey=key)))
+    answer = books.surface.get(f"{books.path(book)}/references")
+    assert answer == {
+        "isReferenced": True,
+        "references": {
+            "campaigns": [
+                {
+                    "campaignId": campaign["campaignId"],
+                    "campaignKey": campaign["campaignKey"],
+                    "actionId": campaign["actions"][0]["actionId"],
+                }
+                for campaign in (by_value, by_expression)
+            ],
+            "documents": [],
+        },
+    }
