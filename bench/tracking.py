@@ -214,7 +214,7 @@ def _libpq(url: str) -> str:
 
 @contextmanager
 def serving(world: World, workers: int) -> Iterator[int]:
-    """A server on a free port with so many workers."""
+    """A server on a free port with so many workers, and no worker of the queue."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
@@ -225,7 +225,9 @@ def serving(world: World, workers: int) -> Iterator[int]:
         "LOYALTY_WORKERS": str(workers),
         "LOYALTY_LOG_LEVEL": "warning",
     }
-    server = subprocess.Popen([sys.executable, "-m", "handlers", "serve"], env=environment, stdout=subprocess.DEVNULL)
+    server = subprocess.Popen(
+        [sys.executable, "-m", "handlers", "serve", "--no-worker"], env=environment, stdout=subprocess.DEVNULL
+    )
     try:
         _wait_until_ready(server, port)
         yield port

@@ -17,6 +17,7 @@ from handlers.flows.send_deliveries import send_due
 from handlers.jobs import add_jobs, run_due_job
 from handlers.settings import Settings
 from persistence.engine import create_engine
+from persistence.transactions import is_away
 
 # Jobs come round in minutes.
 _JOBS_SECONDS = 5.0
@@ -79,7 +80,10 @@ class Worker:
                 found = loop.step()
             except Exception as error:
                 # Pieces of work answer for their own faults, so this is the database's, or everybody's.
-                _log.error("the loop of %s met %s", loop.name, type(error).__name__, exc_info=error)
+                if is_away(error):
+                    _log.warning("the loop of %s waits for the database: %s", loop.name, type(error).__name__)
+                else:
+                    _log.error("the loop of %s failed", loop.name, exc_info=error)
                 self._stopped.wait(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
             else:

@@ -1,0 +1,152 @@
+"""Benchmark of asynchronous tracking: events accepted, events worked off, and the time from one to the other's end.
+
+The organization, its campaign and its purchases are those of `bench.tracking`, and so is what it is compared with:
+synchronous tracking in batches of 100, on the same database, durable as in production.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy import Engine, text
+
+from bench.tracking import CLIENTS, Client, World, add_campaign, make_world, measure, new_event, serving
+from persistence import embedded, schema
+from persistence.engine import create_engine
+
+ACCEPTED_AT_ONCE = 500
+SYNCHRONOUS_AT_ONCE = 100
+
+# The time of an event is from the moment when it was accepted until what came of it was stored.
+TIMES = """
+SELECT extract(epoch FROM updated_at - created_at) * 1000 FROM events
+WHERE organization_id = :organization AND created_at >= :since AND status = 'success'
+    AND event_type = 'member-purchase-order-created'
+"""
+
+
+class Sender(Client):
+    """Queues events over one kept connection."""
+
+    def track(self, count: int) -> None:
+        """Queue so many new purchases and wait for the answer."""
+        events = [new_event(self._numbers, self._random) for _ in range(count)]
+        self.call("POST", "/v2/events/track-async", {"events": events})
+
+
+@contextmanager
+def workers(world: World, count: int) -> Iterator[None]:
+    """So many `loyalty worker` processes."""
+    environment = {**os.environ, "LOYALTY_DATABASE_URL": world.url, "LOYALTY_LOG_LEVEL": "warning"}
+    command = [sys.executable, "-m", "handlers", "worker"]
+    processes = [subprocess.Popen(command, env=environment) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.wait(60)
+
+
+def waiting(engine: Engine) -> int:
+    """How many events are queued."""
+    with engine.connect() as db:
+        return db.execute(text("SELECT count(*) FROM queued_events")).scalar_one()
+
+
+def accepted(port: int, world: World, numbers: Iterator[int], seconds: float) -> float:
+    """Events a second that the server takes while nobody works them off."""
+    senders = [Sender(port, world, numbers) for _ in range(2)]
+    measure(senders, ACCEPTED_AT_ONCE, 1)
+    return measure(senders, ACCEPTED_AT_ONCE, seconds).events_a_second
+
+
+def fill(port: int, world: World, numbers: Iterator[int], count: int) -> None:
+    """Queue so many events."""
+    sender = Sender(port, world, numbers)
+    for _ in range(count // ACCEPTED_AT_ONCE):
+        sender.track(ACCEPTED_AT_ONCE)
+
+
+def drained(engine: Engine, world: World, count: int) -> float:
+    """Events a second that so many workers work off, from their first batch to the last."""
+    before = waiting(engine)
+    with workers(world, count):
+        while waiting(engine) > before - 200 * count:
+            time.sleep(0.005)
+        started, left = time.perf_counter(), waiting(engine)
+        while waiting(engine):
+            time.sleep(0.02)
+        return left / (time.perf_counter() - started)
+
+
+def end_to_end(
+    engine: Engine, port: int, world: World, numbers: Iterator[int], rate: float, seconds: float
+) -> list[float]:
+    """Milliseconds from acceptance to result of single purchases that come at a steady rate, with one worker."""
+    with workers(world, 1):
+        time.sleep(3)
+        senders = [Sender(port, world, numbers) for _ in range(CLIENTS)]
+        measure(senders, 1, 1, rate)
+        with engine.connect() as db:
+            since = db.execute(text("SELECT clock_timestamp()")).scalar_one()
+        measure(senders, 1, seconds, rate)
+        while waiting(engine):
+            time.sleep(0.02)
+    with engine.connect() as db:
+        rows = db.execute(text(TIMES), {"organization": world.organization.organization_id, "since": since})
+        return [float(row[0]) for row in rows]
+
+
+def main() -> None:
+    """Run everything and print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=int, default=10, help="how long each measurement takes")
+    parser.add_argument("--rate", type=float, default=50, help="single events a second of the time from end to end")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
+        Path(directory).chmod(0o755)
+        with embedded.server(Path(directory) / "home") as url:
+            engine = create_engine(url, threads=1)
+            schema.migrate(engine)
+            _report(engine, make_world(engine, url), arguments.seconds, arguments.rate)
+            engine.dispose()
+
+
+def _report(engine: Engine, world: World, seconds: int, rate: float) -> None:
+    numbers = itertools.count(1)
+    with serving(world, 1) as port:
+        clients = [Client(port, world, numbers) for _ in range(2)]
+        add_campaign(clients[0], world)
+        measure(clients, SYNCHRONOUS_AT_ONCE, 1)
+        synchronous = measure(clients, SYNCHRONOUS_AT_ONCE, seconds).events_a_second
+        print(f"Synchronous tracking in batches of {SYNCHRONOUS_AT_ONCE}: {synchronous:.0f} events/s", flush=True)
+        taken = accepted(port, world, numbers, seconds)
+        print(f"Accepted in batches of {ACCEPTED_AT_ONCE}: {taken:.0f} events/s, {taken / synchronous:.2f} of that")
+        for count in (1, 2):
+            fill(port, world, numbers, int(synchronous * seconds))
+            rates = drained(engine, world, count)
+            print(f"Worked off by {count}: {rates:.0f} events/s, {rates / synchronous:.2f} of that", flush=True)
+        times = end_to_end(engine, port, world, numbers, rate, seconds)
+        alone = measure([Client(port, world, numbers) for _ in range(CLIENTS)], 1, seconds, rate)
+        shares = statistics.quantiles(times, n=100)
+        print(f"From acceptance to result at {rate:.0f}/s: p50 {shares[49]:.0f} ms, p99 {shares[98]:.0f} ms")
+        print(
+            f"Answer of synchronous tracking at that rate: p50 {alone.percentile(50):.0f} ms, "
+            f"p99 {alone.percentile(99):.0f} ms"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,215 @@
+"""kill -9 of workers and of the database server while the queue is worked off: each event has its effects once."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+
+from handlers.flows.verify_ledger import verify
+from handlers.settings import Settings
+from persistence import embedded, schema
+from persistence.engine import create_engine
+from tests.builders.api import running_api
+from tests.builders.tracking import WHOLE_DOLLARS, Shop, order, running
+from tests.processes.loyalty import environment
+
+FAST = {"fsync": "off"}
+BATCH = 500
+WAITING = "SELECT count(*) FROM queued_events"
+
+
+class Workers:
+    """`loyalty worker` in processes of their own, each replaced when it is killed."""
+
+    def __init__(self, home: Path, count: int) -> None:
+        self._home = home
+        self._log = (home.parent / "workers.log").open("w")
+        self._processes = [self._start() for _ in range(count)]
+
+    def _start(self) -> subprocess.Popen:
+        variables = {"LOYALTY_QUEUE_BATCH": "50", "LOYALTY_LOG_LEVEL": "warning", "LOYALTY_QUEUE_RETRY_MS": "50"}
+        command = [sys.executable, "-m", "handlers", "worker"]
+        return subprocess.Popen(command, env=environment(self._home, **variables), stderr=self._log)
+
+    def kill_one(self, pick: random.Random) -> None:
+        """End one without a word, and start another."""
+        index = pick.randrange(len(self._processes))
+        self._processes[index].kill()
+        self._processes[index].wait()
+        self._processes[index] = self._start()
+
+    def stop(self) -> list[int]:
+        """Tell all to end, and wait; their exit codes."""
+        for process in self._processes:
+            process.send_signal(signal.SIGTERM)
+        return [process.wait(120) for process in self._processes]
+
+    def kill(self) -> None:
+        for process in self._processes:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+        self._log.close()
+
+
+def kill_database(home: Path) -> None:
+    """End the database server without a word."""
+    pid_file = embedded.describe(home).data / "postmaster.pid"
+    os.kill(int(pid_file.read_text().splitlines()[0]), signal.SIGKILL)
+
+
+def asked(engine, statement: str, patience: float = 120):
+    """The answer of the database, which may be away for a while."""
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            with engine.connect() as db:
+                return db.execute(text(statement)).scalar_one()
+        except DBAPIError:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
+
+def send_all(shop: Shop, events: list) -> None:
+    """Queue the events in their order; what the server could not take is sent again, as a client would."""
+    for start in range(0, len(events), BATCH):
+        body = {"events": events[start : start + BATCH]}
+        while (reply := shop.integration.request("POST", "/events/track-async", body)).status != 202:
+            assert reply.status == 503, reply.text
+            time.sleep(0.2)
+        assert {each["outcome"] for each in reply.json["results"]} == {"queued"}
+
+
+@contextmanager
+def shop_of(home: Path, url: str) -> Iterator[Shop]:
+    settings = Settings(database_url=url, home=home, max_body_bytes=10_000_000)
+    engine = create_engine(url, threads=1)
+    schema.migrate(engine)
+    engine.dispose()
+    with running_api(settings) as api:
+        shop = Shop(api.organization())
+        shop.campaign(running(WHOLE_DOLLARS), eventType="member-purchase-order-created")
+        yield shop
+
+
+def check(shop: Shop, events: list) -> None:
+    """Every event was evaluated once, in its member's order, and has all its effects, and no other has any."""
+    stored = shop.rows("events", "system_unique_key, status, e2e_tracking_id")
+    keys = {each["systemUniqueKey"] for each in events}
+    assert {row.system_unique_key for row in stored if row.status == "success"} >= keys
+    assert {row.status for row in stored} == {"success"}
+    rows = shop.rows(
+        "events e JOIN ledger_transactions t USING (organization_id, loyalty_event_id)"
+        " JOIN ledger_entries n USING (organization_id, ledger_transaction_id)",
+        "e.member_id, e.system_unique_key, n.updated_balance",
+        "e.member_id, e.loyalty_event_id",
+    )
+    minted = [row for row in rows if row.updated_balance is not None]
+    assert len(minted) == len(events)
+    assert {row.system_unique_key for row in minted} == keys
+    lines: dict[int, list] = {}
+    for row in minted:
+        lines.setdefault(row.member_id, []).append(row.updated_balance)
+    for line in lines.values():
+        assert line == list(range(1, len(line) + 1))
+    names = {each["payload"]["order"]["externalId"] for each in events}
+    assert sorted(row[0] for row in shop.rows("purchase_orders", "external_id")) == sorted(names)
+    with shop.organization.api.engine.connect() as db:
+        assert verify(db, None) == []
+
+
+@pytest.mark.parametrize(
+    ("count", "members", "worker_kills", "database_kills"),
+    [
+        pytest.param(1000, 20, 3, 1, id="1,000 events"),
+        pytest.param(100_000, 500, 30, 6, id="100,000 events", marks=pytest.mark.stress),
+    ],
+)
+def test_each_event_has_its_effects_once_whatever_is_killed(home, count, members, worker_kills, database_kills):
+    pick = random.Random(count)
+    with ExitStack() as stack:
+        url = stack.enter_context(embedded.server(home, options=FAST))
+        shop = stack.enter_context(shop_of(home, url))
+        customers = [shop.member() for _ in range(members)]
+        events = [order(pick.choice(customers), 1) for _ in range(count)]
+        send_all(shop, events[: count // 2])
+        workers = Workers(home, 2)
+        stack.callback(workers.kill)
+        watching = stack.enter_context(disposed(create_engine(url, threads=1)))
+        with ThreadPoolExecutor(1) as pool:
+            sending = pool.submit(send_all, shop, events[count // 2 :])
+            kills = ["worker"] * worker_kills + ["database"] * database_kills
+            pick.shuffle(kills)
+            share = count // (len(kills) + 2)
+            for number, kill in enumerate(kills, 1):
+                wait_until(lambda n=number: done(watching) >= n * share)
+                if kill == "worker":
+                    workers.kill_one(pick)
+                else:
+                    kill_database(home)
+                    # Whoever comes next starts it again; workers and server connect anew.
+                    stack.enter_context(embedded.server(home, options=FAST))
+            sending.result()
+        assert asked(watching, WAITING) > 0  # or the last kill came too late to matter
+        wait_until(lambda: asked(watching, WAITING) == 0)
+        workers.stop()
+        shop.organization.api.engine.dispose()  # of the connections that the database left
+        check(shop, events)
+
+
+def done(engine) -> int:
+    return asked(engine, "SELECT count(*) FROM purchase_orders")
+
+
+def wait_until(question, patience: float = 600) -> None:
+    deadline = time.monotonic() + patience
+    while not question():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@contextmanager
+def disposed(engine):
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
+def test_a_worker_ends_its_batch_before_it_ends(home):
+    with ExitStack() as stack:
+        url = stack.enter_context(embedded.server(home, options=FAST))
+        shop = stack.enter_context(shop_of(home, url))
+        member = shop.member()
+        send_all(shop, [order(member, 1) for _ in range(20)])
+        watching = stack.enter_context(disposed(create_engine(url, threads=1)))
+        # The worker gets as far as the member's wallet, and waits for it.
+        held = threading.Event()
+        with watching.begin() as db:
+            db.execute(text("SELECT 1 FROM wallets FOR UPDATE"))
+            workers = Workers(home, 1)
+            stack.callback(workers.kill)
+            with shop.organization.api.engine.connect() as other:
+                blocked = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
+                wait_until(lambda: other.execute(blocked).scalar_one() and not held.is_set())
+            with ThreadPoolExecutor(1) as pool:
+                stopping = pool.submit(workers.stop)
+                time.sleep(1)
+                assert not stopping.done()
+                db.rollback()
+                assert stopping.result() == [0]
+        assert asked(watching, WAITING) == 0
+        assert shop.balance(member) == 20
