@@ -58,25 +58,27 @@ SELECT organization_id FROM waiting
 """
 
 # The same from member to member: each one's head, locked unless another worker has it. What that one did since this
-# statement began is seen when the row is locked, so a head that is gone, put off or dead by then is passed over.
+# statement began is seen when the row is locked, so a head that is gone, put off or dead by then is passed over. The
+# lock names all columns of both indexes, since a queue that has just grown has the statistics of an empty one, by which
+# the planner would take any index for as good as another.
 _CLAIM_HEADS = """
 WITH RECURSIVE heads AS (
     (
-        SELECT member_id, loyalty_event_id FROM queued_events
+        SELECT member_id, place, loyalty_event_id FROM queued_events
         WHERE organization_id = %(organization_id)s AND dead_at IS NULL AND member_id > %(after)s
         ORDER BY member_id, place LIMIT 1
     )
     UNION ALL
-    SELECT n.member_id, n.loyalty_event_id FROM heads h CROSS JOIN LATERAL (
-        SELECT q.member_id, q.loyalty_event_id FROM queued_events q
+    SELECT n.member_id, n.place, n.loyalty_event_id FROM heads h CROSS JOIN LATERAL (
+        SELECT q.member_id, q.place, q.loyalty_event_id FROM queued_events q
         WHERE q.organization_id = %(organization_id)s AND q.dead_at IS NULL AND q.member_id > h.member_id
         ORDER BY q.member_id, q.place LIMIT 1
     ) n
 )
 SELECT c.member_id FROM heads h CROSS JOIN LATERAL (
     SELECT q.member_id FROM queued_events q
-    WHERE q.organization_id = %(organization_id)s AND q.loyalty_event_id = h.loyalty_event_id AND q.dead_at IS NULL
-        AND q.next_attempt_at <= %(now)s AND (q.attempts > 0) = %(retried)s
+    WHERE q.organization_id = %(organization_id)s AND q.member_id = h.member_id AND q.place = h.place
+        AND q.loyalty_event_id = h.loyalty_event_id AND q.dead_at IS NULL AND q.next_attempt_at <= %(now)s
     FOR NO KEY UPDATE SKIP LOCKED
 ) c
 LIMIT %(limit)s
@@ -84,8 +86,8 @@ LIMIT %(limit)s
 
 _CLAIM_HEAD = """
 SELECT q.loyalty_event_id FROM queued_events q
-WHERE q.organization_id = %(organization_id)s AND q.dead_at IS NULL AND q.next_attempt_at <= %(now)s
-    AND q.loyalty_event_id = (
+WHERE q.organization_id = %(organization_id)s AND q.member_id = %(member_id)s AND q.dead_at IS NULL
+    AND q.next_attempt_at <= %(now)s AND q.loyalty_event_id = (
         SELECT loyalty_event_id FROM queued_events
         WHERE organization_id = %(organization_id)s AND member_id = %(member_id)s AND dead_at IS NULL
         ORDER BY place LIMIT 1
@@ -111,8 +113,8 @@ _REMOVE = "DELETE FROM queued_events WHERE organization_id = %s AND loyalty_even
 _NOTE_FAILURE = """
 UPDATE queued_events SET attempts = attempts + 1, next_attempt_at = coalesce(%(next_attempt_at)s, next_attempt_at),
     dead_at = CASE WHEN %(next_attempt_at)s::timestamptz IS NULL THEN %(now)s::timestamptz END
-WHERE organization_id = %(organization_id)s AND loyalty_event_id = %(loyalty_event_id)s AND attempts = %(attempts)s
-    AND dead_at IS NULL
+WHERE organization_id = %(organization_id)s AND member_id = %(member_id)s AND loyalty_event_id = %(loyalty_event_id)s
+    AND attempts = %(attempts)s AND dead_at IS NULL
 """
 
 _REQUEUE = """
@@ -144,14 +146,9 @@ def waiting_organizations(db: Connection) -> list[int]:
     return list(db.exec_driver_sql(_WAITING_ORGANIZATIONS).scalars())
 
 
-def claim_members(
-    db: Connection, organization_id: int, after: int, now: datetime, limit: int, *, retried: bool
-) -> list[int]:
-    """Claim the lines of the next members by id whose heads are due and nobody else's; answers the members.
-
-    The heads are those that have failed before if `retried`, else those that have not.
-    """
-    given = {"organization_id": organization_id, "after": after, "now": now, "limit": limit, "retried": retried}
+def claim_members(db: Connection, organization_id: int, after: int, now: datetime, limit: int) -> list[int]:
+    """Claim the lines of the next members by id whose heads are due and nobody else's; answers the members."""
+    given = {"organization_id": organization_id, "after": after, "now": now, "limit": limit}
     return list(db.exec_driver_sql(_CLAIM_HEADS, given).scalars())
 
 
@@ -179,6 +176,7 @@ def note_failure(
     given = {
         "organization_id": organization_id,
         "loyalty_event_id": queued.event.loyalty_event_id,
+        "member_id": queued.event.member_id,
         "attempts": queued.attempts,
         "next_attempt_at": next_attempt_at,
         "now": now,

@@ -55,39 +55,44 @@ class Drain:
         for organization_id in transactions.run(self._engine, queue.waiting_organizations):
             if self._stopping():
                 break
-            # What has failed before goes alone, so that it cannot spoil a batch again.
-            retried = self._claim(organization_id, 0, 1, retried=True)
-            worked = bool(retried) or worked
             after = self._last_members.pop(organization_id, 0)
-            members = self._claim(organization_id, after, self._batch, retried=False)
+            members = self._evaluate_next(organization_id, after)
             if len(members) == self._batch:
                 self._last_members[organization_id] = members[-1]
             # From the first member on again, where the end was reached.
             worked = bool(members) or after > 0 or worked
         return worked
 
-    def _claim(self, organization_id: int, after: int, limit: int, *, retried: bool) -> list[int]:
+    def _evaluate_next(self, organization_id: int, after: int) -> list[int]:
         """Evaluate a batch of the next members whose lines can be claimed; answers the members."""
         members: list[int] = []
-        claimed: list[QueuedEvent] = []
+        batch: list[QueuedEvent] = []
+        alone: list[QueuedEvent] = []
 
         def work(db: Connection) -> None:
             now = datetime.now(UTC)
-            members[:] = queue.claim_members(db, organization_id, after, now, limit, retried=retried)
-            if members:
-                claimed[:] = queue.find_lines(db, organization_id, members, limit // len(members))
-                evaluate_claimed(db, organization_id, claimed, now)
+            members[:] = queue.claim_members(db, organization_id, after, now, self._batch)
+            if not members:
+                return
+            queued = queue.find_lines(db, organization_id, members, self._batch // len(members))
+            # What has failed before goes alone, so that it cannot spoil a batch again, and those behind it wait.
+            alone[:] = [each for each in queued if each.attempts]
+            held_up = {each.event.member_id for each in alone}
+            batch[:] = [each for each in queued if each.event.member_id not in held_up]
+            if batch:
+                evaluate_claimed(db, organization_id, batch, now)
 
         try:
             transactions.run(self._engine, work)
         except Exception as error:
-            if not claimed or transactions.is_away(error):
+            if not batch or transactions.is_away(error):
                 raise
-            if len(claimed) > 1:
-                _log.warning("a batch of %d events met %s; one by one", len(claimed), _fault(error))
-                self._one_by_one(organization_id, claimed)
+            if len(batch) > 1:
+                _log.warning("a batch of %d events met %s; one by one", len(batch), _fault(error))
+                self._one_by_one(organization_id, batch)
             else:
-                self._note_failure(organization_id, claimed[0], error)
+                self._note_failure(organization_id, batch[0], error)
+        self._one_by_one(organization_id, alone)
         return members
 
     def _one_by_one(self, organization_id: int, queued: Sequence[QueuedEvent]) -> None:
