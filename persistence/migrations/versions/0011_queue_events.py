@@ -45,13 +45,6 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("organization_id", "loyalty_event_id", name=op.f("pk_queued_events")),
     )
     op.create_index(
-        "ix_queued_events_age",
-        "queued_events",
-        ["queued_at"],
-        unique=False,
-        postgresql_where=sa.text("dead_at IS NULL"),
-    )
-    op.create_index(
         "ix_queued_events_dead",
         "queued_events",
         ["organization_id", "loyalty_event_id"],
@@ -71,6 +64,5 @@ def downgrade() -> None:
     """Change it back."""
     op.drop_index("ix_queued_events_line", table_name="queued_events", postgresql_where=sa.text("dead_at IS NULL"))
     op.drop_index("ix_queued_events_dead", table_name="queued_events", postgresql_where=sa.text("dead_at IS NOT NULL"))
-    op.drop_index("ix_queued_events_age", table_name="queued_events", postgresql_where=sa.text("dead_at IS NULL"))
     op.drop_table("queued_events")
     op.drop_table("periodic_jobs")
