@@ -19,7 +19,7 @@ queued_events = Table(
     # When the last attempt had failed; until then, and after requeueing, null.
     instant("dead_at"),
     PrimaryKeyConstraint("organization_id", "loyalty_event_id"),
-    # The only index of what waits: by the statistics of an empty queue, the planner would take another for as good.
+    # The only index of what waits: by the statistics of an empty queue, the planner would take any other for as good.
     Index("ix_queued_events_line", "organization_id", "member_id", "place", postgresql_where=text("dead_at IS NULL")),
     Index(
         "ix_queued_events_dead",
