@@ -81,6 +81,18 @@ class TriggerDelivery:
     updated_at: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class DeliveryFigures:
+    """What is pending for active triggers of all organizations: how many, how many of them failed before.
+
+    `overdue_seconds` is for how long the one that is due longest has been due.
+    """
+
+    pending: int
+    overdue_seconds: float
+    retrying: int
+
+
 class TriggerInactive(Conflict):
     """Nothing is sent for a trigger that is not active."""
 

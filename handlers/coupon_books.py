@@ -9,7 +9,9 @@ from typing import Any
 from domain.coupons.book_rules import refuse_archived
 from domain.coupons.books import CODELESS, CouponBook
 from domain.coupons.codes import CodesNotAccepted, CodeTaken, Coupon, refuse_codes
-from handlers.call import Call
+from domain.triggers import COUPON_BOOK, CREATED, UPDATED
+from handlers.call import INTEGRATION, Call
+from handlers.flows.notices import entity_changed
 from handlers.flows.settle_books import settle_book
 from handlers.operations import operation
 from handlers.wire.base import listed, results, wrapped
@@ -41,7 +43,7 @@ def create_coupon_book(call: Call, body: dict[str, Any]) -> CouponBook:
     )
     if book.type == CODELESS:
         codes.add_codes(call.db, book, [None], call.now)
-    return book
+    return _told(call, book, CREATED)
 
 
 @operation("getCouponBook", answer=_ONE)
@@ -56,7 +58,7 @@ def update_coupon_book(call: Call, book: CouponBook, body: dict[str, Any]) -> Co
     book = books.lock(call.db, book)
     refuse_archived(book)
     settle_book(call, body, asdict(book))
-    return books.change_book(call.db, book, updated_at=call.now, **body)
+    return _told(call, books.change_book(call.db, book, updated_at=call.now, **body), UPDATED)
 
 
 @operation("updateCouponBookStatus", body=BOOK_STATUS, answer=_ONE)
@@ -64,7 +66,14 @@ def update_coupon_book_status(call: Call, book: CouponBook, body: Mapping[str, A
     """Publish, withdraw or archive a book; archiving is for good."""
     book = books.lock(call.db, book)
     refuse_archived(book)
-    return books.change_book(call.db, book, publishing_status=body["publishing_status"], updated_at=call.now)
+    status = body["publishing_status"]
+    return _told(call, books.change_book(call.db, book, publishing_status=status, updated_at=call.now), UPDATED)
+
+
+def _told(call: Call, book: CouponBook, action: str) -> CouponBook:
+    """The book; those outside who listen are told of it in the form of the integration interface."""
+    entity_changed(call, COUPON_BOOK, action, lambda: BOOK[INTEGRATION](book))
+    return book
 
 
 @operation("checkCouponBookReferences", answer=references)

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from domain.problems import NameTaken
-from domain.triggers import PENDING, Listener, Trigger, TriggerDelivery
+from domain.triggers import PENDING, DeliveryFigures, Listener, Trigger, TriggerDelivery
 from persistence.paging import Page, Paged, paged
 from persistence.rows import add, add_all, as_json, change, columns_of, record
 from persistence.tables.triggers import trigger_deliveries as deliveries
@@ -112,8 +112,9 @@ WITH looked_at AS (
 SELECT max(trigger_delivery_id) FILTER (WHERE created_at < %(before)s), (SELECT count(*) FROM removed) FROM looked_at
 """
 
-_BACKLOG = """
-SELECT count(*), min(d.created_at)
+_FIGURES = """
+SELECT count(*), greatest(extract(epoch FROM now() - min(d.next_attempt_at)), 0),
+    count(*) FILTER (WHERE d.last_error IS NOT NULL)
 FROM trigger_deliveries d JOIN triggers t USING (organization_id, trigger_id)
 WHERE d.status = 'pending' AND t.active
 """
@@ -304,7 +305,7 @@ def remove_old(db: Connection, organization_id: int, after: int, before: datetim
     return last, removed
 
 
-def backlog(db: Connection) -> tuple[int, datetime | None]:
-    """How many deliveries wait for a sender, of all organizations, and since when the oldest does."""
-    count, oldest = db.exec_driver_sql(_BACKLOG).one()
-    return count, oldest
+def figures(db: Connection) -> DeliveryFigures:
+    """What is pending, of all organizations."""
+    pending, overdue, retrying = db.exec_driver_sql(_FIGURES).one()
+    return DeliveryFigures(pending, float(overdue or 0), retrying)

@@ -22,7 +22,7 @@ def deliver(organization: int | None) -> None:
         if organization is not None:
             organization_ids(engine, organization)
         attempts = send_due(engine, settings, organization_id=organization)
-    click.echo(f"{attempts:,} attempts made." if attempts else "Nothing to send.")
+    click.echo(f"Attempts made: {attempts:,}." if attempts else "Nothing to send.")
 
 
 @click.command()
@@ -37,4 +37,4 @@ def remove_deliveries() -> None:
     settings = load_settings()
     with migrated_engine(settings) as engine:
         removed = run_job(engine, settings, REMOVE_DELIVERIES)["deliveries"]
-    click.echo(f"{removed:,} deliveries removed." if removed else "Nothing to remove.")
+    click.echo(f"Deliveries removed: {removed:,}." if removed else "Nothing to remove.")

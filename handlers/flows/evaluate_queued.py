@@ -150,4 +150,5 @@ def _accepted(position: int, event: LoyaltyEvent, said: IncomingEvent, found: Ma
         loyalty_event_id=event.loyalty_event_id,
         key=event.loyalty_event_key,
         request_id=event.e2e_tracking_id,
+        tracked_at=event.created_at,
     )

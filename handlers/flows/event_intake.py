@@ -56,6 +56,8 @@ class Accepted:
     depth: int = 0
     # The request that tracked it, where that is not the one at work.
     request_id: str | None = None
+    # When it was stored, where that was before.
+    tracked_at: datetime | None = None
 
 
 def refuse_untrackable(event: IncomingEvent, member: Member, configuration: Configuration, own_events: bool) -> None:

@@ -25,6 +25,7 @@ class Tracked(Protocol):
     key: str
     cause_id: int | None
     is_evaluated: bool
+    tracked_at: datetime | None
 
 
 def event_row(
@@ -70,6 +71,6 @@ def event_row(
         "limit_discarded_total_amount": Decimal(0) if found is None else found.limit_discarded,
         "limit_counters": [limit_counter(*each_counted) for each_counted in counted],
         "result": answer,
-        "created_at": now,
+        "created_at": each.tracked_at or now,
         "updated_at": now,
     }

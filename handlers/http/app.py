@@ -6,18 +6,17 @@ import copy
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from connexion import ConnexionMiddleware
 from connexion.middleware.exceptions import ExceptionMiddleware
 from connexion.middleware.lifespan import LifespanMiddleware
 from connexion.middleware.security import SecurityMiddleware
-from sqlalchemy import Engine, text
+from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.types import ASGIApp
 
 import openapi
-from domain.queue import QueueFigures
 from handlers.http import metrics, problems
 from handlers.http.contract import ResponseContract
 from handlers.http.dispatch import Dispatcher
@@ -33,8 +32,10 @@ from handlers.http.threads import Threads
 from handlers.http.wsgi import OneHopWsgi
 from handlers.settings import Settings
 from handlers.tokens import Authenticator
-from persistence import queue, schema, transactions
+from persistence import queue, schema, transactions, triggers
 from persistence.engine import autocommit
+
+Figures = TypeVar("Figures")
 
 BASE_PATH = "/v2"
 # Health checks and pages have threads of their own: they answer while every other thread waits for the database.
@@ -53,7 +54,13 @@ def create_app(settings: Settings, engine: Engine) -> ASGIApp:
         Dispatcher(settings, engine),
         authenticator,
         settings,
-        Site(_readiness(engine), authenticator.jwks, settings.base_url, _queue_figures(engine)),
+        Site(
+            _readiness(engine),
+            authenticator.jwks,
+            settings.base_url,
+            _figures(engine, queue.figures),
+            _figures(engine, triggers.figures),
+        ),
     )
 
 
@@ -103,12 +110,12 @@ def build_app(
     return Envelope(app)
 
 
-def _queue_figures(engine: Engine) -> Callable[[], QueueFigures | None]:
-    """What waits in the queue; None while the database is away, since the other measurements are wanted then too."""
+def _figures(engine: Engine, read: Callable[[Connection], Figures]) -> Callable[[], Figures | None]:
+    """What waits; None while the database is away, since the other measurements are wanted then too."""
 
-    def figures() -> QueueFigures | None:
+    def figures() -> Figures | None:
         try:
-            return transactions.read(autocommit(engine), queue.figures)
+            return transactions.read(autocommit(engine), read)
         except SQLAlchemyError:
             return None
 

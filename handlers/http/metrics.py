@@ -14,6 +14,7 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 from sqlalchemy import Engine, event
 
 from domain.queue import QueueFigures
+from domain.triggers import DeliveryFigures
 
 DIRECTORY_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 MEDIA_TYPE = CONTENT_TYPE_LATEST
@@ -63,8 +64,7 @@ def exposition() -> bytes:
 
 def queue_exposition(figures: QueueFigures) -> bytes:
     """What waits in the queue of events, which is the same whichever process is asked."""
-    registry = CollectorRegistry()
-    for name, meaning, value in (
+    return _gauges(
         ("loyalty_queue_events", "Queued events that wait for evaluation, of all organizations.", figures.waiting),
         ("loyalty_queue_oldest_seconds", "How long the oldest of them has waited.", figures.oldest_seconds),
         (
@@ -73,7 +73,21 @@ def queue_exposition(figures: QueueFigures) -> bytes:
             figures.retrying,
         ),
         ("loyalty_queue_dead_letters", "Events on dead-letter lists, of all organizations.", figures.dead),
-    ):
+    )
+
+
+def delivery_exposition(figures: DeliveryFigures) -> bytes:
+    """What waits to be sent to receivers of webhooks."""
+    return _gauges(
+        ("loyalty_webhook_deliveries", "Messages that wait to be sent for active triggers.", figures.pending),
+        ("loyalty_webhook_overdue_seconds", "How long the one due longest has been due.", figures.overdue_seconds),
+        ("loyalty_webhook_retries", "Those of them that have failed before.", figures.retrying),
+    )
+
+
+def _gauges(*measured: tuple[str, str, float]) -> bytes:
+    registry = CollectorRegistry()
+    for name, meaning, value in measured:
         Gauge(name, meaning, registry=registry).set(value)
     return _generate(registry)
 

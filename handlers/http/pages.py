@@ -14,6 +14,7 @@ from swagger_ui_bundle import swagger_ui_path
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from domain.queue import QueueFigures
+from domain.triggers import DeliveryFigures
 from handlers.http import metrics
 from handlers.http.exchange import Exchange
 from handlers.http.json_text import encode
@@ -79,16 +80,21 @@ def _no_queue() -> QueueFigures | None:
     return None
 
 
+def _no_deliveries() -> DeliveryFigures | None:
+    return None
+
+
 @dataclass(frozen=True)
 class Site:
     """What the pages tell beyond the documents: readiness by check, the JWK set, the public base URL if configured,
-    and what waits in the queue, None where that cannot be told.
+    and what waits in the queue and for receivers of webhooks, None where that cannot be told.
     """
 
     ready: Callable[[], Mapping[str, bool]] = _nothing_to_check
     jwks: Callable[[], Mapping[str, Any]] = _no_keys
     base_url: str = ""
     queue: Callable[[], QueueFigures | None] = _no_queue
+    deliveries: Callable[[], DeliveryFigures | None] = _no_deliveries
 
 
 def pages(documents: Mapping[str, Mapping[str, Any]], base_path: str, site: Site) -> flask.Flask:
@@ -138,8 +144,9 @@ def _ready(site: Site) -> flask.Response:
 
 
 def _metrics(site: Site) -> flask.Response:
-    figures = site.queue()
-    waiting = b"" if figures is None else metrics.queue_exposition(figures)
+    queue, deliveries = site.queue(), site.deliveries()
+    waiting = b"" if queue is None else metrics.queue_exposition(queue)
+    waiting += b"" if deliveries is None else metrics.delivery_exposition(deliveries)
     return flask.Response(metrics.exposition() + waiting, content_type=metrics.MEDIA_TYPE)
 
 

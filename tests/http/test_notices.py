@@ -6,6 +6,7 @@ import pytest
 
 import openapi
 from tests.builders.campaigns import effect
+from tests.builders.queue import drain, send
 from tests.builders.tracking import GENERIC, Shop, event, order, running
 from tests.builders.triggers import add_trigger, deliveries, trigger_body
 from tests.contract.documents import callback_contents
@@ -200,6 +201,61 @@ def test_records_that_were_created_or_updated(shop, administration):
         {"entity": "member", "action": "updated"},
     ]
     assert types(administration, orders) == ["purchase-order.created", "purchase-order.updated"]
+
+
+def test_actions_change_their_campaign(shop, administration):
+    campaign = shop.campaign()
+    trigger = add_trigger(administration, "EntityChangeWebhook", entities=["campaign"])
+    path = f"/campaigns/{campaign['campaignId']}/actions"
+    action = administration.post(path, running())["action"]
+    first = administration.get(f"/campaigns/{campaign['campaignId']}")["campaign"]
+    administration.put(f"{path}/{action['actionId']}", running(priority=2))
+    second = administration.get(f"/campaigns/{campaign['campaignId']}")["campaign"]
+    told = deliveries(administration, trigger)
+    assert [each["type"] for each in told] == ["campaign.updated"] * 2
+    assert [each["payload"]["data"]["record"] for each in told] == [first, second]
+
+
+def test_coupon_books_are_told_in_the_form_of_the_integration_interface(shop, administration):
+    trigger = add_trigger(administration, "EntityChangeWebhook", entities=["coupon-book"])
+    body = {"name": "Cake", "publishingStatus": "draft", "type": "codeless"}
+    book = shop.integration.post("/coupon-books", body)["couponBook"]
+    path = f"/coupon-books/{book['couponBookKey']}"
+    renamed = shop.integration.patch(path, {"name": "Cakes"})["couponBook"]
+    published = shop.integration.put(f"{path}/status", {"publishingStatus": "published"})["couponBook"]
+    change = {"subtitle": "x", "requiredPointsConfig": None}
+    by_id = administration.patch(f"/coupon-books/{book['couponBookId']}", change)
+    told = deliveries(administration, trigger)
+    assert [each["type"] for each in told] == ["coupon-book.created"] + ["coupon-book.updated"] * 3
+    records = [each["payload"]["data"]["record"] for each in told]
+    assert records[:3] == [book, renamed, published]
+    assert records[3]["subtitle"] == by_id["couponBook"]["subtitle"] == "x"
+    assert records[3].keys() == book.keys()
+    document, schema = documented_messages()["coupon-book.updated"]
+    for each in told:
+        assert faults(document, schema, each["payload"]) == []
+
+
+def test_results_of_asynchronous_tracking(shop, administration):
+    results = add_trigger(administration, "AsyncTrackWebhook", eventTypes=[GENERIC])
+    everything = add_trigger(administration, eventTypes=[GENERIC])
+    member = shop.organization.member()
+    [sent] = send(shop, event(member["loyaltyMemberId"]))
+    send(shop, order(member["loyaltyMemberId"]))
+    assert types(administration, results) == types(administration, everything) == []
+    drain(shop)
+    [told] = deliveries(administration, results)
+    found = shop.integration.get(f"/events/{sent['loyaltyEventKey']}")
+    assert told["payload"]["data"] == {
+        "eventType": GENERIC,
+        "memberId": member["memberId"],
+        "loyaltyMemberId": member["loyaltyMemberId"],
+        "result": found["result"],
+    }
+    [as_any_other] = deliveries(administration, everything)
+    assert as_any_other["payload"]["data"]["event"] == found["event"]
+    document, schema = documented_messages()["async-event.evaluated"]
+    assert faults(document, schema, told["payload"]) == []
 
 
 def test_orders_that_are_entered_as_such_are_told(shop, administration):

@@ -1,0 +1,82 @@
+"""What telling triggers costs: one statement of a kind for any number of events, and none where nobody listens."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.builders.api import running_api
+from tests.builders.campaigns import effect
+from tests.builders.queue import drain, send
+from tests.builders.statements import counted
+from tests.builders.tracking import GENERIC, Shop, event, order, running
+from tests.builders.triggers import add_trigger, trigger_body
+
+
+@pytest.fixture(scope="module")
+def api(settings):
+    with running_api(settings) as api:
+        yield api
+
+
+@pytest.fixture
+def shop(api):
+    shop = Shop(api.organization())
+    shop.campaign(running(effect("notify", name="cake")))
+    return shop
+
+
+def about_triggers(shop, call):
+    """The statements of a call that are about triggers, and how many it takes in all."""
+    with counted(shop.organization.api.engine) as found:
+        call()
+    return [each for each in found if "trigger" in each], len(found)
+
+
+def batch(member, size):
+    return [*(event(member) for _ in range(size)), *(order(member) for _ in range(size))]
+
+
+def test_without_a_trigger_that_listens_there_is_no_statement(shop):
+    member = shop.organization.member()
+    shop.track(*batch(member["loyaltyMemberId"], 2))
+
+    def use():
+        shop.track(*batch(member["loyaltyMemberId"], 5))
+        shop.administration.patch(f"/members/{member['memberId']}", {"memberType": "vip"})
+
+    assert about_triggers(shop, use)[0] == []
+    # Nor where triggers listen to other things, or to nothing at all any more.
+    add_trigger(shop.administration, "AsyncTrackWebhook")
+    add_trigger(shop.administration, "EntityChangeWebhook", entities=["coupon-book"])
+    silent = add_trigger(shop.administration)
+    body = trigger_body(key=silent["triggerKey"], active=False)
+    shop.administration.put(f"/triggers/{silent['triggerId']}", body)
+    shop.track(event(member["loyaltyMemberId"]))
+    assert about_triggers(shop, use)[0] == []
+
+
+def test_any_number_of_events_takes_one_statement_for_each_kind_of_message(shop):
+    member = shop.member()
+    for _ in range(2):
+        add_trigger(shop.administration)
+        add_trigger(shop.administration, "EntityChangeWebhook")
+    shop.track(*batch(member, 2))
+    few, small = about_triggers(shop, lambda: shop.track(*batch(member, 1)))
+    many, large = about_triggers(shop, lambda: shop.track(*batch(member, 50)))
+    # The events, the orders, the notifications.
+    assert len(few) == len(many) == 3
+    assert large == small
+    assert shop.rows("trigger_deliveries", "count(*)")[0][0] > 2 * 3 * 50
+
+
+def test_so_does_asynchronous_tracking(shop):
+    member = shop.member()
+    add_trigger(shop.administration, "AsyncTrackWebhook")
+    add_trigger(shop.administration, eventTypes=[GENERIC])
+
+    def drained(size):
+        send(shop, *(event(member) for _ in range(size)))
+        return len(about_triggers(shop, lambda: drain(shop))[0])
+
+    drained(1)
+    assert drained(1) == drained(40)

@@ -1,0 +1,88 @@
+"""`loyalty deliver`, also when it is killed with a message in hand, and the removal of old messages."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import psycopg2
+import pytest
+
+from persistence import embedded
+from tests.builders.receivers import receiver
+from tests.processes.loyalty import environment, loyalty
+
+ALLOWED = {"LOYALTY_WEBHOOK_ALLOW_HTTP": "true", "LOYALTY_WEBHOOK_ALLOW_PRIVATE": "true"}
+
+_QUEUE = """
+INSERT INTO triggers (organization_id, trigger_key, type, name, active, settings, secret, created_at, updated_at)
+SELECT organization_id, 'told', 'WebHook', 'Told', true,
+    json_build_object('url', %s, 'headers', '{}'::json, 'eventTypes', '[]'::json, 'entities', '[]'::json),
+    'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', now(), now()
+FROM organizations;
+INSERT INTO trigger_deliveries
+    (organization_id, trigger_id, type, payload, status, next_attempt_at, created_at, updated_at)
+SELECT organization_id, trigger_id, 'event.evaluated', '{"type":  "event.evaluated"}', 'pending', now(), now(), now()
+FROM triggers;
+"""
+
+
+@pytest.fixture
+def there():
+    with receiver() as found:
+        yield found
+
+
+@pytest.fixture
+def database(home):
+    """The database of a home with one organization."""
+    for command in (["migrate"], ["organizations", "create", "Corner Coffee"]):
+        done = loyalty(home, *command)
+        assert done.returncode == 0, done.stderr
+    with embedded.server(home) as url:
+        connection = psycopg2.connect(url)
+        connection.autocommit = True
+        yield connection.cursor()
+        connection.close()
+
+
+def statuses(database):
+    database.execute("SELECT status, attempts FROM trigger_deliveries")
+    return database.fetchall()
+
+
+def test_what_a_killed_sender_had_sent_is_sent_again(home, database, there):
+    database.execute(_QUEUE, (there.url,))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "handlers", "deliver"],
+        env=environment(home, **ALLOWED),
+        cwd=home.parent,
+        stderr=subprocess.DEVNULL,
+    )
+    # The message has arrived; before the answer is back, and anything can be written down, the sender is gone.
+    there.answers = [lambda exchange: os.kill(process.pid, signal.SIGKILL)]
+    assert process.wait(60) == -signal.SIGKILL
+    assert statuses(database) == [("pending", 1)]
+    leased = loyalty(home, "deliver", **ALLOWED)
+    assert (leased.returncode, leased.stdout) == (0, "Nothing to send.\n")
+    database.execute("UPDATE trigger_deliveries SET next_attempt_at = now()")
+    again = loyalty(home, "deliver", **ALLOWED)
+    assert (again.returncode, again.stdout) == (0, "Attempts made: 1.\n"), again.stderr
+    assert statuses(database) == [("succeeded", 2)]
+    first, second = there.received
+    assert first.body == second.body == b'{"type":  "event.evaluated"}'
+    assert first.headers["webhook-id"] == second.headers["webhook-id"]
+
+
+def test_what_is_not_allowed_is_not_sent_and_what_is_old_is_removed(home, database, there):
+    database.execute(_QUEUE, (there.url,))
+    assert loyalty(home, "deliver", "--organization", "999").returncode == 1
+    assert loyalty(home, "deliver", "--organization", "1").stdout == "Attempts made: 1.\n"
+    assert there.received == []
+    database.execute("UPDATE trigger_deliveries SET status = 'failed', created_at = now() - interval '3 days'")
+    assert loyalty(home, "remove-deliveries").stdout == "Nothing to remove.\n"
+    assert loyalty(home, "remove-deliveries", LOYALTY_DELIVERIES_KEPT_DAYS="0").stdout == "Nothing to remove.\n"
+    assert loyalty(home, "remove-deliveries", LOYALTY_DELIVERIES_KEPT_DAYS="2").stdout == "Deliveries removed: 1.\n"
+    assert statuses(database) == []
