@@ -12,6 +12,7 @@ from domain.calendar import instant_of
 from domain.campaigns.effects import EFFECTS, JSON_OBJECT, Effect, Parameter
 from domain.campaigns.json_data import is_json_object, is_number
 from domain.campaigns.limits import LimitRule
+from domain.campaigns.obstacles import Restriction, restrictions_of
 from domain.campaigns.records import Action, Campaign
 from domain.campaigns.variables import ENVIRONMENT
 from domain.expressions import ExpressionError, Node, Program, compile_expression, from_tree, parse
@@ -59,9 +60,7 @@ class CompiledCampaign:
     limits: tuple[LimitRule, ...]
     main_account: LedgerAccount | None
     event_types: frozenset[str]
-    tier_keys: frozenset[str]
-    audience_keys: frozenset[str]
-    location_codes: frozenset[str]
+    restrictions: tuple[Restriction, ...]
     idle_actions: tuple[Action, ...] = ()
 
     def considers(self, event_type: str) -> bool:
@@ -76,18 +75,14 @@ def compile_campaign(
     main_account: LedgerAccount | None,
 ) -> CompiledCampaign:
     """Join a campaign with its compiled actions."""
-    types = set(campaign.enabled_topics)
-    if campaign.event_type is not None:
-        types.add(campaign.event_type)
+    types = frozenset(each for each in (campaign.event_type, *campaign.enabled_topics) if each is not None)
     return CompiledCampaign(
         campaign=campaign,
         actions=tuple(actions),
         limits=limits,
         main_account=main_account,
-        event_types=frozenset(types),
-        tier_keys=frozenset(campaign.loyalty_tier_keys),
-        audience_keys=frozenset(campaign.audience_keys),
-        location_codes=frozenset(campaign.location_codes),
+        event_types=types,
+        restrictions=restrictions_of(campaign, types),
     )
 
 

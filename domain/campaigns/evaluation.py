@@ -16,7 +16,7 @@ from domain.campaigns.effects import BURN_POINTS, DISCOUNT, MINT_POINTS
 from domain.campaigns.facts import EventFacts, Executor
 from domain.campaigns.limits import Counters, LimitRule
 from domain.campaigns.lineup import Lineup
-from domain.campaigns.obstacles import obstacle_of
+from domain.campaigns.obstacles import obstacle
 from domain.campaigns.outcomes import (
     AUTHORIZED,
     EVALUATED,
@@ -91,10 +91,11 @@ class Evaluator:
         journal_start = len(self._counters.journal)
         blocked: set[int] = set()
         for campaign in lineup.campaigns:
-            obstacle = obstacle_of(campaign, self._event)
-            if obstacle is not None:
+            found = obstacle(campaign.restrictions, self._event)
+            if found is not None:
                 blocked.add(campaign.campaign.campaign_id)
-                self._explain(campaign, None, False, obstacle)
+                if self._explaining:
+                    self._explain(campaign, None, False, found.reason(self._event))
                 continue
             self._explain(campaign, None, True)
             for idle in campaign.idle_actions:

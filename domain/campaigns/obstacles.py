@@ -2,33 +2,109 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
 from domain.calendar import day_of_week
-from domain.campaigns.compiled import CompiledCampaign
 from domain.campaigns.facts import EventFacts
 from domain.campaigns.outcomes import Reason
+from domain.campaigns.records import Campaign
 
 
-def obstacle_of(compiled: CompiledCampaign, event: EventFacts) -> Reason | None:
-    """Why the campaign does not apply to the event at all; None if it does. What costs least is asked first."""
-    campaign = compiled.campaign
-    if not campaign.active:
-        return Reason("CAMPAIGN_INACTIVE", "the campaign is not active", False)
-    if not compiled.considers(event.event_type):
-        return Reason("EVENT_TYPE", f"the campaign does not look at {event.event_type}", event.event_type)
-    if campaign.valid_from is not None and event.at < campaign.valid_from:
-        return Reason("OUTSIDE_WINDOW", f"the campaign begins at {campaign.valid_from.isoformat()}", event.at)
-    if campaign.valid_to is not None and event.at > campaign.valid_to:
-        return Reason("OUTSIDE_WINDOW", f"the campaign ended at {campaign.valid_to.isoformat()}", event.at)
-    if campaign.days_of_week and day_of_week(event.at) not in campaign.days_of_week:
-        day = day_of_week(event.at)
-        return Reason("DAY_OF_WEEK", f"the campaign does not run on day {day} of the week", day)
-    if compiled.location_codes and event.location_code not in compiled.location_codes:
-        label = f"the campaign does not run at location {event.location_code}"
-        return Reason("LOCATION", label, event.location_code)
-    if compiled.tier_keys and not compiled.tier_keys & event.tier_keys:
-        return Reason("TIER", "the member is in none of the campaign's tiers", sorted(event.tier_keys))
-    if compiled.audience_keys and not compiled.audience_keys & event.audience_keys:
-        return Reason("AUDIENCE", "the member is in none of the campaign's audiences", sorted(event.audience_keys))
-    if campaign.min_spend_value is not None and (event.spend is None or event.spend < campaign.min_spend_value):
-        return Reason("MIN_SPEND", f"the spend {event.spend} is below {campaign.min_spend_value}", event.spend)
+class Restriction(NamedTuple):
+    """One thing that a campaign asks of events: whether it `forbids` one, what was `seen`, and words for that."""
+
+    code: str
+    forbids: Callable[[EventFacts], bool]
+    seen: Callable[[EventFacts], Any]
+    label: Callable[[Any], str]
+
+    def reason(self, event: EventFacts) -> Reason:
+        """Why the campaign does not apply to an event that this forbids."""
+        seen = self.seen(event)
+        return Reason(self.code, self.label(seen), seen)
+
+
+def obstacle(restrictions: Iterable[Restriction], event: EventFacts) -> Restriction | None:
+    """The first of the restrictions that forbids the event; None if the campaign applies."""
+    for restriction in restrictions:
+        if restriction.forbids(event):
+            return restriction
     return None
+
+
+def restrictions_of(campaign: Campaign, event_types: frozenset[str]) -> tuple[Restriction, ...]:
+    """What the campaign asks of events, and nothing of what it does not; what costs least comes first."""
+    return (*_of_itself(campaign, event_types), *_of_the_moment(campaign), *_of_the_member(campaign))
+
+
+def _of_itself(campaign: Campaign, event_types: frozenset[str]) -> Iterator[Restriction]:
+    if not campaign.active:
+        yield Restriction(
+            "CAMPAIGN_INACTIVE", lambda event: True, lambda event: False, lambda seen: "the campaign is not active"
+        )
+    if event_types:
+        yield Restriction(
+            "EVENT_TYPE",
+            lambda event: event.event_type not in event_types,
+            lambda event: event.event_type,
+            lambda seen: f"the campaign does not look at {seen}",
+        )
+
+
+def _of_the_moment(campaign: Campaign) -> Iterator[Restriction]:
+    begin, end, days = campaign.valid_from, campaign.valid_to, frozenset(campaign.days_of_week)
+    if begin is not None:
+        yield Restriction(
+            "OUTSIDE_WINDOW",
+            lambda event: event.at < begin,
+            lambda event: event.at,
+            lambda seen: f"the campaign begins at {begin.isoformat()}",
+        )
+    if end is not None:
+        yield Restriction(
+            "OUTSIDE_WINDOW",
+            lambda event: event.at > end,
+            lambda event: event.at,
+            lambda seen: f"the campaign ended at {end.isoformat()}",
+        )
+    if days:
+        yield Restriction(
+            "DAY_OF_WEEK",
+            lambda event: day_of_week(event.at) not in days,
+            lambda event: day_of_week(event.at),
+            lambda seen: f"the campaign does not run on day {seen} of the week",
+        )
+
+
+def _of_the_member(campaign: Campaign) -> Iterator[Restriction]:
+    locations, least = frozenset(campaign.location_codes), campaign.min_spend_value
+    tiers, audiences = frozenset(campaign.loyalty_tier_keys), frozenset(campaign.audience_keys)
+    if locations:
+        yield Restriction(
+            "LOCATION",
+            lambda event: event.location_code not in locations,
+            lambda event: event.location_code,
+            lambda seen: f"the campaign does not run at location {seen}",
+        )
+    if tiers:
+        yield Restriction(
+            "TIER",
+            lambda event: tiers.isdisjoint(event.tier_keys),
+            lambda event: sorted(event.tier_keys),
+            lambda seen: "the member is in none of the campaign's tiers",
+        )
+    if audiences:
+        yield Restriction(
+            "AUDIENCE",
+            lambda event: audiences.isdisjoint(event.audience_keys),
+            lambda event: sorted(event.audience_keys),
+            lambda seen: "the member is in none of the campaign's audiences",
+        )
+    if least is not None:
+        yield Restriction(
+            "MIN_SPEND",
+            lambda event: event.spend is None or event.spend < least,
+            lambda event: event.spend,
+            lambda seen: f"the spend {seen} is below {least}",
+        )

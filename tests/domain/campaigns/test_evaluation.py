@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.campaigns.obstacles import obstacle_of
+from domain.campaigns.obstacles import obstacle
 from domain.ledger.postings import Holding
 from tests.builders.campaigns import (
     EVENT_TYPE,
@@ -67,8 +67,8 @@ def problem(outcome):
 )
 def test_a_campaign_applies_only_if_everything_it_names_matches(restriction, event, code):
     tested = campaign(action(1, mint(5)), **restriction)
-    found = obstacle_of(tested, facts(**event))
-    assert (found and found[0]) == code
+    found = obstacle(tested.restrictions, facts(**event))
+    assert (found and found.code) == code
     bench = Bench(tested)
     explained = bench.run(facts(**event), explaining=True)
     assert bench.balance() == (0 if code else 5)
@@ -81,8 +81,9 @@ def test_a_campaign_applies_only_if_everything_it_names_matches(restriction, eve
 @pytest.mark.parametrize(("day", "number"), [(2, 1), (3, 2), (8, 7), (9, 1)])
 def test_the_day_of_the_week_is_that_of_the_event_in_utc(day, number):
     at = datetime(2026, 3, day, 23, 59, 59, tzinfo=UTC)
-    assert obstacle_of(campaign(days_of_week=(number,)), facts(at=at)) is None
-    assert obstacle_of(campaign(days_of_week=(number % 7 + 1,)), facts(at=at))[0] == "DAY_OF_WEEK"
+    assert obstacle(campaign(days_of_week=(number,)).restrictions, facts(at=at)) is None
+    found = obstacle(campaign(days_of_week=(number % 7 + 1,)).restrictions, facts(at=at))
+    assert (found.code, found.reason(facts(at=at)).actual) == ("DAY_OF_WEEK", number)
 
 
 # --- in which order actions run ----------------------------------------------------------------------------------
