@@ -126,7 +126,7 @@ def undone_record(mission: Mission, tracking: MissionTracking, advance: Advance)
 
 def _reward(reward: Reward, is_rehearsal: bool) -> dict[str, Any]:
     status = "failed" if reward.refusal is not None else "evaluated" if is_rehearsal else "executed"
-    answer = {
+    answer: dict[str, Any] = {
         "kind": reward.kind,
         "status": status,
         "amount": exact_number(reward.amount),

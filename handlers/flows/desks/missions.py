@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -280,14 +280,10 @@ def _periods(opening: Opening, mission_ids: Collection[int]) -> Mapping[tuple[in
     for mission_id in mission_ids:
         compiled = opening.configuration.missions.get(mission_id)
         period = None if compiled is None else compiled.mission.repetition_period
-        for first_day in () if period is None else _first_days(period, opening.moments):
-            ends = next_period(period, first_day)
-            found[mission_id, first_day] = (_midnight(first_day), _midnight(ends))
+        if period is not None:
+            for first_day in {period_start(period, at) for at in opening.moments}:
+                found[mission_id, first_day] = (_midnight(first_day), _midnight(next_period(period, first_day)))
     return found
-
-
-def _first_days(period: str, moments: Iterable[datetime]) -> Sequence[date]:
-    return sorted({period_start(period, at) for at in moments})
 
 
 def _midnight(day: date) -> datetime:
