@@ -16,6 +16,7 @@ from handlers import tokens
 from handlers.call import ADMINISTRATION, INTEGRATION, Call
 from handlers.flows.configuration import configuration_of
 from handlers.flows.current_tiers import current_tiers
+from handlers.flows.lock_wallets import lock_referrers
 from handlers.flows.match_audiences import match_audiences
 from handlers.flows.move_points import MovedPoints, move_points
 from handlers.flows.notices import entity_changed
@@ -117,6 +118,7 @@ def update_member(call: Call, member: Member, body: dict[str, Any]) -> dict[str,
     """Change the properties present, leave a trace in the audit log and tell the campaigns unless asked not to."""
     reason = body.pop("update_reason", None)
     emits = body.pop("emit_event", True)
+    lock_referrers(call.db, call.organization, member.wallet_id, ("member-updated", "member-profile-deactivated"))
     before = members.lock(call.db, member)
     if "profile" in body:
         body["profile"] = merged_profile(before.profile, body["profile"])

@@ -12,6 +12,7 @@ from domain.tiers import Standings
 from handlers.flows.configuration import configuration_of
 from handlers.flows.derive_events import Derivation
 from handlers.flows.keep_books import open_books, report
+from handlers.flows.lock_wallets import lock_wallets
 from persistence import member_tiers, organizations, posting
 
 WALLETS_AT_ONCE = 500
@@ -43,7 +44,7 @@ def evaluate_next(
     if not wallets:
         return None
     configuration = configuration_of(db, organization)
-    posting.lock_wallets(db, organization_id, wallets)
+    lock_wallets(db, organization, wallets)
     books = open_books(db, organization, wallets, configuration.accounts, now)
     posting.write_books(db, organization_id, books)
     members = member_tiers.of_wallets(db, organization_id, wallets)

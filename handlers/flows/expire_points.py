@@ -11,7 +11,8 @@ from sqlalchemy import Connection
 
 from domain.ledger.postings import Posting
 from handlers.flows.keep_books import close_books, open_books
-from persistence import ledger_lots, organizations, posting
+from handlers.flows.lock_wallets import lock_wallets
+from persistence import ledger_lots, organizations
 
 WALLETS_AT_ONCE = 500
 
@@ -36,7 +37,7 @@ def expire_next(
     due = ledger_lots.next_wallets_due(db, organization_id, after, periods, now, limit)
     if not due:
         return None
-    posting.lock_wallets(db, organization_id, due)
+    lock_wallets(db, organization, due)
     account_ids = ledger_lots.accounts_of_expired_lots(db, organization_id, due, now) | periods.keys()
     books = open_books(db, organization, due, account_ids, now)
     close_books(db, organization, books, lambda: str(uuid.uuid4()), "expire", "Points had expired.")

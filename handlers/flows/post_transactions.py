@@ -20,6 +20,7 @@ from domain.problems import FieldFault, InvalidRequest, KeyReused, Refusal
 from handlers.call import Call
 from handlers.flows.digests import digest_of
 from handlers.flows.keep_books import close_call_books, open_books
+from handlers.flows.lock_wallets import lock_wallets
 from persistence import ledger_transactions, posting
 
 
@@ -106,7 +107,7 @@ class Poster:
         sides = [(each.from_wallet_id, each.to_wallet_id) for each in self._movements]
         sides += [(each.from_wallet_id, each.to_wallet_id) for each in stored.values()]
         wanted = {wallet_id for side in sides for wallet_id in side if wallet_id is not None}
-        self._wallets: Mapping[int, Wallet] = posting.lock_wallets(self._db, self._organization_id, wanted)
+        self._wallets: Mapping[int, Wallet] = lock_wallets(self._db, self._call.organization, wanted)
 
     def _answer_known_keys(self) -> None:
         """Answer what was done under its key before, and sort out keys that come twice."""
@@ -293,7 +294,7 @@ def capture(call: Call, account: LedgerAccount, amounts: Sequence[tuple[int, Dec
         for wallet_id in (each.from_wallet_id, each.to_wallet_id)
         if wallet_id is not None
     }
-    posting.lock_wallets(call.db, organization_id, wallets)
+    lock_wallets(call.db, call.organization, wallets)
     stored = posting.find_stored(call.db, organization_id, ids)
     books = open_books(call.db, call.organization, wallets, {account.ledger_account_id}, call.now)
     for index, (transaction_id, amount) in enumerate(amounts):

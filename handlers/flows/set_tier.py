@@ -16,6 +16,7 @@ from handlers.flows.current_tiers import points_of
 from handlers.flows.derive_events import TIER_REMOVED, TIER_SET, OwnEvent
 from handlers.flows.digests import digest_of
 from handlers.flows.keep_books import report
+from handlers.flows.lock_wallets import lock_referrers
 from handlers.wire.own_events import tier_payload
 from persistence import member_tiers, members
 
@@ -28,6 +29,7 @@ def set_tier(
     Raises KeyReused, TierInactive, or InvalidRequest for an `expires_at` that is past or without a tier.
     """
     organization_id = call.organization.organization_id
+    lock_referrers(call.db, call.organization, member.wallet_id, (TIER_SET, TIER_REMOVED))
     members.lock(call.db, member)
     key = body["system_unique_key"] or call.new_key()
     digest = _digest(member, program, tier, body)

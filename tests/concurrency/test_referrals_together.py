@@ -86,3 +86,41 @@ def test_one_of_many_gets_a_code(shop):
     bodies = [program_body(code="same")] * 8
     call = partial(shop.administration.request, "POST", "/referral-programs")
     assert Counter(reply.status for reply in together([partial(call, body) for body in bodies])) == {201: 1, 409: 7}
+
+
+def test_points_moved_by_request_that_lead_to_referrals_never_fail(shop):
+    """A mint locks its member first; that it rewards whoever brought the member is only known afterwards."""
+    capped = shop.account(maxSupply=10**9)
+    friends = Friends(
+        shop,
+        eventType="ledger-transaction-created",
+        maxRedeemsPerReferredMemberPerCode=1000,
+        referrerLedgerAccountId=capped["ledgerAccountId"],
+        referredPointsAccrual=0,
+    )
+    chain = [shop.member()]
+    for _ in range(4):
+        chain.append(shop.member(referralCode=friends.code(chain[-1])))
+    moves = [partial(shop.give, member, 1, ledgerAccountId=capped["ledgerAccountId"]) for member in chain[1:] * 6]
+    together(moves)
+    # Each mint is reported, and so is each reward, up to the one who was brought by nobody.
+    assert friends.record()["totalLogs"] == 6 * (4 + 3 + 2 + 1)
+
+
+def test_members_who_are_changed_beside_their_referrers_never_fail(shop):
+    friends = Friends(shop, eventType="member-updated", maxRedeemsPerReferredMemberPerCode=1000)
+    chain = [shop.member()]
+    for _ in range(5):
+        chain.append(shop.member(referralCode=friends.code(chain[-1])))
+    own = friends.code(chain[-1])
+    calls = [
+        call
+        for number in range(3)
+        for member in chain[1:]
+        for call in (
+            partial(shop.integration.patch, f"/members/{member}", {"customAttributes": {"n": number}}),
+            partial(shop.track_one, event(chain[0], "member-updated", payload={"referralCode": own})),
+        )
+    ]
+    together(calls)
+    assert friends.record()["totalLogs"] == len(calls)

@@ -58,17 +58,25 @@ def usable_codes(
     codes = {code for each in incoming if considered and (code := named_code(each)) is not None}
     orders = {name for each in considered if (name := _order(each).get("externalId")) is not None}
     active = [each for each in considered if each.event_type in programs.active_types]
-    distance = 1
-    if programs.active_types & possible_types(configuration):
-        # What the server reports of any of the members may be a referral, also of one who is rewarded for a referral.
-        distance = 1 + MAX_DEPTH
-    else:
+    distance = reach_of_own_events(configuration)
+    if not distance:
         loyalty_member_ids = {each.loyalty_member_id for each in active if each.loyalty_member_id is not None}
         member_ids = {each.member_id for each in active if each.member_id is not None}
     if not (codes or orders or loyalty_member_ids or member_ids):
         return {}
     organization_id = configuration.organization_id
-    return referrals.find_usable(db, organization_id, codes, orders, loyalty_member_ids, member_ids, distance)
+    return referrals.find_usable(db, organization_id, codes, orders, loyalty_member_ids, member_ids, distance or 1)
+
+
+def reach_of_own_events(configuration: Configuration, reported: Collection[str] = ()) -> int:
+    """How many referrals may follow each other, each by what the server reports of who was rewarded; mostly none.
+
+    What is `reported` in any case can be one that nothing follows.
+    """
+    programs = configuration.referral_programs
+    if programs and programs.active_types & possible_types(configuration):
+        return 1 + MAX_DEPTH
+    return 0 if programs.active_types.isdisjoint(reported) else 1
 
 
 def may_refer(configuration: Configuration, event: IncomingEvent, usable: Collection[int]) -> bool:

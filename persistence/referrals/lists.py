@@ -1,8 +1,8 @@
-"""Referral programs, codes and logs: their lists, and what tracking reads and writes of them."""
+"""Referral programs, codes, logs and leaderboards: what requests make and read of them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -16,11 +16,9 @@ from domain.referrals import (
     ReferralLog,
     ReferralProgram,
     ReferralProgramExists,
-    ReferralShelf,
-    Use,
 )
 from persistence.paging import Page, Paged, paged
-from persistence.rows import add, add_all, as_json, change, columns_of, fields_of, record, records
+from persistence.rows import add, change, columns_of, fields_of, record, records
 from persistence.tables.referrals import referral_codes, referral_logs, referral_programs
 
 PROGRAM_ORDER = {
@@ -63,7 +61,6 @@ LEADERBOARD_ORDER = {
 
 _PROGRAM_COLUMNS = columns_of(referral_programs, ReferralProgram)
 _CODE_COLUMNS = ", ".join(f"c.{name}" for name in fields_of(ReferralCode))
-_LOG_COLUMNS = ", ".join(f"l.{name}" for name in fields_of(ReferralLog))
 
 _CODE_TAKEN = "uq_referral_programs_organization_id_code"
 
@@ -87,61 +84,6 @@ SELECT %s, %s, %s, x.code, 0, %s, %s FROM unnest(%s::text[]) WITH ORDINALITY AS 
 ON CONFLICT DO NOTHING RETURNING {_CODE_COLUMNS}
 """
 
-# Codes that the requests name or orders were created with, the codes that members were enrolled with, and from their
-# owners on, as far as what the server reports of an owner may be a referral again.
-_USABLE = """
-WITH RECURSIVE usable AS (
-    (SELECT c.referral_code_id, c.member_id, 1 AS distance FROM referral_codes c
-     WHERE c.organization_id = %(organization)s AND c.code = ANY(%(codes)s::text[])
-     UNION
-     SELECT c.referral_code_id, c.member_id, 1 FROM purchase_orders o
-     JOIN referral_codes c ON c.organization_id = o.organization_id AND c.code = o.referral_code
-     WHERE o.organization_id = %(organization)s AND o.external_id = ANY(%(orders)s::text[])
-     UNION
-     SELECT c.referral_code_id, c.member_id, 1 FROM members m
-     JOIN referral_codes c ON c.organization_id = m.organization_id AND c.code = m.referral_code
-     WHERE m.organization_id = %(organization)s
-       AND (m.loyalty_member_id = ANY(%(names)s::text[]) OR m.member_id = ANY(%(members)s::bigint[])))
-    UNION
-    SELECT c.referral_code_id, c.member_id, u.distance + 1 FROM usable u
-    JOIN members m ON m.organization_id = %(organization)s AND m.member_id = u.member_id
-    JOIN referral_codes c ON c.organization_id = %(organization)s AND c.code = m.referral_code
-    WHERE u.distance < %(distance)s
-)
-SELECT DISTINCT referral_code_id, member_id FROM usable
-"""
-
-_CODES = f"""
-SELECT {_CODE_COLUMNS}, (SELECT coalesce(sum(o.total_usages), 0)::bigint FROM referral_codes o
-    WHERE o.organization_id = c.organization_id AND o.referral_program_id = c.referral_program_id
-      AND o.member_id = c.member_id)
-FROM referral_codes c WHERE c.organization_id = %s AND c.referral_code_id = ANY(%s::bigint[])
-"""
-
-_PAIRS = """
-SELECT l.referral_code_id, l.referred_member_id, count(*) FROM referral_logs l
-WHERE l.organization_id = %s AND l.referral_code_id = ANY(%s::bigint[]) AND l.referred_member_id = ANY(%s::bigint[])
-  AND l.reversal_loyalty_event_id IS NULL
-GROUP BY 1, 2
-"""
-
-_LOGS_OF_EVENTS = f"""
-SELECT {_LOG_COLUMNS} FROM referral_logs l
-WHERE l.organization_id = %s AND l.loyalty_event_id = ANY(%s::bigint[]) AND l.reversal_loyalty_event_id IS NULL
-ORDER BY l.referral_log_id DESC
-"""
-
-_COUNT = """
-UPDATE referral_codes c SET total_usages = c.total_usages + x.change, updated_at = %s
-FROM jsonb_to_recordset(%s::jsonb) AS x(referral_code_id bigint, change bigint)
-WHERE c.organization_id = %s AND c.referral_code_id = x.referral_code_id
-"""
-
-_REVERSE = """
-UPDATE referral_logs l SET reversal_loyalty_event_id = x.reversal_loyalty_event_id, updated_at = %s
-FROM jsonb_to_recordset(%s::jsonb) AS x(referral_log_id bigint, reversal_loyalty_event_id bigint)
-WHERE l.organization_id = %s AND l.referral_log_id = x.referral_log_id
-"""
 
 _LEADERS = (
     "SELECT count(DISTINCT member_id) FROM referral_codes WHERE organization_id = %s AND referral_program_id = %s"
@@ -301,87 +243,3 @@ def find_leaderboard(db: Connection, program: ReferralProgram, page: Page) -> Pa
     address = (program.organization_id, program.referral_program_id)
     total = db.exec_driver_sql(_LEADERS, address).scalar_one()
     return Paged(total, page.page, page.limit, rows)
-
-
-def find_usable(
-    db: Connection,
-    organization_id: int,
-    codes: Collection[str],
-    orders: Collection[str],
-    loyalty_member_ids: Collection[str],
-    member_ids: Collection[int],
-    distance: int,
-) -> dict[int, int]:
-    """The ids of the codes that may be used, each with the member who has it; one statement.
-
-    They are those that read as `codes`, those of `orders` (external ids) and those that the members were enrolled with;
-    with a `distance` above 1 also those that owners were enrolled with, and so on.
-    """
-    values = {
-        "organization": organization_id,
-        "codes": list(codes),
-        "orders": list(orders),
-        "names": list(loyalty_member_ids),
-        "members": list(member_ids),
-        "distance": distance,
-    }
-    return {row[0]: row[1] for row in db.exec_driver_sql(_USABLE, values)}
-
-
-def find_logs_of_events(db: Connection, organization_id: int, event_ids: Collection[int]) -> list[ReferralLog]:
-    """The logs of these events that stand, the newest first."""
-    return records(ReferralLog, db.exec_driver_sql(_LOGS_OF_EVENTS, (organization_id, list(event_ids))))
-
-
-def open_shelf(
-    db: Connection, organization_id: int, code_ids: Collection[int], member_ids: Collection[int]
-) -> ReferralShelf:
-    """The codes with these ids as they stand, and what counts for them and these referred members; two statements.
-
-    The owners must be locked.
-    """
-    if not code_ids:
-        return ReferralShelf({}, {}, {})
-    codes, of_referrers = {}, {}
-    for row in db.exec_driver_sql(_CODES, (organization_id, list(code_ids))):
-        code = ReferralCode(*row[:-1])
-        codes[code.referral_code_id] = code
-        of_referrers[code.referral_program_id, code.member_id] = row[-1]
-    rows = db.exec_driver_sql(_PAIRS, (organization_id, list(code_ids), list(member_ids)))
-    return ReferralShelf(codes, of_referrers, {(row[0], row[1]): row[2] for row in rows})
-
-
-def add_logs(db: Connection, uses: Iterable[Use], now: datetime) -> None:
-    """Store uses of codes."""
-    rows = [
-        {
-            "organization_id": use.code.organization_id,
-            "referral_code_id": use.code.referral_code_id,
-            "referral_program_id": use.code.referral_program_id,
-            "referrer_member_id": use.code.member_id,
-            "referred_member_id": use.referred_member_id,
-            "loyalty_event_id": use.loyalty_event_id,
-            "system_unique_key": use.system_unique_key,
-            "custom_attributes": use.custom_attributes,
-            "referrer_points": use.referrer_points,
-            "created_at": now,
-            "updated_at": now,
-        }
-        for use in uses
-    ]
-    if rows:
-        add_all(db, referral_logs, tuple(rows[0]), rows)
-
-
-def reverse_logs(db: Connection, organization_id: int, reversals: Mapping[int, int], now: datetime) -> None:
-    """Let logs count no more, by log id, each because of the event that undid it."""
-    if reversals:
-        rows = [{"referral_log_id": log, "reversal_loyalty_event_id": event} for log, event in reversals.items()]
-        db.exec_driver_sql(_REVERSE, (now, as_json(rows), organization_id))
-
-
-def count_usages(db: Connection, organization_id: int, changes: Mapping[int, int], now: datetime) -> None:
-    """Add to the usages of codes, by code id."""
-    rows = [{"referral_code_id": code_id, "change": change} for code_id, change in changes.items() if change]
-    if rows:
-        db.exec_driver_sql(_COUNT, (now, as_json(rows), organization_id))

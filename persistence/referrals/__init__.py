@@ -1,0 +1,45 @@
+"""Referral programs, codes and logs: what requests make and read of them, and what tracking does."""
+
+from persistence.referrals.lists import (
+    add_codes,
+    add_program,
+    change_program,
+    find,
+    find_all,
+    find_code,
+    find_code_page,
+    find_leaderboard,
+    find_log_page,
+    find_page,
+    totals_of,
+)
+from persistence.referrals.uses import (
+    add_logs,
+    count_usages,
+    find_logs_of_events,
+    find_usable,
+    find_wallets_of_referrers,
+    open_shelf,
+    reverse_logs,
+)
+
+__all__ = [
+    "add_codes",
+    "add_logs",
+    "add_program",
+    "change_program",
+    "count_usages",
+    "find",
+    "find_all",
+    "find_code",
+    "find_code_page",
+    "find_leaderboard",
+    "find_log_page",
+    "find_logs_of_events",
+    "find_page",
+    "find_usable",
+    "find_wallets_of_referrers",
+    "open_shelf",
+    "reverse_logs",
+    "totals_of",
+]
