@@ -7,7 +7,11 @@
 3. ledgers, by those who add accounts to one or choose its default.
 4. ledger accounts, by account id: shared by those who post, alone by those who mint under a maximum supply and, with
    FOR UPDATE, by those who change what an account allows.
-5. an audience, alone, by those who change its list; events read lists without a lock.
+5. codes of coupon books that are one member's: free ones, passing over those that others are taking, and those named.
+   Then coupon books, by id: shared by those who assign and use (and, with FOR UPDATE, taken by those who change what a
+   book allows), alone from the first assignment on where a figure caps the stock, else when all is written. Then the
+   coupon that all members of a book share.
+6. an audience, alone, by those who change its list; events read lists without a lock.
 
 Workers claim the heads of lines and jobs before all these, passing over what is locked, so they wait for none of them.
 

@@ -126,6 +126,10 @@ class IdStock:
         self._size = first
         self._left: list[int] = []
 
+    def expect(self, count: int) -> None:
+        """Prepare for so many ids, so that they come with the next statement."""
+        self._size = max(self._size, count)
+
     def take(self) -> int:
         """The next id."""
         if not self._left:

@@ -116,7 +116,7 @@ def assign_coupons(call: Call, member: Member, book: CouponBook, asked: Asked) -
 
     def act(desk: CouponDesk) -> list[CouponUsage]:
         found = desk.stock.book(coupon_book_id=book.coupon_book_id)
-        desk.stock.expect(found, asked.count)
+        desk.stock.expect(asked.count, found)
         made: list[CouponUsage] = []
         refused: list[Refusal] = []
         for position, find in enumerate(_wanted(desk, found, asked)):
@@ -165,7 +165,7 @@ class _Batch:
         keys = [item.system_unique_key for item in items if item.system_unique_key is not None]
         known = usages.find_by_request_keys(self._call.db, self._call.organization.organization_id, keys)
         self._done = {usage.system_unique_key: usage for usage in known}
-        self._desk.stock.expect(self._book, len(items))
+        self._desk.stock.expect(len(items), self._book)
         return [self._one(item, _member_of(item, found)) for item in items]
 
     def _one(self, item: BatchItem, member: Member | None) -> Outcome:

@@ -324,6 +324,7 @@ class EventUnit:
 
     def _report(self, found: Sequence[OwnEvent], cause: Accepted | None, why: str, work: Work) -> None:
         """Evaluate what the server itself reports."""
+        work.event_ids.expect(len(found))
         for own in found:
             if cause is None:
                 self._caused = 0

@@ -51,6 +51,7 @@ def revert_code(call: Call, member: Member, coupon: Coupon, *, all_of_them: bool
         if not found:
             raise NothingToRevert("The member has no use of this code that stands.")
         desk.prepare_reverts(found)
+        desk.stock.expect(len(found))
         outcomes = []
         for usage in found:
             try:

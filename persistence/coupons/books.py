@@ -31,11 +31,11 @@ def find_all(db: Connection, organization_id: int, coupon_book_ids: Collection[i
 
 
 def lock(db: Connection, book: CouponBook) -> CouponBook:
-    """The book as it is now, for this transaction alone to change it or to add codes to it."""
+    """The book as it is now, for this transaction alone to change it or to add codes to it; see `locks`."""
     statement = select(*COLUMNS).where(
         table.c.organization_id == book.organization_id, table.c.coupon_book_id == book.coupon_book_id
     )
-    return CouponBook(*db.execute(statement.with_for_update(key_share=True)).one())
+    return CouponBook(*db.execute(statement.with_for_update()).one())
 
 
 def add_book(db: Connection, organization_id: int, **values: Any) -> CouponBook:

@@ -24,10 +24,11 @@ from tests.fuzz.known import (
     dead_letters,
     learn,
     open_badge_trackings,
+    open_coupon_uses,
     open_events,
     open_transactions,
 )
-from tests.fuzz.world import CONDITIONS, REFERRAL_CODE
+from tests.fuzz.world import CONDITIONS, GIFT, REFERRAL_CODE
 
 LONGEST_URL = 8000
 FUTURE = "2099-12-31T23:00:00Z"
@@ -83,6 +84,9 @@ def _use_real_ids(operation: str, path: dict[str, Any]) -> None:
         name = next(iter(open_badge_trackings), real["badgeTrackingKey"])
         open_badge_trackings.pop(name, None)
         real |= {"badgeTrackingKey": name, "badgeTrackingIdentifier": name}
+    if operation in ("revertMemberCouponUsage", "revertCouponUsage") and open_coupon_uses:
+        name = next(iter(open_coupon_uses))
+        real |= {"couponUsageKey": name, "couponUsageId": open_coupon_uses.pop(name)}
     if operation == "requeueDeadLetterEvent":
         real["loyaltyEventKey"] = next(iter(dead_letters), real["loyaltyEventKey"])
     if operation == "cancelEvent":
@@ -286,6 +290,7 @@ def _action(body: Body, path: Body) -> None:
         {"effectId": "advance-mission", "params": [{"id": "missionKey", "value": WORLD.keys["mission"]}]},
         {"effectId": "mint-points", "params": [amount, {"id": "ledgerAccountKey", "value": WORLD.keys["account"]}]},
         {"effectId": "assign-badge", "params": [{"id": "badgeKey", "value": WORLD.keys["badge"]}]},
+        {"effectId": "assign-coupon", "params": [{"id": "couponBookKey", "value": WORLD.keys["gift"]}]},
         {
             "effectId": "set-tier",
             "params": [
@@ -301,6 +306,29 @@ def _badge(body: Body, path: Body) -> None:
     _unique(body, "systemUniqueKey")
     if not _now_and_then():
         body["amount"] = body.get("amount", 1) % 10 + 1
+
+
+def _coupon(body: Body, path: Body) -> None:
+    _unique(body, "systemUniqueKey")
+    _real(body, "code", GIFT)
+    _real(body, "memberId", WORLD.ids["memberId"])
+    # What the schema cannot say of these is a 400, and so is never left as it was generated.
+    for name in ("pendingCaptureLedgerTransactionId", "numberOfCodes"):
+        body.pop(name, None)
+    for name, value in (("pointsOverride", 0), ("expiresAt", FUTURE), ("expiredAt", FUTURE)):
+        if body.get(name) is not None:
+            body[name] = value
+    if "systemUniqueKeys" in body:
+        body["systemUniqueKeys"] = [f"{next(_numbers)}-codes"]
+    if "codes" in body:
+        body["codes"] = [GIFT] if body["codes"] else []
+
+
+def _coupon_batch(body: Body, path: Body) -> None:
+    for item in body["items"]:
+        _unique(item, "systemUniqueKey")
+        item.pop("loyaltyMemberId", None)
+        item["memberId"] = WORLD.ids["memberId"]
 
 
 def _matcher(body: Body, path: Body) -> None:
@@ -514,6 +542,12 @@ _BODIES: dict[str, Callable[[Body, Body], None]] = {
     "updateCampaign": _campaign,
     "assignBadge": _badge,
     "unassignBadge": _badge,
+    "useCoupon": _coupon,
+    "assignCoupon": _coupon,
+    "assignCoupons": _coupon,
+    "batchAssignCoupons": _coupon_batch,
+    "useCouponCode": _coupon,
+    "assignCouponCode": _coupon,
     "createMatcher": _matcher,
     "updateMatcher": _matcher,
     "createAudience": _audience,

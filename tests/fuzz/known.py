@@ -17,6 +17,8 @@ open_transactions: dict[int, dict[int, float]] = {PENDING: {}, SETTLED: {}}
 open_events: dict[str, None] = {}
 # The keys of badge trackings that can still be reverted, oldest first.
 open_badge_trackings: dict[str, None] = {}
+# The keys of uses of coupons that can still be reverted -> their ids, oldest first.
+open_coupon_uses: dict[str, int] = {}
 # The keys of events that are on the dead-letter list.
 dead_letters: dict[str, None] = dict.fromkeys(WORLD.dead_letters)
 # Ids that answers have named so far, by the name of their path parameter.
@@ -36,6 +38,9 @@ def learn(operation: str, body: Any, answer: Any) -> None:
             open_transactions[PENDING].pop(int(each["ledgerTransactionId"]), None)
     elif operation == "trackEvents" and answer["executionMode"] == "full":
         open_events.update(dict.fromkeys(each["loyaltyEventKey"] for each in answer["results"]))
+    elif operation in ("useCoupon", "useCouponCode"):
+        for each in answer.get("couponUsages") or [answer["couponUsage"]]:
+            open_coupon_uses[each["couponUsageKey"]] = each["couponUsageId"]
     elif operation in ("assignBadge", "unassignBadge"):
         open_badge_trackings[answer["badgeTracking"]["badgeTrackingKey"]] = None
     elif operation == "requeueDeadLetterEvent":

@@ -18,6 +18,18 @@ CONDITIONS = (
 
 REFERRAL_CODE = "BOB-8"
 
+# The one code of a coupon book that never runs out, and the operations that are pointed at it.
+GIFT = "GIFT"
+GIFTS = (
+    "useCoupon",
+    "assignCoupon",
+    "revertMemberCouponCode",
+    "assignCoupons",
+    "batchAssignCoupons",
+    "useCouponCode",
+    "assignCouponCode",
+)
+
 _AUDIENCES: tuple[dict[str, Any], ...] = (
     {"matcherType": "null-matcher"},
     {"matcherType": "attribute-matcher", "matcher": {}},
@@ -117,6 +129,7 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
     books = [call("POST", f"{home}/coupon-books", _book(name))["couponBook"] for name in ("Coffee", "Tea", "Cake")]
     codes = f"{home}/coupon-books/{books[0]['couponBookId']}/coupons"
     coupons = call("POST", codes, {"codes": ["COFFEE-1", "COFFEE-2"]})["codes"]
+    gift, gift_coupon, usages = _gift(call, home)
     referral_programs = [
         call("POST", f"{home}/referral-programs", _referral_program(code))["referralProgram"]
         for code in ("friends", "neighbours")
@@ -158,6 +171,9 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         "couponBookId": books[0]["couponBookId"],
         "couponBookKey": books[0]["couponBookKey"],
         "couponId": coupons[0]["couponId"],
+        "couponCode": GIFT,
+        "couponUsageKey": usages[0]["couponUsageKey"],
+        "couponUsageId": usages[0]["couponUsageId"],
         "triggerId": triggers[0]["triggerId"],
         "triggerDeliveryId": delivery["triggerDeliveryId"],
         "missionId": missions[0]["missionId"],
@@ -191,7 +207,17 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         },
         "updateCouponBookStatus": {"couponBookKey": books[2]["couponBookKey"]},
         "updateCouponCode": {"couponId": coupons[1]["couponId"]},
+        **{
+            operation: {
+                "couponBookId": gift["couponBookId"],
+                "couponBookKey": gift["couponBookKey"],
+                "couponId": gift_coupon["couponId"],
+            }
+            for operation in GIFTS
+        },
     }
+    for operation, used in zip(("revertMemberCouponUsage", "revertCouponUsage"), usages[1:], strict=False):
+        changeable[operation] = {name: used[name] for name in ("couponUsageKey", "couponUsageId")}
     keys = {
         "campaign": campaigns[0]["campaignKey"],
         "tier": tiers[0]["loyaltyTierKey"],
@@ -199,6 +225,7 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         "audience": audiences[0]["audienceKey"],
         "mission": missions[0]["missionKey"],
         "badge": badges[0]["badgeKey"],
+        "gift": gift["couponBookKey"],
         "program": first_program["loyaltyProgramKey"],
     }
     assert not any(each["errors"] for each in parsed["nodes"]), parsed
@@ -249,6 +276,16 @@ def _mission(name: str) -> dict[str, Any]:
 
 def _book(name: str) -> dict[str, Any]:
     return {"name": name, "type": "list", "publishingStatus": "published", "requiredPointsConfig": None}
+
+
+def _gift(call: Client, home: str) -> tuple[Any, Any, list[Any]]:
+    """A book with one code for all, of which ana-7 has plenty: the book, its coupon, and the usages so far."""
+    book = call("POST", f"{home}/coupon-books", {**_book("Gift"), "type": "single"})["couponBook"]
+    [coupon] = call("POST", f"{home}/coupon-books/{book['couponBookId']}/coupons", {"codes": [GIFT]})["codes"]
+    path = f"/members/ana-7/coupon-books/{book['couponBookKey']}"
+    assigned = call("POST", f"{path}/assign", {"amount": 1_000_000})["couponUsage"]
+    used = [call("POST", f"{path}/use", {})["couponUsage"] for _ in range(20)]
+    return book, coupon, [assigned, *used]
 
 
 def _event(member: str, event_type: str) -> dict[str, Any]:

@@ -37,11 +37,13 @@ class CouponStock:
         self._usage_ids = self._ids("coupon_usages", 1)
         self._coupon_ids = self._ids("coupons", 1)
 
-    def expect(self, book: CouponBook, codes: int) -> None:
-        """Prepare for so many usages, and codes of the book, so that they come in one statement."""
-        self._wanted[book.coupon_book_id] = codes
-        self._usage_ids = self._ids("coupon_usages", codes)
-        self._coupon_ids = self._ids("coupons", codes)
+    def expect(self, usages_: int, book: CouponBook | None = None) -> None:
+        """Prepare for so many usages, codes of the book and transactions, so that they come at once."""
+        self._usage_ids = self._ids("coupon_usages", usages_)
+        self._opening.transaction_ids.expect(usages_)
+        if book is not None:
+            self._wanted[book.coupon_book_id] = usages_
+            self._coupon_ids = self._ids("coupons", usages_)
 
     def book(self, *, key: str | None = None, coupon_book_id: int | None = None) -> CouponBook:
         """A book, with what the members of the unit have of it; raises UnknownCouponBook."""
@@ -166,10 +168,13 @@ class CouponStock:
             )
             for book in books
         }
+        known = [coupon for coupon in coupons if coupon.coupon_id not in shelf.new_coupons]
+        rows = [self._coupon_row(coupon) for coupon in known]
+        # Codes of one member's come before their book, the coupon for all after it: see `persistence.locks`.
+        shelves.add_to_coupons(db, self._organization_id, [row for row in rows if row["is_personal"]])
         counts = shelves.add_to_books(db, self._organization_id, added)
         shelves.add_coupons(db, fresh, {book_id: counts[book_id] - added[book_id][2] for book_id in counts})
-        known = [coupon for coupon in coupons if coupon.coupon_id not in shelf.new_coupons]
-        shelves.add_to_coupons(db, self._organization_id, [self._coupon_row(coupon) for coupon in known])
+        shelves.add_to_coupons(db, self._organization_id, [row for row in rows if not row["is_personal"]])
         made = {usage.coupon_usage_id for usage in shelf.made}
         changed = shelf.changed_found
         usages.add_usages(db, [usage for usage in changed if usage.coupon_usage_id in made])

@@ -28,6 +28,11 @@ class TransactionIds:
         self._stock = stock
         self.taken: list[int] = []
 
+    def expect(self, count: int) -> None:
+        """Prepare for so many transactions more, so that their ids come with the next statement."""
+        if self._stock is not None:
+            self._stock.expect(count)
+
     def of(self, number: int) -> int | None:
         """The id of the nth posting of the books, from 0."""
         while self._stock is not None and len(self.taken) <= number:

@@ -1,0 +1,171 @@
+"""Coupons as effects of campaigns: assigned and used with events, reported, and taken back with them."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from tests.builders.campaigns import effect, mint
+from tests.builders.coupons import Books
+from tests.builders.statements import count
+from tests.builders.tracking import GENERIC, Shop, event, order, running
+
+
+@pytest.fixture
+def shop(organization):
+    return Shop(organization)
+
+
+@pytest.fixture
+def books(organization):
+    return Books(organization)
+
+
+def assign(book, **params):
+    return effect("assign-coupon", couponBookKey=book["couponBookKey"], **params)
+
+
+def use(book, **params):
+    return effect("use-coupon", couponBookKey=book["couponBookKey"], **params)
+
+
+def sums(books, book):
+    found = books.get(book)
+    return found["totalAssigned"], found["totalUsages"]
+
+
+def coupons(shop, member):
+    found = shop.integration.get(f"/members/{member}/coupons")["results"]
+    return [(each["code"], each["amountAssigned"], each["amountUsed"]) for each in found]
+
+
+def test_events_assign_and_use_coupons(shop, books):
+    book, member = books.make("A", "B", "C", type="list"), shop.member()
+    shop.campaign(running(assign(book), assign(book, amount=2.9), use(book)), eventType=GENERIC)
+    result = shop.track_one(event(member))
+    assert [each["status"] for each in result["effects"]] == ["executed"] * 3
+    assert coupons(shop, member) == [("B", 2, 0), ("A", 1, 1)]
+    assert sums(books, book) == (3, 1)
+    usages = shop.integration.get(f"/members/{member}/coupon-usages")["results"]
+    assert [(each["amountAssigned"], each["amountUsed"]) for each in usages] == [(0, 1), (2, 0), (1, 0)]
+
+
+def test_what_the_book_refuses_is_skipped(shop, books):
+    book, member = books.make(type="codeless", maxCouponCount=1), shop.member()
+    shop.campaign(running(use(book), assign(book), assign(book), assign(book, amount=0)), eventType=GENERIC)
+    effects = shop.track_one(event(member))["effects"]
+    assert [(each["status"], each.get("error", {}).get("type")) for each in effects] == [
+        ("skipped", "/problems/coupon-not-assigned"),
+        ("executed", None),
+        ("skipped", "/problems/coupon-out-of-stock"),
+        ("skipped", "/problems/zero-amount"),
+    ]
+
+
+def test_a_use_of_several_is_all_or_nothing(shop, books):
+    book, member = books.make("U-1", "U-2", type="list"), shop.member()
+    shop.campaign(running(assign(book), assign(book), use(book, amount=3), use(book, amount=2)), eventType=GENERIC)
+    effects = shop.track_one(event(member))["effects"]
+    assert [each["status"] for each in effects] == ["executed", "executed", "skipped", "executed"]
+    assert sums(books, book) == (2, 2)
+
+
+def test_a_book_must_be_there(shop):
+    campaign = shop.campaign(eventType=GENERIC)
+    path = f"/campaigns/{campaign['campaignId']}/actions"
+    for key in (str(uuid.uuid4()), "no key at all"):
+        missing = running(effect("assign-coupon", couponBookKey=key))
+        assert shop.administration.post(path, missing, expect=404)["type"] == "/problems/unknown-coupon-book"
+    shop.administration.post(path, running(effect("use-coupon", couponBookKey=("=", "event.eventType"))))
+    [found] = shop.track_one(event(shop.member()))["effects"]
+    assert (found["status"], found["error"]["type"]) == ("failed", "/problems/unknown-coupon-book")
+
+
+def test_a_dry_run_assigns_nothing(shop, books):
+    books_of_all = [books.make("D", type="list"), books.make(type="generated"), books.make(type="codeless")]
+    member = shop.member()
+    shop.campaign(*(running(assign(book), use(book)) for book in books_of_all), eventType=GENERIC)
+    [result] = shop.track(event(member), executionMode="dryRun")
+    assert [each["status"] for each in result["effects"]] == ["evaluated"] * 6
+    assert [sums(books, book) for book in books_of_all] == [(0, 0)] * 3
+    assert coupons(shop, member) == []
+
+
+def test_assignments_and_uses_are_reported(shop, books):
+    listed, free = books.make("R", type="list", tags=["cake"]), books.make(type="codeless")
+    member = shop.member()
+    shop.campaign(running(mint(5), rule="event.payload.couponUsage.code == 'R'"), eventType="coupon-code-assigned")
+    shop.campaign(running(mint(20)), eventType="coupon-code-used")
+    shop.campaign(running(mint(100)), eventType="benefit-used")
+    for book in (listed, free):
+        path = f"/members/{member}/coupon-books/{book['couponBookKey']}"
+        shop.integration.post(f"{path}/assign", {"description": "Tenth coffee"}, expect=200)
+        shop.integration.post(f"{path}/use", {}, expect=200)
+    assert shop.balance(member) == 125
+    reported = {each["eventType"]: each for each in shop.events(member)}
+    assert sorted(reported) == ["benefit-used", "coupon-code-assigned", "coupon-code-used"]
+    assert reported["coupon-code-assigned"]["reason"] == "Tenth coffee"
+    payloads = {row.event_type: row.payload for row in shop.rows("events", "event_type, payload") if row.payload}
+    told = payloads["coupon-code-used"]["couponUsage"]
+    assert (told["code"], told["type"], told["tags"], told["amountUsed"]) == ("R", "list", ["cake"], 1)
+    assert payloads["benefit-used"]["couponUsage"]["code"] is None
+
+
+def test_cancelling_takes_coupons_back(shop, books):
+    book, member = books.make("X", "Y", type="list"), shop.member()
+    points = {"requiredPointsConfig": {"ledgerAccountKey": _account(shop)}, "assignmentRequiredPoints": 3}
+    paid = books.make(type="codeless", **points)
+    shop.give(member, 10)
+    shop.campaign(running(assign(book, amount=2), assign(paid), use(book)), eventType=GENERIC)
+    key = shop.track_one(event(member))["loyaltyEventKey"]
+    assert shop.balance(member) == 7
+    path = f"/members/{member}/coupon-books/{book['couponBookKey']}/use"
+    shop.integration.post(path, {}, expect=200)
+    undone = [each["coupons"] for each in shop.integration.post(f"/events/{key}/cancel", {}, expect=200)["results"]]
+    [undone] = [each for each in undone if each]
+    told = [(each["code"], each["amountAssigned"], each["amountUsed"], each["missing"]) for each in undone]
+    # The newest first; what the member has used since stays.
+    assert told == [("X", 0, 1, 0), (None, 1, 0, 0), ("X", 1, 0, 1)]
+    assert coupons(shop, member) == [("X", 1, 1)]
+    assert sums(books, book) == (1, 1)
+    assert sums(books, paid) == (0, 0)
+    assert shop.balance(member) == 10
+    shop.check_ledger()
+
+
+def _account(shop):
+    ledger = shop.organization.created.ledger_id
+    return shop.administration.get(f"/ledgers/{ledger}/accounts")["results"][0]["ledgerAccountKey"]
+
+
+def test_a_returned_order_takes_its_coupons_back(shop, books):
+    book, member = books.make("O", type="list"), shop.member()
+    shop.campaign(running(assign(book)), eventType="member-purchase-order-created")
+    shop.track_one(order(member, external_id="one"))
+    assert sums(books, book) == (1, 0)
+    shop.track_one(order(member, None, "confirmed", "one"))
+    result = shop.track_one(order(member, None, "returned", "one"))
+    assert [each["code"] for undone in result["reverted"] for each in undone["coupons"]] == ["O"]
+    assert sums(books, book) == (0, 0)
+    assert coupons(shop, member) == []
+
+
+@pytest.mark.parametrize("type_", ["list", "generated", "codeless"])
+def test_a_batch_of_events_costs_nearly_the_same_for_any_number(shop, books, type_):
+    codes = [f"N-{n}" for n in range(300)] if type_ == "list" else []
+    book = books.make(*codes, type=type_)
+    members = [shop.member() for _ in range(10)]
+    shop.campaign(running(assign(book), use(book)), eventType=GENERIC)
+
+    def track(size):
+        def call():
+            results = shop.track(*(event(members[n % 10]) for n in range(size)))
+            assert {each["status"] for found in results for each in found["effects"]} == {"executed"}
+
+        return count(shop.engine, call)
+
+    shop.track(event(members[0]))
+    few, many = track(10), track(100)
+    # Ids and codes are taken in doubling numbers, since nobody knows how many it will take.
+    assert many - few <= 12

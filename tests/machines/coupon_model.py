@@ -1,0 +1,133 @@
+"""What coupon books should do, said as plainly as can be: usages in a list, without a database.
+
+Everything is added up anew from the usages that stand. A book's rules: type, stock, quota, cap, uses and discount of a
+period (a period and a limit), zone, highest discount, points of an assignment and of a use.
+"""
+
+from datetime import timedelta
+from types import SimpleNamespace as Record
+from zoneinfo import ZoneInfo
+
+
+class Refused(Exception):
+    """Raised before anything has changed; says the slug of the problem."""
+
+
+def refuse(condition, slug):
+    if condition:
+        raise Refused(slug)
+
+
+def period_of(kind, moment, zone):
+    day = moment.astimezone(ZoneInfo(zone)).date()
+    return {"daily": day, "weekly": day - timedelta(day.weekday()), "monthly": day.replace(day=1)}[kind]
+
+
+class Model:
+    def __init__(self, rules, points, now):
+        self.rules, self.points, self.now = rules, points, now
+        self.status = ["published" for _ in rules]
+        self.codes = [["ALL"] if each.type == "single" else [None] if each.type == "codeless" else [] for each in rules]
+        self.usages, self.expiry = [], {}
+
+    def standing(self, **like):
+        return [u for u in self.usages if not u.reverted and like.items() <= vars(u).items()]
+
+    def total(self, name, **like):
+        return sum(getattr(u, name) for u in self.standing(**like))
+
+    def left(self, book, code, member):
+        mine = {"book": book, "code": code, "member": member}
+        return self.total("assigned", **mine) - self.total("used", **mine)
+
+    def free(self, book):
+        return [c for c in self.codes[book] if not self.standing(book=book, code=c)]
+
+    def refuse_book(self, book):
+        refuse(self.status[book] == "archived", "coupon-book-archived")
+        refuse(self.status[book] != "published", "coupon-book-not-published")
+
+    def check_assign(self, member, book, amount, code):
+        rule = self.rules[book]
+        self.refuse_book(book)
+        if rule.type != "list":
+            stocks = [each for each in (rule.stock, rule.cap if rule.type == "single" else None) if each is not None]
+            refuse(stocks and self.total("assigned", book=book) + amount > min(stocks), "coupon-out-of-stock")
+        if rule.quota is not None:
+            refuse(self.total("assigned", book=book, member=member) + amount > rule.quota, "coupon-quota")
+        if rule.type in ("list", "generated") and code is not None:
+            refuse(any(u.member != member for u in self.standing(book=book, code=code)), "coupon-code-held")
+        if rule.type == "list" and code is None:
+            refuse(not self.free(book), "coupon-out-of-stock")
+            code = self.free(book)[0]
+        if rule.type in ("single", "codeless"):
+            code = self.codes[book][0]
+        if rule.cap is not None and rule.type != "codeless":
+            had = 0 if code is None else self.total("assigned", book=book, code=code)
+            refuse(had + amount > rule.cap, "coupon-out-of-stock")
+        return code
+
+    def assign(self, member, book, amount, code, override, expires, made):
+        """`made` is the code that the server has made of a generated book."""
+        code = self.check_assign(member, book, amount, code)
+        self.pay(member, self.rules[book].assignment * amount if override is None else override)
+        if self.rules[book].type == "generated" and code is None:
+            code = made()
+            self.codes[book].append(code)
+        if expires is not None:
+            self.expiry[book, code, member] = expires
+        points = self.rules[book].assignment * amount if override is None else override
+        return self.keep(member, book, code, assigned=amount, points=points)
+
+    def use(self, member, book, code, discount, bypass, override):
+        rule = self.rules[book]
+        self.refuse_book(book)
+        uses = [u for u in self.standing(book=book, member=member) if u.used]
+
+        def in_period(kind):
+            return [u for u in uses if period_of(kind, u.at, rule.zone) == period_of(kind, self.now, rule.zone)]
+
+        if not bypass and rule.uses is not None:
+            refuse(len(in_period(rule.uses[0])) + 1 > rule.uses[1], "coupon-usage-limit")
+        refuse(rule.most is not None and discount is not None and discount > rule.most, "coupon-discount-too-high")
+        if not bypass and rule.discounts is not None:
+            had = sum(u.discount or 0 for u in in_period(rule.discounts[0]))
+            refuse(
+                had >= rule.discounts[1] if discount is None else had + discount > rule.discounts[1],
+                "coupon-discount-limit",
+            )
+        codes = [c for c in self.codes[book] if self.left(book, c, member) >= 1 and code in (None, c)]
+        alive = [c for c in codes if bypass or not self.has_expired(book, c, member)]
+        refuse(codes and not alive, "coupon-expired")
+        refuse(not alive, "coupon-not-assigned")
+        self.pay(member, rule.use if override is None else override)
+        return alive, self.keep(
+            member, book, None, used=1, discount=discount, points=rule.use if override is None else override
+        )
+
+    def has_expired(self, book, code, member):
+        return (book, code, member) in self.expiry and self.expiry[book, code, member] <= self.now
+
+    def revert(self, usage, force):
+        refuse(usage.reverted, "coupon-usage-reverted")
+        mine = {"book": usage.book, "code": usage.code, "member": usage.member}
+        if usage.assigned:
+            short = self.left(**mine) < usage.assigned
+            refuse(short and not force, "coupon-assignment-used")
+        refuse(usage.points < 0 and self.points[usage.member] < -usage.points, "insufficient-balance")
+        self.points[usage.member] += usage.points
+        usage.reverted = True
+        if usage.assigned and not self.total("assigned", **mine):
+            self.expiry.pop((usage.book, usage.code, usage.member), None)
+
+    def pay(self, member, points):
+        refuse(points > self.points[member], "insufficient-balance")
+        self.points[member] -= points
+
+    def keep(self, member, book, code, assigned=0, used=0, discount=None, points=0):
+        usage = Record(
+            member=member, book=book, code=code, assigned=assigned, used=used, discount=discount, points=points,
+            at=self.now, reverted=False,
+        )  # fmt: skip
+        self.usages.append(usage)
+        return usage

@@ -1,0 +1,235 @@
+"""Coupon books on PostgreSQL beside the plain model: whatever happens in whatever order, both say the same."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from sqlalchemy import Engine
+
+from domain.problems import Refusal
+from tests.builders.coupon_shop import CouponShop, priced
+from tests.machines.coupon_model import Model, Refused
+
+MEMBERS, BOOKS = 3, 3
+STEPS_BETWEEN_CHECKS = 8
+
+# The nights in which clocks change, the end of a month and a leap day are near.
+STARTS = (
+    datetime(2026, 3, 7, 20, tzinfo=UTC),
+    datetime(2026, 10, 24, 20, tzinfo=UTC),
+    datetime(2028, 2, 28, 12, tzinfo=UTC),
+    datetime(2026, 3, 31, 9, tzinfo=UTC),
+)
+ZONES = ("America/New_York", "Asia/Tokyo", "Europe/Lisbon", "UTC")
+PERIODS = ("daily", "weekly", "monthly")
+
+limits = st.none() | st.tuples(st.sampled_from(PERIODS), st.integers(1, 4))
+rules = st.builds(
+    SimpleNamespace,
+    type=st.sampled_from(["single", "list", "list", "generated", "codeless"]),
+    stock=st.sampled_from([None, None, 3, 6]),
+    quota=st.sampled_from([None, None, 2, 4]),
+    cap=st.sampled_from([None, None, 2, 5]),
+    uses=limits,
+    discounts=limits,
+    zone=st.sampled_from(ZONES),
+    most=st.sampled_from([None, None, 2]),
+    assignment=st.sampled_from([0, 0, 3]),
+    use=st.sampled_from([0, 0, 2]),
+)
+members, books = st.integers(0, MEMBERS - 1), st.integers(0, BOOKS - 1)
+overrides = st.sampled_from([None, None, None, 0, 4, -5])
+rarely = st.sampled_from([False, False, False, True])
+
+
+class Coupons(RuleBasedStateMachine):
+    """Each step is one call of the product; the model decides first what must come of it."""
+
+    engine: Engine
+
+    @initialize(
+        each=st.lists(rules, min_size=BOOKS, max_size=BOOKS),
+        start=st.sampled_from(STARTS),
+        points=st.lists(st.sampled_from([0, 5, 30]), min_size=MEMBERS, max_size=MEMBERS),
+    )
+    def begin(self, each, start, points):
+        self.shop = CouponShop.new(self.engine, start)
+        self.model = Model(each, list(points), start)
+        self.members = [self.shop.member(points=have) for have in points]
+        self.books = [self.shop.book(rule.type, **self.settings(rule)) for rule in each]
+        for book in self.books:
+            if book.type == "single":
+                self.shop.add_codes(book, ["ALL"])
+        self.stored, self.serial, self.steps = [], 0, 0
+
+    def settings(self, rule):
+        uses, discounts = rule.uses or (None, None), rule.discounts or (None, None)
+        return priced(
+            self.shop,
+            max_coupon_count=rule.stock,
+            max_assigned_per_member=rule.quota,
+            max_assigned_per_coupon=rule.cap,
+            usage_period_type=uses[0],
+            max_usages_per_period=uses[1],
+            discount_period_type=discounts[0],
+            max_discount_per_period=discounts[1],
+            max_discount_per_use=rule.most,
+            timezone=rule.zone,
+            assignment_required_points=rule.assignment or None,
+            usage_required_points=rule.use or None,
+        )
+
+    def beside(self, expected, act):
+        """Do it on both sides; answers what both answer, or None where both refuse alike."""
+        try:
+            answer = act()
+        except Refusal as refusal:
+            with pytest.raises(Refused, match=f"^{refusal.slug}$"):
+                expected(None)
+            return None
+        return expected(answer), answer
+
+    @rule(hours=st.sampled_from([1, 5, 13, 24, 24 * 7, 24 * 31]))
+    def wait(self, hours):
+        self.shop.now += timedelta(hours=hours)
+        self.model.now = self.shop.now
+
+    @rule(book=books, count=st.integers(1, 3))
+    def add_codes(self, book, count):
+        if self.model.rules[book].type == "list":
+            names = [f"code-{self.serial + n}" for n in range(count)]
+            self.serial += count
+            self.shop.add_codes(self.books[book], names)
+            self.model.codes[book] += names
+
+    @rule(book=books, status=st.sampled_from(["published", "published", "disabled", "archived"]))
+    def publish(self, book, status):
+        if self.model.status[book] != "archived" and (status != "archived" or self.serial % 3 == 0):
+            self.shop.change(self.books[book], publishing_status=status)
+            self.model.status[book] = status
+
+    @rule(
+        member=members,
+        book=books,
+        amount=st.sampled_from([1, 1, 2, 3]),
+        named=st.none() | st.integers(0, 5),
+        override=overrides,
+        days=st.sampled_from([None, None, 1, 3]),
+    )
+    def assign(self, member, book, amount, named, override, days):
+        code = self.code(book, named)
+        expires = None if days is None else self.shop.now + timedelta(days=days)
+        asked = {
+            "amount": Decimal(amount),
+            "codes": () if code is None else (code,),
+            "points_override": None if override is None else Decimal(override),
+            "expires_at": expires,
+        }
+        done = self.beside(
+            lambda answer: self.model.assign(
+                member, book, amount, code, override, expires, lambda: self.code_of(answer[0])
+            ),
+            lambda: self.shop.assign(self.members[member], self.books[book], **asked),
+        )
+        if done is not None:
+            usage, [stored] = done
+            assert self.code_of(stored) == usage.code
+            self.remember(usage, stored)
+
+    @rule(
+        member=members,
+        book=books,
+        named=st.none() | st.integers(0, 5),
+        discount=st.sampled_from([None, None, 0, 1, 2, 3]),
+        bypass=rarely,
+        override=overrides,
+    )
+    def use(self, member, book, named, discount, bypass, override):
+        code = self.code(book, named)
+        asked = {
+            "codes": () if code is None else (code,),
+            "amount_discounted": None if discount is None else Decimal(discount),
+            "bypass": bypass,
+            "points_override": None if override is None else Decimal(override),
+        }
+        done = self.beside(
+            lambda answer: self.model.use(member, book, code, discount, bypass, override),
+            lambda: self.shop.use(self.members[member], self.books[book], **asked),
+        )
+        if done is not None:
+            (alive, usage), stored = done
+            usage.code = self.code_of(stored)
+            self.soonest(member, book, alive, usage.code)
+            self.remember(usage, stored)
+
+    def soonest(self, member, book, alive, used):
+        """Of what could be used, that was used which expires soonest."""
+        never = datetime.max.replace(tzinfo=UTC)
+        expiries = {code: self.model.expiry.get((book, code, member), never) for code in alive}
+        assert used in expiries
+        assert expiries[used] == min(expiries.values())
+
+    @rule(which=st.integers(0, 9), force=rarely)
+    def revert(self, which, force):
+        if self.stored:
+            usage, stored = self.stored[-1 - which % len(self.stored)]
+            done = self.beside(
+                lambda answer: self.model.revert(usage, force), lambda: self.shop.revert(stored, force=force)
+            )
+            if done is not None:
+                reversal = done[1]
+                assert (reversal.amount_assigned, reversal.amount_used) == (-usage.assigned, -usage.used)
+
+    def code(self, book, named):
+        """A code of the book to name, where it has codes."""
+        codes = [code for code in self.model.codes[book] if code is not None]
+        return None if named is None or not codes else codes[named % len(codes)]
+
+    def code_of(self, stored):
+        statement = "SELECT code FROM coupons WHERE organization_id = :org AND coupon_id = :coupon"
+        return self.shop.ask(statement, coupon=stored.coupon_id)[0][0]
+
+    def remember(self, usage, stored):
+        model, mine = self.model, {"book": usage.book, "code": usage.code, "member": usage.member}
+        assert stored.updated_total_assigned == model.total("assigned", **mine)
+        assert stored.updated_total_usages == model.total("used", **mine)
+        self.stored.append((usage, stored))
+
+    @invariant()
+    def everything_is_as_the_model_says(self):
+        if not hasattr(self, "shop"):
+            return
+        self.steps += 1
+        if self.steps % STEPS_BETWEEN_CHECKS:
+            return
+        self.shop.check()
+        for member, have in zip(self.members, self.model.points, strict=True):
+            assert self.shop.points(member) == have
+        for number, book in enumerate(self.books):
+            stored = self.shop.stored(book)
+            sums = self.model.total("assigned", book=number), self.model.total("used", book=number)
+            assert (stored.total_assigned, stored.total_usages) == sums
+
+    def teardown(self):
+        self.steps = STEPS_BETWEEN_CHECKS - 1
+        self.everything_is_as_the_model_says()
+
+
+def test_coupons_beside_the_model(engine):
+    machine = type("CouponsOnEngine", (Coupons,), {"engine": engine})
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=15,
+            stateful_step_count=30,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+            print_blob=True,
+        ),
+    )
