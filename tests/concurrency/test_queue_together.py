@@ -9,7 +9,7 @@ import time
 import pytest
 from sqlalchemy import text
 
-from tests.builders.campaigns import mint
+from tests.builders.campaigns import effect, mint
 from tests.builders.queue import drain_of, send, waiting
 from tests.builders.tracking import GENERIC, event, order, running
 from tests.concurrency.together import together
@@ -60,7 +60,7 @@ def test_workers_keep_the_order_of_each_member(shop, batch):
 
 def test_events_that_come_meanwhile_keep_the_order_too(shop):
     shop.campaign(running(mint(1)), eventType=GENERIC)
-    members = [shop.member() for _ in range(5)]
+    members = [shop.member() for _ in range(3)]
     done = threading.Event()
 
     def client(seed):
@@ -75,11 +75,11 @@ def test_events_that_come_meanwhile_keep_the_order_too(shop):
                 time.sleep(0.01)
 
     def clients():
-        together([lambda s=seed: client(s) for seed in range(3)])
+        together([lambda s=seed: client(s) for seed in range(6)])
         done.set()
 
     together([clients, worker, worker])
-    assert len(shop.rows("ledger_transactions", "1")) == 450
+    assert len(shop.rows("ledger_transactions", "1")) == 900
     in_order(shop, len(members))
 
 
@@ -125,3 +125,16 @@ def test_a_member_whose_head_waits_holds_up_nobody_else(shop):
         pass
     assert waiting(shop) == 5
     assert (shop.balance(ana), shop.balance(bob)) == (0, 5)
+
+
+def test_no_event_is_evaluated_by_two_workers(shop):
+    """Counted where no key of the ledger would stop the second one."""
+    limit = {"scope": "member", "type": "transactions", "period": "total", "limit": 10**6}
+    discount = effect("discount", type="percentage", value=5)
+    shop.campaign(running(discount), eventType=GENERIC, limitRules=[limit])
+    members = [shop.member() for _ in range(4)]
+    for _ in range(6):
+        send(shop, *(event(member) for member in members * 10))
+    work_off(shop, 4, queue_batch=10)
+    assert [row.used for row in shop.rows("campaign_limit_counters", "used")] == [60] * 4
+    assert {row.status for row in shop.rows("events", "status")} == {"success"}
