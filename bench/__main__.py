@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-BENCHMARKS = ("expressions", "http_layer", "tracking", "queue", "ledger")
+BENCHMARKS = ("expressions", "http_layer", "tracking", "campaigns", "queue", "ledger")
 
 
 def main() -> int:

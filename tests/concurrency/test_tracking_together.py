@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from tests.builders.campaigns import mint
+from tests.builders.campaigns import effect, mint
 from tests.builders.tracking import WHOLE_DOLLARS, event, order, running
 from tests.concurrency.together import together
 
@@ -79,6 +79,36 @@ def test_a_limit_is_used_to_the_last_point_and_not_beyond(shop, limit, parts, to
     assert discarded == 64 * 7 - total
     [used] = {row.used for row in shop.rows("campaign_limit_counters")}
     assert used == (9 if total == 63 else total)
+
+
+def test_effects_of_any_kind_use_a_limit_to_the_last_and_what_is_given_back_is_there_again(shop):
+    members = [shop.member() for _ in range(8)]
+    shop.campaign(
+        running(effect("discount", type="amount", value=1), mint(2)),
+        limitRules=[
+            {"scope": "campaign", "type": "transactions", "period": "total", "limit": 11},
+            {"scope": "campaign", "type": "points", "period": "total", "limit": 22},
+        ],
+        eventType="member-generic-event",
+    )
+    modes = ("full", "authorize")
+    calls = [partial(shop.track_one, event(members[i % 8]), executionMode=modes[i % 2]) for i in range(32)]
+    done = [each for each in together(calls) if each["effects"][0]["status"] != "skipped"]
+    assert len(done) == 11
+    undone = done[:5]
+    cancels = [
+        partial(shop.integration.post, f"/events/{each['loyaltyEventKey']}/cancel", {}, expect=200) for each in undone
+    ]
+    again = [partial(shop.track_one, event(members[i % 8])) for i in range(27)]
+    answers = together([*cancels, *again])[len(cancels) :]
+    taken = [each for each in answers if each["effects"][0]["status"] == "executed"]
+    # Those that came before a cancellation found no room; one that comes after all of them finds what is left.
+    assert len(taken) <= len(undone)
+    left = [shop.track_one(event(members[0])) for _ in range(len(undone) - len(taken) + 1)]
+    statuses = [each["effects"][0]["status"] for each in left]
+    assert statuses == ["executed"] * (len(undone) - len(taken)) + ["skipped"]
+    used = {(row.type, row.used) for row in shop.rows("campaign_limit_counters")}
+    assert used == {("transactions", 11), ("points", 22)}
 
 
 def test_one_external_id_of_two_members_makes_one_order(shop):

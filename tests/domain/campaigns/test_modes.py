@@ -1,0 +1,82 @@
+"""What the modes of execution do to effects, and how campaigns are lined up."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from domain.campaigns.compiled import compile_action
+from domain.campaigns.lineup import Lineups
+from domain.events import AUTHORIZE, DRY_RUN
+from domain.expressions import EVENT_COST
+from domain.ledger.postings import Holding
+from domain.ledger.records import PENDING
+from tests.builders.campaigns import (
+    EVENT_TYPE,
+    MEMBER_ID,
+    NOON,
+    WALLET_ID,
+    Bench,
+    action,
+    campaign,
+    effect,
+    facts,
+    mint,
+    statuses,
+)
+
+
+def test_an_authorization_posts_pending_and_calls_no_executor():
+    called = []
+    tested = campaign(
+        action(1, mint(5, expirationDate="2031-01-01T00:00:00Z"), effect("burn-points", amount=2)),
+        action(2, effect("discount", type="amount", value=1), effect("assign-badge", badgeKey="b")),
+        max_transactions_per_member=1,
+    )
+    bench = Bench(
+        tested,
+        holdings={(WALLET_ID, 1): Holding(current=Decimal(9))},
+        executors={"assign-badge": lambda event, params: called.append(event)},
+    )
+    found = bench.run(mode=AUTHORIZE)
+    assert statuses(found) == [(1, "authorized"), (1, "authorized"), (2, "authorized"), (2, "authorized")]
+    assert called == []
+    assert [step.status for step in bench.books.steps] == [PENDING, PENDING]
+    assert [step.pending_expires_at is None for step in bench.books.steps] == [False, True]
+    held = bench.books.holding(WALLET_ID, 1)
+    assert (held.current, held.pending_credit, held.pending_debit) == (9, 5, 2)
+    [used] = bench.counters.changed.items()
+    assert (used[0].member_id, used[1]) == (MEMBER_ID, 1)
+    assert found.explanations == []
+    assert {each.status for each in bench.run(mode=AUTHORIZE).effects} == {"skipped"}
+
+
+def test_a_rule_that_others_have_left_no_cost_for_is_explained_as_such():
+    ten = "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"
+    costly = f"{ten}.all(a, {ten}.all(b, {ten}.all(c, {ten}.all(d, a + b + c + d < 37))))"
+    actions = [action(number, mint(1), rule=costly) for number in range(EVENT_COST // 100_000)]
+    found = Bench(campaign(*actions)).run(mode=DRY_RUN)
+    codes = [each.reason and each.reason.code for each in found.explanations[1:]]
+    assert (codes[0], codes[-1]) == (None, "COST")
+    assert codes == sorted(codes, key=lambda code: code is not None)
+
+
+def test_a_lineup_holds_the_campaigns_of_a_type_and_is_made_once():
+    first = campaign(action(1, mint(1), priority=2), campaign_id=1, event_type=EVENT_TYPE)
+    other = campaign(action(2, mint(1)), campaign_id=2, event_type="benefit-used")
+    always = campaign(action(3, mint(1), priority=1), campaign_id=3)
+    lineups = Lineups([first, other, always])
+    found = lineups.of(EVENT_TYPE)
+    assert found.campaigns == (first, always)
+    assert [each.action.action_id for _, each in found.actions] == [3, 1]
+    assert lineups.of(EVENT_TYPE) is found
+    assert lineups.of("unheard-of").campaigns == (always,)
+
+
+def test_an_action_whose_rules_and_effects_stay_is_not_compiled_again():
+    before = compile_action(action(1, mint(1), rule="order.total > 1"))
+    renamed = compile_action(action(1, mint(1), rule="order.total > 1", name="New", campaign_version_id=2), before)
+    assert renamed.rule is before.rule
+    assert (renamed.action.name, renamed.action.campaign_version_id) == ("New", 2)
+    changed = compile_action(action(1, mint(1), rule="order.total > 2"), before)
+    assert changed.rule is not before.rule
+    assert Bench(campaign(action(1, mint(1)))).run(facts(at=NOON)).effects
