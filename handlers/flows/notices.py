@@ -97,7 +97,10 @@ def queue_async_results(
 
 
 def entity_changed(call: Call, entity: str, action: str, record: Callable[[], Mapping[str, Any]]) -> None:
-    """Tell that a record was created or updated; `record` makes its JSON, and is not called if nobody listens."""
+    """Tell that a record was created or updated; `record` makes its JSON, and is not called if nobody listens.
+
+    Whoever changes what is part of the configuration has read the configuration before, as for every check.
+    """
     configuration = configuration_of(call.db, call.organization)
     if any(each.hears_entity(entity) for each in configuration.listeners):
         queue_entities(call.db, configuration, entity, [(action, record())], call.now)

@@ -52,7 +52,7 @@ class Sender:
         self._organization_id = organization_id
         self._poster = poster or Poster(settings.webhook_allow_http, settings.webhook_allow_private)
         self._threads = settings.webhook_threads
-        self._most_of_one = max(1, self._threads // 8)
+        self._most_of_one = max(1, self._threads // 4)
         self._under_way: dict[Future[Reply], ClaimedDelivery] = {}
 
     def send_due(self, stopping: Callable[[], bool] = _never) -> int:

@@ -86,8 +86,8 @@ def incoming_events(bodies: Sequence[Mapping[str, Any]]) -> list[IncomingEvent]:
     return loaded
 
 
-def kept_event(event: LoyaltyEvent) -> dict[str, Any]:
-    """The record of an event."""
+def kept_event(event: LoyaltyEvent | Mapping[str, Any]) -> dict[str, Any]:
+    """The record of an event, or of the row that it is stored as."""
     answer = _KEPT.dump(event)
     answer["tags"] = answer["tags"] or []
     return answer
