@@ -10,6 +10,7 @@ import pytest
 from tests.builders.campaigns import mint
 from tests.builders.queue import drain, outcome, send, waiting
 from tests.builders.tracking import WHOLE_DOLLARS, Shop, event, order, running
+from tests.builders.triggers import add_trigger, deliveries
 
 
 @pytest.fixture
@@ -214,3 +215,18 @@ def test_a_malformed_request_queues_nothing(shop):
     refused = shop.integration.post("/events/track-async", body, expect=400)
     assert refused["errors"][0]["pointer"].startswith("/events/1")
     assert waiting(shop) == 0
+
+
+def test_triggers_are_told_what_came_of_each_event_once(shop):
+    shop.campaign(running(WHOLE_DOLLARS))
+    trigger = add_trigger(shop.administration, "AsyncTrackWebhook")
+    member = shop.member()
+    sent = send(shop, order(member, 7), order(member, None, "confirmed", "no-such-order"), event("nobody"))
+    assert deliveries(shop.administration, trigger) == []
+    drain(shop)
+    told = [each["payload"]["data"] for each in deliveries(shop.administration, trigger)]
+    assert [each["result"] for each in told] == [outcome(shop, each)["result"] for each in sent[:2]]
+    assert {each["loyaltyMemberId"] for each in told} == {member}
+    shop.track_one(order(member, 5))
+    drain(shop)
+    assert len(deliveries(shop.administration, trigger)) == 2
