@@ -1,0 +1,219 @@
+"""How many coupons are assigned and used a second, beside pgbench writing the same: `python -m bench.coupon_usages`.
+
+As `bench.ledger`: baseline and product take turns on one durable server, and a ratio is the median of the rounds'. All
+coupons are of one book without codes, whose sums each assignment and use adds to: the row that all of them meet at.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import random
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, make_url, text
+
+from bench.ledger import new_books
+from domain.coupons.books import CouponBook
+from domain.members import Member
+from handlers.call import ADMINISTRATION, Call
+from handlers.flows.deal_coupons import Asked, BatchItem, assign_coupons, assign_to_members, use_coupon
+from handlers.settings import Settings
+from persistence import embedded, members, organizations, schema, transactions
+from persistence.coupons import codes
+from persistence.engine import create_engine
+from persistence.rows import add
+from persistence.tables.coupons import coupon_books
+
+CLIENTS, BATCH = 4, 100
+KINDS = ("assign", "use", "batch")
+
+_ENROL = """
+INSERT INTO members (organization_id, loyalty_member_id, wallet_id, wallet_key, created_at, updated_at)
+SELECT organization_id, 'member-' || wallet_id, wallet_id, wallet_key, now(), now()
+FROM wallets WHERE organization_id = :organization
+"""
+
+# The rows of one assignment or use, with the event that is reported of it, in a transaction of its own; no rules.
+_SCRIPT = """
+\\set member random(:first, :last)
+BEGIN;
+SELECT w.wallet_id FROM members m JOIN wallets w USING (organization_id, wallet_id)
+WHERE m.organization_id = :organization AND m.member_id = :member FOR NO KEY UPDATE OF w;
+INSERT INTO events (organization_id, loyalty_event_key, member_id, event_type, payload, system_unique_key,
+    request_digest, evaluation_status, status, limit_counters, result, created_at, updated_at)
+VALUES (:organization, gen_random_uuid(), :member, 'coupon', '{{}}', gen_random_uuid()::text, sha256('request'), 1,
+    'success', '[]', '{{}}', now(), now());
+INSERT INTO coupon_usages (organization_id, coupon_usage_key, coupon_id, coupon_book_id, member_id, system_unique_key,
+    amount_used, amount_assigned, updated_total_usages, updated_total_assigned, created_at, updated_at)
+VALUES (:organization, gen_random_uuid(), :coupon, :book, :member, gen_random_uuid()::text, {used}, {assigned}, 1, 1,
+    now(), now());
+INSERT INTO member_coupons AS h (organization_id, member_id, coupon_id, coupon_book_id, amount_assigned, amount_used,
+    created_at, updated_at) VALUES (:organization, :member, :coupon, :book, {assigned}, {used}, now(), now())
+ON CONFLICT (organization_id, member_id, coupon_id) DO UPDATE SET
+    amount_assigned = h.amount_assigned + {assigned}, amount_used = h.amount_used + {used}, updated_at = now();
+UPDATE coupon_books SET total_assigned = total_assigned + {assigned}, total_usages = total_usages + {used}
+WHERE organization_id = :organization AND coupon_book_id = :book;
+UPDATE coupons SET total_assigned = total_assigned + {assigned}, total_usages = total_usages + {used}
+WHERE organization_id = :organization AND coupon_id = :coupon;
+COMMIT;
+"""
+
+
+@dataclass(frozen=True)
+class Place:
+    """An organization with members and one book without codes."""
+
+    url: str
+    organization_id: int
+    book: CouponBook
+    coupon_id: int
+    members: tuple[Member, ...]
+
+
+def new_place(url: str, engine: Engine) -> Place:
+    """A place with as many members as `bench.ledger` has wallets, each with coupons to use."""
+    organization_id = new_books(url, engine).organization.organization_id
+
+    def fill(db: Connection) -> Place:
+        db.execute(text("SET LOCAL statement_timeout = 0"))
+        db.execute(text(_ENROL), {"organization": organization_id})
+        now = datetime.now(UTC)
+        named = {"organization_id": organization_id, "coupon_book_key": str(uuid.uuid4()), "name": "Coffee"}
+        rest = {"type": "codeless", "publishing_status": "published", "created_at": now, "updated_at": now}
+        book = add(db, coupon_books, CouponBook, {**named, **rest})
+        [coupon] = codes.add_codes(db, book, [None], now)
+        found = "SELECT member_id FROM members WHERE organization_id = :organization ORDER BY 1"
+        ids = db.execute(text(found), {"organization": organization_id}).scalars().all()
+        return Place(url, organization_id, book, coupon.coupon_id, tuple(members.find_all(db, organization_id, ids)))
+
+    place = transactions.run(engine, fill)
+    for first in range(0, len(place.members), BATCH):
+        give = [BatchItem(member.member_id, None, None) for member in place.members[first : first + BATCH]]
+        for _ in range(2):
+            serve(engine, place, lambda call, give=give: assign_to_members(call, place.book, give, None))
+    return place
+
+
+def serve(engine: Engine, place: Place, work: Any) -> None:
+    """One call as a handler makes it, without HTTP around it, committed."""
+
+    def begin(db: Connection) -> None:
+        organization = organizations.find(db, place.organization_id)
+        assert organization is not None
+        work(
+            Call(
+                db=db,
+                organization=organization,
+                caller=None,
+                now=datetime.now(UTC),
+                request_id="bench",
+                surface=ADMINISTRATION,
+                settings=Settings(database_url="", home=Path()),
+                new_key=lambda: str(uuid.uuid4()),
+            )
+        )
+
+    transactions.run(engine, begin)
+
+
+def _work(place: Place, kind: str, seconds: float, start: Any, answers: Any) -> None:
+    engine, chance, done = create_engine(place.url, threads=1), random.Random(), 0
+
+    def once() -> int:
+        if kind == "batch":
+            chosen = chance.sample(place.members, BATCH)
+            give = [BatchItem(member.member_id, None, None) for member in chosen]
+            serve(engine, place, lambda call: assign_to_members(call, place.book, give, None))
+            return BATCH
+        member = chance.choice(place.members)
+        if kind == "use":
+            asked = Asked(auto_assign=True)
+            serve(engine, place, lambda call: use_coupon(call, member, place.book, asked))
+        else:
+            serve(engine, place, lambda call: assign_coupons(call, member, place.book, Asked(amount=Decimal(1))))
+        return 1
+
+    once()
+    start.wait()
+    began = time.perf_counter()
+    while time.perf_counter() - began < seconds:
+        done += once()
+    answers.put(done / (time.perf_counter() - began))
+
+
+def rate(place: Place, kind: str, seconds: float) -> float:
+    """What as many processes as pgbench has clients do in a second."""
+    context = multiprocessing.get_context("spawn")
+    start, answers = context.Barrier(CLIENTS), context.Queue()
+    workers = [context.Process(target=_work, args=(place, kind, seconds, start, answers)) for _ in range(CLIENTS)]
+    for worker in workers:
+        worker.start()
+    found = [answers.get(timeout=seconds + 120) for _ in workers]
+    for worker in workers:
+        worker.join()
+    return sum(found)
+
+
+def limit(place: Place, kind: str, seconds: float) -> float:
+    """What pgbench does in a second."""
+    assigned, used = (0, 1) if kind == "use" else (1, 0)
+    with tempfile.NamedTemporaryFile("w", suffix=".sql") as script:
+        script.write(_SCRIPT.format(assigned=assigned, used=used))
+        script.flush()
+        named = {
+            "organization": place.organization_id,
+            "book": place.book.coupon_book_id,
+            "coupon": place.coupon_id,
+            "first": place.members[0].member_id,
+            "last": place.members[-1].member_id,
+        }
+        command = [str(embedded.program("pgbench")), "-n", "-M", "prepared", f"-c{CLIENTS}", "-j2"]
+        command += [f"--define={name}={value}" for name, value in named.items()]
+        libpq = make_url(place.url).set(drivername="postgresql").render_as_string(hide_password=False)
+        command += [f"-T{max(1, round(seconds))}", f"-f{script.name}", libpq]
+        done = subprocess.run(command, capture_output=True, text=True)
+    found = re.search(r"tps = ([\d.]+)", done.stdout)
+    if done.returncode or found is None:
+        sys.exit(f"pgbench failed: {done.stderr[-2000:]}")
+    return float(found[1])
+
+
+def main() -> None:
+    """Run everything and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=4, help="of each measurement")
+    parser.add_argument("--rounds", type=int, default=5)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="loyalty-bench-") as directory:
+        Path(directory).chmod(0o711)
+        with embedded.server(Path(directory) / "home") as url:
+            engine = create_engine(url, threads=1, statement_timeout_ms=0)
+            schema.migrate(engine)
+            place, baseline = new_place(url, engine), new_place(url, engine)
+            print("\n| what | pgbench/s | loyalty/s | of pgbench |\n|---|---|---|---|", flush=True)
+            for kind in KINDS:
+                found = [
+                    (limit(baseline, kind, arguments.seconds), rate(place, kind, arguments.seconds))
+                    for _ in range(arguments.rounds)
+                ]
+                most, done = (statistics.median(column) for column in zip(*found, strict=True))
+                share = statistics.median(each[1] / each[0] for each in found)
+                name = f"assign, in batches of {BATCH}" if kind == "batch" else kind
+                print(f"| {name} | {most:,.0f} | {done:,.0f} | {share:.2f} |", flush=True)
+            engine.dispose()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,180 @@
+"""Assigning, using and reverting on values alone: what is taken, in which order, and that a refusal changes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from itertools import count
+from types import SimpleNamespace
+
+import pytest
+
+from domain.coupons.clerk import Assignment, Clerk, Use
+from domain.coupons.codes import Coupon
+from domain.coupons.eligibility import MemberFacts
+from domain.coupons.refusals import OutOfStock
+from domain.coupons.shelf import Shelf, period_starts
+from domain.coupons.till import Said
+from domain.coupons.usages import CouponExpired, CouponNotAssigned
+from domain.problems import Conflict
+from tests.builders.coupon_values import coupon_book
+
+NOW = datetime(2026, 3, 29, 12, tzinfo=UTC)
+ANA, BEN = SimpleNamespace(member_id=1, wallet_id=1), SimpleNamespace(member_id=2, wallet_id=2)
+NOTHING = Said()
+
+
+class Till:
+    """Takes whatever is asked for, unless it is to refuse."""
+
+    def __init__(self):
+        self.taken, self.refuses = [], False
+
+    def pay(self, wallet_id, book, price, said, usage_key):
+        if self.refuses:
+            raise Conflict("no points")
+        self.taken.append(price)
+
+    def give_back(self, ledger_transaction_id, said, usage_key):
+        raise AssertionError("no points were taken")
+
+
+class Shop:
+    """A clerk with one book, and with codes of which each supply brings the next two."""
+
+    def __init__(self, codes=6, **settings):
+        self.codes = [self.coupon(n, f"C-{n}") for n in range(1, codes + 1)]
+        self.book = coupon_book(**settings)
+        self.shelf, self.till = Shelf(NOW, self), Till()
+        self.shelf.put_book(self.book)
+        numbers, keys = count(1), count(1)
+        self.clerk = Clerk(
+            self.shelf,
+            self.till,
+            lambda member, book: MemberFacts(at=NOW),
+            lambda: f"key-{next(keys)}",
+            lambda: next(numbers),
+        )
+
+    def coupon(self, number, code):
+        return Coupon(1, number, 12, number, code, Decimal(0), Decimal(0), {}, None, NOW, NOW)
+
+    def more(self, book):
+        found, self.codes = self.codes[:2], self.codes[2:]
+        return found
+
+    def assign(self, member=ANA, said=NOTHING, **asked):
+        return self.clerk.assign(member, self.book, Assignment(**asked), said)
+
+    def use(self, member=ANA, **asked):
+        return self.clerk.use(member, self.book, Use(**asked), NOTHING)
+
+    def state(self):
+        return (
+            dict(self.shelf.held),
+            {key: (each.total_assigned, each.total_usages) for key, each in self.shelf.coupons.items()},
+            self.shelf.books[12].total_assigned,
+            list(self.shelf.made),
+        )
+
+
+def test_codes_go_out_in_their_order_whatever_has_to_be_fetched():
+    shop = Shop(codes=5)
+    assert [shop.assign().coupon_id for _ in range(5)] == [1, 2, 3, 4, 5]
+    with pytest.raises(OutOfStock):
+        shop.assign()
+
+
+def test_a_code_that_was_asked_for_by_name_is_passed_over():
+    shop = Shop()
+    named = shop.coupon(1, "C-1")
+    shop.shelf.put_coupons([named])
+    assert shop.assign(BEN, coupon=named).coupon_id == 1
+    assert shop.assign().coupon_id == 2
+
+
+def test_a_refusal_changes_nothing_and_the_code_stays():
+    shop = Shop()
+    shop.assign()
+    before = shop.state()
+    shop.till.refuses = True
+    with pytest.raises(Conflict, match="no points"):
+        shop.assign()
+    assert shop.state()[0] == before[0]
+    assert shop.state()[2:] == before[2:]
+    shop.till.refuses = False
+    assert shop.assign().coupon_id == 2
+
+
+def test_what_was_done_since_a_mark_is_taken_back():
+    shop = Shop()
+    shop.assign()
+    before, mark = shop.state(), shop.shelf.mark()
+    shop.use()
+    shop.assign(BEN, amount=Decimal(4))
+    shop.clerk.revert(1, NOTHING, force=True)
+    assert shop.state() != before
+    shop.shelf.undo(mark)
+    assert shop.state()[0] == before[0]
+    assert shop.state()[2:] == before[2:]
+    assert shop.clerk.stands(1)
+
+
+def test_what_expires_soonest_is_used_first():
+    shop = Shop()
+    late = shop.assign(expires_at=NOW + timedelta(days=9)).coupon_id
+    never = shop.assign().coupon_id
+    soon = shop.assign(expires_at=NOW + timedelta(days=1)).coupon_id
+    assert [each.coupon_id for each in shop.use(amount=Decimal(3))] == [soon, late, never]
+    with pytest.raises(CouponNotAssigned):
+        shop.use()
+
+
+def test_what_has_expired_is_used_only_by_bypassing():
+    shop = Shop()
+    shop.assign(expires_at=NOW)
+    with pytest.raises(CouponExpired):
+        shop.use()
+    assert len(shop.use(bypass=True)) == 1
+
+
+def test_the_price_goes_by_the_amount():
+    shop = Shop(assignment_required_points=Decimal(3), usage_required_points=Decimal(2))
+    shop.assign(amount=Decimal(5))
+    shop.use(amount=Decimal(2))
+    assert shop.till.taken == [15, 2, 2]
+
+
+def test_what_an_event_gave_is_taken_back_as_far_as_it_is_not_used():
+    shop = Shop()
+    assigned = shop.assign(amount=Decimal(3))
+    shop.use()
+    reversal = shop.clerk.undo(assigned.coupon_usage_id, NOTHING)
+    assert (reversal.amount_assigned, reversal.updated_total_assigned) == (-2, 1)
+    used_up = shop.assign()
+    shop.use(coupon=shop.shelf.coupons[used_up.coupon_id])
+    assert shop.clerk.undo(used_up.coupon_usage_id, NOTHING) is None
+
+
+def test_nothing_is_left_of_what_was_reverted_altogether():
+    shop = Shop()
+    assigned = shop.assign(expires_at=NOW + timedelta(days=1), coupon_data={"seat": 4})
+    shop.clerk.revert(assigned.coupon_usage_id, NOTHING)
+    held = shop.shelf.held[1, assigned.coupon_id]
+    assert (held.amount_assigned, held.expired_at, held.custom_attributes) == (0, None, {})
+    assert shop.shelf.coupons[assigned.coupon_id].expired_at is None
+
+
+def test_periods_begin_at_midnight_of_the_book():
+    limits = {"max_usages_per_period": 1, "max_discount_per_period": Decimal(1)}
+    book = coupon_book(**limits, usage_period_type="daily", discount_period_type="monthly", timezone="Europe/Lisbon")
+    # Clocks went forward an hour in the morning of this very day.
+    assert period_starts(book, NOW) == (
+        datetime(2026, 3, 29, tzinfo=UTC),
+        datetime(2026, 3, 1, tzinfo=UTC),
+    )
+    sao_paulo = replace(book, timezone="America/Sao_Paulo")
+    # This day had no midnight there: it began at one o'clock.
+    assert period_starts(sao_paulo, datetime(2018, 11, 4, 12, tzinfo=UTC))[0] == datetime(2018, 11, 4, 3, tzinfo=UTC)
+    assert period_starts(coupon_book(), NOW) == (None, None)
