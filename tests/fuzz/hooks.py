@@ -413,9 +413,11 @@ def _audience_list(body: Body, path: Body) -> None:
 def _trigger(body: Body, path: Body) -> None:
     _unique(body, "triggerKey")
     settings = body["settings"]
-    _real(settings, "url", "https://hooks.invalid/loyalty")
-    _real(settings, "secret", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
-    _real(settings, "headers", {"X-Source": "fuzz"})
+    settings["url"] = "https://hooks.invalid/loyalty"
+    if settings.get("secret") is not None:
+        settings["secret"] = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+    if "headers" in settings:
+        settings["headers"] = {"X-Source": "fuzz"}
     _real(settings, "eventTypes", ["cup-returned"])
     settings.pop("eventTypes" if body["type"] == "EntityChangeWebhook" else "entities", None)
 
