@@ -113,7 +113,7 @@ def conditions_of(organization_id: int, wanted: BookFilter) -> list[Any]:
 
 
 def _about_lists(wanted: BookFilter) -> list[Any]:
-    found = []
+    found: list[Any] = []
     if wanted.tags:
         found.append(table.c.tags.bool_op("@>")(_array("tags", wanted.tags)))
     if wanted.tags_any:

@@ -170,7 +170,7 @@ def _conditions(wanted: MemberCouponFilter) -> list[ColumnElement[bool]]:
 
 
 def _tagged(tags: BookTags) -> list[ColumnElement[bool]]:
-    found = []
+    found: list[ColumnElement[bool]] = []
     if tags.every is not None:
         found.append(coupon_books.c.tags.bool_op("@>")(cast(list(tags.every), ARRAY(Text))))
     if tags.some is not None:
