@@ -8,7 +8,7 @@ from typing import Any
 from domain.members import Member
 from domain.programs import LoyaltyProgram
 from handlers.call import Call
-from handlers.flows.view_member_books import MemberBook, member_books_page
+from handlers.flows.view_member_books import MemberBook, member_books_page, with_last_usages
 from handlers.operations import operation
 from handlers.wire.base import listed
 from handlers.wire.coupon_books import book_filter
@@ -26,6 +26,7 @@ def list_member_coupon_books(
     if "outOfStock" in query:
         in_stock = not query["outOfStock"]
     wanted = book_filter(query, **ours)
-    return member_books_page(
+    found = member_books_page(
         call, member, Page.of(query), wanted, in_stock=in_stock, explain=query.get("dryRun", False)
     )
+    return with_last_usages(call, member, found) if query.get("includeLastUsage") else found

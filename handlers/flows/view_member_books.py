@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -11,6 +11,7 @@ from domain.coupons.books import LIST, CouponBook, stock_left
 from domain.coupons.conditions import context_of
 from domain.coupons.eligibility import MemberFacts, exclusions_of_list
 from domain.coupons.shelf import Had, period_starts
+from domain.coupons.usages import CouponUsage
 from domain.ledger.views import WalletView
 from domain.members import Member
 from domain.problems import Conflict
@@ -19,7 +20,7 @@ from handlers.flows.configuration import configuration_of
 from handlers.flows.current_tiers import current_tiers
 from handlers.flows.match_audiences import match_audiences
 from persistence import badges, ledger
-from persistence.coupons import book_lists, member_books, shelves
+from persistence.coupons import book_lists, member_books, shelves, usages
 from persistence.coupons.book_lists import BookFilter
 from persistence.coupons.member_books import Amounts
 from persistence.paging import Page, Paged
@@ -34,6 +35,7 @@ class MemberBook:
     book: CouponBook
     amounts: Amounts
     exclusions: tuple[Conflict, ...]
+    last_usage: CouponUsage | None = None
 
     @property
     def is_eligible(self) -> bool:
@@ -75,6 +77,13 @@ def member_books_page(
     eligible = [each for each in view.books(candidates, with_stock_only=in_stock is True) if each.is_eligible]
     start = page.page * page.limit
     return Paged(len(eligible), page.page, page.limit, eligible[start : start + page.limit])
+
+
+def with_last_usages(call: Call, member: Member, found: Paged[MemberBook]) -> Paged[MemberBook]:
+    """The books of the page, each with the member's last use of it."""
+    last = usages.last_uses(call.db, member, [each.book.coupon_book_id for each in found.results])
+    seen = [replace(each, last_usage=last.get(each.book.coupon_book_id)) for each in found.results]
+    return replace(found, results=seen)
 
 
 class _MemberView:

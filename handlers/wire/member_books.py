@@ -8,6 +8,7 @@ from typing import Any
 from handlers.flows.view_member_books import MemberBook
 from handlers.wire.base import Shape, exact_number
 from handlers.wire.coupon_books import BOOK
+from handlers.wire.coupon_usages import USAGE
 
 
 def _member_book(shape: Shape) -> Callable[[MemberBook], dict[str, Any]]:
@@ -20,6 +21,7 @@ def _member_book(shape: Shape) -> Callable[[MemberBook], dict[str, Any]]:
             "totalUsages": exact_number(seen.amounts.used),
             "eligible": seen.is_eligible,
             "exclusionReasons": [{"code": each.slug, "detail": each.detail} for each in seen.exclusions],
+            **({} if seen.last_usage is None else {"lastUsage": USAGE(seen.last_usage)}),
         }
 
     return answer

@@ -33,6 +33,13 @@ ORDER = {
 _COLUMNS = columns_of(table, CouponUsage)
 _FIELDS = fields_of(CouponUsage)
 
+_LAST_USES = f"""
+SELECT DISTINCT ON (coupon_book_id) {", ".join(_FIELDS)} FROM coupon_usages
+WHERE organization_id = %s AND member_id = %s AND coupon_book_id = ANY(%s) AND amount_used > 0
+    AND reversal_usage_id IS NULL
+ORDER BY coupon_book_id, created_at DESC, coupon_usage_id DESC
+"""
+
 _LINK = """
 UPDATE coupon_usages u SET reversal_usage_id = x.reversal_usage_id, updated_at = x.updated_at
 FROM jsonb_to_recordset(%s::jsonb) AS x(coupon_usage_id bigint, reversal_usage_id bigint, updated_at timestamptz)
@@ -94,6 +101,13 @@ def find_uses_of_coupon(
         .limit(limit)
     )
     return records(CouponUsage, db.execute(statement).all())
+
+
+def last_uses(db: Connection, member: Member, book_ids: Collection[int]) -> dict[int, CouponUsage]:
+    """The member's last use of each book that was not reverted, by book id; one statement."""
+    values = (member.organization_id, member.member_id, list(book_ids))
+    found = [CouponUsage(*row) for row in db.exec_driver_sql(_LAST_USES, values)]
+    return {usage.coupon_book_id: usage for usage in found}
 
 
 def find_page(db: Connection, member: Member, page: Page, wanted: UsageFilter) -> Paged[CouponUsage]:

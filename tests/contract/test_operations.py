@@ -54,6 +54,7 @@ PAGE_SIZES = {
     ("administration", "listLedgerTransactions"): 25,
     ("administration", "listLoyaltyPrograms"): 100,
     ("administration", "listMatchers"): 100,
+    ("administration", "listMemberCouponBooks"): 25,
     ("administration", "listMemberCoupons"): 25,
     ("administration", "listMemberEvents"): 25,
     ("administration", "listMemberMissions"): 100,

@@ -1,0 +1,196 @@
+"""What keeps a member from a book by what the member has had of it: seen in lists, and refused, on both surfaces."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.builders.coupons import Books
+from tests.builders.tracking import Shop
+
+
+@pytest.fixture
+def books(organization):
+    return Books(organization)
+
+
+@pytest.fixture
+def shop(organization):
+    return Shop(organization)
+
+
+@pytest.fixture
+def ana(organization):
+    return organization.member("ana")
+
+
+@pytest.fixture
+def points(organization):
+    return {"ledgerAccountKey": organization.created.ledger_account_key}
+
+
+class Visitor:
+    """A member at a book, on both surfaces."""
+
+    def __init__(self, books, member, book):
+        self.books, self.member, self.book = books, member, book
+        self.path = f"/members/{member['loyaltyMemberId']}/coupon-books/{book['couponBookKey']}"
+
+    def do(self, verb, *, expect=200, **body):
+        return self.books.organization.integration.post(f"{self.path}/{verb}", body, expect=expect)
+
+    def refused(self, verb, **body):
+        """The slugs of the problems, of both surfaces."""
+        problem = self.do(verb, expect=409, **body)
+        own = {"memberId": self.member["memberId"]}
+        path = f"/coupon-books/{self.book['couponBookId']}/{verb}"
+        other = self.books.organization.administration.post(path, own, expect=409)
+        return problem["type"].removeprefix("/problems/"), other["type"].removeprefix("/problems/")
+
+    def reasons(self, **query):
+        path = f"/members/{self.member['loyaltyMemberId']}/coupon-books"
+        one = {"couponBookKey": self.book["couponBookKey"], **query}
+        [seen] = self.books.organization.integration.get(path, dryRun=True, **one)["results"]
+        assert (self.books.organization.integration.get(path, **one)["totalCount"] == 1) == seen["eligible"]
+        assert self.of_program()["totalCount"] == int(seen["eligible"] or bool(query))
+        return [reason["code"] for reason in seen["exclusionReasons"]]
+
+    def of_program(self, **query):
+        program = self.books.organization.created.loyalty_program_id
+        path = f"/loyalty-programs/{program}/members/{self.member['memberId']}/coupon-books"
+        return self.books.organization.administration.get(path, couponBookId=self.book["couponBookId"], **query)
+
+
+@pytest.fixture
+def visit(books, ana):
+    def start(*codes, **members):
+        return Visitor(books, ana, books.make(*codes, **{"type": "codeless", **members}))
+
+    return start
+
+
+def test_the_quota_counts_unless_something_is_left_to_use(visit):
+    at = visit(maxAssignedPerMember=1)
+    at.do("assign")
+    assert at.refused("assign") == ("coupon-quota", "coupon-quota")
+    assert at.reasons() == []
+    at.do("use")
+    assert at.reasons() == ["coupon-quota"]
+
+
+def test_uses_of_the_period(visit):
+    at = visit(maxUsagesPerPeriod=1, usagePeriodType="monthly", timezone="Pacific/Apia")
+    at.do("assign", amount=2)
+    at.do("use")
+    assert at.refused("use") == ("coupon-usage-limit", "coupon-usage-limit")
+    assert at.reasons() == ["coupon-usage-limit"]
+
+
+def test_discounts_of_the_period(visit):
+    at = visit(maxDiscountPerPeriod=10, discountPeriodType="weekly", maxDiscountPerUse=9)
+    at.do("assign", amount=5)
+    assert at.do("use", amountDiscounted=9.5, expect=409)["type"] == "/problems/coupon-discount-too-high"
+    at.do("use", amountDiscounted=8)
+    assert at.do("use", amountDiscounted=2.5, expect=409)["type"] == "/problems/coupon-discount-limit"
+    assert at.reasons() == []
+    at.do("use", amountDiscounted=2)
+    assert at.refused("use") == ("coupon-discount-limit", "coupon-discount-limit")
+    assert at.reasons() == ["coupon-discount-limit"]
+
+
+def test_points(visit, shop, points):
+    at = visit(assignmentRequiredPoints=10, usageRequiredPoints=5, requiredPointsConfig=points)
+    assert at.refused("assign") == ("insufficient-balance", "insufficient-balance")
+    shop.give("ana", 15)
+    assert at.reasons() == []
+    at.do("assign")
+    assert at.reasons() == []
+    shop.give("ana", 1, "burn")
+    assert at.reasons() == ["insufficient-balance"]
+    assert at.refused("use") == ("insufficient-balance", "insufficient-balance")
+
+
+def test_stock(visit):
+    at = visit("A", type="list")
+    at.do("assign")
+    assert at.refused("assign") == ("coupon-out-of-stock", "coupon-out-of-stock")
+    assert at.reasons() == []
+    assert at.reasons(withStockOnly=True) == ["coupon-out-of-stock"]
+    assert at.of_program(outOfStock=True)["totalCount"] == 1
+    assert at.of_program(outOfStock=False)["totalCount"] == 0
+
+
+@pytest.mark.parametrize(
+    ("members", "reason"),
+    [
+        ({"publishingStatus": "draft"}, "coupon-book-not-published"),
+        ({"publishingStatus": "disabled"}, "coupon-book-not-published"),
+        ({"validFromDate": "2999-01-01T00:00:00Z"}, "coupon-book-not-yet-valid"),
+        ({"validToDate": "2020-01-01T00:00:00Z"}, "coupon-book-expired"),
+        ({"condition": {"expression": "!member.active"}}, "coupon-book-condition"),
+    ],
+)
+def test_books_that_are_closed(visit, members, reason):
+    at = visit(**members)
+    assert at.refused("assign") == (reason, reason)
+    assert at.refused("use") == (reason, reason)
+    assert at.reasons() == [reason]
+
+
+def test_archived_books(visit, books):
+    at = visit()
+    at.do("assign")
+    books.set_status(at.book, "archived")
+    assert at.refused("use") == ("coupon-book-archived", "coupon-book-archived")
+    assert at.refused("assign") == ("coupon-book-archived", "coupon-book-archived")
+    assert at.reasons() == ["coupon-book-archived"]
+
+
+def test_books_of_another_day(visit):
+    today = datetime.now(UTC).isoweekday()
+    at = visit(daysOfWeek=[(today + 2) % 7 + 1, (today + 3) % 7 + 1])
+    assert at.refused("assign") == ("coupon-book-day", "coupon-book-day")
+    assert at.reasons() == ["coupon-book-day"]
+
+
+def test_books_for_others(visit, shop):
+    path = f"/loyalty-programs/{shop.organization.created.loyalty_program_id}/tiers"
+    body = {"name": "Gold", "active": True, "minRequiredPoints": 10**9, "tierOrder": 9}
+    tier = shop.administration.post(path, body)["tier"]
+    audience = shop.administration.post("/audiences", {"matcherType": "null-matcher"})["audience"]
+    at = visit(tierKeys=[tier["loyaltyTierKey"]], audienceKeys=[audience["audienceKey"]])
+    assert at.refused("assign") == ("coupon-book-tier", "coupon-book-tier")
+    assert at.reasons() == ["coupon-book-tier", "coupon-book-audience"]
+    at = visit(audienceKeys=[audience["audienceKey"]])
+    assert at.refused("use") == ("coupon-book-audience", "coupon-book-audience")
+    assert at.reasons() == ["coupon-book-audience"]
+
+
+def test_a_books_sums_are_the_members_own(visit, books, organization):
+    at = visit(maxUsagesPerPeriod=9, usagePeriodType="daily")
+    other = Visitor(books, organization.member("bob"), at.book)
+    at.do("assign", amount=3)
+    other.do("assign", amount=2)
+    at.do("use")
+    [seen] = at.of_program(includeLastUsage=True)["results"]
+    usage = at.do("use")["couponUsage"]
+    assert (seen["totalAssigned"], seen["totalUsages"]) == (3, 1)
+    [seen] = at.of_program(includeLastUsage=True)["results"]
+    assert seen["lastUsage"] == usage
+    assert "lastUsage" not in other.of_program(includeLastUsage=True)["results"][0]
+    assert "lastUsage" not in at.of_program()["results"][0]
+    path = f"/members/ana/coupon-usages/{usage['couponUsageKey']}/revert"
+    organization.integration.post(path, expect=200)
+    [seen] = at.of_program(includeLastUsage=True)["results"]
+    assert (seen["totalUsages"], seen["lastUsage"]["couponUsageId"] < usage["couponUsageId"]) == (1, True)
+
+
+def test_books_of_the_program_or_of_none(visit, books, organization):
+    own = organization.administration.get(f"/loyalty-programs/{organization.created.loyalty_program_id}")
+    body = {"ledgerId": organization.created.ledger_id, "description": "Other", "setAsDefault": False}
+    other = organization.administration.post("/loyalty-programs", body)["loyaltyProgram"]
+    for program, seen in ((own["loyaltyProgram"], 1), (other, 0)):
+        at = visit(loyaltyProgramKey=program["loyaltyProgramKey"], tags=["x"])
+        assert at.of_program(tags="x")["totalCount"] == seen
+    assert visit().of_program()["totalCount"] == 1
