@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-BENCHMARKS = ("expressions", "http_layer", "tracking", "campaigns", "queue", "ledger", "coupon_usages")
+BENCHMARKS = ("expressions", "http_layer", "tracking", "campaigns", "queue", "ledger", "coupon_usages", "coupon_lists")
 
 
 def main() -> int:

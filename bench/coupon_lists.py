@@ -1,0 +1,159 @@
+"""What lists of coupons cost where there are many: `python -m bench.coupon_lists`.
+
+Two organizations in one database, with 10,000 and with 1,000,000 coupons in one book; each list is asked of both in
+turn. Prints a table for `docs/performance.md`.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, text
+
+from domain.coupons.books import CouponBook
+from domain.members import Member
+from handlers.flows.create_organization import create_organization
+from persistence import embedded, members, schema, transactions
+from persistence.coupons import book_lists, books, code_lists, codes, member_books
+from persistence.coupons.book_lists import BookFilter
+from persistence.coupons.code_lists import CouponFilter
+from persistence.engine import autocommit, create_engine
+from persistence.paging import Page
+
+SMALL, LARGE, BOOKS = 10_000, 1_000_000, 1_000
+PAGE, ROUNDS = 25, 15
+NOW = datetime.now(UTC)
+
+_FILL = """
+INSERT INTO coupons (organization_id, coupon_book_id, position, code, total_assigned, expired_at, created_at,
+    updated_at)
+SELECT :organization_id, :coupon_book_id, n, 'CODE-' || n, n % 2, CASE WHEN n % 100 = 0 THEN now() END, now(), now()
+FROM generate_series(1, :count) AS n
+"""
+_HOLD = """
+INSERT INTO member_coupons (organization_id, member_id, coupon_id, coupon_book_id, amount_assigned, amount_used,
+    created_at, updated_at)
+SELECT organization_id, :member_id, coupon_id, coupon_book_id, 1, 0, now(), now() FROM coupons
+WHERE organization_id = :organization_id AND position % 1000 = 1
+"""
+
+
+@dataclass(frozen=True)
+class Tenant:
+    """An organization whose first book holds all its coupons."""
+
+    book: CouponBook
+    member: Member
+    count: int
+
+    @property
+    def id(self) -> int:
+        return self.book.organization_id
+
+
+def _tenant(db: Connection, count: int) -> Tenant:
+    created = create_organization(db, name="Corner Coffee", now=NOW)
+    organization_id = created.organization_id
+    plain = {"publishing_status": "published", "type": "list", "created_at": NOW, "updated_at": NOW}
+    made = [
+        books.add_book(
+            db, organization_id, coupon_book_key=str(uuid.uuid4()), name=f"Book {n}", tags=[f"t{n % 9}"], **plain
+        )
+        for n in range(BOOKS)
+    ]
+    book = books.change_book(db, made[0], coupon_count=count)
+    address = {"organization_id": organization_id, "coupon_book_id": book.coupon_book_id}
+    db.execute(text("SET LOCAL statement_timeout = 0"))
+    db.execute(text(_FILL), {**address, "count": count})
+    member, _ = members.add_member(
+        db,
+        organization_id,
+        ledger_id=created.ledger_id,
+        loyalty_program_id=None,
+        wallet_key=str(uuid.uuid4()),
+        now=NOW,
+        loyalty_member_id="ana",
+        active=True,
+        **dict.fromkeys(("public_loyalty_member_id", "member_type", "channel_acquisition", "referral_code")),
+        **{name: {} for name in ("profile", "custom_attributes", "notifications", "on_chain")},
+    )
+    db.execute(text(_HOLD), {"organization_id": organization_id, "member_id": member.member_id})
+    return Tenant(book, member, count)
+
+
+def _lists() -> dict[str, Callable[[Connection, Tenant], Any]]:
+    """Each list by its name; the pages are the first, one in the middle and the last."""
+
+    def of_book(share: float, order: str | None = None) -> Callable[[Connection, Tenant], Any]:
+        return lambda db, t: codes.find_page_of_book(db, t.book, Page(int(t.count / PAGE * share), PAGE, order))
+
+    def of_all(share: float, **wanted: Any) -> Callable[[Connection, Tenant], Any]:
+        def ask(db: Connection, t: Tenant) -> Any:
+            return code_lists.find_page(db, t.id, Page(int(t.count / PAGE * share), PAGE), CouponFilter(**wanted), NOW)
+
+        return ask
+
+    last = 1 - 1e-9
+    return {
+        "codes of a book, first page": of_book(0),
+        "codes of a book, page in the middle": of_book(0.5),
+        "codes of a book, last page": of_book(last),
+        "codes of a book by code, first page": of_book(0, "code"),
+        "codes of a book by code, last page": of_book(last, "code"),
+        "all coupons, first page": of_all(0),
+        "all coupons, page in the middle": of_all(0.5),
+        "all coupons, last page": of_all(last),
+        "coupons of a code": of_all(0, code="CODE-77"),
+        "expired coupons, first page": of_all(0, expired=True),
+        "coupons of a member (1 in 1,000)": lambda db, t: code_lists.find_page(
+            db, t.id, Page(0, PAGE), CouponFilter(member=t.member), NOW
+        ),
+        "books with a tag, searched": lambda db, t: book_lists.find_page(
+            db, t.id, Page(0, PAGE), BookFilter(tags_any=["t3"], search="ook 1")
+        ),
+        "books of which something is left": lambda db, t: member_books.with_free_codes(
+            db, t.id, [t.book.coupon_book_id]
+        ),
+    }
+
+
+def _median(engine: Engine, ask: Callable[[Connection, Tenant], Any], tenants: list[Tenant]) -> list[float]:
+    """The median time of each tenant in milliseconds, asked in turns."""
+    taken: list[list[float]] = [[] for _ in tenants]
+    with engine.connect() as db:
+        for _ in range(ROUNDS):
+            for number, tenant in enumerate(tenants):
+                started = time.perf_counter()
+                ask(db, tenant)
+                taken[number].append((time.perf_counter() - started) * 1000)
+    return [statistics.median(each) for each in taken]
+
+
+def main() -> None:
+    """Fill the two organizations, ask, and print the table."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
+        Path(directory).chmod(0o755)  # for the user that PostgreSQL runs as where root works
+        with embedded.server(Path(directory) / "home") as url:
+            engine = create_engine(url, threads=2)
+            schema.migrate(engine)
+            tenants = [transactions.run(engine, lambda db, n=n: _tenant(db, n)) for n in (SMALL, LARGE)]
+            with autocommit(engine).connect() as db:
+                db.execute(text("SET statement_timeout = 0"))
+                db.execute(text("VACUUM ANALYZE"))
+            print(f"| list | {SMALL:,} coupons | {LARGE:,} coupons | ratio |\n|---|---|---|---|")
+            for name, ask in _lists().items():
+                small, large = _median(autocommit(engine), ask, tenants)
+                print(f"| {name} | {small:.1f} ms | {large:.1f} ms | {large / small:.1f} |", flush=True)
+            engine.dispose()
+
+
+if __name__ == "__main__":
+    main()
