@@ -1,0 +1,47 @@
+"""Coupon books changed from many sides at once."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from tests.builders.coupons import Books
+from tests.concurrency.together import together
+
+
+def test_codes_added_at_once_take_their_places_one_after_the_other(shop):
+    books = Books(shop.organization)
+    book = books.make()
+    path = f"{books.path(book)}/coupons"
+    # Every code is offered by two of the eight calls.
+    offers = [[f"{n % 4}-{m}" for m in range(50)] for n in range(8)]
+    replies = together(partial(books.surface.request, "POST", path, {"codes": codes}) for codes in offers)
+    assert sorted(reply.status for reply in replies) == [201] * 4 + [409] * 4
+    assert {reply.json["type"] for reply in replies if reply.status == 409} == {"/problems/coupon-code-taken"}
+    pages = [books.surface.get(path, page=page) for page in range(8)]
+    codes = [coupon["code"] for page in pages for coupon in page["results"]]
+    assert pages[0]["totalCount"] == 200
+    assert sorted(codes) == sorted({code for codes in offers for code in codes})
+
+
+def test_a_single_book_gets_one_code(shop):
+    books = Books(shop.organization)
+    book = books.make(type="single")
+    path = f"{books.path(book)}/coupons"
+    replies = together(partial(books.surface.request, "POST", path, {"codes": [f"C{n}"]}) for n in range(6))
+    assert sorted(reply.status for reply in replies) == [201] + [409] * 5
+    assert books.surface.get(path)["totalCount"] == 1
+
+
+def test_nothing_changes_a_book_after_it_was_archived(shop):
+    books = Books(shop.organization)
+    book = books.make()
+    change = partial(books.surface.request, "PATCH", books.path(book))
+    status = partial(books.surface.request, "PUT", f"{books.path(book)}/status")
+    calls = [partial(change, {"name": f"N{n}"}) for n in range(4)]
+    calls += [partial(status, {"publishingStatus": each}) for each in ("archived", "draft", "archived", "disabled")]
+    replies = together(calls)
+    assert {reply.status for reply in replies} <= {200, 409}
+    done = [reply.json["couponBook"] for reply in replies if reply.status == 200]
+    # Whatever came before it, archiving was the last change.
+    [archived] = [each for each in done if each["publishingStatus"] == "archived"]
+    assert books.get(book) == archived
