@@ -109,9 +109,10 @@ def get_coupon_code(call: Call, book: CouponBook, coupon: Coupon) -> Coupon:
 @operation("updateCouponCode", body=CODE, answer=_ONE)
 def update_coupon_code(call: Call, book: CouponBook, coupon: Coupon, body: Mapping[str, Any]) -> CouponBook:
     """Give a coupon another code; answers its book."""
-    book = books.lock(call.db, book)
-    refuse_archived(book)
     if book.type == CODELESS:
         raise CodesNotAccepted("The coupon of a codeless book has no code.")
+    # The coupon before the book, as assignments lock them.
     codes.change_code(call.db, coupon, body["code"], call.now)
+    book = books.lock(call.db, book)
+    refuse_archived(book)
     return book
