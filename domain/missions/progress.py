@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+# With the greatest goal (openapi MissionBody) what is counted still fits the database's whole numbers of 64 bits.
+MOST_ACHIEVEMENTS = 9_000_000_000
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:
@@ -49,11 +52,17 @@ class Progress:
         after = replace(self, counted=counted, times_achieved=self.times_achieved + achieved)
         return Advance(self, after, min(amount, most), achieved)
 
-    def taken_back(self, counted: int, achieved: int) -> Progress:
-        """The progress without what an event counted and achieved; never below nothing."""
+    def taken_back(self, counted: int, achieved: int, goal: int) -> Progress:
+        """The progress without what an event counted and achieved towards `goal`; never below nothing.
+
+        A whole goal that this breaks is worth what it took then, which the present goal may not be.
+        """
+        reached, since = divmod(self.counted, self.goal)
+        broken = min(reached, -(-max(0, counted - since) // goal))
+        left = max(0, since + broken * goal - counted)
         return replace(
             self,
-            counted=max(0, self.counted - counted),
+            counted=(reached - broken) * self.goal + min(left, self.goal - 1),
             times_achieved=max(0, self.times_achieved - achieved),
         )
 

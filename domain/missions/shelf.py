@@ -8,7 +8,7 @@ from datetime import date, datetime
 from typing import Any
 
 from domain.calendar import period_start
-from domain.missions.progress import Advance, Progress
+from domain.missions.progress import MOST_ACHIEVEMENTS, Advance, Progress
 from domain.missions.records import Mission, MissionBalance, MissionTracking, Reward
 
 Place = tuple[int, int]
@@ -88,7 +88,8 @@ class Shelf:
 
     def room(self, member_id: int, mission: Mission, at: datetime) -> int:
         """How many more times the member may achieve the mission by what happens at `at`."""
-        left = mission.max_repetitions - self.standing(member_id, mission).progress.times_achieved
+        most = min(mission.max_repetitions, MOST_ACHIEVEMENTS)
+        left = most - self.standing(member_id, mission).progress.times_achieved
         if mission.repetition_period is not None and mission.period_limit is not None:
             period = (member_id, mission.mission_id, period_start(mission.repetition_period, at))
             left = min(left, mission.period_limit - self._achieved.get(period, 0))
@@ -115,7 +116,7 @@ class Shelf:
         """Undo what an event counted."""
         place = (tracking.member_id, tracking.mission_id)
         before = self.standing(tracking.member_id, mission)
-        after = before.progress.taken_back(tracking.counted, tracking.achieved)
+        after = before.progress.taken_back(tracking.counted, tracking.achieved, tracking.goal_count)
         self._standings[place] = replace(before, progress=after)
         self._touched.add(place)
         self._undone[tracking.mission_tracking_id] = by_event_id

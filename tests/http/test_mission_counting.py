@@ -372,3 +372,14 @@ class TestGoals:
         shop.administration.put(path, body(goalCount=2))
         assert stand(shop, ana, mission) == (2, 1)
         assert counters(shop.track_one(event(ana))) == [(1, 2, True, 3)]
+
+    def test_an_event_that_is_undone_leaves_nothing_of_it_towards_another_goal(self, shop, ana):
+        mission = create(shop, goalCount=2, pointsAccrual=10)
+        path = f"/missions/{mission['missionId']}"
+        first, second = shop.track(event(ana), event(ana))
+        shop.administration.put(path, body(goalCount=5, pointsAccrual=10))
+        assert stand(shop, ana, mission) == (1, 5)
+        for tracked, expected in ((second, (0, 1)), (first, (0, 0))):
+            shop.integration.post(f"/events/{tracked['loyaltyEventKey']}/cancel", {}, expect=200)
+            assert stand(shop, ana, mission) == expected
+        assert counters(shop.track_one(event(ana))) == [(0, 1, False, 0)]

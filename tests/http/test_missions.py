@@ -316,6 +316,15 @@ class TestEffects:
             [found] = shop.track_one(event(ana))["effects"]
         assert (found["status"], found["error"]["type"]) == ("skipped", f"/problems/{problem}")
 
+    def test_no_amount_is_too_much_to_be_counted(self, shop, ana):
+        most = {"goalCount": 1_000_000_000, "maxRepetitions": 9_007_199_254_740_991}
+        mission = create(shop, eventType="member-created", **most)
+        advancing = effect("advance-mission", missionKey=mission["missionKey"], amount=10**25)
+        shop.campaign(running(advancing), eventType=GENERIC)
+        statuses = [shop.track_one(event(ana))["effects"][0]["status"] for _ in range(2)]
+        assert statuses == ["executed", "skipped"]
+        assert stand(shop, ana, mission) == (9_000_000_000, 1_000_000_000)
+
     def test_a_mission_that_is_not_there_is_refused_when_saved(self, shop, ana):
         campaign = shop.campaign(eventType=GENERIC)
         path = f"/campaigns/{campaign['campaignId']}/actions"

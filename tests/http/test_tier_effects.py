@@ -188,6 +188,30 @@ def test_a_tier_that_goes_by_points_again_goes_where_they_belong_now(shop, ladde
     assert ladder.moves(member) == [(SET, "Basic", "Gold"), (SET, "Basic", "Silver")]
 
 
+def test_points_given_since_count_for_a_member_who_had_no_tier_of_the_program(shop, ladder, member):
+    created = shop.organization.created
+    program = {"name": "Club", "description": "Another one", "ledgerId": created.ledger_id, "setAsDefault": False}
+    body = {**program, "tierPointsLedgerAccountId": created.ledger_account_id}
+    club = shop.administration.post("/loyalty-programs", body)["loyaltyProgram"]
+    path = f"/loyalty-programs/{club['loyaltyProgramId']}/tiers"
+    tiers = {
+        name: shop.administration.post(
+            path, {"name": name, "active": True, "minRequiredPoints": least, "tierOrder": least}
+        )["tier"]
+        for name, least in (("Guest", 0), ("Friend", 50), ("Patron", 90))
+    }
+    other = Ladder(shop, club, tiers)
+    shop.campaign(running(sets(other, "Patron")), eventType=GENERIC)
+    assert other.of(member) is None
+    cancel(shop, shop.track_one(event(member)))
+    assert other.of(member) is None
+    tracked = shop.track_one(event(member))
+    shop.give(member, 60)
+    assert other.of(member) == "Patron"
+    cancel(shop, tracked)
+    assert other.of(member) == "Friend"
+
+
 @pytest.mark.parametrize("name", ["Silver", "Gold", None])
 def test_what_was_set_by_hand_since_is_kept(shop, ladder, member, name):
     shop.campaign(running(sets(ladder, "Gold")), eventType=GENERIC)

@@ -124,7 +124,7 @@ class TierDesk:
     def _take_back(self, tracking: TierTracking, by: Reversal) -> Undone:
         name = tracking.member_tier_tracking_id
         is_restored = self._log.take_back(name, self._standings, by.loyalty_event_id)
-        if is_restored and tracking.previous is not None and not tracking.previous.is_manual:
+        if is_restored and (tracking.previous is None or not tracking.previous.is_manual):
             self._settle(tracking)
         held = self._standings.held(tracking.place)
         return undone_tier(tracking, None if held is None else held.loyalty_tier_id, is_restored)
@@ -138,6 +138,9 @@ class TierDesk:
             if ladder.loyalty_program_id == tracking.loyalty_program_id and ladder.ledger_account_id is not None
         }
         points = partial(balance_of, self._opening.books, member.wallet_id)
+        if tracking.previous is None and not any(map(points, accounts)):
+            # A member who never had points in the program has no tier of it.
+            return
         for move in self._standings.settle(member.member_id, accounts, points):
             payload = tier_payload(move.ladder, configuration.tier_keys, move.before, move.after)
             event_type = TIER_REMOVED if move.after is None else TIER_SET
