@@ -26,10 +26,11 @@ def instant_of(text: str) -> datetime:
 
 def period_start(period: str, at: datetime, zone: tzinfo = UTC) -> date:
     """The first day of the period that `at` falls in, in `zone`; `total` has one period that never ends."""
-    day = at.astimezone(zone).date()
+    day = _local(at, zone).date()
     if period == DAILY:
         return day
     if period == WEEKLY:
+        # The first day of the calendar is a Monday.
         return day - timedelta(days=day.weekday())
     if period == MONTHLY:
         return day.replace(day=1)
@@ -42,7 +43,7 @@ def period_start(period: str, at: datetime, zone: tzinfo = UTC) -> date:
 
 def start_of_day(day: date, zone: tzinfo = UTC) -> datetime:
     """The first moment of a day in `zone`, also where that day has no midnight or has it twice."""
-    return datetime.combine(day, time(), zone).astimezone(UTC)
+    return _local(datetime.combine(day, time(), zone), UTC).replace(tzinfo=UTC)
 
 
 def next_period(period: str, first_day: date) -> date:
@@ -57,4 +58,12 @@ def next_period(period: str, first_day: date) -> date:
 
 def day_of_week(at: datetime, zone: tzinfo = UTC) -> int:
     """1 = Monday ... 7 = Sunday (integration 1, convention 6)."""
-    return at.astimezone(zone).isoweekday()
+    return _local(at, zone).isoweekday()
+
+
+def _local(at: datetime, zone: tzinfo) -> datetime:
+    """The moment in `zone`; as it is where the calendar ends, at the year 1 or 9999, between the two zones."""
+    try:
+        return at.astimezone(zone)
+    except OverflowError:
+        return at

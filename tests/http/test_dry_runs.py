@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from tests.builders.campaigns import mint
+from tests.builders.campaigns import effect, mint
 from tests.builders.tracking import ORDER_CREATED, Shop, event, order, running
 
 
@@ -124,6 +124,18 @@ def test_the_first_and_the_last_moment_can_be_asked_about(shop, member, moment):
         limitRules=[{"scope": "member", "type": "points", "period": each, "limit": 9} for each in ("weekly", "yearly")],
     )
     assert [each["status"] for each in dry(shop, event(member), now=moment)["effects"]] == ["evaluated"]
+
+
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"])
+@pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "Pacific/Niue"])
+def test_they_can_be_asked_about_in_any_time_zone(shop, member, moment, zone):
+    limits = {"maxUsagesPerPeriod": 2, "usagePeriodType": "weekly", "timezone": zone, "daysOfWeek": list(range(1, 8))}
+    body = {"name": "Cup", "type": "generated", "publishingStatus": "published", **limits}
+    book = shop.integration.post("/coupon-books", body)["couponBook"]
+    uses = (effect(name, couponBookKey=book["couponBookKey"]) for name in ("assign-coupon", "use-coupon"))
+    shop.campaign(running(*uses))
+    found = dry(shop, event(member), now=moment)["effects"]
+    assert [each["status"] for each in found] == ["evaluated", "evaluated"]
 
 
 @pytest.mark.parametrize("mode", ["full", "captureOnly", "authorize"])

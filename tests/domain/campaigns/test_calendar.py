@@ -20,6 +20,7 @@ from domain.calendar import (
     instant_of,
     next_period,
     period_start,
+    start_of_day,
 )
 
 MOMENTS = st.datetimes(timezones=st.just(UTC))
@@ -119,3 +120,12 @@ def test_every_moment_lies_between_its_period_and_the_next(at, period):
 
 def test_the_last_period_ends_with_the_calendar():
     assert next_period(YEARLY, date(9999, 1, 1)) == date.max
+
+
+@pytest.mark.parametrize("zone", [ZoneInfo("Pacific/Kiritimati"), ZoneInfo("Pacific/Niue")])
+@pytest.mark.parametrize("moment", [datetime.min, datetime.max])
+def test_the_calendar_ends_in_every_zone(moment, zone):
+    at = moment.replace(tzinfo=UTC)
+    assert abs((period_start("daily", at, zone) - at.date()).days) <= 1
+    assert abs(start_of_day(at.date(), zone) - at).days <= 2
+    assert 1 <= day_of_week(at, zone) <= 7
