@@ -46,14 +46,16 @@ def before_call(context: Any, case: Any, kwargs: Any) -> None:
     global _following_links
     _following_links = case.meta.phase.name is TestPhase.STATEFUL
     operation = case.operation.definition.raw.get("operationId", "")
-    components = {place: info.mode.is_positive for place, info in case.meta.components.items()}
-    if components.get(ParameterLocation.PATH):
+    # Of a request made of examples only some parts may be described, and all of them are valid.
+    are_valid = dict.fromkeys(ParameterLocation, case.meta.generation.mode.is_positive)
+    are_valid |= {place: info.mode.is_positive for place, info in case.meta.components.items()}
+    if are_valid[ParameterLocation.PATH]:
         _use_real_ids(operation, case.path_parameters)
-    if components.get(ParameterLocation.BODY) and isinstance(case.body, dict) and operation in _BODIES:
+    if are_valid[ParameterLocation.BODY] and isinstance(case.body, dict) and operation in _BODIES:
         body = json.loads(json.dumps(case.body))
         _BODIES[operation](body, case.path_parameters)
         case.body = body
-    if components.get(ParameterLocation.QUERY) and operation == "listDailyBalances":
+    if are_valid[ParameterLocation.QUERY] and operation == "listDailyBalances":
         _use_few_days(case.query)
 
 
@@ -360,7 +362,8 @@ def _book(body: Body, path: Body) -> None:
     _real(body, "tierKeys", [WORLD.keys["tier"]])
     _real(body, "loyaltyProgramKey", WORLD.ids["loyaltyProgramKey"])
     _real(body, "loyaltyProgramId", WORLD.ids["loyaltyProgramId"])
-    _real(body, "timezone", "America/Buenos_Aires")
+    if body.get("timezone") is not None:
+        body["timezone"] = "America/Buenos_Aires"
     if "tiers" in body:
         body["tiers"] = [WORLD.ids["loyaltyTierId"]] if body.get("tierKeys") or body["tiers"] else []
     body["requiredPointsConfig"] = {"ledgerAccountKey": WORLD.keys["account"]}
@@ -482,6 +485,10 @@ def _payload(event: Body) -> None:
 
 
 def _events(body: Body, path: Body) -> None:
+    if body.get("executionMode", "full") != "dryRun" and not body.get("dryRun"):
+        # Only a dry run asks about another moment, and only it explains.
+        body.pop("now", None)
+        body.pop("trace", None)
     if "campaignKeys" in body:
         _real(body, "campaignKeys", [WORLD.keys["campaign"]])
     for event in body["events"]:
