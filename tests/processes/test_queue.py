@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -16,7 +12,6 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import text
-from sqlalchemy.exc import DBAPIError
 
 from handlers.flows.verify_ledger import verify
 from handlers.settings import Settings
@@ -24,63 +19,10 @@ from persistence import embedded, schema
 from persistence.engine import create_engine
 from tests.builders.api import running_api
 from tests.builders.tracking import WHOLE_DOLLARS, Shop, order, running
-from tests.processes.loyalty import environment
+from tests.processes.fleet import WAITING, Workers, asked, disposed, kill_database, wait_until
 
 FAST = {"fsync": "off"}
 BATCH = 500
-WAITING = "SELECT count(*) FROM queued_events"
-
-
-class Workers:
-    """`loyalty worker` in processes of their own, each replaced when it is killed."""
-
-    def __init__(self, home: Path, count: int) -> None:
-        self._home = home
-        self._log = (home.parent / "workers.log").open("w")
-        self._processes = [self._start() for _ in range(count)]
-
-    def _start(self) -> subprocess.Popen:
-        variables = {"LOYALTY_QUEUE_BATCH": "50", "LOYALTY_LOG_LEVEL": "warning", "LOYALTY_QUEUE_RETRY_MS": "50"}
-        command = [sys.executable, "-m", "handlers", "worker"]
-        return subprocess.Popen(command, env=environment(self._home, **variables), stderr=self._log)
-
-    def kill_one(self, pick: random.Random) -> None:
-        """End one without a word, and start another."""
-        index = pick.randrange(len(self._processes))
-        self._processes[index].kill()
-        self._processes[index].wait()
-        self._processes[index] = self._start()
-
-    def stop(self) -> list[int]:
-        """Tell all to end, and wait; their exit codes."""
-        for process in self._processes:
-            process.send_signal(signal.SIGTERM)
-        return [process.wait(120) for process in self._processes]
-
-    def kill(self) -> None:
-        for process in self._processes:
-            if process.poll() is None:
-                process.kill()
-            process.wait()
-        self._log.close()
-
-
-def kill_database(home: Path) -> None:
-    """End the database server without a word."""
-    pid_file = embedded.describe(home).data / "postmaster.pid"
-    os.kill(int(pid_file.read_text().splitlines()[0]), signal.SIGKILL)
-
-
-def asked(engine, statement: str, patience: float = 120):
-    """The answer of the database, which may be away for a while."""
-    deadline = time.monotonic() + patience
-    while True:
-        try:
-            with engine.connect() as db:
-                return db.execute(text(statement)).scalar_one()
-        except DBAPIError:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
 
 
 def send_all(shop: Shop, events: list) -> None:
@@ -172,21 +114,6 @@ def test_each_event_has_its_effects_once_whatever_is_killed(home, count, members
 
 def done(engine) -> int:
     return asked(engine, "SELECT count(*) FROM purchase_orders")
-
-
-def wait_until(question, patience: float = 600) -> None:
-    deadline = time.monotonic() + patience
-    while not question():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
-@contextmanager
-def disposed(engine):
-    try:
-        yield engine
-    finally:
-        engine.dispose()
 
 
 def test_a_worker_ends_its_batch_before_it_ends(home):

@@ -1,0 +1,233 @@
+"""A running installation under siege: server, workers, database and receiver of webhooks, each killed and replaced."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+from sqlalchemy import text
+
+from handlers.flows.send_deliveries import LEASE
+from persistence import embedded
+from persistence.engine import create_engine
+from tests.processes.fleet import Workers, asked, disposed, kill_database, patiently, wait_until
+from tests.processes.loyalty import ROOT, Server, environment, free_port
+from tests.processes.moody_receiver import SECRETS
+from tests.processes.plain_model import CAMPAIGNS, POISON
+
+CLIENTS = 2
+ALLOWED = {"LOYALTY_WEBHOOK_ALLOW_HTTP": "true", "LOYALTY_WEBHOOK_ALLOW_PRIVATE": "true"}
+TYPES = {"/results": "AsyncTrackWebhook", "/events": "WebHook"}
+ALIVE = "SELECT EXISTS (SELECT 1 FROM queued_events WHERE dead_at IS NULL)"
+PENDING = "SELECT EXISTS (SELECT 1 FROM trigger_deliveries WHERE status = 'pending')"
+
+# A fault of the system that certain events meet again and again.
+POISONED = f"""
+CREATE FUNCTION poisoned() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE division_by_zero; END $$;
+CREATE TRIGGER poisoned BEFORE INSERT ON purchase_orders FOR EACH ROW
+    WHEN (new.external_id LIKE '{POISON}%') EXECUTE FUNCTION poisoned();
+"""
+CURED = "DROP FUNCTION poisoned CASCADE"
+
+# The hours of the published schedule go by: what has failed is due, and what a sender had in hand that has died by now,
+# since no attempt lasts longer than 15 seconds.
+TIME_GOES_BY = f"""
+UPDATE trigger_deliveries SET next_attempt_at = now()
+WHERE organization_id = 1 AND status = 'pending' AND next_attempt_at > now()
+    AND (last_attempt_at < now() - interval '16 seconds'
+        OR next_attempt_at <> last_attempt_at + interval '{LEASE.total_seconds()} seconds')
+"""
+
+
+@dataclass
+class Receiver:
+    """The receiver in a process of its own, and what it has logged."""
+
+    log: Path
+    port: int = field(default_factory=free_port)
+    process: subprocess.Popen | None = None
+    _starts: int = 0
+    _read: int = 0
+    _received: int = 0
+    _counting: threading.Lock = field(default_factory=threading.Lock)
+
+    def start(self) -> None:
+        """Start it, for the first time or again."""
+        self._starts += 1
+        command = [sys.executable, "-m", "tests.processes.moody_receiver", str(self.port), str(self.log)]
+        variables = environment(self.log.parent)
+        self.process = subprocess.Popen(
+            [*command, str(self._starts)], env=variables, cwd=ROOT, stdout=subprocess.PIPE, text=True
+        )
+        assert self.process.stdout.readline() == "ready\n"
+
+    def kill(self) -> None:
+        """End it without a word."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process.stdout.close()
+
+    @property
+    def received(self) -> int:
+        """How many requests have come."""
+        with self._counting, self.log.open("rb") as log:
+            log.seek(self._read)
+            more = log.read()
+            self._read += len(more)
+            self._received += more.count(b"\n")
+            return self._received
+
+    def lines(self) -> list[list[str]]:
+        """Each request: id, path, verdict, mood, key of the event, status of the event."""
+        return [each.split() for each in self.log.read_text().splitlines()]
+
+
+class Api:
+    """The HTTP API of a running server, for clients who try again until they are answered."""
+
+    def __init__(self, server: Server) -> None:
+        (line,) = re.findall(r"^ *(curl .*)$", server.greeting(), re.MULTILINE)
+        name, _, value = shlex.split(line)[2].partition(": ")
+        self._url, self._headers = f"{server.url}/v2", {name: value}
+        self.unanswered = 0
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        """The JSON of an answer; whoever gets none, or a 503, asks again."""
+        deadline = time.monotonic() + 120
+        while True:
+            assert time.monotonic() < deadline
+            try:
+                answer = httpx.request(method, self._url + path, json=body, headers=self._headers, timeout=60)
+            except httpx.TransportError:
+                answer = None
+            if answer is not None and answer.status_code != 503:
+                return answer.raise_for_status().json()
+            self.unanswered += 1
+            time.sleep(0.2)
+
+
+class World:
+    """Everything that runs, and what kills it."""
+
+    def __init__(self, home: Path, options: Mapping[str, str], stack: ExitStack) -> None:
+        self.home, self._options, self._stack = home, options, stack
+        self.killed: Counter[str] = Counter()
+        self.killed_in_time: Counter[str] = Counter()
+        self.evaluated_at = 0.0
+        self.engine = stack.enter_context(disposed(create_engine(self._database(), threads=2)))
+        self.server = Server(home, "--workers", "2", "--no-worker", **ALLOWED)
+        stack.callback(self._end_server)
+        self.api = Api(self.server)
+        self.receiver = Receiver(home.parent / "received.log")
+        self.receiver.start()
+        stack.callback(self.receiver.kill)
+        self.workers: Workers | None = None
+
+    def _database(self) -> str:
+        return self._stack.enter_context(embedded.server(self.home, options=self._options))
+
+    def _end_server(self) -> None:
+        if self.server.process.poll() is None:
+            os.killpg(self.server.process.pid, signal.SIGKILL)
+        self.server.process.wait()
+        self.server.process.stdout.close()
+
+    def set_up(self, members: int) -> list[str]:
+        """The members, the campaigns, and then the triggers."""
+        names = [f"member-{number}" for number in range(members)]
+        with ThreadPoolExecutor(CLIENTS) as pool:
+            list(pool.map(lambda name: self.api.call("POST", "/members", {"loyaltyMemberId": name}), names))
+        for body, rule, effect in CAMPAIGNS:
+            made = self.api.call("POST", "/organizations/1/campaigns", {"name": body["code"], **body})["campaign"]
+            action = {
+                "status": "running",
+                "priority": 1,
+                "rules": {"expression": rule} if rule else {},
+                "effects": {"items": [effect]},
+            }
+            self.api.call("POST", f"/organizations/1/campaigns/{made['campaignId']}/actions", action)
+        for path, type_ in TYPES.items():
+            settings = {"url": f"http://127.0.0.1:{self.receiver.port}{path}", "secret": SECRETS[path]}
+            body = {"triggerKey": path[1:], "type": type_, "name": path, "settings": settings}
+            self.api.call("POST", "/organizations/1/triggers", body)
+        self.write(POISONED)
+        return names
+
+    def start_workers(self, count: int) -> None:
+        self.workers = Workers(self.home, count, LOYALTY_QUEUE_ATTEMPTS="3", LOYALTY_WEBHOOK_THREADS="64", **ALLOWED)
+        self._stack.callback(self.workers.kill)
+
+    def kill(self, what: str, pick: random.Random) -> None:
+        """End one process of a kind without a word; another takes its place."""
+        self.killed[what] += 1
+        self.killed_in_time[what] += asked(self.engine, ALIVE)
+        if what == "worker":
+            self.workers.kill_one(pick)
+        elif what == "answering":
+            os.kill(pick.choice(sorted(self.server.workers() & children_of(self.server.process.pid))), signal.SIGKILL)
+        elif what == "receiver":
+            self.receiver.kill()
+            time.sleep(pick.random())
+            self.receiver.start()
+        else:
+            kill_database(self.home)
+            self._database()
+
+    def write(self, statement: str) -> None:
+        """Change the database, sooner or later."""
+
+        def work() -> None:
+            with self.engine.begin() as db:
+                db.execute(text(statement))
+
+        patiently(work)
+
+    def drain(self) -> None:
+        """Wait until all is evaluated that can be, and told."""
+        wait_until(lambda: not asked(self.engine, ALIVE), 1800)
+        self.evaluated_at = self.evaluated_at or time.monotonic()
+        wait_until(self._all_is_told, 1800)
+
+    def _all_is_told(self) -> bool:
+        self.write(TIME_GOES_BY)
+        time.sleep(0.5)
+        return not asked(self.engine, PENDING)
+
+
+def children_of(pid: int) -> set[int]:
+    """The processes that a process has started and that still run."""
+    return {int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+
+
+@contextmanager
+def time_going_by(world: World) -> Iterator[None]:
+    """For as long as the context lasts."""
+    ended = threading.Event()
+
+    def go() -> None:
+        while not ended.wait(5):
+            world.write(TIME_GOES_BY)
+
+    with ThreadPoolExecutor(1) as pool:
+        going = pool.submit(go)
+        try:
+            yield
+        finally:
+            ended.set()
+        going.result()

@@ -1,0 +1,106 @@
+"""Workers that are killed and replaced, a database that is killed, and patience with both."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Engine, text
+from sqlalchemy.exc import DBAPIError
+
+from persistence import embedded
+from tests.processes.loyalty import environment
+
+WAITING = "SELECT count(*) FROM queued_events"
+
+
+class Workers:
+    """`loyalty worker` in processes of their own, each replaced when it is killed."""
+
+    def __init__(self, home: Path, count: int, **variables: str) -> None:
+        self._home = home
+        self._variables = {
+            "LOYALTY_QUEUE_BATCH": "50",
+            "LOYALTY_LOG_LEVEL": "warning",
+            "LOYALTY_QUEUE_RETRY_MS": "50",
+            **variables,
+        }
+        self._log = (home.parent / "workers.log").open("w")
+        self._processes = [self._start() for _ in range(count)]
+
+    def _start(self) -> subprocess.Popen:
+        command = [sys.executable, "-m", "handlers", "worker"]
+        return subprocess.Popen(command, env=environment(self._home, **self._variables), stderr=self._log)
+
+    def kill_one(self, pick: random.Random) -> None:
+        """End one without a word, and start another."""
+        index = pick.randrange(len(self._processes))
+        self._processes[index].kill()
+        self._processes[index].wait()
+        self._processes[index] = self._start()
+
+    def stop(self) -> list[int]:
+        """Tell all to end, and wait; their exit codes."""
+        for process in self._processes:
+            process.send_signal(signal.SIGTERM)
+        return [process.wait(120) for process in self._processes]
+
+    def kill(self) -> None:
+        """End all without a word."""
+        for process in self._processes:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+        self._log.close()
+
+
+def kill_database(home: Path) -> None:
+    """End the database server without a word."""
+    pid_file = embedded.describe(home).data / "postmaster.pid"
+    os.kill(int(pid_file.read_text().splitlines()[0]), signal.SIGKILL)
+
+
+def patiently(work: Callable[[], Any], patience: float = 120) -> Any:
+    """What the work answers, which needs a database that may be away for a while."""
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            return work()
+        except DBAPIError:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
+
+def asked(engine: Engine, statement: str) -> Any:
+    """The one value that a query answers, sooner or later."""
+
+    def ask() -> Any:
+        with engine.connect() as db:
+            return db.execute(text(statement)).scalar_one()
+
+    return patiently(ask)
+
+
+def wait_until(question: Callable[[], Any], patience: float = 600) -> None:
+    """Ask until the answer is yes."""
+    deadline = time.monotonic() + patience
+    while not question():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@contextmanager
+def disposed(engine: Engine) -> Iterator[Engine]:
+    """An engine whose connections are closed in the end."""
+    try:
+        yield engine
+    finally:
+        engine.dispose()

@@ -1,0 +1,85 @@
+"""A receiver of webhooks with bad days: it answers 200, 500 or half a line, hangs up, or says nothing at all.
+
+Run with a port, the name of its log and a seed. It checks every signature with the library that Standard Webhooks
+publishes, with the secret of the path, and logs a line before it answers: id, path, verdict, mood, and what was told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import sys
+from typing import Any
+
+from standardwebhooks.webhooks import Webhook, WebhookVerificationError
+
+SECRETS = {
+    "/results": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+    "/events": "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD",
+}
+RECEIVED = "received"
+# In a thousand; the rest are answered with 2xx.
+MOODS = {"500": 40, "307": 5, "cut": 20, "half": 10, "hang": 1}
+
+
+def mood(pick: random.Random) -> str:
+    """How the next request is answered."""
+    number = pick.randrange(1000)
+    for name, share in MOODS.items():
+        if number < share:
+            return name
+        number -= share
+    return RECEIVED
+
+
+def line(path: str, headers: dict[str, str], body: bytes, how: str) -> str:
+    """What is logged of a request."""
+    try:
+        message: Any = Webhook(SECRETS[path]).verify(body, headers)
+        verdict = "signed"
+    except WebhookVerificationError:
+        message, verdict = json.loads(body), "forged"
+    data = message["data"]
+    told = data["result"]
+    return f"{headers['webhook-id']} {path} {verdict} {how} {told['loyaltyEventKey']} {told['status']}\n"
+
+
+async def answer(how: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answer, or do what is done instead of it."""
+    if how == "hang":
+        await asyncio.wait_for(reader.read(1), 60)  # until the other side has had enough
+    elif how == "half":
+        writer.write(b"HTTP/1.1 20")
+    elif how != "cut":
+        status = {RECEIVED: "204 No Content", "500": "500 Oh No", "307": "307 There\r\nLocation: /elsewhere"}[how]
+        writer.write(f"HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
+    await writer.drain()
+
+
+async def serve(port: int, log: str, seed: int) -> None:
+    """Receive until killed."""
+    pick = random.Random(seed)
+    lines = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+
+    async def receive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            first, *rest = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+            headers = {name.lower(): value.strip() for name, _, value in (each.partition(":") for each in rest)}
+            body = await reader.readexactly(int(headers["content-length"]))
+            how = mood(pick)
+            os.write(lines, line(first.split()[1], headers, body, how).encode())
+            await answer(how, reader, writer)
+        except (OSError, EOFError, TimeoutError):
+            pass  # the sender was killed
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(receive, "127.0.0.1", port, backlog=1000)
+    print("ready", flush=True)
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(int(sys.argv[1]), sys.argv[2], int(sys.argv[3])))

@@ -1,0 +1,73 @@
+"""What a stream of events should leave, reckoned in the plainest way: one event after the other, in dictionaries."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.builders.campaigns import effect, mint
+from tests.builders.tracking import GENERIC, ORDER_CREATED
+
+BONUS, BONUSES = 10, 3
+PRICE, LEAST = 30, 40
+# A point a dollar; a bonus for the first orders; and whoever has enough pays for what is in a generic event. So what an
+# event does depends on which of the member's events came before it.
+CAMPAIGNS: Sequence[tuple[Mapping[str, Any], str | None, Mapping[str, Any]]] = (
+    ({"code": "a-dollars", "eventType": ORDER_CREATED}, None, mint(("=", "floor(order.total)"))),
+    (
+        {
+            "code": "b-first-orders",
+            "eventType": ORDER_CREATED,
+            "limitRules": [{"scope": "member", "type": "transactions", "period": "yearly", "limit": BONUSES}],
+        },
+        None,
+        mint(BONUS),
+    ),
+    ({"code": "c-price", "eventType": GENERIC}, f"balances.points >= {LEAST}", effect("burn-points", amount=PRICE)),
+)
+POISON = "poison"
+
+
+def new_event(member: str, pick: random.Random, poisoned: bool = False) -> dict[str, Any]:
+    """An order, or sometimes a generic event."""
+    key = f"{POISON if poisoned else 'event'}-{uuid.UUID(int=pick.getrandbits(128))}"
+    own = {"loyaltyMemberId": member, "systemUniqueKey": key}
+    if not poisoned and pick.random() < 0.3:
+        return {**own, "eventType": GENERIC, "payload": {}}
+    order = {"externalId": key, "total": pick.randint(1, 50), "items": []}
+    return {**own, "eventType": ORDER_CREATED, "payload": {"order": order}}
+
+
+@dataclass
+class Model:
+    """Balances, counters and the balance after each movement of each event, by the keys that clients chose."""
+
+    balances: dict[str, int] = field(default_factory=dict)
+    bonuses: dict[str, int] = field(default_factory=dict)
+    movements: dict[str, list[int]] = field(default_factory=dict)
+    orders: set[str] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, events: Iterable[Mapping[str, Any]]) -> Model:
+        """What these leave, in this order."""
+        model = cls()
+        for each in events:
+            model._take(each)
+        return model
+
+    def _take(self, event: Mapping[str, Any]) -> None:
+        member, key = event["loyaltyMemberId"], event["systemUniqueKey"]
+        balance = self.balances.setdefault(member, 0)
+        after = self.movements[key] = []
+        if event["eventType"] == ORDER_CREATED:
+            self.orders.add(key)
+            after.append(balance + event["payload"]["order"]["total"])
+            if self.bonuses.setdefault(member, 0) < BONUSES:
+                self.bonuses[member] += 1
+                after.append(after[-1] + BONUS)
+        elif balance >= LEAST:
+            after.append(balance - PRICE)
+        self.balances[member] = after[-1] if after else balance

@@ -1,0 +1,205 @@
+"""All at once: calls sent twice, a receiver with bad days, and kill -9 of workers, servers, receiver and database.
+
+Whatever happens, each event has its effects once and in its member's order, each message arrives, and nothing is lost.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from tests.processes.besieged import ALIVE, CLIENTS, CURED, TYPES, Api, World, time_going_by
+from tests.processes.fleet import WAITING, asked, wait_until
+from tests.processes.loyalty import loyalty
+from tests.processes.moody_receiver import RECEIVED
+from tests.processes.plain_model import Model, new_event
+
+MOVEMENTS = """
+SELECT e.system_unique_key, e.status, count(*) OVER (PARTITION BY e.system_unique_key),
+    coalesce((
+        SELECT array_agg(n.updated_balance::integer ORDER BY n.ledger_transaction_id, n.entry_index)
+        FROM ledger_transactions t JOIN ledger_entries n USING (organization_id, ledger_transaction_id)
+        WHERE t.organization_id = e.organization_id AND t.loyalty_event_id = e.loyalty_event_id
+            AND n.wallet_id IS NOT NULL
+    ), '{}')
+FROM events e
+WHERE e.event_type <> 'member-created'
+"""
+KEYS = "SELECT loyalty_event_key::text FROM events WHERE event_type <> 'member-created'"
+BALANCES = """
+SELECT m.loyalty_member_id, coalesce(sum(b.current_balance), 0)::integer
+FROM members m LEFT JOIN ledger_balances b USING (organization_id, wallet_id) GROUP BY 1
+"""
+BONUSES = """
+SELECT m.loyalty_member_id, c.used::integer
+FROM campaign_limit_counters c JOIN members m USING (organization_id, member_id)
+"""
+
+
+@dataclass
+class Client:
+    """Who queues the events of some members, in their order, and sends every tenth call twice."""
+
+    api: Api
+    events: Sequence[Mapping[str, Any]]
+    at_once: int
+    calls: int = 0
+    repeats: int = 0
+
+    def send(self, share: float, wait_for: Callable[[float], None] = lambda sent: None) -> None:
+        """Send until this share of the events is sent; `wait_for` may hold up what follows the share sent so far."""
+        while (start := self.calls * self.at_once) < share * len(self.events):
+            wait_for(start / len(self.events))
+            part = self.events[start : start + self.at_once]
+            queued = self._call(part)
+            if self.calls % 10 == 0:
+                assert self._call(part) == queued
+                self.repeats += len(part)
+            self.calls += 1
+
+    def _call(self, part: Sequence[Mapping[str, Any]]) -> list[str]:
+        results = self.api.call("POST", "/events/track-async", {"events": part})["results"]
+        assert [(each["systemUniqueKey"], each["outcome"]) for each in results] == [
+            (each["systemUniqueKey"], "queued") for each in part
+        ]
+        return [each["loyaltyEventKey"] for each in results]
+
+
+def moments(kills: Mapping[str, int], messages: int, pick: random.Random) -> Iterator[tuple[int, str]]:
+    """When to kill what, in messages received; more in the first half, while events are evaluated, than later."""
+    order = [what for what, number in kills.items() for _ in range(number)]
+    pick.shuffle(order)
+    at = sorted(0.9 * messages * pick.random() ** 2 for _ in order)
+    return zip(map(int, at), order, strict=True)
+
+
+def check(world: World, events: Sequence[Mapping[str, Any]]) -> None:
+    """Compare what is stored with the model, event by event and member by member."""
+    model = Model.of(events)
+    with world.engine.connect() as db:
+        found = db.execute(text(MOVEMENTS)).all()
+        assert {status for _, status, _, _ in found} == {"success"}
+        assert {count for _, _, count, _ in found} == {1}
+        assert {key: after for key, _, _, after in found} == model.movements
+        assert dict(map(tuple, db.execute(text(BALANCES)))) == model.balances
+        assert dict(map(tuple, db.execute(text(BONUSES)))) == model.bonuses
+        orders = db.execute(text("SELECT external_id FROM purchase_orders")).scalars().all()
+    assert sorted(orders) == sorted(model.orders)
+    assert asked(world.engine, WAITING) == 0
+    verified = loyalty(world.home, "verify")
+    assert verified.returncode == 0, verified.stdout
+
+
+def check_messages(world: World, dead: set[str]) -> Mapping[str, Any]:
+    """Each message was received, signed, and is written down as such; answers what there is to tell."""
+    lines = world.receiver.lines()
+    assert {verdict for _, _, verdict, *_ in lines} == {"signed"}
+    with world.engine.connect() as db:
+        rows = db.execute(text("SELECT trigger_delivery_key::text, status FROM trigger_deliveries")).all()
+        keys = set(db.execute(text(KEYS)).scalars())
+    assert {status for _, status in rows} == {"succeeded"}
+    arrived = [each[0] for each in lines if each[3] == RECEIVED]
+    assert set(arrived) == {key for key, _ in rows}
+    # One message for each evaluation, and one more for each dead letter.
+    assert len(rows) == 2 * len(keys) + len(dead)
+    for path in TYPES:
+        assert {key for _, to, _, _, key, status in lines if (to, status) == (path, "success")} == keys
+    assert {(to, key) for _, to, _, _, key, status in lines if status == "failed"} == {
+        ("/results", key) for key in dead
+    }
+    moods = Counter(mood for _, _, _, mood, _, _ in lines)
+    return {"messages": len(rows), "requests": len(lines), "moods": moods, "twice": len(arrived) - len(rows)}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much is sent, in calls of how many, and how often what is killed."""
+
+    events: int
+    members: int
+    at_once: int
+    poisoned: int
+    kills: Mapping[str, int]
+    options: Mapping[str, str]
+
+
+SHORT = Plan(2000, 100, 100, 3, {"worker": 3, "database": 1, "answering": 1, "receiver": 1}, {"fsync": "off"})
+LONG = Plan(100_000, 1000, 500, 20, {"worker": 40, "database": 4, "answering": 5, "receiver": 5}, {})
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
+@pytest.mark.parametrize(
+    "plan", [pytest.param(SHORT, id="2,000 events"), pytest.param(LONG, id="100,000 events", marks=pytest.mark.stress)]
+)
+def test_nothing_is_lost_and_nothing_is_done_twice(home, plan):
+    pick = random.Random(plan.events)
+    with ExitStack() as stack:
+        world = World(home, plan.options, stack)
+        names = world.set_up(plan.members)
+        poison = set(pick.sample(range(plan.events), plan.poisoned))
+        events = [new_event(pick.choice(names), pick, number in poison) for number in range(plan.events)]
+        started = time.monotonic()
+        clients = send_and_kill(world, plan, events, pick)
+        lasted = time.monotonic() - started
+        dead = world.api.call("GET", f"/organizations/1/events/dead-letters?limit={plan.poisoned}")
+        letters = [each["event"] for each in dead["results"]]
+        assert {each["systemUniqueKey"] for each in letters} == {events[number]["systemUniqueKey"] for number in poison}
+        assert dead["totalCount"] == plan.poisoned
+        world.write(CURED)
+        for each in letters:
+            world.api.call("POST", f"/organizations/1/events/{each['loyaltyEventKey']}/requeue")
+            wait_until(lambda: not asked(world.engine, ALIVE))
+        world.drain()
+        assert world.workers.stop() == [0, 0, 0]
+        # What was dead comes last in its member's line.
+        by_key = {each["systemUniqueKey"]: each for each in events}
+        last = [by_key[each["systemUniqueKey"]] for each in letters]
+        check(world, [each for number, each in enumerate(events) if number not in poison] + last)
+        told = check_messages(world, {each["loyaltyEventKey"] for each in letters})
+        print(f"{plan.events} events in {lasted:.0f} s, evaluated after {world.evaluated_at - started:.0f} s")
+        print(f"killed: {dict(world.killed)}, of them with events in the queue: {dict(world.killed_in_time)}")
+        print(f"sent twice: {sum(each.repeats for each in clients)}, calls unanswered: {world.api.unanswered}")
+        print(told)
+
+
+def send_and_kill(
+    world: World, plan: Plan, events: Sequence[Mapping[str, Any]], pick: random.Random
+) -> Sequence[Client]:
+    """Half of the events before any worker is there, the others by and by; until all is evaluated and told."""
+    # Who sends a member's events sends all of them.
+    parts = [[each for each in events if hash_of(each) % CLIENTS == number] for number in range(CLIENTS)]
+    clients = [Client(world.api, part, plan.at_once) for part in parts]
+    messages = 2 * plan.events
+
+    def wait_for(sent: float) -> None:
+        wait_until(lambda: world.receiver.received >= (sent - 0.5) * 0.8 * messages, 1800)
+
+    with ThreadPoolExecutor(CLIENTS) as pool, time_going_by(world):
+        list(pool.map(lambda client: client.send(0.5), clients))
+        world.start_workers(3)
+        sending = [pool.submit(client.send, 1, wait_for) for client in clients]
+        for at, what in moments(plan.kills, messages, pick):
+            wait_until(lambda at=at: world.receiver.received >= at, 1800)
+            world.kill(what, pick)
+        for each in sending:
+            each.result()
+        world.drain()
+    assert world.killed_in_time["worker"]
+    assert world.killed_in_time["database"]
+    return clients
+
+
+def hash_of(event: Mapping[str, Any]) -> int:
+    """The same for all events of a member."""
+    return zlib.crc32(event["loyaltyMemberId"].encode())
