@@ -36,7 +36,8 @@ _LEDGER_SAYS: frozenset[type[Conflict]] = frozenset({InsufficientBalance})
 class Assignment:
     """What is to be assigned: `amount` of the coupon named, or of the next one of the book.
 
-    `expires_at` and `coupon_data` replace what the member's coupon has of them; None leaves that.
+    `expires_at` and `coupon_data` replace what the member's coupon has of them; None leaves that, but for an expiry
+    that has passed of a coupon that is used up.
     """
 
     amount: Decimal = ONE
@@ -102,7 +103,7 @@ class Clerk:
             self._shelf.undo(mark)
             raise
         changes: dict[str, Any] = {}
-        if asked.expires_at is not None:
+        if asked.expires_at is not None or self._is_over(member.member_id, coupon):
             changes["expired_at"] = asked.expires_at
         if asked.coupon_data is not None:
             changes["custom_attributes"] = asked.coupon_data
@@ -167,6 +168,11 @@ class Clerk:
         held = self._shelf.held_of_book(member.member_id, book.coupon_book_id)
         wanted = None if asked.coupon is None else asked.coupon.coupon_id
         return [each for each in held if each.left >= ONE and wanted in (None, each.coupon_id)]
+
+    def _is_over(self, member_id: int, coupon: Coupon) -> bool:
+        """True if all that the member had of the coupon is used, and expired: what comes now is not for that time."""
+        held = self._shelf.held.get((member_id, coupon.coupon_id))
+        return held is not None and held.left <= 0 and self._has_expired(held)
 
     def _has_expired(self, held: MemberCoupon) -> bool:
         expiry = self._shelf.expiry(held)

@@ -80,16 +80,19 @@ class Till:
         account = self.account_of(book)
         if account is None:
             raise UnknownLedgerAccount("The account of the coupon book's points does not exist.")
-        number, details = self._next(), self._details(said, usage_key)
         if said.points_override is None:
             amount = round_down(account, amount)
+            if not amount:
+                return None
+        number, details = self._next(), self._details(said, usage_key)
         try:
             if amount > 0:
                 self._books.burn(account, wallet_id, amount, details)
             else:
                 self._books.mint(account, wallet_id, -amount, details)
         except InvalidRequest as invalid:
-            raise InvalidRequest([replace(each, pointer="/pointsOverride") for each in invalid.faults]) from invalid
+            pointer = "/amount" if said.points_override is None else "/pointsOverride"
+            raise InvalidRequest([replace(each, pointer=pointer) for each in invalid.faults]) from invalid
         return self._transaction_id(number)
 
     def give_back(self, ledger_transaction_id: int, said: Said, usage_key: str) -> int | None:

@@ -122,7 +122,7 @@ def assign_coupons(call: Call, member: Member, book: CouponBook, asked: Asked) -
         for position, find in enumerate(_wanted(desk, found, asked)):
             try:
                 assignment = Assignment(asked.amount, find(), asked.expires_at, asked.coupon_data)
-                key = asked.keys[len(made)] if asked.keys else None
+                key = asked.keys[position] if asked.keys else None
                 made.append(desk.assign(member.member_id, found, assignment, asked.said(key, digest)))
             except (Conflict, NotFound) as refusal:
                 if asked.is_strict:

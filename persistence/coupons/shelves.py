@@ -67,7 +67,7 @@ _FREE = f"""
 SELECT {_COUPON_COLUMNS} FROM coupons c
 WHERE c.organization_id = %s AND c.coupon_book_id = %s AND c.total_assigned = 0 AND c.total_usages = 0
     AND NOT c.coupon_id = ANY(%s)
-ORDER BY c.coupon_id LIMIT %s
+ORDER BY c.position LIMIT %s
 """
 
 _BY_CODE = f"""

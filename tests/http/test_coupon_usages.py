@@ -238,6 +238,22 @@ def test_points_override(counter):
     assert counter.use(member, book, pointsOverride=0.5, expect=400) == "/problems/invalid-request"
 
 
+def test_a_price_that_rounds_to_nothing_moves_no_points(counter):
+    book = counter.book(**points(counter, assignmentRequiredPoints=0.5, usageRequiredPoints=1.5))
+    member = counter.member(points=1)
+    assert counter.assign(member, book)["ledgerTransactionId"] is None
+    assert counter.balance(member) == 1
+    assert counter.use(member, book)["ledgerTransactionId"] is not None
+    assert counter.balance(member) == 0
+
+
+def test_a_price_above_all_points_is_the_fault_of_the_amount(till):
+    book, member = till.book(**points(till, assignmentRequiredPoints=18446744073709)), till.member()
+    path = f"/members/{member['loyaltyMemberId']}/coupon-books/{book['couponBookKey']}/assign"
+    faults = till.organization.integration.post(path, {"amount": 2}, expect=400)["errors"]
+    assert [each["pointer"] for each in faults] == ["/amount"]
+
+
 def test_a_pending_burn_is_captured(counter):
     ledger, account = counter.organization.created.ledger_id, counter.organization.created.ledger_account_id
     book = counter.book(**points(counter, assignmentRequiredPoints=10))
@@ -390,7 +406,9 @@ def test_many_codes_for_one_member(office):
     assert assign(numberOfCodes=2, systemUniqueKeys=["x", "z"], expect=409)["type"] == "/problems/key-reused"
     assert assign(codes=["B-9", "B-8"], expect=404)["type"] == "/problems/unknown-coupon"
     assert assign(codes=["B-9", "B-2"], strictMode=True, expect=404)["type"] == "/problems/unknown-coupon"
-    assert len(assign(codes=["B-9", "B-2"])) == 1
+    [one] = assign(codes=["B-9", "B-2"], systemUniqueKeys=["v", "w"])
+    assert one["systemUniqueKey"] == "w"
+    assert assign(codes=["B-9", "B-2"], systemUniqueKeys=["v", "w"]) == [one]
     assert assign(numberOfCodes=2, expect=409)["type"] == "/problems/coupon-out-of-stock"
     faults = assign(codes=["B-1"], numberOfCodes=2, systemUniqueKeys=["p"], expect=400)["errors"]
     assert [each["pointer"] for each in faults] == ["/numberOfCodes", "/systemUniqueKeys"]

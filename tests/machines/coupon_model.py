@@ -76,6 +76,8 @@ class Model:
             self.codes[book].append(code)
         if expires is not None:
             self.expiry[book, code, member] = expires
+        elif self.has_expired(book, code, member) and self.left(book, code, member) <= 0:
+            del self.expiry[book, code, member]
         points = self.rules[book].assignment * amount if override is None else override
         return self.keep(member, book, code, assigned=amount, points=points)
 

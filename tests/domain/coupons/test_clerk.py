@@ -139,6 +139,29 @@ def test_what_has_expired_is_used_only_by_bypassing():
     assert len(shop.use(bypass=True)) == 1
 
 
+def test_an_expiry_that_has_passed_ends_with_what_is_used_up():
+    shop = Shop(type="single")
+    shop.shelf.put_coupons(shop.codes[:1])
+    shop.assign(expires_at=NOW, amount=Decimal(2))
+    shop.use(bypass=True)
+    shop.assign()
+    with pytest.raises(CouponExpired):
+        shop.use()
+    shop.use(bypass=True, amount=Decimal(2))
+    shop.assign()
+    assert len(shop.use()) == 1
+
+
+def test_an_expiry_to_come_stays():
+    shop = Shop(type="single")
+    shop.shelf.put_coupons(shop.codes[:1])
+    tomorrow = NOW + timedelta(days=1)
+    assigned = shop.assign(expires_at=tomorrow)
+    shop.use()
+    shop.assign()
+    assert shop.shelf.held[1, assigned.coupon_id].expired_at == tomorrow
+
+
 def test_the_price_goes_by_the_amount():
     shop = Shop(assignment_required_points=Decimal(3), usage_required_points=Decimal(2))
     shop.assign(amount=Decimal(5))
