@@ -49,20 +49,23 @@ _NEW_DELIVERY = (
     "updated_at",
 )
 
-# A few of each trigger, so that one with much to send leaves room for the others. The lease is the next attempt's time:
-# whoever dies with a delivery in hand leaves it to the next one.
+# A few of each trigger, in another order each time, so that those with much to send leave room for others. The lease
+# is the next attempt's time: whoever dies with a delivery in hand leaves it to the next one.
 _CLAIM = """
 WITH due AS (
     SELECT d.organization_id, d.trigger_delivery_id
-    FROM triggers t
+    FROM (
+        SELECT organization_id, trigger_id FROM triggers
+        WHERE active AND trigger_id <> ALL(%(busy)s::bigint[])
+            AND (%(organization_id)s::bigint IS NULL OR organization_id = %(organization_id)s)
+        ORDER BY random()
+    ) t
     CROSS JOIN LATERAL (
         SELECT organization_id, trigger_delivery_id FROM trigger_deliveries
         WHERE organization_id = t.organization_id AND trigger_id = t.trigger_id
             AND status = 'pending' AND next_attempt_at <= %(now)s
         ORDER BY next_attempt_at LIMIT %(most_of_one)s FOR UPDATE SKIP LOCKED
     ) d
-    WHERE t.active AND t.trigger_id <> ALL(%(busy)s::bigint[])
-        AND (%(organization_id)s::bigint IS NULL OR t.organization_id = %(organization_id)s)
     LIMIT %(most)s
 )
 UPDATE trigger_deliveries d
@@ -75,15 +78,16 @@ RETURNING d.organization_id, d.trigger_id, d.trigger_delivery_id, d.trigger_deli
     CASE WHEN t.previous_secret_until > %(now)s THEN t.previous_secret END
 """
 
-# Only what is still as it was claimed: somebody else may have had to try it again meanwhile.
+# Only what is still as it was claimed: somebody else may have had to try it again meanwhile, or queued it again.
 _CONCLUDE = """
 UPDATE trigger_deliveries d
 SET status = x.status, next_attempt_at = x.next_attempt_at, last_status_code = x.last_status_code,
     last_error = x.last_error, delivered_at = x.delivered_at, updated_at = %s
-FROM json_to_recordset(%s::json) AS x(organization_id bigint, trigger_delivery_id bigint, last_attempt_at timestamptz,
-    status text, next_attempt_at timestamptz, last_status_code integer, last_error text, delivered_at timestamptz)
+FROM json_to_recordset(%s::json) AS x(organization_id bigint, trigger_delivery_id bigint, attempts integer,
+    last_attempt_at timestamptz, status text, next_attempt_at timestamptz, last_status_code integer, last_error text,
+    delivered_at timestamptz)
 WHERE d.organization_id = x.organization_id AND d.trigger_delivery_id = x.trigger_delivery_id
-    AND d.status = 'pending' AND d.last_attempt_at = x.last_attempt_at
+    AND d.status = 'pending' AND d.attempts = x.attempts AND d.last_attempt_at = x.last_attempt_at
 """
 
 # A URL that was changed meanwhile has not answered yet.

@@ -15,7 +15,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import httpcore
 
@@ -72,14 +72,21 @@ class Poster:
         if fault is not None:
             raise NotSent(f"The URL {fault}.")
         network = _CheckedNetwork(_Deadline(self.seconds), self.resolve, self.private_allowed)
-        sent = [*headers.items(), ("Host", urlsplit(url).netloc), ("Connection", "close")]
+        parts = urlsplit(url)
+        sent = [*headers.items(), ("Host", parts.netloc), ("Connection", "close")]
         context = self.ssl_context or _usual_ssl_context()
         with (
             httpcore.ConnectionPool(ssl_context=context, network_backend=network) as pool,
-            pool.stream("POST", url, headers=sent, content=body) as response,
+            pool.stream("POST", _address(parts), headers=sent, content=body) as response,
         ):
             _read_a_little(response)
             return response.status
+
+
+def _address(parts: SplitResult) -> httpcore.URL:
+    """The URL in parts: what takes it apart by itself drops what follows a semicolon in the path."""
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    return httpcore.URL(scheme=parts.scheme, host=parts.hostname or "", port=parts.port, target=target)
 
 
 @cache

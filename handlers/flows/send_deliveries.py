@@ -99,7 +99,7 @@ class Sender:
     def _send(self, delivery: ClaimedDelivery) -> Reply:
         try:
             body = delivery.payload.encode()
-            headers = {**delivery.settings["headers"], **message_headers(delivery, datetime.now(UTC), body)}
+            headers = message_headers(delivery, datetime.now(UTC), body)
             return self._poster.post(delivery.settings["url"], headers, body)
         except Exception as error:
             _log.exception("delivery %s could not be sent", delivery.trigger_delivery_id)
@@ -142,12 +142,15 @@ def send_due(
 
 
 def message_headers(delivery: ClaimedDelivery, now: datetime, body: bytes) -> dict[str, str]:
-    """The headers of one attempt at a delivery."""
+    """The headers of one attempt: the trigger's own, which may say another `User-Agent`, and the sender's."""
     timestamp = int(now.timestamp())
     secrets = [each for each in (delivery.secret, delivery.previous_secret) if each is not None]
+    own: Mapping[str, str] = delivery.settings["headers"]
+    agent = {} if any(name.lower() == "user-agent" for name in own) else {"User-Agent": "loyalty-server"}
     return {
+        **own,
+        **agent,
         "Content-Type": "application/json",
-        "User-Agent": "loyalty-server",
         "webhook-id": delivery.trigger_delivery_key,
         "webhook-timestamp": str(timestamp),
         "webhook-signature": signatures(secrets, delivery.trigger_delivery_key, timestamp, body),
@@ -162,6 +165,7 @@ def outcome(delivery: ClaimedDelivery, reply: Reply, now: datetime, fraction: fl
     return {
         "organization_id": delivery.organization_id,
         "trigger_delivery_id": delivery.trigger_delivery_id,
+        "attempts": delivery.attempts,
         "last_attempt_at": delivery.last_attempt_at,
         "status": SUCCEEDED if received else FAILED if delay is None else PENDING,
         "next_attempt_at": None if delay is None else now + delay,

@@ -42,6 +42,12 @@ def test_what_is_posted_arrives(there):
     assert request.headers["host"] == there.url.removeprefix("http://").removesuffix("/hook")
 
 
+@pytest.mark.parametrize("path", ["/a;key=one", "/a;b/c;d=e?f=g;h", "/?a", "//a", "/%3B"])
+def test_the_path_arrives_as_it_is(there, path):
+    assert HERE.post(there.url + path, {}, BODY) == Reply(204)
+    assert there.received[0].path == "/hook" + path
+
+
 @pytest.mark.parametrize("code", [200, 204, 299, 400, 404, 410, 429, 500, 503])
 def test_the_status_is_told(there, code):
     there.answers = [status(code)]

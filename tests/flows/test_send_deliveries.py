@@ -73,6 +73,15 @@ def make_due(shop):
         )
 
 
+def claim_one(shop):
+    """What a sender with one free thread takes."""
+    now, organization_id = datetime.now(UTC), shop.organization.id
+    return transactions.run(
+        shop.organization.api.engine,
+        lambda db: triggers.claim_due(db, now, now + LEASE, most=1, most_of_one=1, organization_id=organization_id),
+    )
+
+
 def waited_for(happened, seconds):
     """Wait until it has happened, at most so long."""
     end = time.monotonic() + seconds
@@ -213,6 +222,31 @@ class TestAttempts:
         first, second = there.received
         assert (first.headers["webhook-id"], first.body) == (second.headers["webhook-id"], second.body)
 
+    def test_what_is_queued_again_while_its_last_attempt_is_under_way_is_sent_again(self, shop, there):
+        trigger = told(shop, there)
+        queue(shop)
+        path = f"/triggers/{trigger['triggerId']}/deliveries/{only(shop, trigger)['triggerDeliveryId']}/redeliver"
+        engine = shop.organization.api.engine
+        [last] = claim_one(shop)
+        shop.administration.post(path, expect=202)
+        row = outcome(last, Reply(410), datetime.now(UTC), 0.5)
+        transactions.run(engine, lambda db: triggers.conclude(db, [row], datetime.now(UTC)))
+        again = only(shop, trigger)
+        assert (again["status"], again["attempts"]) == ("pending", 0)
+        assert send(shop) == 1
+        assert only(shop, trigger)["status"] == "succeeded"
+
+    def test_a_trigger_may_say_who_sends(self, shop, there):
+        told(shop, there, headers={"user-agent": "our-loyalty"})
+        queue(shop)
+        agents = []
+        there.usual = lambda exchange: (
+            agents.extend(exchange.handler.headers.get_all("User-Agent")),
+            exchange.answer(200),
+        )
+        send(shop)
+        assert agents == ["our-loyalty"]
+
     def test_exact_numbers_arrive_as_they_were_tracked(self, shop, there):
         told(shop, there)
         shop.track(event(shop.member(), payload={"n": Decimal("18446744073709.123456"), "text": "\u00e9\u2028"}))
@@ -240,6 +274,13 @@ class TestReceiversBesideEachOther:
             assert len(there.received) == 20
             assert seconds < 2
             assert len(stuck.received) <= 4
+
+    def test_those_with_much_to_send_leave_room_for_others(self, shop, there):
+        busy, quiet = told(shop, there), told(shop, there, eventTypes=["member-created"])
+        member = shop.member()
+        shop.track(*(event(member) for _ in range(40)))
+        claimed = {delivery.trigger_id for _ in range(30) for delivery in claim_one(shop)}
+        assert claimed == {busy["triggerId"], quiet["triggerId"]}
 
     def test_what_becomes_due_while_others_are_under_way_is_sent(self, shop, there):
         with receiver() as slow:
