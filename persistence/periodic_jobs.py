@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, and_, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from persistence.tables.periodic_jobs import periodic_jobs
@@ -31,9 +31,15 @@ def claim(db: Connection, intervals: Mapping[str, timedelta], now: datetime) -> 
 
     A worker that dies while it runs a job leaves it to the next interval.
     """
+    # What lies far ahead was noted by a clock that was wrong, or for an interval that is shorter by now. Twice
+    # the interval, so that clocks of several machines may differ.
+    far_ahead = [
+        and_(periodic_jobs.c.name == name, periodic_jobs.c.next_run_at > now + 2 * interval)
+        for name, interval in intervals.items()
+    ]
     row = db.execute(
         select(periodic_jobs.c.name, periodic_jobs.c.last_result)
-        .where(periodic_jobs.c.name.in_(intervals), periodic_jobs.c.next_run_at <= now)
+        .where(periodic_jobs.c.name.in_(intervals), or_(periodic_jobs.c.next_run_at <= now, *far_ahead))
         .order_by(periodic_jobs.c.next_run_at, periodic_jobs.c.name)
         .limit(1)
         .with_for_update(skip_locked=True)

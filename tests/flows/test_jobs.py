@@ -64,6 +64,17 @@ def test_a_job_runs_once_an_interval_whoever_asks(api):
     assert runs == [{}, {"run": 1}]
 
 
+def test_a_job_that_was_put_off_by_a_wrong_clock_or_a_longer_interval_comes_round(api):
+    job = job_of(lambda given: {})
+    jobs.add_jobs(api.engine, [job])
+    for minutes, runs in ((100, False), (200, True)):
+        with api.engine.begin() as db:
+            later = datetime.now(UTC) + timedelta(minutes=minutes)
+            db.execute(text("UPDATE periodic_jobs SET next_run_at = :t WHERE name = :n"), {"t": later, "n": job.name})
+        assert run_due_job(api.engine, api.settings, never, [job]) is runs
+    assert run_due_job(api.engine, api.settings, never, [job]) is False
+
+
 def test_a_job_of_no_interval_never_runs(api):
     job = job_of(lambda given: pytest.fail("it ran"), minutes=0)
     jobs.add_jobs(api.engine, [job])
