@@ -191,6 +191,8 @@ def send_and_kill(
         sending = [pool.submit(client.send, 1, wait_for) for client in clients]
         for at, what in moments(plan.kills, messages, pick):
             wait_until(lambda at=at: world.receiver.received >= at, 1800)
+            # Sooner or later there is more in the queue, as long as anything is to be sent.
+            wait_until(lambda: asked(world.engine, ALIVE) or all(each.done() for each in sending))
             world.kill(what, pick)
         for each in sending:
             each.result()
