@@ -264,6 +264,7 @@ class TestRequests:
             }
         mission = create(shop, **given)
         assert advance(shop, ana, mission["missionId"], 1, expect=409)["type"] == "/problems/mission-closed"
+        assert advance(shop, ana, mission["missionId"], 0)["balance"]["currentCounterCount"] == 0
         assert stand(shop, ana, mission) == (0, 0)
 
     def test_who_or_what_is_not_there_is_404(self, shop, ana, other_organization):

@@ -174,10 +174,10 @@ class MissionDesk:
     def _refusing_move(
         self, compiled: CompiledMission, amount: int, payment: _Payment, audience_keys: Collection[str]
     ) -> Advance:
-        compiled.refuse_closed(payment.occasion.at, audience_keys)
-        room = self._shelf.room(payment.occasion.member_id, compiled.mission, payment.occasion.at)
-        if amount and not room:
-            raise MissionExhausted(f"The mission {compiled.mission.name} is achieved as often as it allows.")
+        if amount:
+            compiled.refuse_closed(payment.occasion.at, audience_keys)
+            if not self._shelf.room(payment.occasion.member_id, compiled.mission, payment.occasion.at):
+                raise MissionExhausted(f"The mission {compiled.mission.name} is achieved as often as it allows.")
         return self._move(compiled, amount, payment)
 
     def _move(self, compiled: CompiledMission, amount: int, payment: _Payment) -> Advance:
