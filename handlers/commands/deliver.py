@@ -27,10 +27,10 @@ def deliver(organization: int | None) -> None:
 
 @click.command()
 def remove_deliveries() -> None:
-    """Remove messages to the receivers of webhooks that are older than LOYALTY_DELIVERIES_KEPT_DAYS.
+    """Remove old messages to the receivers of webhooks.
 
-    What still waits to be sent for an active trigger stays. It may be interrupted at any time. Workers run it by the
-    clock.
+    Those made more than LOYALTY_DELIVERIES_KEPT_DAYS days ago; what still waits to be sent for an active trigger stays.
+    It may be interrupted at any time. Workers run it by the clock.
     """
     from handlers.jobs import REMOVE_DELIVERIES, run_job
 

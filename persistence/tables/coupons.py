@@ -1,6 +1,19 @@
 """Coupon books and their codes."""
 
-from sqlalchemy import ARRAY, BigInteger, Boolean, Column, Index, SmallInteger, Text, UniqueConstraint, Uuid, text
+from sqlalchemy import (
+    ARRAY,
+    DDL,
+    BigInteger,
+    Boolean,
+    Column,
+    Index,
+    SmallInteger,
+    Text,
+    UniqueConstraint,
+    Uuid,
+    event,
+    text,
+)
 
 from persistence.tables.base import (
     belongs_to_organization,
@@ -104,6 +117,9 @@ coupon_books = tenant_table(
     # Totals change with every assignment and use; room in the page keeps those changes out of the indexes.
     postgresql_with={"fillfactor": "70"},
 )
+
+# What the index for searches is made with.
+event.listen(coupon_books, "before_create", DDL("CREATE EXTENSION IF NOT EXISTS pg_trgm"))
 
 coupons = tenant_table(
     "coupons",

@@ -215,13 +215,9 @@ def test_a_key_that_no_matcher_has_is_refused_when_the_action_is_saved(shop, adm
 def test_a_key_that_is_computed_and_unknown_is_an_error_of_the_event(shop, hot):
     shop.campaign(running(mint(5), rule="order.items.exists(i, matches(i, order.channel))"))
     member = shop.member()
-    [explained] = [
-        each
-        for each in shop.track(order(member, 1, items=items("hot"), channel="none"), executionMode="dryRun")[0][
-            "explain"
-        ]
-        if each["actionId"] is not None
-    ]
+    asked = order(member, 1, items=items("hot"), channel="none")
+    [found] = shop.track(asked, executionMode="dryRun", trace=True)
+    [explained] = [each for each in found["explain"] if each["actionId"] is not None]
     assert explained["reason"]["code"] == "CONDITION_ERROR"
     assert "there is no matcher none" in str(explained)
     shop.track_one(order(member, 1, items=items("hot"), channel=hot["matcherKey"]))
