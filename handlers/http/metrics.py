@@ -7,9 +7,11 @@ Several worker processes: set `PROMETHEUS_MULTIPROC_DIR` to an empty directory b
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client import generate_latest as _generate
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from sqlalchemy import Engine, event
 
@@ -85,10 +87,20 @@ def delivery_exposition(figures: DeliveryFigures) -> bytes:
     )
 
 
+class _Measured:
+    """Values of this moment; a Gauge would leave them in the files of this process, to be told again by the others."""
+
+    def __init__(self, measured: Iterable[tuple[str, str, float]]) -> None:
+        self._measured = measured
+
+    def collect(self) -> Iterable[Metric]:
+        """What the exposition is made of."""
+        return [GaugeMetricFamily(name, meaning, value=value) for name, meaning, value in self._measured]
+
+
 def _gauges(*measured: tuple[str, str, float]) -> bytes:
     registry = CollectorRegistry()
-    for name, meaning, value in measured:
-        Gauge(name, meaning, registry=registry).set(value)
+    registry.register(_Measured(measured))
     return _generate(registry)
 
 

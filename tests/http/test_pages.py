@@ -195,6 +195,28 @@ def test_metrics_add_up_over_worker_processes(tmp_path):
     assert "loyalty_database_connections_in_use 1.0" not in ended
 
 
+def test_what_waits_is_told_once_whichever_process_was_asked_before(tmp_path):
+    script = textwrap.dedent(
+        """
+        from handlers.http import metrics
+        from domain.triggers import DeliveryFigures
+        from domain.queue import QueueFigures
+        import inspect
+
+        def told(kind, exposition):
+            return exposition(kind(*(7 for _ in inspect.signature(kind).parameters))).decode()
+
+        print(told(QueueFigures, metrics.queue_exposition) + told(DeliveryFigures, metrics.delivery_exposition))
+        print(metrics.exposition().decode())
+        """
+    )
+    environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+    told = [line for line in done.stdout.splitlines() if line.startswith(("loyalty_queue_", "loyalty_webhook_"))]
+    assert len(told) == 7
+    assert all(line.endswith(" 7.0") and "{" not in line for line in told)
+
+
 TABLE = """| type | status | meaning |
 |---|---|---|
 | `/problems/out-of-books` | 409 | No `book` is left for <anyone>. |
