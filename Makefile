@@ -3,6 +3,8 @@
 #
 #     make serve ARGS="--port 9000"
 #     make test ARGS="tests/domain -k ledger"
+#
+# `make help` lists the rest.
 
 # The first Python that is new enough; PYTHON=... chooses another.
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -11,7 +13,19 @@ TOX = .venv/bin/tox
 STAMP = .venv/.tox-is-installed
 ARGS =
 
-.PHONY: serve test demo bench fuzz stress lint types revision constraints clean
+.PHONY: help serve test quick unit demo bench fuzz stress lint types revision constraints clean
+
+help:
+	@echo "make serve        the server, with a database of its own"
+	@echo "make test         style, types and all tests: what has to pass before a change is merged"
+	@echo "make quick        the tests without fuzzing and without processes that are killed"
+	@echo "make unit         the rules alone, without a database"
+	@echo "make lint types   the style; the types"
+	@echo "make fuzz stress  the server against its documents, concurrent calls and histories, both at length"
+	@echo "make demo bench   real purchases turned into points; how fast it is"
+	@echo "make revision MESSAGE=...   the migration to the tables in code"
+	@echo "make constraints  the exact versions of all packages, anew"
+	@echo "make clean        remove the environments"
 
 # First the environment, which may fail with much to say, then the work, which speaks for itself.
 run = $(TOX) run -q -e $(1) --notest && $(TOX) run -qq -e $(1) --skip-pkg-install $(if $(2),-- $(2))
@@ -21,10 +35,11 @@ serve: $(STAMP)
 	@$(TOX) run -q -e serve --notest
 	@LOYALTY_LOG_FORMAT=$${LOYALTY_LOG_FORMAT:-text} exec .tox/serve/bin/loyalty serve $(ARGS)
 
+# What ARGS names, or everything: the style and the types first, which are told sooner.
 test: $(STAMP)
-	@$(call run,py,$(ARGS))
+	@$(if $(ARGS),,$(call run,lint) && $(call run,types) &&) $(call run,py,$(ARGS))
 
-demo bench fuzz stress lint types: $(STAMP)
+quick unit demo bench fuzz stress lint types: $(STAMP)
 	@$(call run,$@,$(ARGS))
 
 # make revision MESSAGE="Add the shelf of a book": the migration to the tables in code.

@@ -1,6 +1,7 @@
 """What every test may ask for: one PostgreSQL for the whole run, its schema made by the migrations.
 
-Tests do not clean up after each other: each makes an organization of its own and sees nothing else.
+Tests do not clean up after each other: each makes an organization of its own and sees nothing else. Where several
+processes share the tests (`pytest -n 2`), each process has a PostgreSQL of its own.
 """
 
 from __future__ import annotations
@@ -22,6 +23,20 @@ from persistence.engine import create_engine
 _PREFIX = f"loyalty-tests-{os.getuid()}-"
 # Nothing here needs to survive a power cut.
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+
+
+# Files of these folders take longest, so they begin first where several processes share the tests.
+_LONGEST_FIRST = ("fuzz", "processes", "purchases", "machines", "concurrency", "flows", "contract")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the longest files first, so that no process is left with one of them at the end."""
+
+    def place(item: pytest.Item) -> int:
+        folder = item.path.relative_to(Path(__file__).parent).parts[0]
+        return _LONGEST_FIRST.index(folder) if folder in _LONGEST_FIRST else len(_LONGEST_FIRST)
+
+    items.sort(key=place)
 
 
 @pytest.fixture(scope="session")

@@ -9,8 +9,6 @@ import pytest
 from tests.builders.coupons import Books
 from tests.builders.tracking import Shop
 
-NOW = datetime.now(UTC)
-
 
 @pytest.fixture
 def books(organization):
@@ -89,7 +87,8 @@ def test_books_that_are_not_published(books, ana, status):
 
 
 def test_books_of_another_time(books, ana):
-    later, earlier = (NOW + timedelta(days=9)).isoformat(), (NOW - timedelta(days=9)).isoformat()
+    now = datetime.now(UTC)
+    later, earlier = (now + timedelta(days=9)).isoformat(), (now - timedelta(days=9)).isoformat()
     assert reasons(books, ana, books.make(validFromDate=later)) == ["coupon-book-not-yet-valid"]
     assert reasons(books, ana, books.make(validToDate=earlier)) == ["coupon-book-expired"]
     assert reasons(books, ana, books.make(validFromDate=earlier, validToDate=later)) == []

@@ -11,7 +11,6 @@ import pytest
 from tests.builders.missions import advance, body, member_id_of
 from tests.builders.tracking import ORDER_CREATED, Shop, event
 
-NOW = datetime.now(UTC).replace(microsecond=0)
 DAYS = (-40, -10, 10, 40)
 TAGS, TYPES = ("a", "b", "c"), ("visits", "orders", None)
 
@@ -29,6 +28,7 @@ class Scan:
 
     def __init__(self, shop: Shop, seed: int) -> None:
         self.shop, self.random = shop, random.Random(seed)
+        self.now = datetime.now(UTC).replace(microsecond=0)
         self.member = shop.member()
         self.member_id = member_id_of(shop, self.member)
         self.path = f"/members/{self.member_id}/missions"
@@ -70,7 +70,7 @@ class Scan:
                     self.member,
                     mission["missionId"],
                     amount,
-                    externalEventDate=text(NOW + timedelta(days=day)),
+                    externalEventDate=text(self.now + timedelta(days=day)),
                     expect=200,
                 )
                 if self.has_room(mission, stand, today, day)
@@ -98,8 +98,8 @@ class Scan:
         first, last = sorted((pick(DAYS), pick(DAYS)))
         changes = {
             "active": pick((True, True, False)),
-            "validFrom": pick((None, text(NOW + timedelta(days=first)))),
-            "validTo": pick((None, text(NOW + timedelta(days=last)))),
+            "validFrom": pick((None, text(self.now + timedelta(days=first)))),
+            "validTo": pick((None, text(self.now + timedelta(days=last)))),
             "audienceId": pick((None, None, *self.audiences)),
         }
         fixed = ("organizationId", "missionId", "missionKey", "createdAt", "updatedAt")
@@ -131,8 +131,8 @@ class Scan:
         begins, ends = moment(mission["validFrom"]), moment(mission["validTo"])
         return (
             mission["active"]
-            and (begins is None or begins <= NOW)
-            and (ends is None or ends >= NOW)
+            and (begins is None or begins <= self.now)
+            and (ends is None or ends >= self.now)
             and mission["audienceId"] in (None, self.audiences[0])
             and seen["times"] < mission["maxRepetitions"]
             and (mission["periodLimit"] is None or seen["today"] < mission["periodLimit"])
@@ -148,8 +148,8 @@ class Scan:
             "tags": ",".join(self.random.sample(TAGS, pick((1, 2)))),
             "missionKey": one["missionKey"],
             "active": pick((True, False)),
-            "validFrom": text(NOW + timedelta(days=pick((-60, -20, 0, 20, 60)))),
-            "validTo": text(NOW + timedelta(days=pick((-60, -20, 0, 20, 60)))),
+            "validFrom": text(self.now + timedelta(days=pick((-60, -20, 0, 20, 60)))),
+            "validTo": text(self.now + timedelta(days=pick((-60, -20, 0, 20, 60)))),
             "minTimesAchieved": pick((0, 1, 2)),
             "minCounterCount": pick((0, 1, 2, 3)),
             "available": pick((True, False)),
