@@ -15,6 +15,7 @@ from domain.audiences import (
 )
 from domain.events import UnknownMember
 from domain.problems import FieldFault, InvalidRequest
+from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.flows.own_organization import refuse_other_organization
 from handlers.operations import operation
@@ -22,6 +23,8 @@ from handlers.wire.audiences import AUDIENCE, AUDIENCE_BODY, LIST_CHANGE
 from handlers.wire.base import listed, wrapped
 from persistence import audiences, organizations
 from persistence.paging import Page, Paged
+
+_AUDITED = Audited("audience", "audience_id", AUDIENCE)
 
 
 @operation("listAudiences", answer=listed(AUDIENCE))
@@ -38,7 +41,7 @@ def list_audiences(call: Call, query: Mapping[str, Any]) -> Paged[Audience]:
     )
 
 
-@operation("createAudience", body=AUDIENCE_BODY, answer=wrapped("audience", AUDIENCE))
+@operation("createAudience", body=AUDIENCE_BODY, answer=wrapped("audience", AUDIENCE), audit=_AUDITED)
 def create_audience(call: Call, body: dict[str, Any]) -> Audience:
     """Create an audience; one that is a list is empty at first."""
     _check(call, body)
@@ -57,7 +60,12 @@ def get_audience(call: Call, audience: Audience) -> Audience:
     return audience
 
 
-@operation("updateAudience", body=AUDIENCE_BODY, answer=wrapped("audience", AUDIENCE))
+@operation(
+    "updateAudience",
+    body=AUDIENCE_BODY,
+    answer=wrapped("audience", AUDIENCE),
+    audit=_AUDITED.changing("audience"),
+)
 def update_audience(call: Call, audience: Audience, body: dict[str, Any]) -> Audience:
     """Replace an audience, but for its list; all processes go by it at their next event."""
     _check(call, body)
@@ -69,7 +77,7 @@ def update_audience(call: Call, audience: Audience, body: dict[str, Any]) -> Aud
     return audiences.change_audience(call.db, audience, updated_at=call.now, **body)
 
 
-@operation("updateAudienceMembers", body=LIST_CHANGE, answer=wrapped("audience", AUDIENCE))
+@operation("updateAudienceMembers", body=LIST_CHANGE, answer=wrapped("audience", AUDIENCE), audit="audience")
 def update_audience_members(call: Call, audience: Audience, body: Mapping[str, Any]) -> Audience:
     """Put members on the list and take others off; what is so already changes nothing."""
     if audience.matcher_type != LIST_MATCHER:
@@ -87,6 +95,12 @@ def update_audience_members(call: Call, audience: Audience, body: Mapping[str, A
     if not more and not fewer:
         return before
     count = (before.member_count or 0) + more - fewer
+    call.audit.add(
+        "audience",
+        audience.audience_id,
+        before={"memberCount": before.member_count},
+        after={"memberCount": count, "add": sorted(added), "remove": sorted(removed)},
+    )
     return audiences.change_audience(call.db, audience, member_count=count, refreshed_at=call.now, updated_at=call.now)
 
 

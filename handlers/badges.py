@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from domain.badges import Badge
+from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.operations import operation
 from handlers.wire.badges import BADGE, BADGE_BODY, BADGE_CHANGES
 from handlers.wire.base import listed, wrapped
 from persistence import badges, organizations
 from persistence.paging import Page, Paged
+
+_AUDITED = Audited("badge", "badge_id", BADGE)
 
 
 @operation("listBadges", answer=listed(BADGE))
@@ -26,7 +29,7 @@ def list_badges(call: Call, query: Mapping[str, Any]) -> Paged[Badge]:
     )
 
 
-@operation("createBadge", body=BADGE_BODY, answer=wrapped("badge", BADGE))
+@operation("createBadge", body=BADGE_BODY, answer=wrapped("badge", BADGE), audit=_AUDITED)
 def create_badge(call: Call, body: dict[str, Any]) -> Badge:
     """Create a badge, which nobody holds yet."""
     organization_id = call.organization.organization_id
@@ -42,7 +45,7 @@ def get_badge(call: Call, badge: Badge) -> Badge:
     return badge
 
 
-@operation("updateBadge", body=BADGE_CHANGES, answer=wrapped("badge", BADGE))
+@operation("updateBadge", body=BADGE_CHANGES, answer=wrapped("badge", BADGE), audit=_AUDITED.changing("badge"))
 def update_badge(call: Call, badge: Badge, body: dict[str, Any]) -> Badge:
     """Change a badge; what members hold of it stays, also where it is more than a new maximum."""
     organizations.raise_configuration_version(call.db, badge.organization_id)

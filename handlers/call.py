@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
+
+from handlers.audit_trail import AuditTrail
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -32,6 +34,7 @@ class Caller:
     is_system_admin: bool = False
     user_id: int | None = None
     loyalty_member_id: str | None = None
+    token_id: str | None = None
 
     def holds(self, scope: str) -> bool:
         """True if the caller has the scope that an operation asks for; `x:write` implies `x:read`."""
@@ -81,3 +84,4 @@ class Call:
     surface: str
     settings: Settings
     new_key: Callable[[], str]
+    audit: AuditTrail = field(default_factory=AuditTrail)

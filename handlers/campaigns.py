@@ -20,6 +20,7 @@ from domain.problems import FieldFault, InvalidRequest
 from domain.programs import UnknownLoyaltyProgram, UnknownTier
 from domain.scalars import is_key
 from domain.triggers import CAMPAIGN, CREATED, UPDATED
+from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.flows.configuration import Configuration, configuration_of
 from handlers.flows.notices import entity_changed
@@ -29,6 +30,9 @@ from handlers.wire.campaigns import ACTION, ACTION_BODY, CAMPAIGN_BODY, campaign
 from persistence import audiences, campaigns, organizations, programs
 from persistence.coupons import books as coupon_books
 from persistence.paging import Page, Paged
+
+_AUDITED = Audited("campaign", "campaign_id", campaign_record)
+_AUDITED_ACTION = Audited("action", "action_id", ACTION)
 
 
 @operation("listCampaigns", answer=listed(campaign_record))
@@ -45,7 +49,7 @@ def list_campaigns(call: Call, query: Mapping[str, Any]) -> Paged[Campaign]:
     )
 
 
-@operation("createCampaign", body=CAMPAIGN_BODY, answer=wrapped("campaign", campaign_record))
+@operation("createCampaign", body=CAMPAIGN_BODY, answer=wrapped("campaign", campaign_record), audit=_AUDITED)
 def create_campaign(call: Call, body: dict[str, Any]) -> Campaign:
     """Create a campaign, which has no actions yet."""
     _check(call, body)
@@ -64,7 +68,12 @@ def get_campaign(call: Call, campaign: Campaign) -> Campaign:
     return campaign
 
 
-@operation("updateCampaign", body=CAMPAIGN_BODY, answer=wrapped("campaign", campaign_record))
+@operation(
+    "updateCampaign",
+    body=CAMPAIGN_BODY,
+    answer=wrapped("campaign", campaign_record),
+    audit=_AUDITED.changing("campaign"),
+)
 def update_campaign(call: Call, campaign: Campaign, body: dict[str, Any]) -> Campaign:
     """Replace a campaign; all processes go by it at their next event."""
     _check(call, body)
@@ -80,7 +89,7 @@ def list_actions(call: Call, campaign: Campaign, query: Mapping[str, Any]) -> Pa
     return campaigns.find_action_page(call.db, campaign, Page.of(query), query.get("status"))
 
 
-@operation("createAction", body=ACTION_BODY, answer=wrapped("action", ACTION))
+@operation("createAction", body=ACTION_BODY, answer=wrapped("action", ACTION), audit=_AUDITED_ACTION)
 def create_action(call: Call, campaign: Campaign, body: dict[str, Any]) -> Action:
     """Add an action, after the campaign's last one unless it says where."""
     _check_action(call, body)
@@ -102,7 +111,12 @@ def get_action(call: Call, campaign: Campaign, action: Action) -> Action:
     return action
 
 
-@operation("updateAction", body=ACTION_BODY, answer=wrapped("action", ACTION))
+@operation(
+    "updateAction",
+    body=ACTION_BODY,
+    answer=wrapped("action", ACTION),
+    audit=_AUDITED_ACTION.changing("action"),
+)
 def update_action(call: Call, campaign: Campaign, action: Action, body: dict[str, Any]) -> Action:
     """Replace an action; it keeps its place unless the body says where."""
     _check_action(call, body)

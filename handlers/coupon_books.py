@@ -10,7 +10,8 @@ from domain.coupons.book_rules import refuse_archived
 from domain.coupons.books import CODELESS, CouponBook
 from domain.coupons.codes import CodesNotAccepted, CodeTaken, Coupon, refuse_codes
 from domain.triggers import COUPON_BOOK, CREATED, UPDATED
-from handlers.call import INTEGRATION, Call
+from handlers.audit_trail import Audited
+from handlers.call import ADMINISTRATION, INTEGRATION, Call
 from handlers.flows.notices import entity_changed
 from handlers.flows.settle_books import settle_book
 from handlers.operations import operation
@@ -22,6 +23,9 @@ from persistence.paging import Page, Paged
 
 _ONE = {surface: wrapped("couponBook", shape) for surface, shape in BOOK.items()}
 
+_AUDITED = Audited("coupon-book", "coupon_book_id", BOOK[ADMINISTRATION])
+_AUDITED_CHANGE = _AUDITED.changing(is_found_by_handler=True)
+
 
 @operation("listCouponBooks", answer={surface: listed(shape) for surface, shape in BOOK.items()})
 def list_coupon_books(call: Call, query: Mapping[str, Any]) -> Paged[CouponBook]:
@@ -29,7 +33,7 @@ def list_coupon_books(call: Call, query: Mapping[str, Any]) -> Paged[CouponBook]
     return book_lists.find_page(call.db, call.organization.organization_id, Page.of(query), book_filter(query))
 
 
-@operation("createCouponBook", body=NEW_BOOK, answer=_ONE)
+@operation("createCouponBook", body=NEW_BOOK, answer=_ONE, audit=_AUDITED)
 def create_coupon_book(call: Call, body: dict[str, Any]) -> CouponBook:
     """Create a book; a codeless one has its only coupon from the start."""
     settle_book(call, body, {})
@@ -52,20 +56,22 @@ def get_coupon_book(call: Call, book: CouponBook) -> CouponBook:
     return book
 
 
-@operation("updateCouponBook", body=CHANGED_BOOK, answer=_ONE)
+@operation("updateCouponBook", body=CHANGED_BOOK, answer=_ONE, audit=_AUDITED_CHANGE)
 def update_coupon_book(call: Call, book: CouponBook, body: dict[str, Any]) -> CouponBook:
     """Change the members that were sent; what the book comes to must hold together."""
     book = books.lock(call.db, book)
     refuse_archived(book)
+    call.audit.found(book)
     settle_book(call, body, asdict(book))
     return _told(call, books.change_book(call.db, book, updated_at=call.now, **body), UPDATED)
 
 
-@operation("updateCouponBookStatus", body=BOOK_STATUS, answer=_ONE)
+@operation("updateCouponBookStatus", body=BOOK_STATUS, answer=_ONE, audit=_AUDITED_CHANGE)
 def update_coupon_book_status(call: Call, book: CouponBook, body: Mapping[str, Any]) -> CouponBook:
     """Publish, withdraw or archive a book; archiving is for good."""
     book = books.lock(call.db, book)
     refuse_archived(book)
+    call.audit.found(book)
     status = body["publishing_status"]
     return _told(call, books.change_book(call.db, book, publishing_status=status, updated_at=call.now), UPDATED)
 
@@ -88,7 +94,7 @@ def list_coupon_book_coupons(call: Call, book: CouponBook, query: Mapping[str, A
     return codes.find_page_of_book(call.db, book, Page.of(query))
 
 
-@operation("addCouponBookCoupons", body=CODES, answer=results(COUPON, "codes"))
+@operation("addCouponBookCoupons", body=CODES, answer=results(COUPON, "codes"), audit="coupon-book")
 def add_coupon_book_coupons(call: Call, book: CouponBook, body: Mapping[str, Any]) -> list[Coupon]:
     """Add codes, all or none; any number of them costs the same few statements."""
     book = books.lock(call.db, book)
@@ -97,7 +103,11 @@ def add_coupon_book_coupons(call: Call, book: CouponBook, body: Mapping[str, Any
     taken = codes.first_taken(call.db, book, body["codes"])
     if taken is not None:
         raise CodeTaken(f"The code {taken} is in the coupon book already.")
-    return codes.add_codes(call.db, book, body["codes"], call.now)
+    added = codes.add_codes(call.db, book, body["codes"], call.now)
+    ids = [coupon.coupon_id for coupon in added]
+    after = {"couponsAdded": len(ids), "firstCouponId": min(ids), "lastCouponId": max(ids)}
+    call.audit.add("coupon-book", book.coupon_book_id, after=after)
+    return added
 
 
 @operation("getCouponCode", answer=wrapped("couponCode", COUPON))
@@ -106,13 +116,22 @@ def get_coupon_code(call: Call, book: CouponBook, coupon: Coupon) -> Coupon:
     return coupon
 
 
-@operation("updateCouponCode", body=CODE, answer=_ONE)
+@operation(
+    "updateCouponCode",
+    body=CODE,
+    answer=_ONE,
+    audit=Audited("coupon", "coupon_id", COUPON).changing("coupon", records=lambda book: ()),
+)
 def update_coupon_code(call: Call, book: CouponBook, coupon: Coupon, body: Mapping[str, Any]) -> CouponBook:
     """Give a coupon another code; answers its book."""
     if book.type == CODELESS:
         raise CodesNotAccepted("The coupon of a codeless book has no code.")
     # The coupon before the book, as assignments lock them.
     codes.change_code(call.db, coupon, body["code"], call.now)
+    after = {"couponBookId": book.coupon_book_id, "code": body["code"]}
+    call.audit.add(
+        "coupon", coupon.coupon_id, before={"couponBookId": book.coupon_book_id, "code": coupon.code}, after=after
+    )
     book = books.lock(call.db, book)
     refuse_archived(book)
     return book

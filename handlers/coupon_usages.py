@@ -13,6 +13,7 @@ from domain.events import UnknownMember
 from domain.members import Member
 from domain.problems import FieldFault, InvalidRequest
 from domain.programs import LoyaltyProgram
+from handlers.audit_trail import Audited
 from handlers.call import ADMINISTRATION, INTEGRATION, Call
 from handlers.flows import deal_coupons
 from handlers.flows.deal_coupons import BatchItem, Outcome
@@ -44,25 +45,41 @@ from persistence.coupons.member_coupons import BookTags, MemberCouponEntry, Memb
 from persistence.coupons.usages import UsageFilter
 from persistence.paging import Page, Paged
 
+_AUDITED = Audited("coupon-usage", "coupon_usage_id", USAGE)
+_AUDITED_SEVERAL = Audited("coupon-usage", "coupon_usage_id", USAGE, records=iter)
+_AUDITED_BATCH = Audited(
+    "coupon-usage",
+    "coupon_usage_id",
+    USAGE,
+    records=lambda outcomes: (o.usage for o in outcomes if o.usage is not None),
+)
+_AUDITED_REVERSALS = Audited(
+    "coupon-usage",
+    "coupon_usage_id",
+    USAGE,
+    records=lambda outcomes: (o.reversal for o in outcomes if o.reversal is not None),
+)
+
 
 @operation(
     "useCoupon",
     body={INTEGRATION: USE, ADMINISTRATION: ADMINISTRATION_USE},
     answer={INTEGRATION: done("The coupon was used."), ADMINISTRATION: one_as_usages},
+    audit=_AUDITED,
 )
 def use_coupon(call: Call, book: CouponBook, body: Mapping[str, Any], member: Member | None = None) -> CouponUsage:
     """Use one coupon of a book; the member is named by the path or by the body."""
     return deal_coupons.use_coupon(call, member or _member_of(call, body), book, asked_of(body, call.now))
 
 
-@operation("assignCoupons", body=ADMINISTRATION_ASSIGN, answer=usage_list)
+@operation("assignCoupons", body=ADMINISTRATION_ASSIGN, answer=usage_list, audit=_AUDITED_SEVERAL)
 def assign_coupons(call: Call, book: CouponBook, body: Mapping[str, Any]) -> list[CouponUsage]:
     """Assign several coupons of a book to one member."""
     asked = asked_of(body, call.now, "/expiredAt")
     return deal_coupons.assign_coupons(call, _member_of(call, body), book, asked)
 
 
-@operation("batchAssignCoupons", body=BATCH, answer=batch_assigned)
+@operation("batchAssignCoupons", body=BATCH, answer=batch_assigned, audit=_AUDITED_BATCH)
 def batch_assign_coupons(call: Call, book: CouponBook, body: Mapping[str, Any]) -> list[Outcome]:
     """Assign a coupon to each of many members."""
     items = [BatchItem(**item) for item in body["items"]]
@@ -76,27 +93,27 @@ def batch_assign_coupons(call: Call, book: CouponBook, body: Mapping[str, Any]) 
     return deal_coupons.assign_to_members(call, book, items, body["points_override"])
 
 
-@operation("useCouponCode", body=USE_CODE, answer=wrapped("couponUsage", USAGE))
+@operation("useCouponCode", body=USE_CODE, answer=wrapped("couponUsage", USAGE), audit=_AUDITED)
 def use_coupon_code(call: Call, book: CouponBook, coupon: Coupon, body: Mapping[str, Any]) -> CouponUsage:
     """Use a certain coupon."""
     asked = asked_of(body, call.now, coupon_id=coupon.coupon_id)
     return deal_coupons.use_coupon(call, _member_of(call, body), book, asked)
 
 
-@operation("assignCouponCode", body=ASSIGN_CODE, answer=usage_list)
+@operation("assignCouponCode", body=ASSIGN_CODE, answer=usage_list, audit=_AUDITED_SEVERAL)
 def assign_coupon_code(call: Call, book: CouponBook, coupon: Coupon, body: Mapping[str, Any]) -> list[CouponUsage]:
     """Assign a certain coupon."""
     asked = asked_of(body, call.now, coupon_id=coupon.coupon_id)
     return deal_coupons.assign_coupons(call, _member_of(call, body), book, asked)
 
 
-@operation("revertCouponUsage", body=REVERT, answer=one_as_usages)
+@operation("revertCouponUsage", body=REVERT, answer=one_as_usages, audit=_AUDITED)
 def revert_coupon_usage(call: Call, coupon_usage: CouponUsage, body: Mapping[str, Any]) -> CouponUsage:
     """Take back an assignment or a use; answers the reversal."""
     return revert_usage(call, coupon_usage, force=body["force_revert"])
 
 
-@operation("assignCoupon", body=ASSIGN, answer=done("The coupon was assigned."))
+@operation("assignCoupon", body=ASSIGN, answer=done("The coupon was assigned."), audit=_AUDITED)
 def assign_coupon(call: Call, member: Member, book: CouponBook, body: Mapping[str, Any]) -> CouponUsage:
     """Assign one coupon to the member."""
     return deal_coupons.assign_coupons(call, member, book, asked_of(body, call.now, "/expiresAt"))[0]
@@ -139,13 +156,13 @@ def get_member_coupon_usage(call: Call, member: Member, coupon_usage: CouponUsag
     return coupon_usage
 
 
-@operation("revertMemberCouponUsage", answer=done("The coupon usage was reverted."))
+@operation("revertMemberCouponUsage", answer=done("The coupon usage was reverted."), audit=_AUDITED)
 def revert_member_coupon_usage(call: Call, member: Member, coupon_usage: CouponUsage) -> CouponUsage:
     """Take back one usage of the member's; answers the reversal."""
     return revert_usage(call, coupon_usage)
 
 
-@operation("revertMemberCouponCode", answer=code_reverted)
+@operation("revertMemberCouponCode", answer=code_reverted, audit=_AUDITED_REVERSALS)
 def revert_member_coupon_code(
     call: Call, member: Member, coupon: Coupon, query: Mapping[str, Any]
 ) -> list[RevertOutcome]:

@@ -7,12 +7,15 @@ from typing import Any
 
 from domain.event_types import BUILT_IN_EVENT_TYPES, ApiCodeFixed, CustomEventType, built_in
 from domain.problems import NameTaken
+from handlers.audit_trail import Audited
 from handlers.call import ADMINISTRATION, INTEGRATION, Call
 from handlers.operations import operation
 from handlers.wire.base import listed, results, wrapped
 from handlers.wire.event_types import EVENT_TYPE, EVENT_TYPE_CHANGES, NEW_EVENT_TYPE
 from persistence import event_types, organizations
 from persistence.paging import Page, Paged
+
+_AUDITED = Audited("event-type", "api_code", EVENT_TYPE)
 
 
 @operation("listEventTypes", answer=results(EVENT_TYPE))
@@ -29,7 +32,7 @@ def list_custom_event_types(call: Call, query: Mapping[str, Any]) -> Paged[Custo
     return event_types.find_page(call.db, call.organization.organization_id, Page.of(query))
 
 
-@operation("createCustomEventType", body=NEW_EVENT_TYPE, answer=wrapped("eventType", EVENT_TYPE))
+@operation("createCustomEventType", body=NEW_EVENT_TYPE, answer=wrapped("eventType", EVENT_TYPE), audit=_AUDITED)
 def create_custom_event_type(call: Call, body: dict[str, Any]) -> CustomEventType:
     """Add an event type; an apiCode that exists, built-in or not, is refused."""
     if body["api_code"] in BUILT_IN_EVENT_TYPES:
@@ -50,6 +53,7 @@ def get_custom_event_type(call: Call, event_type: CustomEventType) -> CustomEven
     "updateCustomEventType",
     body={INTEGRATION: EVENT_TYPE_CHANGES, ADMINISTRATION: NEW_EVENT_TYPE},
     answer=wrapped("eventType", EVENT_TYPE),
+    audit=_AUDITED.changing("event_type"),
 )
 def update_custom_event_type(call: Call, event_type: CustomEventType, body: dict[str, Any]) -> CustomEventType:
     """Change an event type; one that is made inactive is no longer tracked."""

@@ -66,10 +66,21 @@ def track_event(call: Call, body: Mapping[str, Any]) -> dict[str, Any]:
     return {"systemUniqueKey": result.answer["systemUniqueKey"], "effects": result.answer["effects"]}
 
 
-@operation("cancelEvent")
+@operation("cancelEvent", audit="event")
 def cancel_event(call: Call, event: LoyaltyEvent, body: Mapping[str, Any]) -> dict[str, Any]:
     """Cancel an event and answer what was taken back (integration 4.6, item 3)."""
     reverted = cancel(call, event, body.get("description"), body.get("allowOverdraft", False))
+    call.audit.add(
+        "event",
+        event.loyalty_event_id,
+        after={
+            "isCancelled": True,
+            "description": body.get("description"),
+            "allowOverdraft": body.get("allowOverdraft", False),
+            "loyaltyEventIds": [each.event.loyalty_event_id for each in reverted],
+        },
+        member_ids={each.event.member_id for each in reverted},
+    )
     return {"results": [reverted_event(each) for each in reverted], "executionMode": FULL, "dryRun": False}
 
 
@@ -100,12 +111,16 @@ def list_dead_letter_events(call: Call, query: Mapping[str, Any]) -> Paged[DeadL
     return queue.find_page_dead(call.db, organization_id, Page.of(query), query.get("eventType"))
 
 
-@operation("requeueDeadLetterEvent")
+@operation("requeueDeadLetterEvent", audit="event")
 def requeue_dead_letter_event(call: Call, event: LoyaltyEvent) -> dict[str, Any]:
     """Queue an event again that was given up; raises EventNotDead."""
     queued = requeue(call.db, event, call.now)
     if queued is None:
         raise EventNotDead(f"The event {event.loyalty_event_key} is {event.status}, and not on the dead-letter list.")
+    states = ({"status": each.status} for each in (event, queued))
+    call.audit.add(
+        "event", event.loyalty_event_id, before=next(states), after=next(states), member_ids=(event.member_id,)
+    )
     return {"event": kept_event(queued)}
 
 

@@ -20,9 +20,10 @@ from handlers.flows.expire_points import Expired, expire_next
 from handlers.flows.release_answers import release_answers
 from handlers.flows.send_deliveries import remove_old_deliveries
 from handlers.settings import Settings
-from persistence import organizations, periodic_jobs, transactions
+from persistence import audit_log, organizations, periodic_jobs, transactions
 
 RELEASE_ANSWERS, REMOVE_DELIVERIES = "release-answers", "remove-deliveries"
+ENTRIES_IN_A_SEAL = 1000
 
 _log = logging.getLogger("loyalty.jobs")
 
@@ -115,11 +116,30 @@ def _remove_deliveries(run: JobRun) -> Mapping[str, Any] | None:
     return None if run.stopping() else {"deliveries": removed}
 
 
+def seal_audit_log(engine: Engine, organization_id: int, stopping: Callable[[], bool] = _never) -> int:
+    """Seal all entries of an organization's audit log that no seal holds yet, so many to a seal; returns how many."""
+    sealed, last = 0, ENTRIES_IN_A_SEAL
+
+    def next_seal(db: Connection) -> int:
+        return audit_log.seal(db, organization_id, datetime.now(UTC), ENTRIES_IN_A_SEAL)
+
+    while last == ENTRIES_IN_A_SEAL and not stopping():
+        last = transactions.run(engine, next_seal)
+        sealed += last
+    return sealed
+
+
+def _seal(run: JobRun) -> Mapping[str, Any] | None:
+    sealed = sum(seal_audit_log(run.engine, each, run.stopping) for each in run.organization_ids)
+    return None if run.stopping() else {"entries": sealed}
+
+
 JOBS: Sequence[Job] = (
     Job("expire", lambda settings: settings.expire_minutes, _expire),
     Job("evaluate-tiers", lambda settings: settings.evaluate_tiers_minutes, _evaluate),
     Job(RELEASE_ANSWERS, lambda settings: settings.release_answers_minutes, _release),
     Job(REMOVE_DELIVERIES, lambda settings: settings.remove_deliveries_minutes, _remove_deliveries),
+    Job("seal-audit-log", lambda settings: settings.seal_audit_log_minutes, _seal),
 )
 
 

@@ -79,19 +79,19 @@ def _filters(query: Mapping[str, Any]) -> dict[str, Any]:
     return {name: read(query[wire]) for wire, (name, read) in _FILTERS.items() if wire in query}
 
 
-@operation("createLedgerTransaction", body=MOVEMENT, answer=transactions)
+@operation("createLedgerTransaction", body=MOVEMENT, answer=transactions, audit="ledger-transaction")
 def create_ledger_transaction(call: Call, account: LedgerAccount, body: dict[str, Any]) -> Rows:
     """Mint, burn or transfer by wallets."""
     return _post(call, [movement(body, ledger_account_id=account.ledger_account_id)])
 
 
-@operation("createLedgerTransactionSet", body=SetBody(), answer=transactions)
+@operation("createLedgerTransactionSet", body=SetBody(), answer=transactions, audit="ledger-transaction")
 def create_ledger_transaction_set(call: Call, ledger: Ledger, body: list[Movement]) -> Rows:
     """Mints, burns and transfers of one ledger that happen all or not at all."""
     return _post(call, [replace(each, ledger_id=ledger.ledger_id) for each in body])
 
 
-@operation("revertLedgerTransaction", body=REVERT, answer=transactions)
+@operation("revertLedgerTransaction", body=REVERT, answer=transactions, audit="ledger-transaction")
 def revert_ledger_transaction(
     call: Call, account: LedgerAccount, transaction: StoredTransaction, body: dict[str, Any]
 ) -> Rows:
@@ -100,14 +100,14 @@ def revert_ledger_transaction(
     return _post(call, [movement(body, **addressed)])
 
 
-@operation("burnWalletPoints", body=BURN, answer=transactions)
+@operation("burnWalletPoints", body=BURN, answer=transactions, audit="ledger-transaction")
 def burn_wallet_points(call: Call, account: LedgerAccount, wallet: Wallet, body: dict[str, Any]) -> Rows:
     """Burn from a wallet."""
     addressed = {"ledger_account_id": account.ledger_account_id, "from_wallet_id": wallet.wallet_id}
     return _post(call, [movement(body, **addressed)])
 
 
-@operation("mintWalletPoints", body=MINT, answer=transactions)
+@operation("mintWalletPoints", body=MINT, answer=transactions, audit="ledger-transaction")
 def mint_wallet_points(call: Call, ledger: Ledger, wallet: Wallet, body: dict[str, Any]) -> Rows:
     """Mint into a wallet, on the default account of its ledger."""
     account = _default_account(call, ledger)
@@ -125,7 +125,7 @@ def _post(call: Call, movements: Sequence[Movement]) -> Rows:
     return answered(call, movements, post_set(call, movements))
 
 
-@operation("captureLedgerTransactions", body=CAPTURES)
+@operation("captureLedgerTransactions", body=CAPTURES, audit="ledger-transaction")
 def capture_ledger_transactions(call: Call, account: LedgerAccount, body: dict[str, Any]) -> Mapping[str, bool]:
     """Settle pending transactions, all or none."""
     amounts = [(int(each["ledger_transaction_id"]), each["capture_amount"]) for each in body["transactions"]]
@@ -133,7 +133,7 @@ def capture_ledger_transactions(call: Call, account: LedgerAccount, body: dict[s
     return {"ok": True}
 
 
-@operation("batchLedgerTransactions", body=BatchBody(), answer=processed)
+@operation("batchLedgerTransactions", body=BatchBody(), answer=processed, audit="ledger-transaction")
 def batch_ledger_transactions(call: Call, body: list[BatchItem]) -> list[Processed]:
     """Mints, burns, transfers and reverts, each for itself or together with those of its set."""
     movements = [_in_organization(call, each) for each in body]
@@ -154,7 +154,7 @@ def _in_organization(call: Call, item: BatchItem) -> Movement:
     return replace(item.movement, refusal=NotFound("There is no such organizationId here."))
 
 
-@operation("batchRevertLedgerTransactions", body=BATCH_REVERT, answer=processed)
+@operation("batchRevertLedgerTransactions", body=BATCH_REVERT, answer=processed, audit="ledger-transaction")
 def batch_revert_ledger_transactions(call: Call, body: dict[str, Any]) -> list[Processed]:
     """Reverts, each for itself."""
     fiat = partial_fiat_values(body)

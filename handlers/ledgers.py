@@ -9,6 +9,7 @@ from domain.ledger.accounts import LedgerAccountInUse, complete_settings, refuse
 from domain.ledger.books import overdraft_of
 from domain.ledger.records import Ledger, LedgerAccount, Wallet
 from domain.ledger.views import DailyBalance, TransactionRow, WalletView
+from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.flows.change_supply import change_supply
 from handlers.operations import operation
@@ -32,6 +33,8 @@ from persistence.rows import fields_of
 # query parameter -> column of the account
 _ACCOUNT_FILTERS = {"name": "name", "alias": "alias", "ledgerAccountKey": "ledger_account_key"}
 
+_AUDITED_ACCOUNT = Audited("ledger-account", "ledger_account_id", NEW_ACCOUNT)
+
 
 @operation("listLedgers", answer=listed(LEDGER))
 def list_ledgers(call: Call, query: Mapping[str, Any]) -> Paged[Any]:
@@ -40,7 +43,12 @@ def list_ledgers(call: Call, query: Mapping[str, Any]) -> Paged[Any]:
     return Paged(found.total_count, found.page, found.limit, [_ledger(call, each) for each in found.results])
 
 
-@operation("createLedger", body=NEW_LEDGER, answer=wrapped("ledger", LEDGER))
+@operation(
+    "createLedger",
+    body=NEW_LEDGER,
+    answer=wrapped("ledger", LEDGER),
+    audit=Audited("ledger", "ledger_id", LEDGER),
+)
 def create_ledger(call: Call, body: dict[str, Any]) -> Mapping[str, Any]:
     """Add a ledger without accounts."""
     stamps = {"created_at": call.now, "updated_at": call.now}
@@ -61,7 +69,7 @@ def list_ledger_accounts(call: Call, ledger: Ledger, query: Mapping[str, Any]) -
     return Paged(found.total_count, found.page, found.limit, _accounts(call, ledger, found.results))
 
 
-@operation("createLedgerAccount", body=NEW_ACCOUNT, answer=wrapped("ledgerAccount", ACCOUNT))
+@operation("createLedgerAccount", body=NEW_ACCOUNT, answer=wrapped("ledgerAccount", ACCOUNT), audit=_AUDITED_ACCOUNT)
 def create_ledger_account(call: Call, ledger: Ledger, body: dict[str, Any]) -> Mapping[str, Any]:
     """Add a unit of value to a ledger; the first account of a ledger is its default."""
     account = ledgers.add_account(
@@ -75,12 +83,18 @@ def create_ledger_account(call: Call, ledger: Ledger, body: dict[str, Any]) -> M
     return _accounts(call, ledger, [account])[0]
 
 
-@operation("updateLedgerAccount", body=ACCOUNT_SETTINGS, answer=wrapped("ledgerAccount", ACCOUNT))
+@operation(
+    "updateLedgerAccount",
+    body=ACCOUNT_SETTINGS,
+    answer=wrapped("ledgerAccount", ACCOUNT),
+    audit=_AUDITED_ACCOUNT.changing(is_found_by_handler=True),
+)
 def update_ledger_account(
     call: Call, ledger: Ledger, account: LedgerAccount, body: dict[str, Any]
 ) -> Mapping[str, Any]:
     """Replace the settings of an account; what gives stored amounts their meaning is fixed once there are any."""
     account = ledgers.lock_account(call.db, ledger, account)
+    call.audit.found(account)
     settings = complete_settings(body, account)
     if (settings["overdraft_limit"] or 0) > 0 and not overdraft_of(account) and ledgers.has_pending(call.db, account):
         raise LedgerAccountInUse("overdraftLimit cannot be set while transactions of the account are pending.")
@@ -104,7 +118,7 @@ def _accounts(call: Call, ledger: Ledger, accounts: Sequence[LedgerAccount]) -> 
     ]
 
 
-@operation("updateMaxSupply", body=SUPPLY, answer=transactions)
+@operation("updateMaxSupply", body=SUPPLY, answer=transactions, audit="ledger-account")
 def update_max_supply(
     call: Call, ledger: Ledger, account: LedgerAccount, body: dict[str, Any]
 ) -> list[list[TransactionRow]]:

@@ -8,12 +8,15 @@ from typing import Any
 
 from domain.ledger.refusals import UnknownLedger, UnknownLedgerAccount
 from domain.programs import LoyaltyProgram, UnknownPortal, UnknownTier
+from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.operations import operation
 from handlers.wire.base import results, wrapped
 from handlers.wire.programs import PROGRAM, PROGRAM_BODY
 from persistence import ledger, organizations, programs
 from persistence.paging import Page
+
+_AUDITED = Audited("loyalty-program", "loyalty_program_id", PROGRAM)
 
 
 @operation("listLoyaltyPrograms", answer=results(PROGRAM, "loyaltyPrograms"))
@@ -30,7 +33,7 @@ def list_loyalty_programs(call: Call, query: Mapping[str, Any]) -> list[dict[str
     return [_answered(program, default_id) for program in found.results]
 
 
-@operation("createLoyaltyProgram", body=PROGRAM_BODY, answer=wrapped("loyaltyProgram", PROGRAM))
+@operation("createLoyaltyProgram", body=PROGRAM_BODY, answer=wrapped("loyaltyProgram", PROGRAM), audit=_AUDITED)
 def create_loyalty_program(call: Call, body: dict[str, Any]) -> dict[str, Any]:
     """Create a program; it has no tiers yet, so none can be its default."""
     _refuse_unknown(call, body)
@@ -56,13 +59,19 @@ def get_loyalty_program(call: Call, program: LoyaltyProgram) -> dict[str, Any]:
     return _answered(program, call.organization.default_loyalty_program_id)
 
 
-@operation("updateLoyaltyProgram", body=PROGRAM_BODY, answer=wrapped("loyaltyProgram", PROGRAM))
+@operation(
+    "updateLoyaltyProgram",
+    body=PROGRAM_BODY,
+    answer=wrapped("loyaltyProgram", PROGRAM),
+    audit=_AUDITED.changing("program"),
+)
 def update_loyalty_program(call: Call, program: LoyaltyProgram, body: dict[str, Any]) -> dict[str, Any]:
     """Replace a program; being the organization's default is only ever taken over, never given up."""
     _refuse_unknown(call, body)
     tier_id = body.pop("default_tier_id")
     set_as_default = body.pop("set_as_default")
     _refuse_foreign_tier(call, program, tier_id)
+    call.audit.found(_answered(program, call.organization.default_loyalty_program_id))
     organizations.raise_configuration_version(call.db, program.organization_id)
     programs.set_default_tier(call.db, program.organization_id, program.loyalty_program_id, tier_id)
     program = programs.change_program(call.db, program, updated_at=call.now, **body)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from domain.matchers import Matcher, compile_matcher
+from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.flows.own_organization import refuse_other_organization
 from handlers.operations import operation
@@ -13,6 +14,8 @@ from handlers.wire.base import listed, wrapped
 from handlers.wire.matchers import MATCHER, MATCHER_BODY
 from persistence import matchers, organizations
 from persistence.paging import Page, Paged
+
+_AUDITED = Audited("matcher", "matcher_id", MATCHER)
 
 
 @operation("listMatchers", answer=listed(MATCHER))
@@ -27,7 +30,7 @@ def list_matchers(call: Call, query: Mapping[str, Any]) -> Paged[Matcher]:
     )
 
 
-@operation("createMatcher", body=MATCHER_BODY, answer=wrapped("matcher", MATCHER))
+@operation("createMatcher", body=MATCHER_BODY, answer=wrapped("matcher", MATCHER), audit=_AUDITED)
 def create_matcher(call: Call, body: dict[str, Any]) -> Matcher:
     """Create a matcher, which expressions can name by its key at once."""
     _check(call, body)
@@ -50,7 +53,7 @@ def get_matcher_by_key(call: Call, matcher: Matcher) -> Matcher:
     return matcher
 
 
-@operation("updateMatcher", body=MATCHER_BODY, answer=wrapped("matcher", MATCHER))
+@operation("updateMatcher", body=MATCHER_BODY, answer=wrapped("matcher", MATCHER), audit=_AUDITED.changing("matcher"))
 def update_matcher(call: Call, matcher: Matcher, body: dict[str, Any]) -> Matcher:
     """Replace a matcher; all processes go by it at their next event."""
     _check(call, body)

@@ -7,6 +7,7 @@ from typing import Any
 
 from domain.badges import Badge, BadgeBalance, BadgeTracking, Grant, MemberBadge, UnknownBadge
 from domain.members import Member
+from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.flows.at_desks import at_desks
 from handlers.flows.digests import digest_of
@@ -15,6 +16,8 @@ from handlers.wire.badges import BALANCE, GRANT, MEMBER_BADGE, TRACKING
 from handlers.wire.base import listed, wrapped
 from persistence import badges
 from persistence.paging import Page, Paged
+
+_AUDITED = Audited("badge-tracking", "badge_tracking_id", TRACKING)
 
 
 @operation("listMemberBadges", answer=listed(MEMBER_BADGE))
@@ -36,7 +39,7 @@ def get_member_badge_balance(call: Call, member: Member, badge: Badge) -> BadgeB
     return badges.find_balance(call.db, member, badge)
 
 
-@operation("assignBadge", body=GRANT, answer=wrapped("badgeTracking", TRACKING))
+@operation("assignBadge", body=GRANT, answer=wrapped("badgeTracking", TRACKING), audit=_AUDITED)
 def assign_badge(call: Call, member: Member, badge: Badge, body: Mapping[str, Any]) -> BadgeTracking:
     """Give the member a badge; campaigns evaluate that."""
     grant = _grant("assign", member, badge, body)
@@ -44,7 +47,7 @@ def assign_badge(call: Call, member: Member, badge: Badge, body: Mapping[str, An
     return at_desks(call, [member.member_id], lambda desks: desks.badges.assign(grant), reason)
 
 
-@operation("unassignBadge", body=GRANT, answer=wrapped("badgeTracking", TRACKING))
+@operation("unassignBadge", body=GRANT, answer=wrapped("badgeTracking", TRACKING), audit=_AUDITED)
 def unassign_badge(call: Call, member: Member, badge: Badge, body: Mapping[str, Any]) -> BadgeTracking:
     """Take a badge from the member; campaigns evaluate that."""
     grant = _grant("unassign", member, badge, body)
@@ -52,7 +55,7 @@ def unassign_badge(call: Call, member: Member, badge: Badge, body: Mapping[str, 
     return at_desks(call, [member.member_id], lambda desks: desks.badges.unassign(grant), reason)
 
 
-@operation("revertBadgeTracking", answer=wrapped("badgeTracking", TRACKING))
+@operation("revertBadgeTracking", answer=wrapped("badgeTracking", TRACKING), audit=_AUDITED)
 def revert_badge_tracking(call: Call, member: Member, badge_tracking: BadgeTracking) -> BadgeTracking:
     """Undo one assignment or unassignment; campaigns evaluate that."""
     badge = badges.find(call.db, member.organization_id, badge_tracking.badge_id)

@@ -13,6 +13,7 @@ from domain.tiers import TierTracking
 from domain.triggers import CREATED, UPDATED
 from domain.triggers import MEMBER as MEMBER_ENTITY
 from handlers import tokens
+from handlers.audit_trail import Audited
 from handlers.call import ADMINISTRATION, INTEGRATION, Call
 from handlers.flows.configuration import configuration_of
 from handlers.flows.current_tiers import current_tiers
@@ -39,10 +40,11 @@ from handlers.wire.members import (
     member_page,
     search_row,
 )
-from persistence import audit_log, members, programs
+from persistence import members, programs
 from persistence.members import MemberFilter
 from persistence.paging import Page, Paged
 
+_AUDITED = Audited("member", "member_id", MEMBER_PROPERTIES)
 _ONE = {INTEGRATION: wrapped("loyaltyMember", MEMBER), ADMINISTRATION: wrapped("loyalMember", MEMBER)}
 
 
@@ -61,7 +63,7 @@ def list_members(call: Call, query: Mapping[str, Any]) -> Paged[dict[str, Any]]:
     return Paged(found.total_count, found.page, found.limit, view_members(call, found.results))
 
 
-@operation("createMember", body=NEW_MEMBER, answer=_ONE)
+@operation("createMember", body=NEW_MEMBER, answer=_ONE, audit=_AUDITED)
 def create_member(call: Call, body: dict[str, Any]) -> dict[str, Any]:
     """Enrol a member with a wallet and the default tier of the default program."""
     organization = call.organization
@@ -113,9 +115,9 @@ def get_member_by_loyalty_member_id(call: Call, member: Member, query: Mapping[s
     return _viewed(call, member, with_balances=query["includeBalance"])
 
 
-@operation("updateMember", body=MEMBER_CHANGES, answer=_ONE)
+@operation("updateMember", body=MEMBER_CHANGES, answer=_ONE, audit=_AUDITED.changing(is_found_by_handler=True))
 def update_member(call: Call, member: Member, body: dict[str, Any]) -> dict[str, Any]:
-    """Change the properties present, leave a trace in the audit log and tell the campaigns unless asked not to."""
+    """Change the properties present, tell the campaigns unless asked not to."""
     reason = body.pop("update_reason", None)
     emits = body.pop("emit_event", True)
     lock_referrers(call.db, call.organization, member.wallet_id, ("member-updated", "member-profile-deactivated"))
@@ -125,19 +127,10 @@ def update_member(call: Call, member: Member, body: dict[str, Any]) -> dict[str,
     if "notifications" in body:
         body["notifications"] = merged(before.notifications, body["notifications"])
     after = members.change_member(call.db, before, updated_at=call.now, **body)
-    changes = differences(MEMBER_PROPERTIES.dump(before), MEMBER_PROPERTIES.dump(after))
-    audit_log.add_entry(
-        call.db,
-        after.organization_id,
-        at=call.now,
-        caller=call.caller.subject if call.caller else "",
-        action="updateMember",
-        subject_type="member",
-        subject_id=str(after.member_id),
-        reason=reason,
-        changes=changes,
-    )
+    call.audit.reason = reason
+    call.audit.found(before)
     if emits:
+        changes = differences(MEMBER_PROPERTIES.dump(before), MEMBER_PROPERTIES.dump(after))
         payload = {"changedFields": list(changes)}
         emit(call, after, "member-updated", payload, reason)
         if before.active and not after.active:
@@ -202,6 +195,7 @@ def list_member_tiers(
     "setMemberTier",
     body={INTEGRATION: TIER_BY_KEY, ADMINISTRATION: TIER_BY_ID},
     answer={INTEGRATION: tier_key, ADMINISTRATION: tier_id},
+    audit="member-tier",
 )
 def set_member_tier(
     call: Call, member: Member, program: LoyaltyProgram, body: dict[str, Any]
@@ -210,7 +204,7 @@ def set_member_tier(
     return _tier_set(call, member, program, body)
 
 
-@operation("setMemberTierByLoyaltyMemberId", body=TIER_BY_ID_IN_PROGRAM, answer=tier_id)
+@operation("setMemberTierByLoyaltyMemberId", body=TIER_BY_ID_IN_PROGRAM, answer=tier_id, audit="member-tier")
 def set_member_tier_by_loyalty_member_id(
     call: Call, member: Member, body: dict[str, Any]
 ) -> tuple[TierTracking, LoyaltyTier | None]:
@@ -288,13 +282,13 @@ def _moment(query: Mapping[str, Any], name: str) -> Any:
     return instant_of(query[name]) if name in query else None
 
 
-@operation("mintMemberPoints", body=MEMBER_POINTS, answer=moved_points)
+@operation("mintMemberPoints", body=MEMBER_POINTS, answer=moved_points, audit="ledger-transaction")
 def mint_member_points(call: Call, member: Member, body: dict[str, Any]) -> MovedPoints:
     """Issue points into the member's wallet."""
     return move_points(call, member, MINT, body)
 
 
-@operation("burnMemberPoints", body=MEMBER_POINTS, answer=moved_points)
+@operation("burnMemberPoints", body=MEMBER_POINTS, answer=moved_points, audit="ledger-transaction")
 def burn_member_points(call: Call, member: Member, body: dict[str, Any]) -> MovedPoints:
     """Take points out of the member's wallet."""
     return move_points(call, member, BURN, body)

@@ -7,6 +7,7 @@ from typing import Any
 
 from domain.members import Member
 from domain.missions.records import MemberMission, Mission
+from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.flows.advance_mission import advance_mission
 from handlers.flows.check_mission import check_mission
@@ -18,6 +19,8 @@ from handlers.wire.missions import MISSION, MISSION_BODY, PROGRESS_BODY, member_
 from persistence import member_missions, missions, organizations
 from persistence.member_missions import MemberMissionFilter
 from persistence.paging import Page, Paged
+
+_AUDITED = Audited("mission", "mission_id", MISSION)
 
 
 @operation("listMissions", answer=listed(MISSION))
@@ -34,7 +37,7 @@ def list_missions(call: Call, query: Mapping[str, Any]) -> Paged[Mission]:
     )
 
 
-@operation("createMission", body=MISSION_BODY, answer=wrapped("mission", MISSION))
+@operation("createMission", body=MISSION_BODY, answer=wrapped("mission", MISSION), audit=_AUDITED)
 def create_mission(call: Call, body: dict[str, Any]) -> Mission:
     """Create a mission, which counts from the next event on."""
     check_mission(call, body)
@@ -51,7 +54,7 @@ def get_mission(call: Call, mission: Mission) -> Mission:
     return mission
 
 
-@operation("updateMission", body=MISSION_BODY, answer=wrapped("mission", MISSION))
+@operation("updateMission", body=MISSION_BODY, answer=wrapped("mission", MISSION), audit=_AUDITED.changing("mission"))
 def update_mission(call: Call, mission: Mission, body: dict[str, Any]) -> Mission:
     """Replace a mission; members keep their progress, and all processes go by it at their next event."""
     check_mission(call, body)
@@ -82,7 +85,7 @@ def list_member_missions(call: Call, member: Member, query: Mapping[str, Any]) -
     return member_missions.find_page(call.db, member, Page.of(query), wanted, audience_ids, call.now)
 
 
-@operation("updateMissionProgress", body=PROGRESS_BODY)
+@operation("updateMissionProgress", body=PROGRESS_BODY, audit="mission-progress")
 def update_mission_progress(call: Call, member: Member, mission: Mission, body: Mapping[str, Any]) -> Mapping[str, Any]:
     """Count for a mission by request."""
     return advance_mission(call, member, mission, body)

@@ -9,6 +9,8 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any, Protocol
 
+from handlers.audit_trail import Audited
+
 
 class BodyShape(Protocol):
     """Turns a body that the document accepted into what the handler takes."""
@@ -32,6 +34,7 @@ class Operation:
     optional: frozenset[str]
     takes_query: bool
     takes_body: bool
+    audit: Audited | str | None
 
 
 _OPERATIONS: dict[str, Operation] = {}
@@ -44,12 +47,15 @@ def _per_surface(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else dict.fromkeys(_SURFACES, value)
 
 
-def operation(operation_id: str, *, body: Any = None, answer: Any = None) -> Callable[[Callable], Callable]:
+def operation(
+    operation_id: str, *, body: Any = None, answer: Any = None, audit: Audited | str | None = None
+) -> Callable[[Callable], Callable]:
     """Declare the handler of an operationId; `body` and `answer` are one shape, or one per surface.
 
     The handler takes the call, then by keyword: what its path addresses (see `handlers.http.addresses`), `query`
     (typed parameters by their documented names) and `body` (loaded), each only if it names it. What has a default need
-    not be in the path of every surface.
+    not be in the path of every surface. `audit` is what goes into the audit log, see `handlers.audit_trail`: the type
+    of the entities alone where what does the work adds the entries.
     """
 
     def declare(function: Callable) -> Callable:
@@ -66,6 +72,7 @@ def operation(operation_id: str, *, body: Any = None, answer: Any = None) -> Cal
             optional=frozenset(n for n in names if parameters[n].default is not inspect.Parameter.empty),
             takes_query="query" in names,
             takes_body="body" in names,
+            audit=audit,
         )
         return function
 
@@ -82,4 +89,15 @@ def all_operations() -> Mapping[str, Operation]:
     return _OPERATIONS
 
 
-_NOT_TAGS = {"__main__", "asgi", "call", "cli", "gunicorn_server", "jobs", "operations", "settings", "worker"}
+_NOT_TAGS = {
+    "__main__",
+    "asgi",
+    "audit_trail",
+    "call",
+    "cli",
+    "gunicorn_server",
+    "jobs",
+    "operations",
+    "settings",
+    "worker",
+}

@@ -6,6 +6,7 @@ from typing import Any
 
 from domain.organizations import Organization
 from domain.programs import UnknownLoyaltyProgram
+from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.operations import operation
 from handlers.wire.base import wrapped
@@ -19,7 +20,12 @@ def get_organization(call: Call) -> Organization:
     return call.organization
 
 
-@operation("updateOrganization", body=ORGANIZATION_REPLACEMENT, answer=wrapped("organization", ORGANIZATION))
+@operation(
+    "updateOrganization",
+    body=ORGANIZATION_REPLACEMENT,
+    answer=wrapped("organization", ORGANIZATION),
+    audit=Audited("organization", "organization_id", ORGANIZATION).changing(is_found_by_handler=True),
+)
 def update_organization(call: Call, body: dict[str, Any]) -> Organization:
     """Replace the organization's properties; the name and the default program stay where the body names none."""
     for name in ("name", "default_loyalty_program_id"):
@@ -30,4 +36,5 @@ def update_organization(call: Call, body: dict[str, Any]) -> Organization:
     if program_id is not None and programs.find(call.db, organization_id, program_id) is None:
         raise UnknownLoyaltyProgram(f"The organization has no loyalty program {program_id}.")
     organizations.raise_configuration_version(call.db, organization_id)
+    call.audit.found(organizations.find(call.db, organization_id))
     return organizations.change_organization(call.db, organization_id, updated_at=call.now, **body)

@@ -23,6 +23,7 @@ from domain.referrals import (
     ReferralLog,
     ReferralProgram,
 )
+from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.flows.configuration import Configuration, configuration_of
 from handlers.operations import operation
@@ -33,6 +34,14 @@ from persistence.coupons import books
 from persistence.paging import Page, Paged
 
 Found = tuple[ReferralProgram, ProgramTotals]
+
+_AUDITED = Audited(
+    # The totals of a program are no part of what is changed.
+    "referral-program",
+    "referral_program_id",
+    PROGRAM_BODY,
+    records=lambda found: found[:1],
+)
 
 
 @operation("listReferralPrograms", answer=listed(program_record))
@@ -45,7 +54,9 @@ def list_referral_programs(call: Call, query: Mapping[str, Any]) -> Paged[Found]
     return Paged(page.total_count, page.page, page.limit, found)
 
 
-@operation("createReferralProgram", body=PROGRAM_BODY, answer=wrapped("referralProgram", program_record))
+@operation(
+    "createReferralProgram", body=PROGRAM_BODY, answer=wrapped("referralProgram", program_record), audit=_AUDITED
+)
 def create_referral_program(call: Call, body: dict[str, Any]) -> Found:
     """Create a program, which has no codes yet."""
     _check(call, body)
@@ -63,7 +74,12 @@ def get_referral_program(call: Call, referral_program: ReferralProgram) -> Found
     return _with_totals(call, referral_program)
 
 
-@operation("updateReferralProgram", body=PROGRAM_BODY, answer=wrapped("referralProgram", program_record))
+@operation(
+    "updateReferralProgram",
+    body=PROGRAM_BODY,
+    answer=wrapped("referralProgram", program_record),
+    audit=_AUDITED.changing("referral_program"),
+)
 def update_referral_program(call: Call, referral_program: ReferralProgram, body: dict[str, Any]) -> Found:
     """Replace a program; all processes go by it at their next event."""
     _check(call, body)
@@ -72,7 +88,12 @@ def update_referral_program(call: Call, referral_program: ReferralProgram, body:
     return _with_totals(call, changed)
 
 
-@operation("createReferralCodes", body=NEW_CODES, answer=results(CODE, "referrals"))
+@operation(
+    "createReferralCodes",
+    body=NEW_CODES,
+    answer=results(CODE, "referrals"),
+    audit=Audited("referral-code", "referral_code_id", CODE, records=iter),
+)
 def create_referral_codes(call: Call, referral_program: ReferralProgram, body: Mapping[str, Any]) -> list[ReferralCode]:
     """Give a member codes, all of them or none."""
     member = members.find(call.db, referral_program.organization_id, body["member_id"])

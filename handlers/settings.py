@@ -186,6 +186,11 @@ class Settings:
     deliveries_kept_days: int = _setting(
         _whole(0, 36_500), 30, "Days for which messages to receivers of webhooks are kept; 0 keeps all."
     )
+    seal_audit_log_minutes: int = _setting(
+        _whole(0, 525_600),
+        10,
+        "Minutes between two runs of the job that seals the audit log's new entries; 0 is never.",
+    )
     validate_responses: bool = _setting(
         _switch,
         False,

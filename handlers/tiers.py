@@ -7,12 +7,15 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from domain.programs import LoyaltyProgram, LoyaltyTier
+from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.operations import operation
 from handlers.wire.base import listed, wrapped
 from handlers.wire.programs import TIER, TIER_BODY
 from persistence import organizations, programs
 from persistence.paging import Page, Paged
+
+_AUDITED = Audited("tier", "loyalty_tier_id", TIER)
 
 
 @operation("listTiers", answer=listed(TIER))
@@ -24,7 +27,7 @@ def list_tiers(call: Call, program: LoyaltyProgram, query: Mapping[str, Any]) ->
     return Paged(found.total_count, found.page, found.limit, [_answered(program, tier) for tier in found.results])
 
 
-@operation("createTier", body=TIER_BODY, answer=wrapped("tier", TIER))
+@operation("createTier", body=TIER_BODY, answer=wrapped("tier", TIER), audit=_AUDITED)
 def create_tier(call: Call, program: LoyaltyProgram, body: dict[str, Any]) -> dict[str, Any]:
     """Add a tier to the program, as its default one if the body says so."""
     is_default = body.pop("is_default")
@@ -41,10 +44,11 @@ def get_tier(call: Call, program: LoyaltyProgram, tier: LoyaltyTier) -> dict[str
     return _answered(program, tier)
 
 
-@operation("updateTier", body=TIER_BODY, answer=wrapped("tier", TIER))
+@operation("updateTier", body=TIER_BODY, answer=wrapped("tier", TIER), audit=_AUDITED.changing("tier"))
 def update_tier(call: Call, program: LoyaltyProgram, tier: LoyaltyTier, body: dict[str, Any]) -> dict[str, Any]:
     """Replace a tier; being the default one is only ever taken over, never given up."""
     is_default = body.pop("is_default")
+    call.audit.found(_answered(program, tier))
     organizations.raise_configuration_version(call.db, program.organization_id)
     tier = programs.change_tier(call.db, tier, updated_at=call.now, **body)
     return _answered(program, _made_default(call, tier) if is_default else tier)

@@ -162,7 +162,7 @@ def _public(key_id: str, key: jwt.PyJWK) -> dict[str, Any]:
 def _caller(claims: Mapping[str, Any]) -> Caller:
     roles = claims.get("roles") or []
     organization_id, user_id = claims.get("organizationId"), claims.get("userId")
-    member = claims.get("loyaltyMemberId")
+    member, token_id = claims.get("loyaltyMemberId"), claims.get("jti")
     if (
         not isinstance(roles, list)
         or not isinstance(organization_id, int | None)
@@ -178,4 +178,5 @@ def _caller(claims: Mapping[str, Any]) -> Caller:
         is_system_admin=claims.get("isSystemAdmin") is True,
         user_id=user_id,
         loyalty_member_id=member,
+        token_id=token_id if isinstance(token_id, str) else None,
     )

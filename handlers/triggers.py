@@ -13,16 +13,24 @@ from domain.problems import FieldFault, InvalidRequest
 from domain.triggers import ENTITY_CHANGE, Trigger, TriggerDelivery, TriggerInactive
 from domain.webhooks.receivers import header_fault, repeated_header, url_fault
 from domain.webhooks.signatures import SECRET_BYTES, key_of, secret_of
+from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.flows.configuration import configuration_of
 from handlers.operations import operation
 from handlers.wire.base import listed, wrapped
-from handlers.wire.triggers import DELIVERY, TRIGGER_BODY, ShownTrigger, trigger_record
+from handlers.wire.triggers import DELIVERY, DELIVERY_STATE, TRIGGER_BODY, ShownTrigger, trigger_record
 from persistence import organizations, triggers
 from persistence.paging import Page, Paged
 
 # How long the secret before signs beside the one that replaced it.
 OVERLAP = timedelta(hours=24)
+
+_AUDITED = Audited("trigger", "trigger_id", lambda found: trigger_record(_shown(found)))
+_AUDITED_DELIVERY = Audited("trigger-delivery", "trigger_delivery_id", DELIVERY_STATE)
+
+
+def _shown(found: Trigger | ShownTrigger) -> ShownTrigger:
+    return found if isinstance(found, ShownTrigger) else ShownTrigger(found)
 
 
 @operation("listTriggers", answer=listed(trigger_record))
@@ -39,7 +47,7 @@ def list_triggers(call: Call, query: Mapping[str, Any]) -> Paged[ShownTrigger]:
     return Paged(found.total_count, found.page, found.limit, [ShownTrigger(each) for each in found.results])
 
 
-@operation("createTrigger", body=TRIGGER_BODY, answer=wrapped("trigger", trigger_record))
+@operation("createTrigger", body=TRIGGER_BODY, answer=wrapped("trigger", trigger_record), audit=_AUDITED)
 def create_trigger(call: Call, body: dict[str, Any]) -> ShownTrigger:
     """Create a trigger; its secret is answered this once."""
     given = _checked(call, body)
@@ -58,12 +66,18 @@ def get_trigger(call: Call, trigger: Trigger) -> ShownTrigger:
     return ShownTrigger(trigger)
 
 
-@operation("updateTrigger", body=TRIGGER_BODY, answer=wrapped("trigger", trigger_record))
+@operation(
+    "updateTrigger",
+    body=TRIGGER_BODY,
+    answer=wrapped("trigger", trigger_record),
+    audit=_AUDITED.changing(is_found_by_handler=True),
+)
 def update_trigger(call: Call, trigger: Trigger, body: dict[str, Any]) -> ShownTrigger:
     """Replace a trigger, but for its secret unless the body has another; all processes go by it at their next event."""
     given = _checked(call, body)
     organizations.raise_configuration_version(call.db, trigger.organization_id)
     before = triggers.lock(call.db, trigger)
+    call.audit.found(before)
     is_new = given is not None and given != before.secret
     if is_new:
         body |= {
@@ -81,7 +95,11 @@ def list_trigger_deliveries(call: Call, trigger: Trigger, query: Mapping[str, An
     return triggers.find_delivery_page(call.db, trigger, Page.of(query), query.get("status"))
 
 
-@operation("redeliverTriggerDelivery", answer=wrapped("triggerDelivery", DELIVERY))
+@operation(
+    "redeliverTriggerDelivery",
+    answer=wrapped("triggerDelivery", DELIVERY),
+    audit=_AUDITED_DELIVERY.changing("delivery"),
+)
 def redeliver_trigger_delivery(call: Call, trigger: Trigger, delivery: TriggerDelivery) -> TriggerDelivery:
     """Queue a delivery again, whatever became of it."""
     if not trigger.active:

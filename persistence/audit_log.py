@@ -1,38 +1,205 @@
-"""The audit log: who did what to which record, and why."""
+"""The audit log: entries are added with what they tell, found by filters, and sealed into a chain of hashes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, insert
+from sqlalchemy import Connection, text
 
-from persistence.tables.members import audit_log
+from persistence.paging import Page, Paged, paged
+from persistence.rows import as_json
+from persistence.tables.audit_log import audit_log
+
+# An entry's digest in two steps: what may be erased, under its salt, then all the rest. Checks use the same words.
+PERSONAL_DIGEST = "sha256({0}.salt || convert_to(CAST(json_build_array({0}.reason, {0}.changes) AS text), 'UTF8'))"
+DIGEST = (
+    "sha256(convert_to(CAST(json_build_array({0}.organization_id, {0}.audit_log_id, extract(epoch FROM {0}.created_at),"
+    " {0}.actor, {0}.user_id, {0}.token_id, {0}.surface, {0}.operation_id, {0}.request_id, {0}.entity_type,"
+    " {0}.entity_id, array_to_json({0}.member_ids)) AS text), 'UTF8') || {0}.personal_digest)"
+)
+
+_COLUMNS = (
+    "organization_id, audit_log_id, created_at, actor, user_id, token_id, surface, operation_id, request_id,"
+    " entity_type, entity_id, member_ids, reason, changes"
+)
+_ADD = f"""
+WITH given AS MATERIALIZED (
+    SELECT CAST(:organization_id AS bigint) AS organization_id,
+        nextval('audit_log_audit_log_id_seq') AS audit_log_id, CAST(:created_at AS timestamptz) AS created_at,
+        CAST(:actor AS text) AS actor, CAST(:user_id AS bigint) AS user_id, CAST(:token_id AS text) AS token_id,
+        CAST(:surface AS text) AS surface, CAST(:operation_id AS text) AS operation_id,
+        CAST(:request_id AS text) AS request_id, x.entity_type, x.entity_id,
+        ARRAY(
+            SELECT id FROM unnest(x.member_ids) AS id
+            UNION SELECT m.member_id FROM members m
+                WHERE m.organization_id = :organization_id AND m.wallet_id = ANY (x.wallet_ids)
+            ORDER BY 1
+        ) AS member_ids,
+        CAST(:reason AS text) AS reason, CAST(x.changes AS json) AS changes,
+        uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()) AS salt
+    FROM json_to_recordset(CAST(:entries AS json)) AS x(
+        entity_type text, entity_id text, changes text, member_ids bigint[], wallet_ids bigint[])
+), salted AS (
+    SELECT given.*, {PERSONAL_DIGEST.format("given")} AS personal_digest FROM given
+), added AS (
+    INSERT INTO audit_log ({_COLUMNS}, salt, personal_digest, digest)
+    SELECT {_COLUMNS}, salt, personal_digest, {DIGEST.format("salted")} FROM salted
+)
+INSERT INTO unsealed_audit_log (organization_id, audit_log_id) SELECT organization_id, audit_log_id FROM given
+"""
 
 
-def add_entry(
-    db: Connection,
-    organization_id: int,
-    *,
-    at: datetime,
-    caller: str,
-    action: str,
-    subject_type: str,
-    subject_id: str,
-    reason: str | None,
-    changes: Mapping[str, Any],
-) -> None:
-    """Write one entry; `action` is the operationId, `changes` what it changed from and to."""
-    db.execute(
-        insert(audit_log).values(
-            organization_id=organization_id,
-            created_at=at,
-            caller=caller,
-            action=action,
-            subject_type=subject_type,
-            subject_id=subject_id,
-            reason=reason,
-            changes=changes,
-        )
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Who did it by which request; the same for all entries of a call."""
+
+    organization_id: int
+    created_at: datetime
+    actor: str
+    user_id: int | None
+    token_id: str | None
+    surface: str
+    operation_id: str
+    request_id: str
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class NewEntry:
+    """One entry to be added; `changes` is JSON text, members are named by id or by wallet."""
+
+    entity_type: str
+    entity_id: str
+    changes: str
+    member_ids: tuple[int, ...] = ()
+    wallet_ids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """One entry; `changes` is None once what it said of a person is erased."""
+
+    organization_id: int
+    audit_log_id: int
+    created_at: datetime
+    actor: str
+    user_id: int | None
+    token_id: str | None
+    surface: str | None
+    operation_id: str
+    request_id: str | None
+    entity_type: str
+    entity_id: str
+    member_ids: Sequence[int]
+    reason: str | None
+    changes: dict[str, Any] | None
+
+    @property
+    def is_erased(self) -> bool:
+        """True if it says no longer what was changed."""
+        return self.changes is None
+
+    @property
+    def shown_changes(self) -> dict[str, Any]:
+        """What was changed, as far as it is still known."""
+        return self.changes or {}
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFilter:
+    """What entries are asked for; None is whatever."""
+
+    actor: str | None = None
+    user_id: int | None = None
+    operation_id: str | None = None
+    entity_type: str | None = None
+    entity_id: str | None = None
+    member_id: int | None = None
+    request_id: str | None = None
+    created_from: datetime | None = None
+    created_to: datetime | None = None
+
+
+def add_entries(db: Connection, origin: Origin, entries: Sequence[NewEntry]) -> None:
+    """Write any number of entries with one statement."""
+    values = {name: getattr(origin, name) for name in origin.__slots__}
+    db.execute(text(_ADD), {**values, "entries": as_json(entries)})
+
+
+def find_page(db: Connection, organization_id: int, page: Page, wanted: AuditFilter) -> Paged[AuditEntry]:
+    """A page of the entries that match all filters, the newest first unless the page says otherwise."""
+    table = audit_log.c
+    conditions = [table.organization_id == organization_id]
+    for name in ("actor", "user_id", "operation_id", "entity_type", "entity_id", "request_id"):
+        value = getattr(wanted, name)
+        if value is not None:
+            conditions.append(table[name] == value)
+    if wanted.member_id is not None:
+        conditions.append(table.member_ids.contains([wanted.member_id]))
+    if wanted.created_from is not None:
+        conditions.append(table.created_at >= wanted.created_from)
+    if wanted.created_to is not None:
+        conditions.append(table.created_at < wanted.created_to)
+    columns = {"createdAt": table.created_at, "auditLogId": table.audit_log_id}
+    return paged(db, AuditEntry, audit_log, conditions, page, table.audit_log_id, columns)
+
+
+_ERASE = """
+UPDATE audit_log SET changes = NULL, salt = NULL, reason = NULL
+WHERE organization_id = :organization_id AND member_ids @> ARRAY[CAST(:member_id AS bigint)] AND salt IS NOT NULL
+"""
+
+
+def erase_member(db: Connection, organization_id: int, member_id: int) -> None:
+    """Erase what the entries about a member say; that there are entries, by whom and when, stays."""
+    db.execute(text(_ERASE), {"organization_id": organization_id, "member_id": member_id})
+
+
+def take_turn(db: Connection, organization_id: int, name: str) -> None:
+    """Let those who change the same record take turns, until the transaction ends; taken before all other locks."""
+    turn = text("SELECT pg_advisory_xact_lock(hashtextextended(:name, :organization_id))")
+    db.execute(turn, {"name": name, "organization_id": organization_id})
+
+
+# Sealers of an organization take turns; nobody who adds entries waits for them.
+_SEAL = """
+WITH taken AS (
+    DELETE FROM unsealed_audit_log WHERE organization_id = :organization_id AND audit_log_id IN (
+        SELECT audit_log_id FROM unsealed_audit_log WHERE organization_id = :organization_id
+        ORDER BY audit_log_id LIMIT :most
+    ) RETURNING audit_log_id
+), last AS (
+    SELECT seal_number, hash FROM audit_log_seals WHERE organization_id = :organization_id
+    ORDER BY seal_number DESC LIMIT 1
+), entries AS (
+    SELECT array_agg(a.audit_log_id ORDER BY a.audit_log_id) AS ids,
+        string_agg(int8send(a.audit_log_id) || a.digest, '' ORDER BY a.audit_log_id) AS digests
+    FROM audit_log a JOIN taken USING (audit_log_id) WHERE a.organization_id = :organization_id
+)
+INSERT INTO audit_log_seals (organization_id, seal_number, created_at, audit_log_ids, previous_hash, hash)
+SELECT :organization_id, coalesce((SELECT seal_number FROM last), 0) + 1, :now, ids, previous.hash,
+    sha256(previous.hash || digests)
+FROM entries, (SELECT coalesce((SELECT hash FROM last), CAST('' AS bytea)) AS hash) previous
+WHERE ids IS NOT NULL
+RETURNING cardinality(audit_log_ids)
+"""
+
+
+def seal(db: Connection, organization_id: int, now: datetime, most: int) -> int:
+    """Seal the oldest entries that are in no seal, at most so many; returns how many."""
+    take_turn(db, organization_id, "seals of the audit log")
+    given = {"organization_id": organization_id, "now": now, "most": most}
+    return db.execute(text(_SEAL), given).scalar_one_or_none() or 0
+
+
+def chain_heads(db: Connection, organization_id: int | None) -> list[tuple[int, int, str]]:
+    """The last seal of each organization: (organization id, its number, its hash in hexadecimal digits)."""
+    statement = text(
+        "SELECT DISTINCT ON (organization_id) organization_id, seal_number, encode(hash, 'hex') FROM audit_log_seals "
+        "WHERE CAST(:organization_id AS bigint) IS NULL OR organization_id = :organization_id "
+        "ORDER BY organization_id, seal_number DESC"
     )
+    return [(row[0], row[1], row[2]) for row in db.execute(statement, {"organization_id": organization_id})]

@@ -1,5 +1,7 @@
 """The one order in which rows are locked, so that no two units of work wait for each other in a circle.
 
+Before all: a turn, by those who change a record of the configuration, so that the audit log knows what it was.
+
 0. members' own rows, by member id: taken alone, by those who queue events, so that each member's line grows in order.
 1. wallets, by wallet id. A member's wallet row is the lock of all that a member has: balances, limits, events, orders,
    and what counts for the member's referral codes; whoever may use a code locks its owner with the others.

@@ -10,9 +10,9 @@ import click
 from sqlalchemy import Engine, func, make_url, select, text
 from sqlalchemy.exc import OperationalError
 
-from handlers.commands.context import command_engine, load_settings, migrated_engine, with_database
+from handlers.commands.context import command_engine, load_settings, migrated_engine, organization_ids, with_database
 from handlers.settings import Settings, unknown_variables
-from persistence import embedded, schema, transactions
+from persistence import audit_log, embedded, schema, transactions
 from persistence.tables.organizations import organizations
 
 _LEAST_SERVER_VERSION = 150_000
@@ -29,18 +29,25 @@ def migrate() -> None:
 @click.command()
 @click.option("--organization", type=click.IntRange(1), help="Check this organization only.")
 def verify(organization: int | None) -> None:
-    """Check the ledger's invariants on the stored data.
+    """Check the ledger's invariants on the stored data, and that nobody changed the audit log.
 
-    Prints the names of what is broken; exit code 1 then.
+    Prints the names of what is broken; exit code 1 then. Else it prints the hash of each organization's last seal of
+    the audit log: noted elsewhere, it shows later that nothing was taken off the log's end.
     """
     from handlers.flows.verify_ledger import verify as find_broken
+    from handlers.jobs import seal_audit_log
 
     with migrated_engine(load_settings(), statement_timeout_ms=0) as engine:
+        for organization_id in organization_ids(engine, organization):
+            seal_audit_log(engine, organization_id)
         broken = transactions.run(engine, lambda db: find_broken(db, organization))
+        heads = transactions.run(engine, lambda db: audit_log.chain_heads(db, organization))
     for each in broken:
         click.echo(each)
     if broken:
         raise click.exceptions.Exit(1)
+    for organization_id, number, digits in heads:
+        click.echo(f"Organization {organization_id}: seal {number} of the audit log is {digits}.")
     click.echo("The ledger is sound.")
 
 

@@ -49,6 +49,17 @@ def advance_mission(call: Call, member: Member, mission: Mission, body: Mapping[
         standing, advance = desks.missions.advance(mission.mission_id, body["amount"], occasion, audience_keys)
         answer = progress_answer(standing.balance(member.member_id), advance.achieved)
         desks.missions.answered(answer)
+        after = {
+            "memberId": member.member_id,
+            "amount": body["amount"],
+            "externalEventDate": body["external_event_date"],
+            "systemUniqueKey": occasion.system_unique_key,
+            "externalId": occasion.external_id,
+            "description": occasion.description,
+            "tags": occasion.tags,
+            **answer,
+        }
+        call.audit.add("mission-progress", mission.mission_id, after=after, member_ids=(member.member_id,))
         return answer
 
     return at_desks(call, [member.member_id], act, "A mission was advanced by request.", [occasion.at])

@@ -30,6 +30,12 @@ def change_supply(call: Call, ledger: Ledger, account: LedgerAccount, body: Mapp
             raise KeyReused(f"The key {key} was used for another request.")
         return before.ledger_transaction_id
     _refuse(call, account, body["max_supply"])
+    call.audit.add(
+        "ledger-account",
+        account.ledger_account_id,
+        before={"maxSupply": account.max_supply},
+        after={"maxSupply": body["max_supply"], "description": body["description"], "systemUniqueKey": key},
+    )
     ledgers.change_account(call.db, ledger, account, max_supply=body["max_supply"], updated_at=call.now)
     return ledger_transactions.add_zero(
         call.db,

@@ -13,7 +13,7 @@ from decimal import Decimal
 
 from domain.ledger.books import Books
 from domain.ledger.postings import Details, Fiat, Posting, Stored
-from domain.ledger.records import LedgerAccount, Wallet
+from domain.ledger.records import TRANSACTION_TYPES, LedgerAccount, Wallet
 from domain.ledger.refusals import SetFailed, UnknownLedgerAccount, UnknownLedgerTransaction, UnknownWallet
 from domain.ledger.views import TransactionRow
 from domain.problems import FieldFault, InvalidRequest, KeyReused, Refusal
@@ -100,6 +100,7 @@ class Poster:
         by_posting = {id(step): transaction_id for step, transaction_id in zip(books.steps, ids, strict=True)}
         for position, step in made.items():
             self._outcomes[position] = Outcome(by_posting[id(step)])
+            _add_to_audit_log(self._call, self._movements[position], step, by_posting[id(step)])
         self._answer_repeats()
         return [self._outcomes[position] for position in range(len(self._movements))]
 
@@ -227,6 +228,28 @@ class Poster:
         )
 
 
+def _add_to_audit_log(call: Call, movement: Movement, step: Posting, transaction_id: int) -> None:
+    """Tell the audit log what a request has moved, and for whom."""
+    call.audit.add(
+        "ledger-transaction",
+        transaction_id,
+        after={
+            "ledgerAccountId": step.account.ledger_account_id,
+            "transactionType": TRANSACTION_TYPES[step.transaction_type],
+            "amount": step.amount,
+            "fromWalletId": step.from_wallet_id,
+            "toWalletId": step.to_wallet_id,
+            "isPending": movement.manual or None,
+            "revertedLedgerTransactionId": movement.reverts,
+            "systemUniqueKey": movement.system_unique_key,
+            "externalId": movement.external_id,
+            "description": movement.description,
+            "tags": movement.tags,
+        },
+        wallet_ids=(step.from_wallet_id, step.to_wallet_id),
+    )
+
+
 def _check(movement: Movement, now: datetime) -> None:
     """Refuse what the members of a movement cannot say together."""
     faults = []
@@ -306,6 +329,13 @@ def capture(call: Call, account: LedgerAccount, amounts: Sequence[tuple[int, Dec
         except InvalidRequest as invalid:
             place = f"/transactions/{index}/captureAmount"
             raise InvalidRequest([replace(fault, pointer=place) for fault in invalid.faults]) from invalid
+        call.audit.add(
+            "ledger-transaction",
+            transaction_id,
+            before={"isPending": True},
+            after={"isPending": False, "captureAmount": amount},
+            wallet_ids=(held.from_wallet_id, held.to_wallet_id),
+        )
     close_call_books(call, books)
 
 

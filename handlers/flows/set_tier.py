@@ -39,8 +39,8 @@ def set_tier(
             raise KeyReused(f"The key {key} was used for another request.")
         return before
     _refuse(tier, body["expires_at"], call.now)
-    after = _move(call, member, program, tier, body)
-    return member_tiers.add_tracking(
+    before_tier_id, after = _move(call, member, program, tier, body)
+    tracking = member_tiers.add_tracking(
         call.db,
         organization_id,
         member_id=member.member_id,
@@ -55,6 +55,24 @@ def set_tier(
         tags=body["tags"],
         created_at=call.now,
     )
+    call.audit.add(
+        "member-tier",
+        tracking.member_tier_tracking_id,
+        before={"loyaltyTierId": before_tier_id},
+        after={
+            "memberId": member.member_id,
+            "loyaltyProgramId": program.loyalty_program_id,
+            "loyaltyTierId": after,
+            "isManual": tier is not None,
+            "expiresAt": body["expires_at"],
+            "externalId": body["external_id"],
+            "systemUniqueKey": key,
+            "description": body["description"],
+            "tags": body["tags"],
+        },
+        member_ids=(member.member_id,),
+    )
+    return tracking
 
 
 def _digest(member: Member, program: LoyaltyProgram, tier: LoyaltyTier | None, body: Mapping[str, Any]) -> bytes:
@@ -81,8 +99,8 @@ def _refuse(tier: LoyaltyTier | None, expires_at: datetime | None, now: datetime
 
 def _move(
     call: Call, member: Member, program: LoyaltyProgram, tier: LoyaltyTier | None, body: Mapping[str, Any]
-) -> int | None:
-    """Write the member's new place and report it; answers the tier that the member has now."""
+) -> tuple[int | None, int | None]:
+    """Write the member's new place and report it; answers the tier that the member had and the one that it has now."""
     program_id, expires_at = program.loyalty_program_id, body["expires_at"]
     held = member_tiers.find(call.db, member, program_id)
     before = None if held is None else held.loyalty_tier_id
@@ -105,4 +123,4 @@ def _move(
         own = OwnEvent(member.member_id, TIER_REMOVED if after is None else TIER_SET, payload)
         why = body["description"] or "The tier was set by request."
         report(call.db, call.organization, [own], call.now, call.new_key, call.request_id, why)
-    return after
+    return before, after

@@ -11,11 +11,12 @@ from sqlalchemy import Connection, Engine
 
 import openapi
 from domain.problems import FieldFault, Forbidden, InvalidRequest, NotFound, Unauthorized
+from handlers.audit_trail import Audited, lock_of
 from handlers.call import ADMINISTRATION, Answer, Call, Caller, Request
 from handlers.http.addresses import ADDRESSES, resolve_addresses
 from handlers.operations import Operation, all_operations
 from handlers.settings import Settings
-from persistence import organizations, transactions
+from persistence import audit_log, organizations, transactions
 from persistence.engine import autocommit
 
 # Operations that belong to no organization yet: they find out which.
@@ -52,8 +53,12 @@ class Dispatcher:
             settings=self._settings,
             new_key=_new_key,
         )
-        arguments = resolve_addresses(call, request.path)
-        arguments = {name: arguments[name] for name in operation.arguments if name in arguments}
+        audited = operation.audit if isinstance(operation.audit, Audited) else None
+        if organization is not None and audited is not None and audited.before is not None:
+            # So that what the path addresses is what the change finds, whoever else changes it at this moment.
+            audit_log.take_turn(db, organization.organization_id, lock_of(request.path, audited))
+        addressed = resolve_addresses(call, request.path)
+        arguments = {name: addressed[name] for name in operation.arguments if name in addressed}
         if "headers" in operation.arguments:
             arguments["headers"] = request.headers
         if operation.takes_query:
@@ -62,6 +67,9 @@ class Dispatcher:
             shape = operation.bodies.get(request.surface)
             arguments["body"] = request.body if shape is None else shape.load(request.body)
         result = operation.function(call, **arguments)
+        if audited is not None:
+            audited.add(call, addressed, result)
+        call.audit.write(call, request.operation_id)
         if isinstance(result, Answer):
             return result
         answering = operation.answers.get(request.surface)

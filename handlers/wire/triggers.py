@@ -28,6 +28,12 @@ class _Record(WireSchema):
     updated_at = Instant()
 
 
+class _DeliveryState(WireSchema):
+    status = Plain()
+    attempts = Plain()
+    next_attempt_at = Instant()
+
+
 class _Delivery(WireSchema):
     organization_id = Plain()
     trigger_delivery_id = Plain()
@@ -48,6 +54,7 @@ class _Delivery(WireSchema):
 
 TRIGGER_BODY = Shape(_Writable, complete=True)
 DELIVERY = Shape(_Delivery)
+DELIVERY_STATE = Shape(_DeliveryState)
 _TRIGGER = Shape(_Record)
 
 
@@ -57,6 +64,11 @@ class ShownTrigger:
 
     trigger: Trigger
     secret: str | None = None
+
+    @property
+    def trigger_id(self) -> int:
+        """The id of the trigger."""
+        return self.trigger.trigger_id
 
 
 def trigger_record(shown: ShownTrigger) -> dict[str, Any]:

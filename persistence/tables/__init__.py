@@ -2,6 +2,7 @@
 
 from persistence.tables import (
     audiences,
+    audit_log,
     badges,
     campaigns,
     coupon_usages,
@@ -23,6 +24,7 @@ from persistence.tables.base import metadata
 
 __all__ = [
     "audiences",
+    "audit_log",
     "badges",
     "campaigns",
     "coupon_usages",

@@ -1,4 +1,4 @@
-"""Members, the tiers they hold, and the audit log of what was done to records."""
+"""Members and the tiers they hold."""
 
 from sqlalchemy import (
     BigInteger,
@@ -146,18 +146,4 @@ member_tier_trackings = tenant_table(
     ),
     refers_to("members", "member_id"),
     refers_to("loyalty_programs", "loyalty_program_id"),
-)
-
-audit_log = tenant_table(
-    "audit_log",
-    "audit_log_id",
-    instant("created_at", nullable=False),
-    Column("caller", Text, nullable=False),
-    Column("action", Text, nullable=False),
-    Column("subject_type", Text, nullable=False),
-    Column("subject_id", Text, nullable=False),
-    Column("reason", Text),
-    document("changes"),
-    Index("ix_audit_log_subject", "organization_id", "subject_type", "subject_id"),
-    belongs_to_organization(),
 )

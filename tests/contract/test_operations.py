@@ -43,6 +43,7 @@ PAGE_SIZES = {
     ("integration", "listMemberLedgerTransactions"): 25,
     ("administration", "listActions"): 100,
     ("administration", "listAudiences"): 100,
+    ("administration", "listAuditLog"): 100,
     ("administration", "listCampaigns"): 100,
     ("administration", "listCouponBookCoupons"): 25,
     ("administration", "listCouponBooks"): 25,

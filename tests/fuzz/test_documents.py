@@ -63,7 +63,7 @@ def test_every_phase_runs(short_runs: Runs, surface: str) -> None:
 
 def test_the_server_logged_no_error_and_kept_its_ledgers(short_runs: Runs, running_server: RunningServer) -> None:
     assert not running_server.errors()
-    assert running_server.verify() == "The ledger is sound.\n"
+    assert running_server.verify().endswith("The ledger is sound.\n")
 
 
 @pytest.mark.fuzz
@@ -82,4 +82,4 @@ def test_nothing_is_found_at_length(
         assert not each.unreached, each.table()
         assert len(each.followed) >= each.links * 0.8, each.summary()
     assert not running_server.errors()
-    assert running_server.verify() == "The ledger is sound.\n"
+    assert running_server.verify().endswith("The ledger is sound.\n")

@@ -10,8 +10,8 @@ import jwt
 import pytest
 from sqlalchemy import event, select
 
+from persistence.tables.audit_log import audit_log
 from persistence.tables.events import events
-from persistence.tables.members import audit_log
 
 ANA = {
     "loyaltyMemberId": "ana-7",
@@ -272,9 +272,13 @@ def test_updates_at_the_same_time_lose_nothing(integration, ana):
 def test_an_update_is_in_the_audit_log(organization, integration, ana, db, emit):
     changes = {"profile": {"city": "Lima"}, "active": False, "updateReason": "Moved house", "emitEvent": emit}
     integration.patch("/members/ana-7", changes)
-    entry = db.execute(select(audit_log).where(audit_log.c.organization_id == organization.id)).one()
-    assert (entry.caller, entry.action, entry.reason) == ("operator", "updateMember", "Moved house")
-    assert (entry.subject_type, entry.subject_id) == ("member", str(ana["memberId"]))
+    entry = db.execute(
+        select(audit_log).where(
+            audit_log.c.organization_id == organization.id, audit_log.c.operation_id == "updateMember"
+        )
+    ).one()
+    assert (entry.actor, entry.reason) == ("operator", "Moved house")
+    assert (entry.entity_type, entry.entity_id) == ("member", str(ana["memberId"]))
     assert entry.changes == {"profile.city": {"from": "Rosario", "to": "Lima"}, "active": {"from": True, "to": False}}
 
 

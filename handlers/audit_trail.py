@@ -1,0 +1,156 @@
+"""What a call leaves in the audit log: an operation declares what it changes, the dispatcher writes the entries.
+
+An operation that creates or changes one record, or lists of them, declares `Audited`: the record before, as the path
+addressed it or as the handler says that it found it, is compared with the handler's result. Where a result is no
+record, the operation declares the type of its entities, and what does the work adds the entries to `call.audit`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from domain.members import differences
+from persistence import audit_log
+from persistence.audit_log import NewEntry, Origin
+from persistence.rows import as_json
+
+if TYPE_CHECKING:
+    from handlers.call import Call
+
+# Shown in place of what nobody may read twice.
+NOT_SHOWN = "(not shown)"
+_SECRETS = frozenset({"secret", "previousSecret", "password", "passwordHash", "headers", "apiKey", "accessToken"})
+# Says nothing of its own: every change changes it.
+_LEFT_OUT = frozenset({"updatedAt"})
+
+Shape = Callable[[Any], Mapping[str, Any]]
+
+
+def _itself(result: Any) -> Iterable[Any]:
+    return (result,)
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """How an operation's result becomes entries.
+
+    `shape` renders a record, `identity` is the name of the record's id, `before` the argument of the handler that is
+    the record before: none for what is created. `records` takes the records out of a result of another form.
+    """
+
+    entity_type: str
+    identity: str
+    shape: Shape
+    before: str | None = None
+    records: Callable[[Any], Iterable[Any]] = _itself
+    # What a change is compared with comes from `AuditTrail.found`, since the handler reads it under its own lock.
+    is_found_by_handler: bool = False
+
+    def changing(
+        self,
+        argument: str | None = None,
+        *,
+        is_found_by_handler: bool = False,
+        records: Callable[[Any], Iterable[Any]] | None = None,
+    ) -> Audited:
+        """The same for a change of the record that is the argument `argument`."""
+        taken = self.records if records is None else records
+        return Audited(self.entity_type, self.identity, self.shape, argument, taken, is_found_by_handler)
+
+    def add(self, call: Call, arguments: Mapping[str, Any], result: Any) -> None:
+        """Add the entries of a call that is done."""
+        is_change = self.before is not None or self.is_found_by_handler
+        before = call.audit.before
+        if before is None and self.before is not None:
+            before = arguments[self.before]
+        for each in self.records(result):
+            if not is_change and _of(each, "created_at") not in (None, call.now):
+                # The same request was done before: its first answer was answered again.
+                continue
+            member_id = _of(each, "member_id")
+            call.audit.add(
+                self.entity_type,
+                _of(each, self.identity),
+                after=self.shape(each),
+                before=self.shape(before) if is_change else {},
+                member_ids=() if member_id is None else (member_id,),
+            )
+
+
+def _of(record: Any, name: str) -> Any:
+    return record.get(name) if isinstance(record, Mapping) else getattr(record, name, None)
+
+
+@dataclass(slots=True)
+class AuditTrail:
+    """The entries of one call; `reason` is the one that the caller gives, if any."""
+
+    reason: str | None = None
+    before: Any = None
+    entries: list[NewEntry] = field(default_factory=list)
+
+    def found(self, record: Any) -> None:
+        """Take note of the record as it was before the change, read under the lock that the change holds."""
+        self.before = record
+
+    def add(
+        self,
+        entity_type: str,
+        entity_id: Any,
+        *,
+        after: Mapping[str, Any],
+        before: Mapping[str, Any] | None = None,
+        member_ids: Iterable[int] = (),
+        wallet_ids: Iterable[int | None] = (),
+    ) -> None:
+        """Add an entry; it is about the members named, and about those whose wallets are named."""
+        changes = {
+            name: {side: without_secrets(value, name) for side, value in change.items()}
+            for name, change in differences(before or {}, after).items()
+            if name not in _LEFT_OUT
+        }
+        self.entries.append(
+            NewEntry(
+                entity_type,
+                str(entity_id),
+                as_json(changes),
+                tuple(member_ids),
+                tuple({each for each in wallet_ids if each is not None}),
+            )
+        )
+
+    def write(self, call: Call, operation_id: str) -> None:
+        """Write all entries with one statement; none where nothing was changed."""
+        if not self.entries:
+            return
+        caller = call.caller
+        origin = Origin(
+            organization_id=call.organization.organization_id,
+            created_at=call.now,
+            actor=caller.subject if caller else "",
+            user_id=caller.user_id if caller else None,
+            token_id=caller.token_id if caller else None,
+            surface=call.surface,
+            operation_id=operation_id,
+            request_id=call.request_id,
+            reason=self.reason,
+        )
+        audit_log.add_entries(call.db, origin, self.entries)
+
+
+def without_secrets(value: Any, name: str = "") -> Any:
+    """The value with what is secret in it replaced, at any depth; `name` is where it stands."""
+    if value is not None and not _SECRETS.isdisjoint(name.split(".")):
+        return NOT_SHOWN
+    if isinstance(value, Mapping):
+        return {key: without_secrets(each, str(key)) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_secrets(each) for each in value]
+    return value
+
+
+def lock_of(path: Mapping[str, Any], operation: Audited) -> str:
+    """What those who change the same record by its address take turns by."""
+    return f"{operation.entity_type}: {sorted((name, str(value)) for name, value in path.items())}"

@@ -1,0 +1,65 @@
+"""What the audit log must be where nobody changed it, as queries that find what is not so (as `ledger_checks`)."""
+
+from __future__ import annotations
+
+from persistence.audit_log import DIGEST, PERSONAL_DIGEST
+
+_OF = "(CAST(:organization_id AS bigint) IS NULL OR {0}.organization_id = :organization_id)"
+
+_CHANGED_ENTRY = f"""
+SELECT a.organization_id, format('audit log entry %s: was changed, its digest is that of another content',
+    a.audit_log_id)
+FROM audit_log a WHERE {_OF.format("a")} AND (
+    a.digest <> {DIGEST.format("a")}
+    OR (a.salt IS NOT NULL AND a.personal_digest <> {PERSONAL_DIGEST.format("a")})
+    OR (a.salt IS NULL AND (a.changes IS NOT NULL OR a.reason IS NOT NULL)))
+"""
+
+_SEALED = f"""
+SELECT s.organization_id, s.seal_number, id AS audit_log_id
+FROM audit_log_seals s CROSS JOIN LATERAL unnest(s.audit_log_ids) AS id WHERE {_OF.format("s")}
+"""
+
+_REMOVED_ENTRY = f"""
+SELECT organization_id, format('audit log entry %s: is missing, seal %s holds it', audit_log_id, seal_number)
+FROM ({_SEALED}) sealed
+WHERE NOT EXISTS (SELECT FROM audit_log a
+    WHERE a.organization_id = sealed.organization_id AND a.audit_log_id = sealed.audit_log_id)
+"""
+
+# Every entry is in one seal or waits for one.
+_FOREIGN_ENTRY = f"""
+SELECT a.organization_id, format('audit log entry %s: is in %s seals or waiting for one, not in one',
+    a.audit_log_id, coalesce(places.number, 0))
+FROM audit_log a LEFT JOIN (
+    SELECT organization_id, audit_log_id, count(*) AS number FROM (
+        SELECT organization_id, audit_log_id FROM ({_SEALED}) sealed
+        UNION ALL SELECT u.organization_id, u.audit_log_id FROM unsealed_audit_log u WHERE {_OF.format("u")}
+    ) place GROUP BY organization_id, audit_log_id
+) places USING (organization_id, audit_log_id)
+WHERE {_OF.format("a")} AND places.number IS DISTINCT FROM 1
+"""
+
+_CHANGED_SEAL = f"""
+SELECT s.organization_id, format('audit log seal %s: its hash is not that of its entries', s.seal_number)
+FROM audit_log_seals s LEFT JOIN (
+    SELECT sealed.organization_id, sealed.seal_number,
+        string_agg(int8send(a.audit_log_id) || a.digest, '' ORDER BY a.audit_log_id) AS digests
+    FROM ({_SEALED}) sealed JOIN audit_log a USING (organization_id, audit_log_id)
+    GROUP BY sealed.organization_id, sealed.seal_number
+) entries USING (organization_id, seal_number)
+WHERE {_OF.format("s")} AND s.hash IS DISTINCT FROM sha256(s.previous_hash || coalesce(entries.digests, ''))
+"""
+
+_BROKEN_SEALS = f"""
+SELECT organization_id, format('audit log seal %s: does not follow the one before it', seal_number)
+FROM (
+    SELECT s.organization_id, s.seal_number, s.previous_hash,
+        lag(s.hash, 1, CAST('' AS bytea)) OVER chain AS hash_before, row_number() OVER chain AS place
+    FROM audit_log_seals s WHERE {_OF.format("s")}
+    WINDOW chain AS (PARTITION BY s.organization_id ORDER BY s.seal_number)
+) seals
+WHERE place <> seal_number OR previous_hash <> hash_before
+"""
+
+CHECKS = (_CHANGED_ENTRY, _REMOVED_ENTRY, _FOREIGN_ENTRY, _CHANGED_SEAL, _BROKEN_SEALS)

@@ -1,0 +1,117 @@
+"""The audit log: who did what to which record, and the seals that chain it.
+
+Entries are only added. What they hold of persons, the changes and the reason, is in their digest by a digest of its own
+over a salt: once salt and text are erased, nobody can find out what it was, and the digest still holds.
+"""
+
+from sqlalchemy import (
+    DDL,
+    BigInteger,
+    Column,
+    Index,
+    Integer,
+    LargeBinary,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    event,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, JSON
+
+from persistence.tables.base import belongs_to_organization, instant, metadata, refers_to, tenant_table
+
+audit_log = tenant_table(
+    "audit_log",
+    "audit_log_id",
+    instant("created_at", nullable=False),
+    # Who: the subject of the token, its user and its id.
+    Column("actor", Text, nullable=False),
+    Column("user_id", BigInteger),
+    Column("token_id", Text),
+    Column("surface", Text),
+    Column("operation_id", Text, nullable=False),
+    Column("request_id", Text),
+    Column("entity_type", Text, nullable=False),
+    Column("entity_id", Text, nullable=False),
+    # The members whom the entry is about; their erasure erases what it says of them.
+    Column("member_ids", ARRAY(BigInteger), nullable=False),
+    Column("reason", Text),
+    # As text, so that the digest is of the same bytes for ever; null once erased, as is the salt.
+    Column("changes", JSON(none_as_null=True)),
+    Column("salt", LargeBinary),
+    Column("personal_digest", LargeBinary, nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    Index("ix_audit_log_entity", "organization_id", "entity_type", "entity_id", "audit_log_id"),
+    Index("ix_audit_log_actor", "organization_id", "actor", "audit_log_id"),
+    Index("ix_audit_log_operation", "organization_id", "operation_id", "audit_log_id"),
+    Index("ix_audit_log_request", "organization_id", "request_id"),
+    Index("ix_audit_log_created_at", "organization_id", "created_at"),
+    Index("ix_audit_log_members", "member_ids", postgresql_using="gin"),
+    belongs_to_organization(),
+)
+
+# Entries that no seal holds yet: written with the entry, so that no entry is passed over because it committed late.
+unsealed_audit_log = Table(
+    "unsealed_audit_log",
+    metadata,
+    Column("organization_id", BigInteger, nullable=False),
+    Column("audit_log_id", BigInteger, nullable=False),
+    PrimaryKeyConstraint("organization_id", "audit_log_id"),
+    refers_to("audit_log", "audit_log_id"),
+)
+
+# Seals of an organization are numbered from 1; each one's hash is of the one before and of its entries' digests.
+audit_log_seals = Table(
+    "audit_log_seals",
+    metadata,
+    Column("organization_id", BigInteger, nullable=False),
+    Column("seal_number", Integer, nullable=False),
+    instant("created_at", nullable=False),
+    Column("audit_log_ids", ARRAY(BigInteger), nullable=False),
+    Column("previous_hash", LargeBinary, nullable=False),
+    Column("hash", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("organization_id", "seal_number"),
+    belongs_to_organization(),
+)
+
+_ENTRIES_STAY = """
+CREATE OR REPLACE FUNCTION audit_log_stays() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_OP = 'UPDATE' AND new.changes IS NULL AND new.salt IS NULL AND new.reason IS NULL
+        AND to_jsonb(new) - 'changes' - 'salt' - 'reason' = to_jsonb(old) - 'changes' - 'salt' - 'reason' THEN
+        RETURN new;
+    END IF;
+    RAISE EXCEPTION USING ERRCODE = 'check_violation', TABLE = 'audit_log', CONSTRAINT = 'audit_log_stays',
+        MESSAGE = 'entries of the audit log are never changed and never removed, but what they say may be erased';
+END $$
+"""
+
+_ENTRIES_STAY_TRIGGER = """
+CREATE TRIGGER audit_log_stays BEFORE UPDATE OR DELETE ON audit_log
+FOR EACH ROW EXECUTE FUNCTION audit_log_stays()
+"""
+
+_ENTRIES_STAY_ALL_TRIGGER = """
+CREATE TRIGGER audit_log_stays_whole BEFORE TRUNCATE ON audit_log
+FOR EACH STATEMENT EXECUTE FUNCTION audit_log_stays()
+"""
+
+_SEALS_STAY = """
+CREATE OR REPLACE FUNCTION audit_log_seals_stay() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION USING ERRCODE = 'check_violation', TABLE = 'audit_log_seals', CONSTRAINT = 'audit_log_seals_stay',
+        MESSAGE = 'seals of the audit log are never changed and never removed';
+END $$
+"""
+
+_SEALS_STAY_TRIGGER = """
+CREATE TRIGGER audit_log_seals_stay BEFORE UPDATE OR DELETE OR TRUNCATE ON audit_log_seals
+FOR EACH STATEMENT EXECUTE FUNCTION audit_log_seals_stay()
+"""
+
+AUDIT_LOG_GUARDS = (_ENTRIES_STAY, _ENTRIES_STAY_TRIGGER, _ENTRIES_STAY_ALL_TRIGGER)
+SEAL_GUARDS = (_SEALS_STAY, _SEALS_STAY_TRIGGER)
+
+for _table, _guards in ((audit_log, AUDIT_LOG_GUARDS), (audit_log_seals, SEAL_GUARDS)):
+    for _guard in _guards:
+        event.listen(_table, "after_create", DDL(_guard))

@@ -1,0 +1,180 @@
+"""A call of every audited operation, one after the other, as clients make them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import text
+
+from tests.builders.api import Organization
+
+SECRET = "whsec_" + "c2VjcmV0LW9mLXRoZS10cmlnZ2VyLWl0c2VsZg=="
+HEADER = "only-the-receiver-knows"
+
+
+def make_all(organization: Organization) -> Mapping[str, Any]:
+    """Call every audited operation at least once; what was made, by name."""
+    made: dict[str, Any] = {}
+    for part in (_members, _configuration, _campaigns, _badges_and_tiers, _coupons, _ledger, _events):
+        part(organization, made)
+    return made
+
+
+def _members(organization: Organization, made: dict[str, Any]) -> None:
+    ana, ben = organization.member("ana-7", profile={"name": "Ana", "city": "Rosario"}), organization.member("ben-8")
+    changes = {"profile": {"city": "Lima"}, "updateReason": "Moved house"}
+    organization.integration.patch("/members/ana-7", changes)
+    made.update(ana=ana, ben=ben)
+
+
+def _configuration(organization: Organization, made: dict[str, Any]) -> None:
+    a = organization.administration
+    own = a.get("")["organization"]
+    a.put("", {"name": "Tea", "locales": own["locales"], "defaultLocale": own["defaultLocale"]})
+    for name in ("createCustomEventType",):
+        a.post("/custom-event-types", {"name": name, "apiCode": "cup-returned", "schemaType": "custom"})
+    a.put("/custom-event-types/cup-returned", {"name": "Cup", "apiCode": "cup-returned", "schemaType": "custom"})
+    condition = {"field": "categoryCode", "operator": "equals", "value": "hot"}
+    body = {"name": "Hot", "type": "item-matcher", "matcher": {"operator": "AND", "conditions": [condition]}}
+    matcher = a.post("/matchers", body)["matcher"]
+    a.put(f"/matchers/{matcher['matcherId']}", {**body, "name": "Hotter"})
+    body = {"name": "Tasters", "matcherType": "list-matcher"}
+    audience = a.post("/audiences", body)["audience"]
+    path = f"/audiences/{audience['audienceId']}"
+    a.put(path, {**body, "name": "Tasting panel"})
+    a.patch(f"{path}/members", {"add": [made["ana"]["memberId"]], "remove": []})
+    settings = {"url": "https://told.invalid/", "entities": ["campaign"], "secret": SECRET}
+    body = {"triggerKey": "told", "type": "EntityChangeWebhook", "name": "Told", "settings": settings}
+    trigger = a.post("/triggers", body)["trigger"]
+    path = f"/triggers/{trigger['triggerId']}"
+    a.put(path, {**body, "settings": {**settings, "headers": {"X-Key": HEADER}}})
+    a.post("/campaigns", {"code": "told", "name": "told"})
+    delivery = a.get(f"{path}/deliveries")["results"][0]
+    a.post(f"{path}/deliveries/{delivery['triggerDeliveryId']}/redeliver", expect=202)
+    made.update(audience=audience, trigger=trigger)
+
+
+def _campaigns(organization: Organization, made: dict[str, Any]) -> None:
+    a = organization.administration
+    body = {"code": "one", "name": "One", "eventType": "cup-returned"}
+    campaign = a.post("/campaigns", body)["campaign"]
+    path = f"/campaigns/{campaign['campaignId']}"
+    a.put(path, {**body, "name": "First"})
+    effect = {"effectId": "mint-points", "params": [{"id": "amount", "value": 5}]}
+    body = {"name": "Mint", "effects": {"items": [effect]}, "status": "running", "priority": 1}
+    action = a.post(f"{path}/actions", body)["action"]
+    a.put(f"{path}/actions/{action['actionId']}", {**body, "priority": 2})
+    body = {"name": "Ten cups", "eventType": "cup-returned", "maxRepetitions": 9, "goalCount": 10}
+    mission = a.post("/missions", body)["mission"]
+    a.put(f"/missions/{mission['missionId']}", {**body, "goalCount": 11})
+    a.post(f"/members/{made['ana']['memberId']}/missions/{mission['missionId']}/progress", {"amount": 2}, expect=200)
+    body = {"name": "Friends", "code": "friends", "active": True, "maxPerCode": 9, "eventType": "cup-returned"}
+    program = a.post("/referral-programs", body)["referralProgram"]
+    path = f"/referral-programs/{program['referralProgramId']}"
+    a.put(path, {**body, "name": "Good friends"})
+    a.post(f"{path}/codes", {"memberId": made["ben"]["memberId"], "codes": ["BEN-8", "BEN-9"]})
+    made.update(campaign=campaign)
+
+
+def _badges_and_tiers(organization: Organization, made: dict[str, Any]) -> None:
+    a, i = organization.administration, organization.integration
+    badge = i.post("/badges", {"name": "Early bird", "maxAmount": 9, "active": True})["badge"]
+    i.patch(f"/badges/{badge['badgeKey']}", {"name": "Lark"})
+    path = f"/members/ana-7/badges/{badge['badgeKey']}"
+    key = {"systemUniqueKey": str(uuid.uuid4())}
+    i.post(f"{path}/assign", key, expect=200)
+    again = i.post(f"{path}/assign", key, expect=200)["badgeTracking"]
+    i.post(f"{path}/unassign", {}, expect=200)
+    i.post(f"{path}/assign", {}, expect=200)
+    i.post(f"/members/ana-7/badge-trackings/{again['badgeTrackingKey']}/revert", expect=200)
+    body = {"ledgerId": organization.created.ledger_id, "description": "Spare", "setAsDefault": False}
+    program = a.post("/loyalty-programs", body)["loyaltyProgram"]
+    path = f"/loyalty-programs/{program['loyaltyProgramId']}"
+    a.put(path, {**body, "description": "Second"})
+    body = {"name": "Gold", "active": True, "minRequiredPoints": 100, "tierOrder": 1}
+    tier = a.post(f"{path}/tiers", body)["tier"]
+    a.put(f"{path}/tiers/{tier['loyaltyTierId']}", {**body, "minRequiredPoints": 200})
+    member_id = made["ana"]["memberId"]
+    a.put(f"/members/{member_id}{path}/tier", {"loyaltyTierId": tier["loyaltyTierId"]})
+    ids = {"loyaltyProgramId": program["loyaltyProgramId"], "loyaltyTierId": None}
+    a.put("/members/by-loyalty-member-id/ana-7/tier", ids)
+    made.update(badge=badge, tier=tier)
+
+
+def _coupons(organization: Organization, made: dict[str, Any]) -> None:
+    a, i, member_id = organization.administration, organization.integration, made["ana"]["memberId"]
+    body = {"name": "Coffee", "type": "list", "publishingStatus": "published", "requiredPointsConfig": None}
+    book = a.post("/coupon-books", body)["couponBook"]
+    path, theirs = f"/coupon-books/{book['couponBookId']}", f"/coupon-books/{book['couponBookKey']}"
+    a.patch(path, {"name": "Espresso", "requiredPointsConfig": None})
+    i.put(f"{theirs}/status", {"publishingStatus": "published"})
+    codes = [f"CODE-{number}" for number in range(12)]
+    coupons = a.post(f"{path}/coupons", {"codes": codes})["codes"]
+    a.patch(f"{path}/coupons/{coupons[11]['couponId']}", {"code": "OTHER-CODE"})
+    mine = f"/members/ana-7{theirs}"
+    i.post(f"{mine}/assign", {"code": "CODE-0"}, expect=200)
+    used = i.post(f"{mine}/use", {"code": "CODE-0"}, expect=200)["couponUsage"]
+    i.post(f"/members/ana-7/coupon-usages/{used['couponUsageKey']}/revert", expect=200)
+    i.post(f"{mine}/use", {"code": "CODE-0"}, expect=200)
+    i.post(f"{mine}/coupons/CODE-0/revert", expect=200)
+    a.post(f"{path}/assign", {"memberId": member_id, "codes": ["CODE-1", "CODE-2"]}, expect=200)
+    a.post(f"{path}/batch-assign", {"items": [{"memberId": member_id}]}, expect=200)
+    code = f"{path}/coupons/{coupons[5]['couponId']}"
+    a.post(f"{code}/assign", {"memberId": member_id}, expect=200)
+    used = a.post(f"{code}/use", {"memberId": member_id}, expect=200)["couponUsage"]
+    a.post(f"/coupon-usages/{used['couponUsageId']}/revert", {}, expect=200)
+    made.update(book=book)
+
+
+def _ledger(organization: Organization, made: dict[str, Any]) -> None:
+    a = organization.administration
+    ledger = a.post("/ledgers", {"name": "Second"})["ledger"]
+    body = {"name": "Stars", "active": True, "isRevolving": True, "chainSyncEnabled": False}
+    account = a.post(f"/ledgers/{ledger['ledgerId']}/accounts", body)["ledgerAccount"]
+    path = f"/ledgers/{ledger['ledgerId']}/accounts/{account['ledgerAccountId']}"
+    a.put(path, {**body, "name": "Bright stars"})
+    a.put(f"{path}/max-supply", {"maxSupply": 1000})
+    ledger_path = f"/ledgers/{organization.created.ledger_id}"
+    path = f"{ledger_path}/accounts/{organization.created.ledger_account_id}"
+    mine = "/members/by-loyalty-member-id/ana-7"
+    key = {"amount": 100, "systemUniqueKey": "mint-100"}
+    for _ in range(2):
+        minted = a.post(f"{mine}/mint", key, expect=200)["ledgerTransactions"][0]
+    a.post(f"{mine}/burn", {"amount": 1}, expect=200)
+    wallet_id, other = minted["toWalletId"], made["ben"]["ledgerWalletId"]
+    transfer = {"amount": 2, "fromWalletId": wallet_id, "toWalletId": other, "description": "A present"}
+    [row, *_] = a.post(f"{path}/transactions", transfer)["transactions"]
+    burn = {"amount": 1, "fromWalletId": wallet_id, "toWalletId": None}
+    item = {**burn, "ledgerAccountId": organization.created.ledger_account_id}
+    a.post(f"{ledger_path}/transaction-sets", {"create": [item]})
+    a.post(f"{path}/transactions/{row['ledgerTransactionId']}/revert", {}, expect=200)
+    [held, *_] = a.post(f"{path}/transactions", {**burn, "captureMethod": "manual"})["transactions"]
+    captures = {"transactions": [{"ledgerTransactionId": str(held["ledgerTransactionId"])}]}
+    a.post(f"{path}/captures", captures, expect=200)
+    a.post(f"{path}/wallets/{wallet_id}/burn", {"amount": 1}, expect=200)
+    a.post(f"{ledger_path}/wallets/{wallet_id}/mint", {"amount": 1}, expect=200)
+    done = a.post("/ledger-transactions/batch", {"items": [item, {**item, "amount": 10**9}]}, expect=200)
+    transaction_id = done["processed"][0]["transactions"][0]["ledgerTransactionId"]
+    a.post("/ledger-transactions/batch-revert", {"transactionIds": [str(transaction_id)]}, expect=200)
+
+
+def _events(organization: Organization, made: dict[str, Any]) -> None:
+    a, i = organization.administration, organization.integration
+    event = {"loyaltyMemberId": "ana-7", "systemUniqueKey": str(uuid.uuid4()), "eventType": "cup-returned"}
+    [tracked] = i.post("/events/track", {"events": [event]}, expect=200)["results"]
+    i.post(f"/events/{tracked['loyaltyEventKey']}/cancel", {"description": "Broken"}, expect=200)
+    event["systemUniqueKey"] = str(uuid.uuid4())
+    [queued] = i.post("/events/track-async", {"events": [event]}, expect=202)["results"]
+    _give_up(organization, queued["loyaltyEventKey"])
+    a.post(f"/events/{queued['loyaltyEventKey']}/requeue", expect=202)
+
+
+def _give_up(organization: Organization, loyalty_event_key: str) -> None:
+    """Let the event be a dead letter, which only faults of the system make of it."""
+    with organization.api.engine.begin() as db:
+        given = {"o": organization.id, "k": loyalty_event_key}
+        found = "(SELECT loyalty_event_id FROM events WHERE organization_id = :o AND loyalty_event_key = :k)"
+        db.execute(text(f"UPDATE queued_events SET dead_at = now() WHERE loyalty_event_id = {found}"), given)
+        db.execute(text(f"UPDATE events SET status = 'failed' WHERE loyalty_event_id = {found}"), given)

@@ -1,0 +1,204 @@
+"""The audit log: every change leaves an entry, with who, what and why; nobody changes it."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from sqlalchemy import text
+
+from handlers.flows.verify_ledger import verify
+from handlers.jobs import seal_audit_log
+from handlers.operations import all_operations
+from tests.builders.audited_calls import HEADER, SECRET, make_all
+from tests.builders.statements import counted
+
+
+@pytest.fixture(scope="module")
+def busy(api):
+    """An organization in which every audited operation was called."""
+    organization = api.organization()
+    make_all(organization)
+    return organization
+
+
+def entries_of(organization, **filters):
+    page, found = 0, []
+    while results := organization.administration.get("/audit-log", page=page, **filters)["results"]:
+        found, page = found + results, page + 1
+    return found
+
+
+def test_every_audited_operation_leaves_entries(busy):
+    audited = {name for name, each in all_operations().items() if each.audit is not None}
+    assert {entry["operationId"] for entry in entries_of(busy)} == audited
+
+
+def test_an_entry_says_who_changed_what_and_why(organization):
+    ana = organization.member("ana-7", profile={"name": "Ana", "city": "Rosario"})
+    changes = {"profile": {"city": "Lima"}, "active": False, "updateReason": "Moved house", "emitEvent": False}
+    reply = organization.integration.request("PATCH", "/members/ana-7", changes, headers={"X-Request-Id": "r-1"})
+    assert reply.status == 200
+    [entry] = organization.administration.get("/audit-log", operationId="updateMember")["results"]
+    assert entry["changes"] == {
+        "active": {"from": True, "to": False},
+        "profile.city": {"from": "Rosario", "to": "Lima"},
+    }
+    assert (entry["actor"], entry["userId"], entry["surface"]) == ("operator", None, "integration")
+    assert len(entry["tokenId"]) == 16
+    assert (entry["requestId"], entry["reason"], entry["isErased"]) == ("r-1", "Moved house", False)
+    assert (entry["entityType"], entry["entityId"]) == ("member", str(ana["memberId"]))
+    assert entry["memberIds"] == [ana["memberId"]]
+
+
+def test_what_is_created_was_nothing_before(busy):
+    [entry] = entries_of(busy, operationId="createBadge")
+    assert entry["changes"]["name"] == {"from": None, "to": "Early bird"}
+    [entry] = entries_of(busy, operationId="updateBadge")
+    assert entry["changes"] == {"name": {"from": "Early bird", "to": "Lark"}}
+
+
+def test_secrets_and_headers_are_never_shown(busy, db):
+    [created, changed] = entries_of(busy, entityType="trigger", order="auditLogId,asc")
+    assert created["changes"]["settings"]["to"]["secret"] == "(not shown)"
+    assert changed["changes"]["settings.headers.X-Key"] == {"from": None, "to": "(not shown)"}
+    rows = db.execute(text("SELECT CAST(a AS text) FROM audit_log a WHERE organization_id = :o"), {"o": busy.id})
+    stored = "".join(rows.scalars())
+    assert HEADER not in stored
+    assert SECRET not in stored
+
+
+def test_filters(busy):
+    everything = entries_of(busy)
+    assert entries_of(busy, actor="operator") == everything
+    assert entries_of(busy, actor="nobody") == entries_of(busy, userId=1) == []
+    assert {entry["entityType"] for entry in entries_of(busy, entityType="coupon-usage")} == {"coupon-usage"}
+    some = everything[5]
+    assert some in entries_of(busy, entityType=some["entityType"], entityId=some["entityId"])
+    same = [each for each in everything if each["requestId"] == some["requestId"]]
+    assert entries_of(busy, requestId=some["requestId"]) == same
+    [ben] = [each for each in everything if each["operationId"] == "createMember"][:1]
+    about_ben = entries_of(busy, memberId=ben["memberIds"][0])
+    assert about_ben == [each for each in everything if ben["memberIds"][0] in each["memberIds"]]
+    expected = {"createMember", "createReferralCodes", "createLedgerTransaction", "revertLedgerTransaction"}
+    assert {entry["operationId"] for entry in about_ben} == expected
+    later = entries_of(busy, fromCreatedAt=some["createdAt"])
+    assert later == [each for each in everything if each["createdAt"] >= some["createdAt"]]
+    assert entries_of(busy, toCreatedAt=some["createdAt"]) == everything[len(later) :]
+    assert entries_of(busy, order="createdAt,asc")[0] == everything[-1]
+
+
+def test_a_repeated_request_is_there_once(busy):
+    minted = entries_of(busy, operationId="mintMemberPoints")
+    assert [each["changes"]["amount"]["to"] for each in minted] == [100]
+    assigned = entries_of(busy, operationId="assignBadge")
+    assert len(assigned) == 2
+
+
+def test_a_refused_request_leaves_nothing(organization):
+    organization.member("ana-7")
+    organization.integration.post("/members", {"loyaltyMemberId": "ana-7"}, expect=409)
+    organization.administration.post("/members/by-loyalty-member-id/ana-7/burn", {"amount": 5}, expect=409)
+    assert [entry["operationId"] for entry in entries_of(organization)] == ["createMember"]
+
+
+def test_only_administrators_read_it_and_only_their_own(organization, other_organization):
+    other_organization.member()
+    assert entries_of(organization) == []
+    organization.administration.with_token(organization.token_of("members:write")).get("/audit-log", expect=403)
+    organization.administration.with_token(other_organization.token).get("/audit-log", expect=403)
+
+
+def test_entries_of_a_batch_take_one_statement(organization):
+    ana = organization.member("ana-7")
+    item = {
+        "amount": 1,
+        "fromWalletId": None,
+        "toWalletId": ana["ledgerWalletId"],
+        "ledgerAccountId": organization.created.ledger_account_id,
+    }
+    with counted(organization.api.engine) as statements:
+        organization.administration.post("/ledger-transactions/batch", {"items": [item] * 20}, expect=200)
+    assert len([each for each in statements if "audit_log" in each]) == 1
+    assert len(entries_of(organization, operationId="batchLedgerTransactions")) == 20
+
+
+def test_events_leave_nothing(organization):
+    organization.member("ana-7")
+    event = {"loyaltyMemberId": "ana-7", "systemUniqueKey": "e-1", "eventType": "member-login"}
+    with counted(organization.api.engine) as statements:
+        organization.integration.post("/events/track", {"events": [event]}, expect=200)
+    assert not [each for each in statements if "audit_log" in each or "advisory" in each]
+
+
+def test_changes_at_the_same_moment_are_told_as_they_followed(organization):
+    badge = organization.integration.post("/badges", {"name": "0", "maxAmount": 9, "active": True})["badge"]
+
+    def rename(number):
+        organization.integration.patch(f"/badges/{badge['badgeKey']}", {"name": str(number)})
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(rename, range(1, 13)))
+    names = [entry["changes"].get("name") for entry in entries_of(organization, order="auditLogId,asc")]
+    assert [change["from"] for change in names[1:]] == [change["to"] for change in names[:-1]]
+
+
+def tampered(busy, *statements):
+    """What `verify` finds once somebody has changed the stored log past its guards; undone afterwards."""
+    with busy.api.engine.connect() as db:
+        work = db.begin()
+        db.execute(text("SET LOCAL session_replication_role = replica"))
+        for statement in statements:
+            assert db.execute(text(statement), {"o": busy.id}).rowcount
+        found = verify(db, busy.id)
+        work.rollback()
+    return found
+
+
+@pytest.fixture(scope="module")
+def sealed(busy):
+    while seal_audit_log(busy.api.engine, busy.id):
+        pass
+    organization_id = busy.id
+    busy.integration.patch("/members/ana-7", {"profile": {"city": "Quito"}})
+    seal_audit_log(busy.api.engine, organization_id)
+    busy.integration.patch("/members/ana-7", {"profile": {"city": "Cusco"}})
+    with busy.api.engine.connect() as db:
+        assert verify(db, organization_id) == []
+    return busy
+
+
+ONE = "audit_log_id = (SELECT min(audit_log_id) FROM audit_log WHERE organization_id = :o)"
+LAST = "audit_log_id = (SELECT max(audit_log_id) FROM audit_log WHERE organization_id = :o)"
+
+
+@pytest.mark.parametrize(
+    ("statements", "said"),
+    [
+        ([f"UPDATE audit_log SET actor = 'somebody' WHERE {ONE}"], "was changed"),
+        ([f"UPDATE audit_log SET created_at = created_at - interval '1 day' WHERE {ONE}"], "was changed"),
+        ([f"UPDATE audit_log SET changes = '{{}}' WHERE {ONE}"], "was changed"),
+        ([f"UPDATE audit_log SET reason = 'another' WHERE {LAST}"], "was changed"),
+        ([f"UPDATE audit_log SET salt = NULL WHERE {ONE}"], "was changed"),
+        ([f"DELETE FROM audit_log WHERE {ONE}"], "is missing"),
+        (
+            [f"UPDATE audit_log SET digest = sha256('forged') WHERE {ONE}"],
+            "its hash is not that of its entries",
+        ),
+        (["UPDATE audit_log_seals SET hash = sha256('') WHERE seal_number = 1 AND organization_id = :o"], "hash"),
+        (["DELETE FROM audit_log_seals WHERE seal_number = 1 AND organization_id = :o"], "does not follow"),
+        (["DELETE FROM audit_log_seals WHERE seal_number = 2 AND organization_id = :o"], "is in 0 seals"),
+        ([f"DELETE FROM unsealed_audit_log WHERE {LAST}"], "is in 0 seals"),
+    ],
+)
+def test_what_was_tampered_with_is_found(sealed, statements, said):
+    assert any(said in finding for finding in tampered(sealed, *statements))
+
+
+def test_seals_hold_every_entry_once(sealed, db):
+    seal_audit_log(sealed.api.engine, sealed.id)
+    rows = db.execute(
+        text("SELECT unnest(audit_log_ids) FROM audit_log_seals WHERE organization_id = :o"), {"o": sealed.id}
+    )
+    entries = db.execute(text("SELECT audit_log_id FROM audit_log WHERE organization_id = :o"), {"o": sealed.id})
+    assert sorted(rows.scalars()) == sorted(entries.scalars())
