@@ -108,11 +108,44 @@ class NameTaken(Conflict):
     title = "The name is taken"
 
 
+class TooBusy(Refusal):
+    """All threads of the server were taken until the deadline of the request; nothing of it was begun."""
+
+    kind = "unavailable"
+    slug = "too-busy"
+    title = "The server is too busy now"
+
+
+class DeadlineExceeded(Refusal):
+    """The request took longer than a request may, and was ended."""
+
+    kind = "unavailable"
+    slug = "deadline-exceeded"
+    title = "The request took too long"
+
+
+class StorageFull(Refusal):
+    """The database has no room left on its disk; nothing was changed."""
+
+    kind = "unavailable"
+    slug = "storage-full"
+    title = "The database has no room left"
+
+
+class TooManyRequests(Refusal):
+    """A limit of requests in a time is reached."""
+
+    kind = "too_many"
+    slug = "too-many-requests"
+    title = "There were too many requests"
+
+
 STATUS_OF_KIND: Mapping[str, int] = {
     "invalid": 400,
     "unauthorized": 401,
     "forbidden": 403,
     "not_found": 404,
     "conflict": 409,
+    "too_many": 429,
     "unavailable": 503,
 }

@@ -58,6 +58,7 @@ class Request:
     caller: Caller | None
     request_id: str
     headers: dict[str, str]
+    address: str = ""
 
 
 @dataclass(frozen=True, slots=True)

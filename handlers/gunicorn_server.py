@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import shutil
 import subprocess
@@ -18,6 +19,7 @@ from gunicorn.arbiter import Arbiter
 from sqlalchemy import Engine
 
 from handlers.settings import Settings
+from persistence import embedded
 from persistence.engine import create_engine
 
 # The native worker waits for idle connections when it stops, as long as they may stay idle.
@@ -25,6 +27,9 @@ _KEEP_ALIVE_SECONDS = 5
 _GRACEFUL_SECONDS = 15
 _LONGEST_REQUEST_LINE = 8190
 _WORKER_SECONDS = 30
+_STANDSTILL_SECONDS = 30
+
+_log = logging.getLogger("loyalty.serve")
 
 
 class _QueueWorker:
@@ -66,11 +71,12 @@ class _QueueWorker:
 
 
 class _Arbiter(Arbiter):
-    """gunicorn's master process, which looks after the queue's worker as it does after its own."""
+    """gunicorn's master process, which looks after the queue's worker and the database as it does after its own."""
 
     def manage_workers(self) -> None:
-        """Keep the number of workers as it should be; called about once a second."""
+        """Keep everything running that should; called about once a second."""
         super().manage_workers()
+        self.app.revive_database()
         if self.app.queue_worker is not None:
             self.app.queue_worker.keep()
 
@@ -78,8 +84,15 @@ class _Arbiter(Arbiter):
 class _Server(BaseApplication):
     """gunicorn's application, with the API loaded once in the parent and shared with the workers it forks."""
 
-    def __init__(self, settings: Settings, when_ready: Callable[[], None], queue_worker: _QueueWorker | None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        home: Path | None,
+        when_ready: Callable[[], None],
+        queue_worker: _QueueWorker | None,
+    ) -> None:
         self._settings = settings
+        self._home = home
         self._when_ready = when_ready
         self.queue_worker = queue_worker
         self._engine: Engine | None = None
@@ -88,6 +101,16 @@ class _Server(BaseApplication):
     def run(self) -> None:
         """Serve until a signal ends it."""
         _Arbiter(self).run()
+
+    def revive_database(self) -> None:
+        """Start the embedded database again if it has died; calls are answered 503 until it is back."""
+        if self._home is None:
+            return
+        try:
+            if embedded.revive(self._home):
+                _log.error("the embedded database had died, and was started again")
+        except embedded.EmbeddedError:
+            _log.exception("the embedded database has died, and cannot be started again")
 
     def load_config(self) -> None:
         """Hand the settings over, by gunicorn's names."""
@@ -98,12 +121,12 @@ class _Server(BaseApplication):
         """The ASGI application; its engine connects in the workers, when the first call comes."""
         # connexion imports a test client that it does not use here; what that client deprecates concerns nobody.
         warnings.filterwarnings("ignore", message="Using `httpx` with `starlette.testclient`")
-        from handlers.http.app import create_app
+        from handlers.http.app import TOKEN_THREADS, create_app
 
         settings = self._settings
         self._engine = create_engine(
             settings.database_url,
-            threads=settings.threads,
+            threads=settings.threads + TOKEN_THREADS,
             statement_timeout_ms=settings.statement_timeout_ms,
             lock_timeout_ms=settings.lock_timeout_ms,
             application_name="loyalty-serve",
@@ -116,7 +139,10 @@ class _Server(BaseApplication):
         return {
             "bind": f"{host}:{settings.port}",
             "workers": settings.workers,
-            "worker_class": "asgi",
+            "worker_class": "handlers.server.connections.Worker",
+            "worker_connections": settings.connections,
+            # No limit for requests, which end by themselves: a worker whose event loop stands still is replaced.
+            "timeout": _STANDSTILL_SECONDS + settings.request_timeout_ms // 1000,
             "preload_app": True,
             "keepalive": _KEEP_ALIVE_SECONDS,
             "graceful_timeout": _GRACEFUL_SECONDS,
@@ -147,10 +173,11 @@ class _Server(BaseApplication):
         forget_worker(worker.pid)
 
 
-def run(settings: Settings, *, when_ready: Callable[[], None], with_worker: bool) -> None:
+def run(settings: Settings, *, home: Path | None, when_ready: Callable[[], None], with_worker: bool) -> None:
     """Serve until a signal ends it, by SystemExit; `when_ready` is called once the socket takes connections.
 
-    With a worker, a `loyalty worker` runs in a process of its own meanwhile.
+    With a worker, a `loyalty worker` runs in a process of its own meanwhile. `home` is that of the embedded database,
+    where the settings lead to one: it is started again when it dies.
     """
     # prometheus-client learns from the environment alone where the workers share their figures, when it is imported.
     measurements = tempfile.mkdtemp(prefix="loyalty-metrics-")
@@ -158,7 +185,7 @@ def run(settings: Settings, *, when_ready: Callable[[], None], with_worker: bool
     parent = os.getpid()
     queue_worker = _QueueWorker(settings) if with_worker else None
     try:
-        _Server(settings, when_ready, queue_worker).run()
+        _Server(settings, home, when_ready, queue_worker).run()
     finally:
         # Workers unwind through here as well.
         if os.getpid() == parent:

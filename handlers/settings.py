@@ -14,6 +14,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from handlers.http.clients import networks_of
+from handlers.http.rates import Rate
+
 PREFIX = "LOYALTY_"
 _HOME = Path(".loyalty")
 _DATABASE_SCHEMES = ("postgres", "postgresql", "postgresql+psycopg2")
@@ -75,6 +78,22 @@ def _http_url(value: str) -> str:
     return value.rstrip("/")
 
 
+def _rate(value: str) -> str:
+    try:
+        Rate.parse(value.lower())
+    except ValueError as error:
+        raise SettingError(f"must be off or a rate, not {value!r}: {error}") from None
+    return value.lower()
+
+
+def _networks(value: str) -> str:
+    try:
+        networks_of(value)
+    except ValueError:
+        raise SettingError(f"must be addresses or networks, separated by commas, not {value!r}") from None
+    return value
+
+
 def _setting(
     parse: Callable[[str], Any], default: Any, meaning: str, *, documented_default: str = "", secret: bool = False
 ) -> Any:
@@ -115,6 +134,36 @@ class Settings:
     )
     max_body_bytes: int = _setting(
         _whole(1024, 256 * 1024 * 1024), 1024 * 1024, "Largest request body in bytes; a larger one is answered 413."
+    )
+    request_timeout_ms: int = _setting(
+        _whole(10, 3_600_000),
+        30_000,
+        "Milliseconds that a request may take in all, from its first byte to its answer; a later body is answered 408, "
+        "later work is ended and answered 503.",
+    )
+    connections: int = _setting(
+        _whole(16, 1_000_000),
+        1000,
+        "Connections that a worker process holds at once, as far as `ulimit -n` allows; beyond it those that are "
+        "silent longest are closed.",
+    )
+    rate_per_address: str = _setting(
+        _rate, "off", "How often an address may call, such as `600/minute`; `off` is no limit."
+    )
+    rate_per_token: str = _setting(_rate, "off", "How often calls with one access token or API key are let through.")
+    rate_per_client: str = _setting(_rate, "off", "How often one client is let through, whatever its tokens.")
+    wrong_secrets_per_client: str = _setting(
+        _rate,
+        "10/minute",
+        "How many wrong secrets a client may send from one address before its token requests are answered 429.",
+    )
+    wrong_secrets_per_address: str = _setting(_rate, "60/minute", "The same for an address, whatever clients it names.")
+    trusted_proxies: str = _setting(
+        _networks,
+        "",
+        "Addresses or networks of the proxies in front of the server, separated by commas, whose `X-Forwarded-For` is "
+        "believed; without it all clients of a proxy have one address.",
+        documented_default="none",
     )
     statement_timeout_ms: int = _setting(
         _whole(0, 3_600_000), 30_000, "Milliseconds after which the database ends a statement; 0 never does."

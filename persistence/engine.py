@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
 import msgspec
+import psycopg2
 import sqlalchemy
-from sqlalchemy import Engine, make_url
+from sqlalchemy import Engine, event, make_url
+
+from persistence.deadlines import check_deadline
 
 # jsonb is read as text and decoded here, so that a number never passes through a binary float.
 _encode = msgspec.json.Encoder(decimal_format="number").encode
@@ -43,7 +47,7 @@ def create_engine(
         "statement_timeout": str(statement_timeout_ms),
         "lock_timeout": str(lock_timeout_ms),
     }
-    return sqlalchemy.create_engine(
+    engine = sqlalchemy.create_engine(
         # `postgresql://` alone would ask for another driver.
         make_url(url.replace("postgres://", "postgresql://", 1)).set(drivername="postgresql+psycopg2"),
         pool_size=threads,
@@ -60,6 +64,26 @@ def create_engine(
             "options": " ".join(f"-c {name}={value}" for name, value in options.items()),
         },
     )
+    event.listen(engine, "before_cursor_execute", check_deadline)
+    _survive_losses(engine)
+    return engine
+
+
+def _survive_losses(engine: Engine) -> None:
+    """Let a connection that is lost while its isolation level is reset go back to the pool, closed.
+
+    The error would otherwise come out of the pool untranslated, and the connection's place in it would be lost. Whoever
+    is given the closed connection finds out at once and gets another (`transactions`).
+    """
+    reset: Callable[[Any], None] = engine.dialect.reset_isolation_level
+
+    def reset_or_close(connection: Any) -> None:
+        try:
+            reset(connection)
+        except psycopg2.Error:
+            connection.close()
+
+    engine.dialect.reset_isolation_level = reset_or_close  # type: ignore[method-assign,assignment]
 
 
 def autocommit(engine: Engine) -> Engine:

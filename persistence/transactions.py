@@ -7,8 +7,11 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+import psycopg2
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError, OperationalError
+
+from persistence.deadlines import within_deadline
 
 Result = TypeVar("Result")
 
@@ -16,6 +19,7 @@ DEADLOCK_DETECTED = "40P01"
 SERIALIZATION_FAILURE = "40001"
 UNIQUE_VIOLATION = "23505"
 READ_ONLY = "25006"
+DISK_FULL = "53100"
 # Connection exceptions, insufficient resources, operator intervention (a statement that took too long is work's fault).
 _AWAY_CLASSES = ("08", "53", "57")
 STATEMENT_CANCELLED = "57014"
@@ -40,13 +44,14 @@ def run(engine: Engine, work: Callable[[Connection], Result]) -> Result:
     """Do `work` in one database transaction and commit; what loses a race for locks or keys is started over.
 
     So is what loses its connection before the commit, say to a restart of the database. Work has no effect outside the
-    database, so it may run again. Raises whatever work raises, after a rollback.
+    database, so it may run again. Raises whatever work raises, after a rollback, and DeadlineExceeded.
     """
     for attempt in range(1, ATTEMPTS + 1):
         committing = False
         try:
             with engine.begin() as db:
-                result = work(db)
+                with within_deadline(db):
+                    result = work(db)
                 committing = True
             return result
         except DBAPIError as error:
@@ -60,12 +65,16 @@ def run(engine: Engine, work: Callable[[Connection], Result]) -> Result:
 def read(engine: Engine, work: Callable[[Connection], Result]) -> Result:
     """Do `work`, which only reads, on an engine that opens no transactions; once more if its connection was lost."""
     try:
-        with engine.connect() as db:
-            return work(db)
-    except DBAPIError as error:
-        if not error.connection_invalidated:
+        return _read_once(engine, work)
+    except (DBAPIError, psycopg2.Error) as error:
+        if isinstance(error, DBAPIError) and not error.connection_invalidated:
             raise
-    with engine.connect() as db:
+    return _read_once(engine, work)
+
+
+def _read_once(engine: Engine, work: Callable[[Connection], Result]) -> Result:
+    # Giving a lost connection back resets its isolation level by the driver alone, whose errors are not translated.
+    with engine.connect() as db, within_deadline(db):
         return work(db)
 
 
@@ -87,6 +96,11 @@ def is_away(error: BaseException) -> bool:
     if code is None or code == STATEMENT_CANCELLED:
         return False
     return code[:2] in _AWAY_CLASSES or code == READ_ONLY
+
+
+def is_full(error: BaseException) -> bool:
+    """True where the database has no room left on its disk."""
+    return getattr(getattr(error, "orig", None), "pgcode", None) == DISK_FULL
 
 
 def constraint_of(error: DBAPIError) -> str | None:

@@ -41,6 +41,8 @@ def test_every_setting_is_read_from_its_variable(each):
         "log_level": "DEBUG",
         "log_format": "text",
         "home": "/srv/loyalty",
+        "trusted_proxies": "10.0.0.0/8, 192.0.2.1",
+        **{each.name: "7/hour" for each in FIELDS if each.name.startswith(("rate_per", "wrong_secrets"))},
     }
     kinds = {bool: "true", int: "17"}
     value = samples.get(each.name, kinds.get(type(each.default), "value"))
@@ -72,6 +74,8 @@ def test_every_setting_is_read_from_its_variable(each):
         ("LOYALTY_BASE_URL", "http://[::1"),
         ("LOYALTY_EXTERNAL_JWKS_URL", "ftp://id.example"),
         ("LOYALTY_EXTERNAL_ISSUER", "https://id.example"),
+        ("LOYALTY_RATE_PER_TOKEN", "ten a minute"),
+        ("LOYALTY_TRUSTED_PROXIES", "10.0.0.0/33"),
         ("LOYALTY_DATABASE_URL", "mysql://root@db/loyalty"),
     ],
 )

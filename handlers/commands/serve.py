@@ -27,12 +27,13 @@ def serve(host: str | None, port: int | None, workers: int | None, worker: bool)
     from handlers import gunicorn_server
 
     settings = load_settings(host=host, port=port, workers=workers)
+    home = None if settings.database_url else settings.home
     with with_database(settings) as settings:
         with command_engine(settings) as engine:
             schema.migrate(engine)
             organization_id, token = transactions.run(engine, lambda db: _first_organization(db, settings))
         greeting = _greeting(settings, organization_id, token)
-        gunicorn_server.run(settings, when_ready=lambda: click.echo(greeting), with_worker=worker)
+        gunicorn_server.run(settings, home=home, when_ready=lambda: click.echo(greeting), with_worker=worker)
 
 
 def _first_organization(db: Connection, settings: Settings) -> tuple[int, str]:

@@ -29,6 +29,7 @@ from handlers.http.routing import Routing
 from handlers.http.schemas import Schemas
 from handlers.http.security import Authenticate, security_map
 from handlers.http.threads import Threads
+from handlers.http.throttle import Throttle
 from handlers.http.wsgi import OneHopWsgi
 from handlers.settings import Settings
 from handlers.tokens import Authenticator
@@ -40,6 +41,8 @@ Figures = TypeVar("Figures")
 BASE_PATH = "/v2"
 # Health checks and pages have threads of their own: they answer while every other thread waits for the database.
 _PAGE_THREADS = 2
+# Passwords take long to check, on purpose: those who ask for access tokens wait for each other and for nobody else.
+TOKEN_THREADS = 1
 
 
 def create_app(settings: Settings, engine: Engine) -> ASGIApp:
@@ -73,19 +76,30 @@ def build_app(
 ) -> ASGIApp:
     """An application of any documents (surface -> OpenAPI 3.0.3), dispatcher and authenticator.
 
-    Of the settings it reads `threads`, `max_body_bytes` and `validate_responses`.
+    Of the settings it reads those of threads, sizes, times and rates, and `validate_responses`.
     """
     workers, page_threads = Threads(settings.threads, "operation"), Threads(_PAGE_THREADS, "page")
+    token_threads = Threads(TOKEN_THREADS, "token")
 
     @asynccontextmanager
     async def lifespan(_: Any) -> AsyncIterator[None]:
         yield
         workers.close()
+        token_threads.close()
         page_threads.close()
 
+    throttle = Throttle(settings)
     flask_pages = OneHopWsgi(pages(documents, BASE_PATH, site or Site()).wsgi_app, page_threads)
     connexion = ConnexionMiddleware(
-        Operations(flask_pages, dispatch, workers, settings.max_body_bytes),
+        Operations(
+            flask_pages,
+            dispatch,
+            workers,
+            token_pool=token_threads,
+            throttle=throttle,
+            max_body_bytes=settings.max_body_bytes,
+            request_seconds=settings.request_timeout_ms / 1000,
+        ),
         import_name=__name__,
         lifespan=lifespan,
         middlewares=[ExceptionMiddleware, Routing, SecurityMiddleware, LifespanMiddleware],
@@ -107,7 +121,7 @@ def build_app(
     app: ASGIApp = connexion
     if settings.validate_responses:
         app = ResponseContract(app, documents, schemas)
-    return Envelope(app)
+    return Envelope(app, throttle)
 
 
 def _figures(engine: Engine, read: Callable[[Connection], Figures]) -> Callable[[], Figures | None]:

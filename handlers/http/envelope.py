@@ -9,18 +9,26 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from handlers.http import metrics
 from handlers.http.exchange import Exchange, open_exchange
+from handlers.http.json_text import encode
 from handlers.http.logging import log_request
 from handlers.http.problems import MEDIA_TYPE, problem_body
+from handlers.http.rates import rate_headers
+from handlers.http.throttle import Throttle, TooOften
 
 _log = logging.getLogger("loyalty.errors")
 _POLICY_VIOLATION = 1008
+# Health and measurements are asked for whatever else comes from the same address.
+_COUNTED = "/v2/"
+# Answers hold personal data and tokens, and problems may: nothing between here and the client may keep them.
+ALWAYS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 
 
 class Envelope:
     """The outermost application."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, throttle: Throttle) -> None:
         self._app = app
+        self._throttle = throttle
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, or one phase of the server's life."""
@@ -32,9 +40,16 @@ class Envelope:
             await self._app(scope, receive, send)
             return
         exchange = open_exchange(scope, time.perf_counter())
+        peer = scope.get("client") or ("",)
+        exchange.address = self._throttle.address_of(peer[0], exchange.headers.get("x-forwarded-for", ""))
         sealed = _sealing(send, exchange, is_head=scope["method"] == "HEAD")
         try:
+            if scope["path"].startswith(_COUNTED):
+                self._throttle.count_address(exchange)
             await self._app(scope, receive, sealed)
+        except TooOften as refusal:
+            body = encode({**refusal.as_problem(), "instance": exchange.request_id})
+            await _send_problem(sealed, 429, body, (b"retry-after", str(refusal.standing.seconds).encode()))
         except Exception as error:
             # Only a fault of the HTTP layer itself comes here; what operations raise was answered further inside.
             _log.error("a request failed", exc_info=error, extra={"requestId": exchange.request_id})
@@ -52,7 +67,10 @@ def _sealing(send: Send, exchange: Exchange, *, is_head: bool) -> Send:
     async def sealed(message: Message) -> None:
         if message["type"] == "http.response.start":
             exchange.status = message["status"]
-            headers = [*message["headers"], (b"x-request-id", exchange.request_id.encode())]
+            given = {name.lower() for name, _ in message["headers"]}
+            missing = (pair for pair in ALWAYS if pair[0] not in given)
+            headers = [*message["headers"], *missing, (b"x-request-id", exchange.request_id.encode())]
+            headers.extend(rate_headers(exchange.standings))
             if exchange.deprecated_at is not None:
                 headers.append((b"deprecation", b"@%d" % exchange.deprecated_at))
             message = {**message, "headers": headers}
@@ -65,6 +83,10 @@ def _sealing(send: Send, exchange: Exchange, *, is_head: bool) -> Send:
 
 async def _send_failure(send: Send, exchange: Exchange) -> None:
     body = problem_body(500, "Something went wrong. The request id leads to the log entry.", exchange.request_id)
-    headers = [(b"content-type", MEDIA_TYPE.encode()), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": 500, "headers": headers})
+    await _send_problem(send, 500, body)
+
+
+async def _send_problem(send: Send, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:
+    fixed = ((b"content-type", MEDIA_TYPE.encode()), (b"content-length", str(len(body)).encode()))
+    await send({"type": "http.response.start", "status": status, "headers": [*fixed, *headers]})
     await send({"type": "http.response.body", "body": body})

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from handlers.call import Caller
+    from handlers.http.rates import Standing
 
 _KEY = "loyalty.exchange"
 _SANE_REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
@@ -21,6 +22,7 @@ class Exchange:
     """Filled in on the way through the stack; one per request."""
 
     __slots__ = (
+        "address",
         "caller",
         "deprecated_at",
         "headers",
@@ -28,6 +30,7 @@ class Exchange:
         "path_values",
         "request_id",
         "route",
+        "standings",
         "started",
         "status",
     )
@@ -42,6 +45,8 @@ class Exchange:
         self.caller: Caller | None = None
         self.deprecated_at: int | None = None
         self.status = 0
+        self.address = ""
+        self.standings: dict[str, Standing] = {}
 
 
 def open_exchange(scope: Any, started: float) -> Exchange:

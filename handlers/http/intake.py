@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,8 +23,15 @@ class ClientGone(Exception):
     """The client closed the connection before its request was complete."""
 
 
-async def read_body(receive: Receive, exchange: Exchange, most: int) -> bytes:
-    """The whole body; refuses with 413 as soon as it is known to be larger than `most` bytes."""
+async def read_body(receive: Receive, exchange: Exchange, most: int, seconds: float) -> bytes:
+    """The whole body; refuses with 413 as soon as it is known to be larger than `most` bytes, with 408 when late."""
+    try:
+        return await asyncio.wait_for(_read(receive, exchange, most), seconds)
+    except TimeoutError:
+        raise HttpProblem(408, "The request body did not arrive in time.", headers={"Connection": "close"}) from None
+
+
+async def _read(receive: Receive, exchange: Exchange, most: int) -> bytes:
     declared = exchange.headers.get("content-length", "")
     if declared.isascii() and declared.isdigit() and (len(declared) > 18 or int(declared) > most):
         raise _too_large(most)

@@ -32,6 +32,9 @@ _connections = Gauge(
     "loyalty_database_connections_in_use", "Database connections at work.", multiprocess_mode="livesum"
 )
 
+_throttled = Counter("loyalty_http_throttled", "Requests answered 429, by what was used up.", ("rate",))
+_refused_clients = Counter("loyalty_token_requests_refused", "Token requests with wrong credentials.")
+
 _counters: dict[tuple[str, str, int], Counter] = {}
 _histograms: dict[tuple[str, str], Histogram] = {}
 
@@ -47,6 +50,16 @@ def observe(operation: str, method: str, status: int, seconds: float) -> None:
         histogram = _histograms[operation, method] = _durations.labels(operation, method)
     counter.inc()
     histogram.observe(seconds)
+
+
+def count_throttled(rate: str) -> None:
+    """Count one request that was refused because a rate was used up."""
+    _throttled.labels(rate).inc()
+
+
+def count_refused_client() -> None:
+    """Count one token request with wrong credentials."""
+    _refused_clients.inc()
 
 
 def watch_pool(engine: Engine) -> None:

@@ -8,6 +8,7 @@ serves the plain pages.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from typing import Any
@@ -16,22 +17,25 @@ from connexion.middleware.abstract import ROUTING_CONTEXT, SpecMiddleware
 from connexion.spec import Specification
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from domain.problems import FieldFault, InvalidRequest
+from domain.problems import DeadlineExceeded, FieldFault, InvalidRequest, TooBusy
 from handlers.call import Answer, Request
 from handlers.http.deprecation import DeprecationPlan
 from handlers.http.exchange import Exchange, exchange_of, request_id_of_thread
 from handlers.http.intake import BodyPlan, ClientGone, read_body
 from handlers.http.json_text import encode
+from handlers.http.oauth import TOKEN_OPERATION
 from handlers.http.parameters import ParameterPlan
 from handlers.http.routing import METHODS, variables_of
 from handlers.http.schemas import MAX_FAULTS, DocumentError, Schemas
+from handlers.http.throttle import Throttle
+from persistence.deadlines import Deadline, deadline_of_thread
 
 Dispatch = Callable[[Request], Answer]
+# status, headers, body
+Rendered = tuple[int, list[tuple[bytes, bytes]], bytes]
 
 _CLIENT_CLOSED_REQUEST = 499
 _JSON = (b"content-type", b"application/json")
-# Answers hold personal data and tokens: nothing between here and the client may keep them.
-_ALWAYS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 _HANDED_ON = ("authorization", "accept-language", "idempotency-key", "user-agent", "if-match", "if-none-match")
 
 
@@ -43,6 +47,7 @@ class OperationPlan:
     ) -> None:
         self.surface = surface
         self.operation_id: str = operation["operationId"]
+        self.makes_tokens = f"{surface}:{self.operation_id}" == TOKEN_OPERATION
         where = f"{surface} {self.operation_id}"
         declared = _parameters(item, operation, schemas)
         self._parameters = ParameterPlan(declared, schemas, where)
@@ -76,6 +81,7 @@ class OperationPlan:
             caller=exchange.caller,
             request_id=exchange.request_id,
             headers={name: exchange.headers[name] for name in self._handed_on if name in exchange.headers},
+            address=exchange.address,
         )
 
     def _read_body(self, raw: bytes, media_type: str | None, faults: list[FieldFault]) -> Any:
@@ -95,11 +101,25 @@ class OperationPlan:
 class Operations(SpecMiddleware):
     """The innermost application: reads bodies on the event loop and does everything else in one of the threads."""
 
-    def __init__(self, pages: ASGIApp, dispatch: Dispatch, pool: Callable[[], Executor], max_body_bytes: int) -> None:
+    def __init__(
+        self,
+        pages: ASGIApp,
+        dispatch: Dispatch,
+        pool: Callable[[], Executor],
+        *,
+        token_pool: Callable[[], Executor],
+        throttle: Throttle,
+        max_body_bytes: int,
+        request_seconds: float,
+    ) -> None:
         self._pages = pages
         self._dispatch = dispatch
         self._pool = pool
+        self._token_pool = token_pool
+        self._dispatch_token_request = throttle.guard(dispatch)
+        self._throttle = throttle
         self._max_body_bytes = max_body_bytes
+        self._request_seconds = request_seconds
         self._plans: dict[str, OperationPlan] = {}
 
     def add_api(self, specification: Specification, *, name: str, schemas: Schemas, **_: Any) -> None:
@@ -120,12 +140,13 @@ class Operations(SpecMiddleware):
             await self._pages(scope, receive, send)
             return
         plan, exchange = self._plans[operation_id], exchange_of(scope)
+        self._throttle.count_caller(exchange)
         raw, media_type = b"", None
         if plan.body is not None:
             if "content-type" in exchange.headers or "content-encoding" in exchange.headers:
                 media_type = plan.body.refuse_other_types(exchange)
             try:
-                raw = await read_body(receive, exchange, self._max_body_bytes)
+                raw = await read_body(receive, exchange, self._max_body_bytes, self._seconds_left(exchange))
             except ClientGone:
                 exchange.status = _CLIENT_CLOSED_REQUEST
                 return
@@ -133,25 +154,53 @@ class Operations(SpecMiddleware):
                 media_type = None
             elif media_type is None:
                 media_type = plan.body.refuse_other_types(exchange)
-        loop = asyncio.get_running_loop()
-        status, headers, body = await loop.run_in_executor(
-            self._pool(), self._work, plan, exchange, scope["query_string"], raw, media_type
-        )
+        status, headers, body = await self._in_time(plan, exchange, scope["query_string"], raw, media_type)
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
-    def _work(
+    async def _in_time(
         self, plan: OperationPlan, exchange: Exchange, query: bytes, raw: bytes, media_type: str | None
-    ) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+    ) -> Rendered:
+        """Do the work in one of the threads; raises TooBusy or DeadlineExceeded when its time is over."""
+        deadline = Deadline()
+        pool = (self._token_pool if plan.makes_tokens else self._pool)()
+        work = pool.submit(self._work, plan, exchange, query, raw, media_type, deadline)
+        awaited = asyncio.wrap_future(work)
+        # What is raised behind the deadline concerns nobody any more.
+        awaited.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        await asyncio.wait((awaited,), timeout=self._seconds_left(exchange))
+        if work.done():
+            return work.result()
+        if work.cancel():
+            raise TooBusy("The server had no time for the request. Nothing was changed; try again.")
+        # Ending a statement takes a connection to the database, for which the event loop must not wait.
+        await asyncio.get_running_loop().run_in_executor(None, deadline.expire)
+        raise DeadlineExceeded(
+            f"The request took longer than {self._request_seconds:g} seconds and was ended. Look whether it was done "
+            "before you repeat one that has no systemUniqueKey."
+        )
+
+    def _seconds_left(self, exchange: Exchange) -> float:
+        return max(0.0, exchange.started + self._request_seconds - time.perf_counter())
+
+    def _work(
+        self,
+        plan: OperationPlan,
+        exchange: Exchange,
+        query: bytes,
+        raw: bytes,
+        media_type: str | None,
+        deadline: Deadline,
+    ) -> Rendered:
         request_id_of_thread.set(exchange.request_id)
-        answer = self._dispatch(plan.request(exchange, query, raw, media_type))
+        deadline_of_thread.set(deadline)
+        dispatch = self._dispatch_token_request if plan.makes_tokens else self._dispatch
+        answer = dispatch(plan.request(exchange, query, raw, media_type))
         headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers]
-        given = {name for name, _ in headers}
-        headers.extend(pair for pair in _ALWAYS if pair[0] not in given)
         if answer.status == 204 or answer.body is None:
             return answer.status, headers, b""
         body = encode(answer.body)
-        if b"content-type" not in given:
+        if all(name != b"content-type" for name, _ in headers):
             headers.append(_JSON)
         headers.append((b"content-length", str(len(body)).encode()))
         return answer.status, headers, body

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+import psycopg2
 from connexion import ConnexionMiddleware
 from connexion.exceptions import OAuthProblem, ProblemException
 from connexion.lifecycle import ConnexionRequest, ConnexionResponse
@@ -13,10 +14,12 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 
-from domain.problems import STATUS_OF_KIND, InvalidRequest, NotFound, Refusal, Unauthorized
+from domain.problems import STATUS_OF_KIND, InvalidRequest, NotFound, Refusal, StorageFull, Unauthorized
 from handlers.http import oauth
 from handlers.http.exchange import Exchange, exchange_of
 from handlers.http.json_text import encode
+from handlers.http.throttle import TooOften
+from persistence.transactions import is_full
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_SECONDS = 2
@@ -27,6 +30,7 @@ _BY_STATUS: Mapping[int, tuple[str, str]] = {
     400: (InvalidRequest.slug, InvalidRequest.title),
     404: (NotFound.slug, "There is nothing under this path"),
     405: ("method-not-allowed", "The path does not have this method"),
+    408: ("request-timeout", "The request did not arrive in time"),
     413: ("payload-too-large", "The request body is too large"),
     415: ("unsupported-media-type", "The media type of the request body is not supported"),
     500: ("internal-error", "The server failed"),
@@ -68,6 +72,7 @@ def install(middleware: ConnexionMiddleware) -> None:
         (OperationalError, _on_database_away),
         (InterfaceError, _on_database_away),
         (PoolTimeout, _on_database_away),
+        (psycopg2.Error, _on_database_away),
         (DBAPIError, _on_database_error),
         (Exception, _on_failure),
     ):
@@ -99,6 +104,8 @@ async def _on_refusal(request: ConnexionRequest, refusal: Refusal) -> ConnexionR
         return ConnexionResponse(status_code=400, content_type=oauth.MEDIA_TYPE, body=body, headers=no_store)
     if refusal.kind == "unauthorized":
         headers["WWW-Authenticate"] = _challenge_of(exchange_of(request.scope))
+    elif isinstance(refusal, TooOften):
+        headers["Retry-After"] = str(refusal.standing.seconds)
     elif refusal.kind == "unavailable":
         headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
     return _refusal(request, refusal, headers)
@@ -137,6 +144,8 @@ async def _on_database_away(request: ConnexionRequest, error: Exception) -> Conn
     exchange = exchange_of(request.scope)
     cause = type(getattr(error, "orig", None) or error).__name__
     _log.warning("the database did not answer: %s", cause, extra=_named(exchange))
+    if is_full(error):
+        return await _on_refusal(request, StorageFull("The database has no room left. Nothing was changed."))
     body = problem_body(503, "The database did not answer in time. Try again.", exchange.request_id)
     return _answer(503, body, {"Retry-After": str(RETRY_AFTER_SECONDS)})
 

@@ -19,7 +19,7 @@ from persistence.embedded import postmaster, programs
 from persistence.embedded.cluster import Cluster
 from persistence.embedded.errors import EmbeddedError
 
-__all__ = ["Description", "EmbeddedError", "Lease", "acquire", "describe", "program", "server"]
+__all__ = ["Description", "EmbeddedError", "Lease", "acquire", "describe", "program", "revive", "server"]
 
 
 class Lease:
@@ -70,6 +70,16 @@ def acquire(home: Path, *, options: Mapping[str, str] | None = None) -> Lease:
             os.close(users)
             raise
     return Lease(cluster, users)
+
+
+def revive(home: Path) -> bool:
+    """Start the server of a home again if it has died while it is in use; True if it had. Raises EmbeddedError."""
+    cluster = clusters.locate(home, create=False)
+    if cluster is None or postmaster.is_alive(cluster.data):
+        return False
+    with _locked(cluster):
+        clusters.start(cluster, {})
+    return True
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from tests.contract.documents import problem_types
 # Answered by the HTTP layer alone.
 PROTOCOL = {
     "/problems/method-not-allowed": 405,
+    "/problems/request-timeout": 408,
     "/problems/payload-too-large": 413,
     "/problems/unsupported-media-type": 415,
     "/problems/unavailable": 503,

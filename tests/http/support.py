@@ -139,7 +139,7 @@ PROBLEM = {
 }
 PROBLEMS = {
     status: {"description": "refused", "content": {"application/problem+json": {"schema": PROBLEM}}}
-    for status in ("400", "401", "403", "404", "409", "413", "415")
+    for status in ("400", "401", "403", "404", "408", "409", "413", "415", "429", "503")
 }
 
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg2
 import pytest
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError
 
 from persistence import transactions
-from persistence.engine import autocommit
+from persistence.deadlines import Deadline, DeadlineExceeded, deadline_of_thread
+from persistence.engine import autocommit, create_engine
 
 
 def _terminate(db: Connection) -> None:
@@ -80,3 +86,87 @@ def test_a_read_that_loses_its_connection_is_done_once_more(engine: Engine) -> N
 
     assert transactions.read(autocommit(engine), work) == "read"
     assert len(attempts) == 2
+
+
+def test_a_connection_lost_while_it_is_given_back_is_no_failure(settings) -> None:
+    engine = create_engine(settings.database_url, threads=1)
+
+    def reads() -> int:
+        return transactions.read(autocommit(engine), lambda db: db.execute(text("SELECT 17")).scalar_one())
+
+    assert reads() == 17
+    engine.dialect.set_isolation_level, usual = _loses, engine.dialect.set_isolation_level
+    with engine.connect() as db:
+        engine.dialect.reset_isolation_level(db.connection.dbapi_connection)
+    engine.dialect.set_isolation_level = usual
+    # Its place in the pool, which has no other, is not lost.
+    assert [reads(), transactions.run(engine, reads_in), reads()] == [17, 17, 17]
+    engine.dispose()
+
+
+def _loses(connection: Any, level: str) -> None:
+    raise psycopg2.InterfaceError("connection already closed")
+
+
+def reads_in(db: Connection) -> int:
+    return db.execute(text("SELECT 17")).scalar_one()
+
+
+class TestDeadlines:
+    @pytest.fixture
+    def deadline(self) -> Iterator[Deadline]:
+        found = Deadline()
+        token = deadline_of_thread.set(found)
+        yield found
+        deadline_of_thread.reset(token)
+
+    def test_the_statement_that_runs_is_ended_and_its_locks_are_given_back(self, engine, deadline) -> None:
+        begun = threading.Event()
+
+        def work(db: Connection) -> None:
+            db.execute(text("SELECT pg_advisory_xact_lock(4711)"))
+            begun.set()
+            db.execute(text("SELECT pg_sleep(300)"))
+
+        ending = threading.Thread(target=lambda: (begun.wait(), sleeps(engine), deadline.expire()))
+        ending.start()
+        with pytest.raises(DeadlineExceeded):
+            transactions.run(engine, work)
+        ending.join()
+        deadline_of_thread.set(None)
+        with engine.begin() as db:
+            assert db.execute(text("SELECT pg_try_advisory_xact_lock(4711)")).scalar_one()
+
+    def test_nothing_is_begun_or_committed_after_it(self, engine, deadline) -> None:
+        done = []
+
+        def work(db: Connection) -> None:
+            db.execute(text("SELECT 1"))
+            deadline.expire()
+            done.append("first")
+            db.execute(text("SELECT 1"))
+            done.append("second")
+
+        for _ in range(2):
+            with pytest.raises(DeadlineExceeded):
+                transactions.run(engine, work)
+        assert done == ["first"]
+
+    def test_work_that_is_over_in_time_is_not_disturbed(self, settings, deadline) -> None:
+        engine = create_engine(settings.database_url, threads=1)
+        own = "SELECT pg_backend_pid()"
+        assert transactions.run(engine, lambda db: db.execute(text("SELECT 17")).scalar_one()) == 17
+        before = transactions.read(autocommit(engine), lambda db: db.execute(text(own)).scalar_one())
+        deadline_of_thread.set(None)
+        deadline.expire()
+        assert transactions.read(autocommit(engine), lambda db: db.execute(text(own)).scalar_one()) == before
+        engine.dispose()
+
+
+def sleeps(engine: Engine) -> None:
+    """Wait until the database runs the sleep."""
+    running = text("SELECT count(*) FROM pg_stat_activity WHERE query = 'SELECT pg_sleep(300)' AND state = 'active'")
+    while True:
+        with engine.connect() as db:
+            if db.execute(running).scalar_one():
+                return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -11,6 +12,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from functools import partial
 from pathlib import Path
 
 from persistence import embedded
@@ -37,9 +39,9 @@ def loyalty(home: Path, *arguments: str, **variables: str) -> subprocess.Complet
 
 
 class Server:
-    """A running `loyalty serve` on a free port."""
+    """A running `loyalty serve` on a free port; `descriptors` is what `ulimit -n` would say."""
 
-    def __init__(self, home: Path, *arguments: str, **variables: str) -> None:
+    def __init__(self, home: Path, *arguments: str, descriptors: int | None = None, **variables: str) -> None:
         self.port = free_port()
         self.log = home.parent / f"serve-{self.port}.log"
         with self.log.open("w") as log:
@@ -51,6 +53,7 @@ class Server:
                 stderr=log,
                 text=True,
                 start_new_session=True,
+                preexec_fn=None if descriptors is None else partial(_limit_descriptors, descriptors),
             )
 
     @property
@@ -75,6 +78,10 @@ class Server:
     def workers(self) -> set[int]:
         """The process ids of the workers that were started so far, as the log tells them."""
         return {int(pid) for pid in re.findall(r"Booting worker with pid: (\d+)", self.log.read_text())}
+
+
+def _limit_descriptors(most: int) -> None:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def free_port() -> int:

@@ -1,0 +1,43 @@
+"""Who calls, as far as the network tells: the address that rates are counted by."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Sequence
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+# Whoever has one address of IPv6 has all of its network.
+_IPV6_PREFIX = 64
+
+
+def networks_of(text: str) -> tuple[Network, ...]:
+    """Networks, or single addresses, separated by commas; raises ValueError."""
+    return tuple(ipaddress.ip_network(each.strip()) for each in text.split(",") if each.strip())
+
+
+def client_address(peer: str, forwarded: str, proxies: Sequence[Network]) -> str:
+    """The address of the client: the peer's, or what trusted proxies say in `X-Forwarded-For`, read from its end.
+
+    An IPv6 address is its network of 64 bits.
+    """
+    seen = [peer]
+    if proxies:
+        seen = [*(each.strip() for each in forwarded.split(",") if each.strip()), peer]
+    while True:
+        address = _address(seen.pop())
+        if address is None:
+            return peer
+        if not seen or not any(address in network for network in proxies if network.version == address.version):
+            break
+    if address.version == 6:
+        return str(ipaddress.ip_network((address, _IPV6_PREFIX), strict=False))
+    return str(address)
+
+
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return None
+    mapped = getattr(address, "ipv4_mapped", None)
+    return mapped or address

@@ -1,0 +1,127 @@
+"""How often somebody may call: one rate for each key, counted by all processes of a server together.
+
+The counts are in memory that the processes share, because it is mapped before they are forked; so no other server is
+needed, and each host counts for itself. A key has one number, the moment at which its burst will be used up entirely
+if nothing more comes (the generic cell rate algorithm), so that a rate needs no windows that all begin at once.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import math
+import mmap
+import os
+import re
+import secrets
+import struct
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+_SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400}
+_RATE = re.compile(r"([1-9][0-9]{0,8})/(second|minute|hour|day)")
+
+_SLOT = struct.Struct("<Qd")
+_SLOTS = 1 << 16
+# A key is looked for in so many slots from its own on; where all are taken, the one that ends first is given up.
+_PROBES = 8
+_STRIPES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """At most `count` in any `seconds`, all at once or spread over them."""
+
+    count: int
+    seconds: int
+
+    @classmethod
+    def parse(cls, text: str) -> Rate | None:
+        """Read `600/minute`, or None from `off`; raises ValueError."""
+        if text == "off":
+            return None
+        found = _RATE.fullmatch(text)
+        if not found:
+            raise ValueError("a rate is a number, / and second, minute, hour or day, such as 600/minute")
+        return cls(int(found[1]), _SECONDS[found[2]])
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The state of a key: whether the call is let through, how many more are, and in how many seconds there is more."""
+
+    rate: Rate
+    allowed: bool
+    remaining: int
+    seconds: int
+
+
+class Rates:
+    """The counts of all keys; made before the processes that share it are forked."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._memory = mmap.mmap(-1, _SLOTS * _SLOT.size)
+        self._secret = secrets.token_bytes(16)
+        # Locks of a file end with the process that holds them, however it ends; they do not hold between its threads.
+        self._file = tempfile.TemporaryFile(prefix="loyalty-rates-")  # noqa: SIM115  (open as long as the counts)
+        self._threads = [threading.Lock() for _ in range(_STRIPES)]
+
+    def take(self, key: str, rate: Rate) -> Standing:
+        """Count one call of `key` if the rate has room for it."""
+        return self._ask(key, rate, counts=True)
+
+    def look(self, key: str, rate: Rate) -> Standing:
+        """Tell whether the rate has room for a call of `key`, and count nothing."""
+        return self._ask(key, rate, counts=False)
+
+    def _ask(self, key: str, rate: Rate, *, counts: bool) -> Standing:
+        counted = f"{rate.count}/{rate.seconds}/{key}".encode()
+        digest = hashlib.blake2b(counted, digest_size=16, key=self._secret).digest()
+        fingerprint = int.from_bytes(digest[:8], "little") or 1
+        first = int.from_bytes(digest[8:], "little") % (_SLOTS // _PROBES) * _PROBES
+        interval = rate.seconds / rate.count
+        with self._locked(first):
+            now = self._clock()
+            place, used_up = self._find(fingerprint, first, now)
+            after = used_up + interval
+            allowed = after - now <= rate.seconds * (1 + 1e-9)
+            if allowed and counts:
+                used_up = after
+                _SLOT.pack_into(self._memory, place, fingerprint, used_up)
+        room = rate.seconds - (used_up - now)
+        wait = 0.0 if allowed else after - now - rate.seconds
+        return Standing(rate, allowed, max(0, math.floor(room / interval + 1e-6)), math.ceil(max(wait, interval)))
+
+    def _find(self, fingerprint: int, first: int, now: float) -> tuple[int, float]:
+        """Where the key's number is, or may be put, and the number."""
+        places = [(first + n) * _SLOT.size for n in range(_PROBES)]
+        found = [_SLOT.unpack_from(self._memory, place) for place in places]
+        for place, (owner, used_up) in zip(places, found, strict=True):
+            if owner == fingerprint:
+                return place, max(used_up, now)
+        soonest = min(range(_PROBES), key=lambda n: found[n][1])
+        return places[soonest], now
+
+    @contextmanager
+    def _locked(self, first: int) -> Iterator[None]:
+        stripe = first // _PROBES % _STRIPES
+        with self._threads[stripe]:
+            fcntl.lockf(self._file, fcntl.LOCK_EX, 1, stripe, os.SEEK_SET)
+            try:
+                yield
+            finally:
+                fcntl.lockf(self._file, fcntl.LOCK_UN, 1, stripe, os.SEEK_SET)
+
+
+def rate_headers(standings: dict[str, Standing]) -> list[tuple[bytes, bytes]]:
+    """`RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers) of what a call was counted for."""
+    if not standings:
+        return []
+    policies = ", ".join(f'"{name}";q={each.rate.count};w={each.rate.seconds}' for name, each in standings.items())
+    states = ", ".join(f'"{name}";r={each.remaining};t={each.seconds}' for name, each in standings.items())
+    return [(b"ratelimit-policy", policies.encode()), (b"ratelimit", states.encode())]

@@ -1,0 +1,108 @@
+"""Limits of how often somebody may call: by address, access token and client, and for wrong secrets."""
+
+from __future__ import annotations
+
+import base64
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+
+from domain.problems import TooManyRequests
+from handlers.call import Answer, Request
+from handlers.http import metrics
+from handlers.http.clients import client_address, networks_of
+from handlers.http.exchange import Exchange
+from handlers.http.rates import Rate, Rates, Standing
+from handlers.settings import Settings
+
+Dispatch = Callable[[Request], Answer]
+
+_log = logging.getLogger("loyalty.security")
+_SHOWN_CLIENT_ID = 80
+
+
+class TooOften(TooManyRequests):
+    """A rate is used up; `standing` says since when there is more."""
+
+    def __init__(self, detail: str, standing: Standing) -> None:
+        super().__init__(f"{detail} Try again in {standing.seconds} seconds.")
+        self.standing = standing
+
+
+class Throttle:
+    """The rates of a server, as its settings say; one that is off is not counted."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._rates = Rates()
+        self._proxies = networks_of(settings.trusted_proxies)
+        self._per_address = Rate.parse(settings.rate_per_address)
+        self._per_token = Rate.parse(settings.rate_per_token)
+        self._per_client = Rate.parse(settings.rate_per_client)
+        self._wrong_per_client = Rate.parse(settings.wrong_secrets_per_client)
+        self._wrong_per_address = Rate.parse(settings.wrong_secrets_per_address)
+
+    def address_of(self, peer: str, forwarded: str) -> str:
+        """The address of the client, in the form that it is counted by."""
+        return client_address(peer, forwarded, self._proxies)
+
+    def count_address(self, exchange: Exchange) -> None:
+        """Count a call of an address, before anything else is looked at; raises TooOften."""
+        self._count(exchange, "address", self._per_address, exchange.address)
+
+    def count_caller(self, exchange: Exchange) -> None:
+        """Count a call with the credentials of a request, which were found to be good; raises TooOften."""
+        if exchange.caller is None:
+            return
+        credentials = exchange.headers.get("x-api-key") or exchange.headers.get("authorization", "")
+        self._count(exchange, "token", self._per_token, credentials)
+        client = f"{exchange.caller.organization_id}/{exchange.caller.subject}"
+        self._count(exchange, "client", self._per_client, client)
+
+    def _count(self, exchange: Exchange, name: str, rate: Rate | None, key: str) -> None:
+        if rate is None:
+            return
+        standing = self._rates.take(f"{name} {key}", rate)
+        exchange.standings[name] = standing
+        if not standing.allowed:
+            metrics.count_throttled(name)
+            whose = {"address": "from this address", "token": "with these credentials", "client": "of this client"}
+            raise TooOften(f"There were too many requests {whose[name]}.", standing)
+
+    def guard(self, dispatch: Dispatch) -> Dispatch:
+        """Dispatch requests for access tokens unless too many secrets were wrong; raises TooOften.
+
+        Wrong secrets are counted for the client from that address, so that nobody can keep a client out by guessing
+        from elsewhere, and for the address, whatever clients it tries.
+        """
+
+        def guarded(request: Request) -> Answer:
+            client_id = _client_id(request)
+            keys = (
+                (f"wrong {request.address} {client_id}", self._wrong_per_client),
+                (f"wrong {request.address}", self._wrong_per_address),
+            )
+            counted = [(key, rate) for key, rate in keys if rate is not None]
+            for key, rate in counted:
+                standing = self._rates.look(key, rate)
+                if not standing.allowed:
+                    metrics.count_throttled("token-requests")
+                    raise TooOften("There were too many wrong secrets.", standing)
+            answer = dispatch(request)
+            if answer.status == 401:
+                for key, rate in counted:
+                    self._rates.take(key, rate)
+                metrics.count_refused_client()
+                _log.warning("a token request was refused: client %s, address %s", client_id, request.address)
+            return answer
+
+        return guarded
+
+
+def _client_id(request: Request) -> str:
+    """The client id of a token request, as far as it can be read, in a form for keys and logs."""
+    client_id = request.body.get("client_id", "") if isinstance(request.body, dict) else ""
+    scheme, _, encoded = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "basic":
+        with suppress(ValueError):
+            client_id = base64.b64decode(encoded).decode("utf-8", "replace").partition(":")[0]
+    return ascii(client_id[:_SHOWN_CLIENT_ID])

@@ -1,0 +1,1 @@
+"""The server as a process: how connections are kept in bounds."""

@@ -1,0 +1,86 @@
+"""Deadlines: a unit of work whose time is over is ended in the database, so that its locks are given back."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from typing import Any
+
+import psycopg2
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
+
+
+class DeadlineExceeded(Exception):
+    """The time of the unit of work is over; nothing of it was committed."""
+
+
+class Deadline:
+    """The end of one piece of work, told by `expire` from another thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._expired = False
+        self._working: Any = None
+
+    @property
+    def expired(self) -> bool:
+        """True once the time is over."""
+        return self._expired
+
+    def expire(self) -> None:
+        """End the statement that runs now, and refuse to begin or commit another unit of work."""
+        with self._lock:
+            self._expired = True
+            if self._working is not None:
+                with suppress(psycopg2.Error):
+                    self._working.cancel()
+
+    def check(self) -> None:
+        """Raise DeadlineExceeded if the time is over."""
+        if self._expired:
+            raise DeadlineExceeded
+
+    @contextmanager
+    def watching(self, db: Connection) -> Iterator[None]:
+        """Watch over the work on a connection; it is discarded if it was ended, as the request to end may come late."""
+        self.check()
+        with self._lock:
+            self._working = db.connection.dbapi_connection
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._working = None
+            if self._expired:
+                db.invalidate()
+        self.check()
+
+
+deadline_of_thread: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
+"""The deadline of what the running thread works on; None where there is none."""
+
+
+def check_deadline(*_: Any) -> None:
+    """Raise DeadlineExceeded if the time of what the running thread works on is over; an event listener of engines."""
+    deadline = deadline_of_thread.get()
+    if deadline is not None:
+        deadline.check()
+
+
+@contextmanager
+def within_deadline(db: Connection) -> Iterator[None]:
+    """Work on a connection within the deadline of the running thread, if it has one; raises DeadlineExceeded."""
+    deadline = deadline_of_thread.get()
+    if deadline is None:
+        yield
+        return
+    try:
+        with deadline.watching(db):
+            yield
+    except DBAPIError as error:
+        if deadline.expired:
+            raise DeadlineExceeded from error
+        raise

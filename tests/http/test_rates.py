@@ -1,0 +1,109 @@
+"""Rates: how often a key is let through, whoever counts."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from handlers.http.rates import Rate, Rates, rate_headers
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "10", "0/second", "-1/minute", "10/week", "10 / minute", "1.5/second", "10/minutes"]
+)
+def test_what_is_no_rate(text):
+    with pytest.raises(ValueError, match="such as 600/minute"):
+        Rate.parse(text)
+
+
+def test_a_burst_is_let_through_and_then_as_much_as_the_rate_says(clock):
+    rates, rate = Rates(clock), Rate.parse("3/minute")
+    assert [rates.take("a", rate).allowed for _ in range(5)] == [True, True, True, False, False]
+    refused = rates.take("a", rate)
+    assert (refused.remaining, refused.seconds) == (0, 20)
+    clock.now += 20
+    assert [rates.take("a", rate).allowed for _ in range(2)] == [True, False]
+    assert rates.take("b", rate).remaining == 2
+    clock.now += 1000
+    assert [rates.take("a", rate).remaining for _ in range(3)] == [2, 1, 0]
+
+
+def test_looking_counts_nothing(clock):
+    rates, rate = Rates(clock), Rate(1, 60)
+    assert [rates.look("a", rate).allowed for _ in range(3)] == [True, True, True]
+    assert rates.take("a", rate).allowed
+    assert not rates.look("a", rate).allowed
+
+
+@given(steps=st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 40)), max_size=60), count=st.integers(1, 5))
+def test_no_key_gets_more_than_its_burst_and_its_rate(steps, count):
+    clock, rate = Clock(), Rate(count, 60)
+    rates, taken, began = Rates(clock), {}, clock.now
+    for key, pause in steps:
+        clock.now += pause
+        if rates.take(key, rate).allowed:
+            taken[key] = taken.get(key, 0) + 1
+    most = count + (clock.now - began) * count / 60
+    assert all(each <= most + 1e-6 for each in taken.values())
+
+
+def test_more_keys_than_there_is_room_for_are_no_fault(clock):
+    rates, rate = Rates(clock), Rate(1, 60)
+    assert all(rates.take(str(n), rate).allowed for n in range(2000))
+    refused = sum(not rates.take(str(n), rate).allowed for n in range(2000))
+    assert refused > 1900
+
+
+def test_threads_and_forks_count_together():
+    rates, rate = Rates(), Rate(100, 86_400)
+    reading, writing = os.pipe()
+    for _ in range(3):
+        if os.fork() == 0:
+            os.write(writing, bytes([_in_threads(rates, rate)]))
+            os._exit(0)
+    counts = [_in_threads(rates, rate)]
+    for _ in range(3):
+        os.wait()
+        counts.append(os.read(reading, 1)[0])
+    assert sum(counts) == 100
+
+
+def _in_threads(rates: Rates, rate: Rate) -> int:
+    taken = []
+
+    def take() -> None:
+        for _ in range(20):
+            if rates.take("a", rate).allowed:
+                taken.append(1)
+
+    threads = [threading.Thread(target=take) for _ in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    return len(taken)
+
+
+def test_the_headers_of_the_draft(clock):
+    rates, rate = Rates(clock), Rate.parse("10/minute")
+    assert rate_headers({}) == []
+    found = dict(rate_headers({"token": rates.take("a", rate), "address": rates.take("b", Rate(2, 1))}))
+    assert found[b"ratelimit-policy"] == b'"token";q=10;w=60, "address";q=2;w=1'
+    assert found[b"ratelimit"] == b'"token";r=9;t=6, "address";r=1;t=1'

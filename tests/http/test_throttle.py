@@ -1,0 +1,107 @@
+"""Too many calls, and calls that take too long."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+
+import pytest
+
+from domain.problems import Unauthorized
+from handlers.call import Answer
+from tests.http.support import SETTINGS, Recorder, body, operation, serve
+
+OK = {"200": {"description": "done", "content": {"application/json": {"schema": {}}}}}
+ONE = {"/books": {"get": operation("listBooks", "books:read")}}
+
+
+def server(dispatch=None, paths=ONE, **settings):
+    client, _ = serve(paths, dispatch=dispatch, settings=dataclasses.replace(SETTINGS, **settings))
+    return client
+
+
+def test_without_rates_nothing_is_told_of_them():
+    reply = server()("GET", "/v2/books")
+    assert reply.status == 200
+    assert "ratelimit" not in reply.headers
+
+
+@pytest.mark.parametrize("name", ["token", "client", "address"])
+def test_a_rate_that_is_used_up(name):
+    client = server(**{f"rate_per_{name}": "2/hour"})
+    first, second, third = (client("GET", "/v2/books") for _ in range(3))
+    assert [each.status for each in (first, second, third)] == [200, 200, 429]
+    assert first.headers["ratelimit-policy"] == f'"{name}";q=2;w=3600'
+    assert first.headers["ratelimit"] == f'"{name}";r=1;t=1800'
+    assert third.json["type"] == "/problems/too-many-requests"
+    assert 1795 <= int(third.headers["retry-after"]) <= 1800
+    assert third.headers["ratelimit"].startswith(f'"{name}";r=0')
+
+
+def test_tokens_are_counted_each_for_itself_and_addresses_together():
+    client = server(rate_per_token="1/hour", rate_per_address="3/hour")
+    calls = ("reader", "writer", "reader", "admin")
+    assert [client("GET", "/v2/books", token=each).status for each in calls] == [200, 200, 429, 429]
+
+
+def test_what_has_no_good_token_is_counted_by_its_address_only():
+    client = server(rate_per_token="1/hour", rate_per_address="5/hour")
+    assert [client("GET", "/v2/books", token="wrong").status for _ in range(3)] == [401] * 3
+
+
+FORM = body({"type": "object", "properties": {"client_id": {"type": "string"}}}, "application/x-www-form-urlencoded")
+REFUSED = {"401": {"description": "refused", "content": {"application/json": {"schema": {}}}}}
+TOKENS = {
+    "/oauth/token": {"post": operation("createAccessToken", public=True, requestBody=FORM, responses={**OK, **REFUSED})}
+}
+
+
+class TestWrongSecrets:
+    def ask(self, client, name, **headers):
+        form = {"Content-Type": "application/x-www-form-urlencoded", **headers}
+        return client("POST", "/v2/oauth/token", body=f"client_id={name}".encode(), headers=form, token=None).status
+
+    def test_a_client_that_is_wrong_too_often_waits(self):
+        asked = []
+
+        def dispatch(request):
+            asked.append(request.body["client_id"])
+            return Answer(200 if request.body["client_id"] == "good" else 401, {})
+
+        client = server(Recorder(dispatch), TOKENS, wrong_secrets_per_client="3/hour", trusted_proxies="127.0.0.1")
+        assert [self.ask(client, "wrong") for _ in range(5)] == [401, 401, 401, 429, 429]
+        assert asked == ["wrong"] * 3
+        assert [self.ask(client, "good") for _ in range(5)] == [200] * 5
+        # Whoever guesses from one address does not keep the client out at another.
+        assert self.ask(client, "wrong", **{"X-Forwarded-For": "192.0.2.7"}) == 401
+
+    def test_an_address_that_tries_many_clients_waits(self):
+        client = server(Recorder(lambda request: Answer(401, {})), TOKENS, wrong_secrets_per_address="4/hour")
+        assert [self.ask(client, f"client-{n}") for n in range(6)] == [401] * 4 + [429] * 2
+
+
+class TestDeadlines:
+    def test_work_that_takes_too_long_is_answered_without_it(self):
+        over = threading.Event()
+
+        def dispatch(request):
+            over.wait(60)
+            return Answer(200, {})
+
+        client = server(Recorder(dispatch), request_timeout_ms=100)
+        reply = client("GET", "/v2/books")
+        assert (reply.status, reply.json["type"]) == (503, "/problems/deadline-exceeded")
+        assert "retry-after" in reply.headers
+        over.set()
+
+    def test_what_is_raised_behind_the_deadline_disturbs_nobody(self, caplog):
+        over = threading.Event()
+
+        def dispatch(request):
+            over.wait(60)
+            raise Unauthorized("late")
+
+        client = server(Recorder(dispatch), request_timeout_ms=100)
+        assert client("GET", "/v2/books").status == 503
+        over.set()
+        assert "never retrieved" not in caplog.text

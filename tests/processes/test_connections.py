@@ -1,0 +1,116 @@
+"""Clients that connect and then say nothing, or too little, too late."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable
+
+import pytest
+
+from persistence import embedded
+from tests.processes.loyalty import Server, status
+
+MANY = 400
+
+
+@pytest.fixture
+def serve(home):
+    servers = []
+
+    def start(*arguments: str, **options) -> Server:
+        servers.append(Server(home, "--workers", "1", "--no-worker", *arguments, **options))
+        servers[-1].greeting()
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.stop()
+        server.process.stdout.close()
+
+
+def connect(server: Server) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", server.port), timeout=60)
+
+
+def said(connection: socket.socket) -> tuple[int, dict[str, str], dict]:
+    """The status, headers and JSON of an answer that ends with its connection."""
+    received = b""
+    while part := connection.recv(65536):
+        received += part
+    head, _, body = received.partition(b"\r\n\r\n")
+    first, *lines = head.decode().split("\r\n")
+    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    return int(first.split()[1]), headers, json.loads(body)
+
+
+def until(happened: Callable[[], bool], seconds: float = 120) -> None:
+    end = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def test_silent_connections_make_room_for_those_who_speak(serve):
+    server = serve(descriptors=500)
+    silent = [connect(server) for _ in range(MANY)]
+    for _ in range(5):
+        assert status(f"{server.url}/health/ready") == 200
+    log = server.log.read_text()
+    assert log.count("were closed to make room") == 1
+    assert "Too many open files" not in log
+    for each in silent:
+        each.close()
+
+
+def test_a_connection_that_never_speaks_is_closed(serve):
+    with connect(serve()) as connection:
+        assert connection.recv(100) == b""
+
+
+def test_a_head_that_does_not_end_is_answered_408(serve):
+    with connect(serve()) as connection:
+        connection.sendall(b"GET /health/live HTTP/1.1\r\nHost: here\r\n")
+        found, headers, problem = said(connection)
+    assert (found, problem["type"]) == (408, "/problems/request-timeout")
+    assert headers["content-type"] == "application/problem+json"
+
+
+def test_a_body_that_does_not_come_is_answered_408(serve):
+    server = serve(LOYALTY_REQUEST_TIMEOUT_MS="1500")
+    with connect(server) as connection:
+        connection.sendall(
+            b"POST /v2/oauth/token HTTP/1.1\r\nHost: here\r\nContent-Length: 10\r\n"
+            b"Content-Type: application/x-www-form-urlencoded\r\n\r\nclient"
+        )
+        found, headers, problem = said(connection)
+    assert (found, problem["type"]) == (408, "/problems/request-timeout")
+    assert headers["content-type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        (b"GET / HTTP/9.9\r\n\r\n", 400),
+        (b"GET /" + b"a" * 10_000 + b" HTTP/1.1\r\n\r\n", 414),
+        (b"GET / HTTP/1.1\r\nX-Much: " + b"a" * 100_000 + b"\r\n\r\n", 431),
+    ],
+)
+def test_what_is_no_request_is_answered_by_a_problem(serve, head, expected):
+    with connect(serve()) as connection:
+        connection.sendall(head)
+        found, headers, problem = said(connection)
+    assert (found, problem["status"]) == (expected, expected)
+    assert headers["content-type"] == "application/problem+json"
+    assert headers["cache-control"] == "no-store"
+
+
+def test_the_embedded_database_is_started_again_when_it_dies(serve, home):
+    server = serve()
+    data = embedded.describe(home).data
+    os.kill(int((data / "postmaster.pid").read_text().splitlines()[0]), signal.SIGKILL)
+    until(lambda: "was started again" in server.log.read_text())
+    until(lambda: status(f"{server.url}/health/ready") == 200)
