@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 INTEGRATION = "integration"
 ADMINISTRATION = "administration"
+JSON = "application/json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +60,13 @@ class Request:
     request_id: str
     headers: dict[str, str]
     address: str = ""
+    # What the client accepts of the media types that the operation answers.
+    media_type: str = JSON
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What goes back: a JSON-able body (None for 204) and the headers beyond the usual ones."""
+    """What goes back: a JSON-able body, text that is sent as it is, or None, and the headers beyond the usual ones."""
 
     status: int
     body: Any

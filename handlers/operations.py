@@ -20,11 +20,15 @@ class BodyShape(Protocol):
 
 
 Answering = Callable[[Any], Any]
+Rendering = Callable[[Any], str]
 
 
 @dataclass(frozen=True)
 class Operation:
-    """An operationId joined to its handler; `bodies` and `answers` are per surface."""
+    """An operationId joined to its handler; `bodies` and `answers` are per surface.
+
+    `renderings` are further forms of the answer, by the media type that clients accept.
+    """
 
     operation_id: str
     function: Callable[..., Any]
@@ -35,6 +39,7 @@ class Operation:
     takes_query: bool
     takes_body: bool
     audit: Audited | str | None
+    renderings: Mapping[str, Rendering]
 
 
 _OPERATIONS: dict[str, Operation] = {}
@@ -48,9 +53,16 @@ def _per_surface(value: Any) -> Mapping[str, Any]:
 
 
 def operation(
-    operation_id: str, *, body: Any = None, answer: Any = None, audit: Audited | str | None = None
+    operation_id: str,
+    *,
+    body: Any = None,
+    answer: Any = None,
+    audit: Audited | str | None = None,
+    renderings: Mapping[str, Rendering] | None = None,
 ) -> Callable[[Callable], Callable]:
     """Declare the handler of an operationId; `body` and `answer` are one shape, or one per surface.
+
+    `renderings` make texts of other media types than JSON of what the handler returns.
 
     The handler takes the call, then by keyword: what its path addresses (see `handlers.http.addresses`), `query`
     (typed parameters by their documented names) and `body` (loaded), each only if it names it. What has a default need
@@ -73,6 +85,7 @@ def operation(
             takes_query="query" in names,
             takes_body="body" in names,
             audit=audit,
+            renderings=renderings or {},
         )
         return function
 

@@ -1,4 +1,4 @@
-"""The worker: queued events are evaluated, messages sent, jobs run by the clock, each in a loop and thread of its own.
+"""The worker: queued events, messages, jobs by the clock and totals of reports, each in a loop and thread of its own.
 
 Any number of workers may run beside each other, on any number of machines; what one has claimed, the others pass over.
 """
@@ -16,11 +16,15 @@ from handlers.flows.drain_queue import Drain
 from handlers.flows.send_deliveries import send_due
 from handlers.jobs import add_jobs, run_due_job
 from handlers.settings import Settings
+from persistence import transactions
 from persistence.engine import create_engine
+from persistence.reports.totals import CHANGES_AT_ONCE, move_changes
 from persistence.transactions import is_away
 
 # Jobs come round in minutes.
 _JOBS_SECONDS = 5.0
+# Reports count what is not in their totals one by one, so some seconds of it may wait.
+_REPORTS_SECONDS = 2.0
 # While the database is away, or something else is wrong with all of it, and not with one piece of work.
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 30.0
 
@@ -117,4 +121,11 @@ def _deliveries(engine: Engine, settings: Settings, stopping: Callable[[], bool]
     return Loop("deliveries", settings.queue_poll_ms / 1000, step)
 
 
-_LOOPS: Sequence[Callable[[Engine, Settings, Callable[[], bool]], Loop]] = (_queue, _deliveries, _jobs)
+def _reports(engine: Engine, settings: Settings, stopping: Callable[[], bool]) -> Loop:
+    def step() -> bool:
+        return transactions.run(engine, move_changes) >= CHANGES_AT_ONCE
+
+    return Loop("reports", _REPORTS_SECONDS, step)
+
+
+_LOOPS: Sequence[Callable[[Engine, Settings, Callable[[], bool]], Loop]] = (_queue, _deliveries, _jobs, _reports)

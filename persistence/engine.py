@@ -44,6 +44,8 @@ def create_engine(
     """
     options = {
         "timezone": "UTC",
+        # Reports cost enough to be compiled, which takes longer than they do.
+        "jit": "off",
         "statement_timeout": str(statement_timeout_ms),
         "lock_timeout": str(lock_timeout_ms),
     }

@@ -29,12 +29,13 @@ def migrate() -> None:
 @click.command()
 @click.option("--organization", type=click.IntRange(1), help="Check this organization only.")
 def verify(organization: int | None) -> None:
-    """Check the ledger's invariants on the stored data, and that nobody changed the audit log.
+    """Check the ledger's invariants, the figures of reports, and that nobody changed the audit log.
 
     Prints the names of what is broken; exit code 1 then. Else it prints the hash of each organization's last seal of
     the audit log: noted elsewhere, it shows later that nothing was taken off the log's end.
     """
     from handlers.flows.verify_ledger import verify as find_broken
+    from handlers.flows.verify_reports import verify_reports
     from handlers.jobs import seal_audit_log
 
     with migrated_engine(load_settings(), statement_timeout_ms=0) as engine:
@@ -42,12 +43,14 @@ def verify(organization: int | None) -> None:
             seal_audit_log(engine, organization_id)
         broken = transactions.run(engine, lambda db: find_broken(db, organization))
         heads = transactions.run(engine, lambda db: audit_log.chain_heads(db, organization))
+        broken += transactions.run(engine, lambda db: verify_reports(db, organization))
     for each in broken:
         click.echo(each)
     if broken:
         raise click.exceptions.Exit(1)
     for organization_id, number, digits in heads:
         click.echo(f"Organization {organization_id}: seal {number} of the audit log is {digits}.")
+    click.echo("Reports agree with the records.")
     click.echo("The ledger is sound.")
 
 

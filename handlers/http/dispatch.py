@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine
 import openapi
 from domain.problems import FieldFault, Forbidden, InvalidRequest, NotFound, Unauthorized
 from handlers.audit_trail import Audited, lock_of
-from handlers.call import ADMINISTRATION, Answer, Call, Caller, Request
+from handlers.call import ADMINISTRATION, JSON, Answer, Call, Caller, Request
 from handlers.http.addresses import ADDRESSES, resolve_addresses
 from handlers.operations import Operation, all_operations
 from handlers.settings import Settings
@@ -37,7 +37,7 @@ class Dispatcher:
     def __call__(self, request: Request) -> Answer:
         """Do the request and answer; raises Refusals, and database errors once trying again is in vain."""
         operation = self._operations[request.operation_id]
-        status, reads, _ = self._routes[request.surface][request.operation_id]
+        status, reads, _, _ = self._routes[request.surface][request.operation_id]
         run, engine = (transactions.read, self._reading) if reads else (transactions.run, self._engine)
         return run(engine, lambda db: self._do(db, operation, request, status))
 
@@ -72,6 +72,9 @@ class Dispatcher:
         call.audit.write(call, request.operation_id)
         if isinstance(result, Answer):
             return result
+        rendering = operation.renderings.get(request.media_type)
+        if rendering is not None:
+            return Answer(status, rendering(result), (("Content-Type", f"{request.media_type}; charset=utf-8"),))
         answering = operation.answers.get(request.surface)
         return Answer(status, result if answering is None else answering(result))
 
@@ -116,28 +119,35 @@ def _new_key() -> str:
     return str(uuid.uuid4())
 
 
-def _routes(document: Mapping[str, Any]) -> dict[str, tuple[int, bool, tuple[str, ...]]]:
-    """operationId -> (success status, reads only, path parameters) of a document."""
+def _routes(document: Mapping[str, Any]) -> dict[str, tuple[int, bool, tuple[str, ...], tuple[str, ...]]]:
+    """operationId -> (success status, reads only, path parameters, media types beside JSON) of a document."""
     routes = {}
     for path, item in document["paths"].items():
         parameters = tuple(part[1:-1] for part in path.split("/") if part.startswith("{"))
         for method, operation in item.items():
             if method in ("get", "post", "put", "patch", "delete"):
                 success = next(int(s) for s in operation["responses"] if s.startswith("2"))
-                routes[operation["operationId"]] = (success, method == "get", parameters)
+                content = operation["responses"][str(success)].get("content", {})
+                further = tuple(each for each in content if each != JSON)
+                routes[operation["operationId"]] = (success, method == "get", parameters, further)
     return routes
 
 
 def _refuse_gaps(operations: Mapping[str, Operation], routes: Mapping[str, Mapping[str, tuple]]) -> None:
     """Refuse to start where documents, handlers and addresses do not fit together."""
     documented = {operation_id for surface in routes.values() for operation_id in surface}
+    for operation_id in sorted(documented & set(operations)):
+        for surface, by_id in routes.items():
+            offered = by_id[operation_id][3] if operation_id in by_id else operations[operation_id].renderings.keys()
+            if set(offered) != operations[operation_id].renderings.keys():
+                raise RuntimeError(f"{surface} {operation_id}: the document and the handler answer other media types")
     if documented != set(operations):
         raise RuntimeError(
             f"without a handler: {sorted(documented - set(operations))}; "
             f"without a document: {sorted(set(operations) - documented)}"
         )
     for surface, by_id in routes.items():
-        for operation_id, (_, _, parameters) in by_id.items():
+        for operation_id, (_, _, parameters, _) in by_id.items():
             unknown = [p for p in parameters if p != "organizationId" and p not in ADDRESSES]
             if unknown:
                 raise RuntimeError(f"{surface} {operation_id}: no address for {unknown}")

@@ -23,6 +23,7 @@ from handlers.http.deprecation import DeprecationPlan
 from handlers.http.exchange import Exchange, exchange_of, request_id_of_thread
 from handlers.http.intake import BodyPlan, ClientGone, read_body
 from handlers.http.json_text import encode
+from handlers.http.negotiation import AnswerTypes
 from handlers.http.oauth import TOKEN_OPERATION
 from handlers.http.parameters import ParameterPlan
 from handlers.http.routing import METHODS, variables_of
@@ -36,6 +37,7 @@ Rendered = tuple[int, list[tuple[bytes, bytes]], bytes]
 
 _CLIENT_CLOSED_REQUEST = 499
 _JSON = (b"content-type", b"application/json")
+_VARY = (b"vary", b"accept")
 _HANDED_ON = ("authorization", "accept-language", "idempotency-key", "user-agent", "if-match", "if-none-match")
 
 
@@ -58,11 +60,13 @@ class OperationPlan:
         self.body = BodyPlan(request_body, schemas, where) if request_body else None
         bodies = [content["schema"] for content in request_body["content"].values()] if request_body else []
         self._deprecation = DeprecationPlan(operation, declared, bodies, schemas, where)
+        success = next(status for status in operation["responses"] if status.startswith("2"))
+        self.answers = AnswerTypes(schemas.resolved(operation["responses"][success]))
         headers = [each["name"].lower() for each in declared if each["in"] == "header"]
         self._handed_on = (*_HANDED_ON, *headers)
 
     def request(self, exchange: Exchange, query: bytes, raw: bytes, media_type: str | None) -> Request:
-        """The typed request; raises InvalidRequest with every fault of parameters and body together."""
+        """The typed request; raises InvalidRequest with every fault of parameters and body together, or a 406."""
         faults: list[FieldFault] = []
         path = self._parameters.read_path(exchange.path_values, faults)
         arguments, sent = self._parameters.read_query(query, faults)
@@ -70,6 +74,7 @@ class OperationPlan:
         body = self._read_body(raw, media_type, faults)
         if faults:
             raise _invalid(faults)
+        answered = self.answers.choose(exchange.headers.get("accept"))
         if not self._deprecation.empty:
             exchange.deprecated_at = self._deprecation.earliest(sent, body)
         return Request(
@@ -82,6 +87,7 @@ class OperationPlan:
             request_id=exchange.request_id,
             headers={name: exchange.headers[name] for name in self._handed_on if name in exchange.headers},
             address=exchange.address,
+            media_type=answered,
         )
 
     def _read_body(self, raw: bytes, media_type: str | None, faults: list[FieldFault]) -> Any:
@@ -197,10 +203,13 @@ class Operations(SpecMiddleware):
         dispatch = self._dispatch_token_request if plan.makes_tokens else self._dispatch
         answer = dispatch(plan.request(exchange, query, raw, media_type))
         headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers]
+        if plan.answers.are_many:
+            headers.append(_VARY)
         if answer.status == 204 or answer.body is None:
             return answer.status, headers, b""
-        body = encode(answer.body)
-        if all(name != b"content-type" for name, _ in headers):
+        is_typed = any(name == b"content-type" for name, _ in headers)
+        body = answer.body.encode() if is_typed and isinstance(answer.body, str) else encode(answer.body)
+        if not is_typed:
             headers.append(_JSON)
         headers.append((b"content-length", str(len(body)).encode()))
         return answer.status, headers, body

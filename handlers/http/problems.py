@@ -30,6 +30,7 @@ _BY_STATUS: Mapping[int, tuple[str, str]] = {
     400: (InvalidRequest.slug, InvalidRequest.title),
     404: (NotFound.slug, "There is nothing under this path"),
     405: ("method-not-allowed", "The path does not have this method"),
+    406: ("not-acceptable", "The operation does not answer in a media type that the client accepts"),
     408: ("request-timeout", "The request did not arrive in time"),
     413: ("payload-too-large", "The request body is too large"),
     415: ("unsupported-media-type", "The media type of the request body is not supported"),

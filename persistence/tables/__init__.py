@@ -18,6 +18,7 @@ from persistence.tables import (
     programs,
     queue,
     referrals,
+    reports,
     triggers,
 )
 from persistence.tables.base import metadata
@@ -41,5 +42,6 @@ __all__ = [
     "programs",
     "queue",
     "referrals",
+    "reports",
     "triggers",
 ]

@@ -56,6 +56,7 @@ coupon_usages = tenant_table(
     Index("ix_coupon_usages_member", "organization_id", "member_id", "coupon_usage_id"),
     # Period limits add up what a member used of a book since a moment.
     Index("ix_coupon_usages_book", "organization_id", "member_id", "coupon_book_id", "created_at"),
+    Index("ix_coupon_usages_created_at", "organization_id", "created_at"),
     Index(
         "ix_coupon_usages_event",
         "organization_id",

@@ -76,6 +76,14 @@ events = tenant_table(
     UniqueConstraint("organization_id", "system_unique_key"),
     Index("ix_events_key", "organization_id", "loyalty_event_key"),
     Index("ix_events_member", "organization_id", "member_id", "loyalty_event_id"),
+    # Reports read the records themselves where a range begins or ends within a quarter of an hour.
+    Index("ix_events_date", "organization_id", text("coalesce(external_event_date, created_at)")),
+    Index(
+        "ix_events_reversal",
+        "organization_id",
+        "reversal_loyalty_event_id",
+        postgresql_where=text("reversal_loyalty_event_id IS NOT NULL"),
+    ),
     Index(
         "ix_events_cause",
         "organization_id",

@@ -17,6 +17,7 @@ from tests.contract.documents import problem_types
 PROTOCOL = {
     "/problems/method-not-allowed": 405,
     "/problems/request-timeout": 408,
+    "/problems/not-acceptable": 406,
     "/problems/payload-too-large": 413,
     "/problems/unsupported-media-type": 415,
     "/problems/unavailable": 503,

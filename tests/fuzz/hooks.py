@@ -57,12 +57,15 @@ def before_call(context: Any, case: Any, kwargs: Any) -> None:
         case.body = body
     if are_valid[ParameterLocation.QUERY] and operation == "listDailyBalances":
         _use_few_days(case.query)
+    if are_valid[ParameterLocation.QUERY] and operation.startswith("report"):
+        _use_real_ranges(case.query)
 
 
 @schemathesis.hook
 def after_call(context: Any, case: Any, response: Any) -> None:
     """Remember what an answer tells of records, which links and later requests use."""
-    if 200 <= response.status_code < 300 and response.content:
+    is_json = response.headers.get("content-type", [""])[0].startswith("application/json")
+    if 200 <= response.status_code < 300 and response.content and is_json:
         learn(case.operation.definition.raw.get("operationId", ""), case.body, response.json())
 
 
@@ -111,6 +114,17 @@ def _use_few_days(query: dict[str, Any]) -> None:
     for name, day in (("fromDate", today - timedelta(next(_numbers) % 365)), ("toDate", today)):
         if name in query:
             query[name] = day.isoformat()
+
+
+def _use_real_ranges(query: dict[str, Any]) -> None:
+    """A range that does not end before it begins, a time zone, an account and a type of events that there are."""
+    end = datetime.now(UTC)
+    moments = {"sinceFrom": end - timedelta(hours=next(_numbers) % 5000), "sinceTo": end}
+    real = {name: moment.isoformat().replace("+00:00", "Z") for name, moment in moments.items()}
+    real |= {"tz": "Asia/Kathmandu", "eventType": WORLD.ids["apiCode"], "ledgerAccountId": WORLD.ids["ledgerAccountId"]}
+    for name, value in real.items():
+        if name in query and not _now_and_then():
+            query[name] = value
 
 
 def _unique(body: Body, name: str, longest: int = 255) -> None:

@@ -109,7 +109,8 @@ def test_both_formats_hold_the_same_document(shared_home, surface):
 
 def test_a_sound_ledger_is_found_sound(shared_home, organization):
     found = loyalty(shared_home, "verify")
-    assert (found.returncode, found.stdout) == (0, "The ledger is sound.\n"), found.stderr
+    assert found.returncode == 0, found.stderr
+    assert found.stdout.endswith("Reports agree with the records.\nThe ledger is sound.\n")
     one = loyalty(shared_home, "verify", "--organization", str(organization["organizationId"]))
     assert one.returncode == 0
 

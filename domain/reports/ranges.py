@@ -1,0 +1,105 @@
+"""The time that a report is about: from a moment (inclusive) to another (exclusive), and its days in a time zone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from zoneinfo import ZoneInfo
+
+from domain.calendar import start_of_day
+from domain.problems import FieldFault, InvalidRequest
+
+DEFAULT_DAYS = 30
+MOST_DAYS = 3_660
+
+
+@dataclass(frozen=True, slots=True)
+class ReportRange:
+    """From `begin` (inclusive) to `end` (exclusive), both in UTC; days are those of `zone`."""
+
+    begin: datetime
+    end: datetime
+    zone: tzinfo = UTC
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """The part of a calendar day that lies within a range."""
+
+    date: date
+    begin: datetime
+    end: datetime
+
+
+def zone_of(name: str | None) -> tzinfo:
+    """The IANA time zone of this name, UTC without one; raises InvalidRequest where there is none."""
+    if name is None:
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (ValueError, OSError, LookupError):
+        raise InvalidRequest(
+            [FieldFault(f"tz {name!r} is no time zone; IANA names are, such as Europe/Madrid", parameter="tz")]
+        ) from None
+
+
+def report_range(since_from: datetime | None, since_to: datetime | None, tz: str | None, now: datetime) -> ReportRange:
+    """The range that a request asks for; without its ends, the last 30 days with today as the last of them.
+
+    Raises InvalidRequest where the range ends before it begins, or for an unknown time zone.
+    """
+    zone = zone_of(tz)
+    if since_from is not None and since_to is not None and since_to < since_from:
+        fault = "sinceTo is before sinceFrom; it is that moment or a later one"
+        raise InvalidRequest([FieldFault(fault, parameter="sinceTo")])
+    if since_to is None:
+        tomorrow = start_of_day(_local_date(now, zone) + timedelta(days=1), zone)
+        since_to = tomorrow if since_from is None else max(tomorrow, since_from)
+    if since_from is None:
+        since_from = _days_before(since_to, zone)
+    return ReportRange(since_from, since_to, zone)
+
+
+def days_of(wanted: ReportRange) -> list[Day]:
+    """The days of a range, in their order; raises InvalidRequest for more than `MOST_DAYS` of them."""
+    if (wanted.end - wanted.begin).days > MOST_DAYS:
+        fault = f"sinceFrom is more than {MOST_DAYS:,} days before sinceTo; a series has at most so many days"
+        raise InvalidRequest([FieldFault(fault, parameter="sinceFrom")])
+    found: list[Day] = []
+    begin = wanted.begin
+    day = _local_date(begin, wanted.zone)
+    while begin < wanted.end:
+        # A day that the zone left out, as it crossed the date line, has no time at all.
+        next_begin = _start_of_next(day, wanted.zone)
+        if next_begin is None or next_begin > begin:
+            end = wanted.end if next_begin is None else min(next_begin, wanted.end)
+            found.append(Day(day, begin, end))
+            begin = end
+        if day == date.max:
+            break
+        day += timedelta(days=1)
+    return found
+
+
+def _days_before(end: datetime, zone: tzinfo) -> datetime:
+    """The beginning of 30 days of which the last one ends at `end`, or holds it."""
+    try:
+        last = _local_date(end - timedelta(microseconds=1), zone)
+        return min(start_of_day(last - timedelta(days=DEFAULT_DAYS - 1), zone), end)
+    except OverflowError:
+        return datetime.min.replace(tzinfo=UTC)
+
+
+def _start_of_next(day: date, zone: tzinfo) -> datetime | None:
+    """The beginning of the day after; None at the end of the calendar."""
+    try:
+        return start_of_day(day + timedelta(days=1), zone)
+    except OverflowError:
+        return None
+
+
+def _local_date(at: datetime, zone: tzinfo) -> date:
+    try:
+        return at.astimezone(zone).date()
+    except OverflowError:
+        return at.date()

@@ -1,0 +1,56 @@
+"""Which of the media types that an operation answers a client gets (RFC 9110, 12.5.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from handlers.call import JSON
+from handlers.http.problems import HttpProblem
+
+
+class AnswerTypes:
+    """The media types of an operation's success, JSON first where there is JSON.
+
+    An operation of one media type answers with it whatever the client accepts, as most servers do.
+    """
+
+    def __init__(self, success: Mapping[str, Any]) -> None:
+        self._offered = tuple(success.get("content", {})) or (JSON,)
+        self.are_many = len(self._offered) > 1
+
+    def choose(self, accept: str | None) -> str:
+        """The offered media type that a client prefers, of equal ones the first; raises a 406 if it takes none."""
+        if not self.are_many or not accept or not accept.strip():
+            return self._offered[0]
+        ranges = [_media_range(each) for each in accept.split(",")]
+        qualities = {offered: _quality(offered, ranges) for offered in self._offered}
+        best = max(self._offered, key=lambda offered: qualities[offered])
+        if qualities[best] > 0:
+            return best
+        raise HttpProblem(406, f"The header Accept takes none of {', '.join(self._offered)}.")
+
+
+def _media_range(text: str) -> tuple[str, float]:
+    """A range such as `text/*` with its quality; what cannot be read has none."""
+    name, *parameters = text.split(";")
+    quality = 1.0
+    for parameter in parameters:
+        key, _, value = parameter.partition("=")
+        if key.strip().lower() == "q":
+            try:
+                quality = float(value)
+            except ValueError:
+                quality = 0.0
+    # Also not a number, which is in no order with others.
+    return name.strip().lower(), quality if 0 <= quality <= 1 else 0.0
+
+
+def _quality(offered: str, ranges: Sequence[tuple[str, float]]) -> float:
+    """The quality of the most specific range that an offered type is in."""
+    of_kind = f"{offered.partition('/')[0]}/*"
+    for wanted in (offered, of_kind, "*/*"):
+        found = [quality for name, quality in ranges if name == wanted]
+        if found:
+            return max(found)
+    return 0.0

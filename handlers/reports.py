@@ -1,0 +1,165 @@
+"""Reports (administration, "Reports"): all of them only read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from domain.event_types import BUILT_IN_EVENT_TYPES
+from domain.ledger.records import LedgerAccount
+from domain.problems import FieldFault, InvalidRequest
+from domain.reports.ranges import ReportRange, days_of, report_range
+from domain.reports.series import DailySeries
+from handlers.call import Call
+from handlers.operations import operation
+from handlers.wire.base import instant_of, results
+from handlers.wire.charts import chart
+from handlers.wire.reports import (
+    BOOK_BY_TAG,
+    MISSION,
+    TOP_BOOK,
+    TOP_MEMBER,
+    discounts,
+    event_count,
+    received,
+    series,
+    series_as_csv,
+    tag_total,
+)
+from persistence import event_types, ledger
+from persistence.reports import books, figures, missions, wallets
+from persistence.reports.records import COUPONS, EVENTS, MEMBERS, MINTS
+
+_SERIES: Mapping[str, Any] = {"text/csv": series_as_csv, "image/svg+xml": chart}
+
+
+@operation("reportMembersOverTime", answer=series, renderings=_SERIES)
+def report_members_over_time(call: Call, query: Mapping[str, Any]) -> DailySeries:
+    """How many members were created on each day."""
+    return _series(call, query, "Members created", {"amount": "a"}, MEMBERS)
+
+
+@operation("reportCouponsOverTime", answer=series, renderings=_SERIES)
+def report_coupons_over_time(call: Call, query: Mapping[str, Any]) -> DailySeries:
+    """How many coupons were assigned and used on each day."""
+    return _series(call, query, "Coupons assigned and used", {"assigned": "a", "usages": "b"}, COUPONS)
+
+
+@operation("reportTopCouponBooks", answer=results(TOP_BOOK))
+def report_top_coupon_books(call: Call, query: Mapping[str, Any]) -> list[books.BookFigures]:
+    """The coupon books of which most was assigned, or used."""
+    wanted = _range(call, query)
+    return books.find_top(
+        call.db, _organization(call), wanted.begin, wanted.end, query["limit"], by_usage=query["orderByUsage"]
+    )
+
+
+@operation("reportCouponBooksByTag", answer=results(BOOK_BY_TAG))
+def report_coupon_books_by_tag(call: Call, query: Mapping[str, Any]) -> list[books.BookFigures]:
+    """The coupon books that carry a tag, with what was assigned, used and discounted of each."""
+    wanted = _range(call, query)
+    return books.find_by_tag(call.db, _organization(call), wanted.begin, wanted.end, query.get("tag"))
+
+
+@operation("reportTopMembers", answer=results(TOP_MEMBER))
+def report_top_members(call: Call, query: Mapping[str, Any]) -> list[wallets.TopMember]:
+    """The members who were minted most."""
+    wanted = _range(call, query)
+    return wallets.find_top(
+        call.db,
+        _organization(call),
+        wanted.begin,
+        wanted.end,
+        query["limit"],
+        tag=query.get("tag"),
+        ledger_account_id=_account_id(call, query),
+    )
+
+
+@operation("reportTagSeries", answer=series, renderings=_SERIES)
+def report_tag_series(call: Call, query: Mapping[str, Any]) -> DailySeries:
+    """What was minted on each day by transactions that carry a tag."""
+    return _series(call, query, "Minted", {"amount": "a"}, MINTS, query.get("tag", ""), _account_id(call, query))
+
+
+@operation("reportTagTotal", answer=tag_total)
+def report_tag_total(call: Call, query: Mapping[str, Any]) -> Decimal:
+    """What was minted by transactions that carry a tag."""
+    wanted = _range(call, query)
+    return figures.find_sum(
+        call.db,
+        _organization(call),
+        MINTS,
+        wanted.begin,
+        wanted.end,
+        label=query.get("tag", ""),
+        subject=_account_id(call, query),
+    ).a
+
+
+@operation("reportLedgerAccountTotals", answer=received)
+def report_ledger_account_totals(call: Call, account: LedgerAccount, query: Mapping[str, Any]) -> wallets.Received:
+    """What was minted in an account, and to how many members."""
+    wanted = _range(call, query)
+    return wallets.find_received(call.db, _organization(call), wanted.begin, wanted.end, account.ledger_account_id)
+
+
+@operation("reportEventCount", answer=event_count)
+def report_event_count(call: Call, query: Mapping[str, Any]) -> Decimal:
+    """How many events of a type there were."""
+    event_type = query["eventType"]
+    if event_type not in BUILT_IN_EVENT_TYPES and event_types.find(call.db, _organization(call), event_type) is None:
+        fault = f"eventType {event_type!r} is neither a built-in event type nor one of the organization's own"
+        raise InvalidRequest([FieldFault(fault, parameter="eventType")])
+    wanted = _range(call, query)
+    return figures.find_sum(call.db, _organization(call), EVENTS, wanted.begin, wanted.end, label=event_type).a
+
+
+@operation("reportDiscounts", answer=discounts)
+def report_discounts(call: Call, query: Mapping[str, Any]) -> books.Discounts:
+    """What coupons were worth as they were assigned and used."""
+    wanted = _range(call, query)
+    return books.find_discounts(call.db, _organization(call), wanted.begin, wanted.end, query.get("discountType"))
+
+
+@operation("reportMissionsSummary", answer=results(MISSION))
+def report_missions_summary(call: Call, query: Mapping[str, Any]) -> list[missions.MissionFigures]:
+    """The missions that most members have achieved."""
+    return missions.find_summary(call.db, _organization(call), query["limit"])
+
+
+def _organization(call: Call) -> int:
+    return call.organization.organization_id
+
+
+def _range(call: Call, query: Mapping[str, Any]) -> ReportRange:
+    since_from, since_to = (
+        None if query.get(name) is None else instant_of(query[name]) for name in ("sinceFrom", "sinceTo")
+    )
+    return report_range(since_from, since_to, query.get("tz"), call.now)
+
+
+def _account_id(call: Call, query: Mapping[str, Any]) -> int | None:
+    """The account that a report is restricted to; raises InvalidRequest if the organization does not have it."""
+    account_id = query.get("ledgerAccountId")
+    if account_id is not None and ledger.find_account(call.db, _organization(call), account_id) is None:
+        fault = f"ledgerAccountId {account_id} names no ledger account of the organization"
+        raise InvalidRequest([FieldFault(fault, parameter="ledgerAccountId")])
+    return account_id
+
+
+def _series(
+    call: Call,
+    query: Mapping[str, Any],
+    title: str,
+    names: Mapping[str, str],
+    kind: str,
+    label: str = "",
+    subject: int | None = None,
+) -> DailySeries:
+    """The figures of each day of the range; `names` are theirs, with the columns that they are kept in."""
+    days = days_of(_range(call, query))
+    found = figures.find_series(call.db, _organization(call), kind, days, label=label, subject=subject)
+    rows: Sequence[tuple[Decimal, ...]] = [tuple(getattr(each, column) for column in names.values()) for each in found]
+    return DailySeries(title, tuple(names), [day.date for day in days], rows)

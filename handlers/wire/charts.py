@@ -1,0 +1,130 @@
+"""A series as a small chart: SVG of fixed size, without scripts, fonts or anything else from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from xml.sax.saxutils import escape
+
+from domain.reports.series import DailySeries
+
+_WIDTH, _HEIGHT = 720, 280
+_LEFT, _RIGHT, _TOP, _BOTTOM = 76, 16, 56, 36
+_COLOURS = ("#2563eb", "#d97706")
+# More days than that are drawn as lines: bars would be thinner than a pixel or two.
+_MOST_BARS = 100
+_DATES, _STEPS = 6, 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """Where figures and days are on the drawing; `low` and `high` are the ends of the axis, `step` its division."""
+
+    low: Decimal
+    high: Decimal
+    step: Decimal
+    days: int
+
+    def y(self, figure: Decimal) -> float:
+        height = _HEIGHT - _TOP - _BOTTOM
+        return _TOP + height * float((self.high - figure) / (self.high - self.low))
+
+    @property
+    def slot(self) -> float:
+        """The width of a day."""
+        return (_WIDTH - _LEFT - _RIGHT) / max(self.days, 1)
+
+    def x(self, day: int) -> float:
+        return _LEFT + self.slot * day
+
+
+def chart(report: DailySeries) -> str:
+    """The drawing of a series: bars for each day, lines where there are too many of them."""
+    scale = _scale([figure for row in report.rows for figure in row], len(report.days))
+    parts = [*_heading(report), *_axes(report, scale)]
+    for number, name in enumerate(report.names):
+        figures = [row[number] for row in report.rows]
+        path = _bars(figures, scale, number, len(report.names)) if scale.days <= _MOST_BARS else _line(figures, scale)
+        parts.append(f"<g><title>{escape(name)}</title>{path.format(colour=_COLOURS[number])}</g>")
+    body = "\n".join(parts)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}"'
+        f' height="{_HEIGHT}" role="img" font-family="system-ui, sans-serif" font-size="12" fill="#374151">\n'
+        f"{body}\n</svg>\n"
+    )
+
+
+def _heading(report: DailySeries) -> Iterator[str]:
+    period = f"{report.days[0]} to {report.days[-1]}" if report.days else "no days"
+    yield f"<title>{escape(report.title)}, {period}</title>"
+    yield f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="#ffffff"/>'
+    yield f'<text x="16" y="24" font-size="15" font-weight="600" fill="#111827">{escape(report.title)}</text>'
+    yield f'<text x="16" y="42" fill="#6b7280">{period}</text>'
+    right = _WIDTH - _RIGHT
+    for number, name in reversed(list(enumerate(report.names))):
+        total = _figure(sum((row[number] for row in report.rows), Decimal(0)))
+        words = f"{escape(name)}: {total}"
+        yield f'<text x="{right}" y="24" text-anchor="end">{words}</text>'
+        # About as wide as the words are.
+        right -= 7 * len(words) + 16
+        yield f'<rect x="{right}" y="14" width="10" height="10" rx="2" fill="{_COLOURS[number]}"/>'
+        right -= 14
+
+
+def _axes(report: DailySeries, scale: _Scale) -> Iterator[str]:
+    figure = scale.low
+    while figure <= scale.high:
+        y = scale.y(figure)
+        colour = "#9ca3af" if figure == 0 else "#e5e7eb"
+        yield f'<path d="M{_LEFT} {y:.1f}H{_WIDTH - _RIGHT}" stroke="{colour}"/>'
+        yield f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{_figure(figure)}</text>'
+        figure += scale.step
+    every = -(-scale.days // _DATES) or 1
+    for number in range(0, scale.days, every):
+        x = scale.x(number) + scale.slot / 2
+        # The last one must not run over the edge.
+        anchor = "end" if x > _WIDTH - 50 else "middle"
+        yield f'<text x="{x:.1f}" y="{_HEIGHT - 14}" text-anchor="{anchor}">{report.days[number]}</text>'
+
+
+def _bars(figures: Sequence[Decimal], scale: _Scale, number: int, count: int) -> str:
+    width = scale.slot * 0.8 / count
+    zero = scale.y(Decimal(0))
+    steps = []
+    for day, figure in enumerate(figures):
+        if figure:
+            x = scale.x(day) + scale.slot * 0.1 + width * number
+            steps.append(f"M{x:.1f} {zero:.1f}V{scale.y(figure):.1f}h{width:.1f}V{zero:.1f}z")
+    return f'<path d="{"".join(steps) or "M0 0"}" fill="{{colour}}"/>'
+
+
+def _line(figures: Sequence[Decimal], scale: _Scale) -> str:
+    points = (f"{scale.x(day) + scale.slot / 2:.1f} {scale.y(figure):.1f}" for day, figure in enumerate(figures))
+    return f'<path d="M{"L".join(points)}" fill="none" stroke="{{colour}}" stroke-width="1.5"/>'
+
+
+def _scale(figures: Sequence[Decimal], days: int) -> _Scale:
+    """An axis from 0, or from below where there are negative figures, in about four round steps."""
+    lowest, highest = min([Decimal(0), *figures]), max([Decimal(0), *figures])
+    if lowest == highest:
+        highest = Decimal(1)
+    rough = (highest - lowest) / _STEPS
+    power = Decimal(10) ** rough.adjusted()
+    step = next(power * each for each in (1, 2, 5, 10) if power * each >= rough)
+    low = step * (lowest / step).to_integral_value("ROUND_FLOOR")
+    high = step * (highest / step).to_integral_value("ROUND_CEILING")
+    return _Scale(low, high, step, days)
+
+
+def _figure(value: Decimal) -> str:
+    """A figure for people: 12,500, or 1.25M where there is no room for more."""
+    for unit, sign in ((Decimal(10**12), "T"), (Decimal(10**9), "G"), (Decimal(10**6), "M")):
+        if abs(value) >= unit:
+            return f"{_plain(round(value / unit, 2))}{sign}"
+    return _plain(round(value, 6))
+
+
+def _plain(value: Decimal) -> str:
+    text = f"{value:,f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text

@@ -1,0 +1,91 @@
+"""Coupon books by what was assigned and used of them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from typing import NamedTuple
+
+from sqlalchemy import Connection, text
+
+from persistence.reports.figures import COUPON_BOOKS, FigureQuery, by_subject
+
+MOST_BOOKS = 1_000
+
+
+class BookFigures(NamedTuple):
+    """A coupon book with what was assigned, used and discounted in a range, less what was reverted."""
+
+    coupon_book_id: int
+    coupon_book_key: str
+    name: str
+    type: str
+    assigned: Decimal
+    usages: Decimal
+    discount_amount: Decimal
+
+
+class Discounts(NamedTuple):
+    """What was assigned and used of coupon books, in terms of their discounts."""
+
+    assigned: Decimal
+    used: Decimal
+
+
+_COLUMNS = """b.coupon_book_id, CAST(b.coupon_book_key AS text), b.name, b.type, coalesce(f.a, 0), coalesce(f.b, 0),
+    coalesce(f.c, 0)"""
+
+
+def find_top(
+    db: Connection, organization_id: int, begin: datetime, end: datetime, limit: int, by_usage: bool
+) -> list[BookFigures]:
+    """The books of which most was assigned, or used; those of which nothing was are left out."""
+    query = FigureQuery(organization_id, COUPON_BOOKS, "")
+    order = "f.b DESC, f.a DESC" if by_usage else "f.a DESC, f.b DESC"
+    rows = db.execute(
+        text(
+            f"SELECT {_COLUMNS} FROM ({by_subject(query, begin, end)}) AS f"
+            " JOIN coupon_books b ON b.organization_id = :organization_id AND b.coupon_book_id = f.subject"
+            f" WHERE f.a <> 0 OR f.b <> 0 ORDER BY {order}, b.coupon_book_id LIMIT {query.value(limit)}"
+        ),
+        query.values,
+    )
+    return [BookFigures(*row) for row in rows]
+
+
+def find_by_tag(
+    db: Connection, organization_id: int, begin: datetime, end: datetime, tag: str | None
+) -> list[BookFigures]:
+    """The books that carry a tag, or all, the most used first; at most `MOST_BOOKS`."""
+    query = FigureQuery(organization_id, COUPON_BOOKS, "")
+    with_tag = "" if tag is None else f" AND b.tags @> ARRAY[{query.value(tag)}]"
+    rows = db.execute(
+        text(
+            f"SELECT {_COLUMNS} FROM coupon_books b"
+            f" LEFT JOIN ({by_subject(query, begin, end)}) AS f ON f.subject = b.coupon_book_id"
+            f" WHERE b.organization_id = :organization_id{with_tag}"
+            " ORDER BY coalesce(f.b, 0) DESC, coalesce(f.a, 0) DESC, b.coupon_book_id"
+            f" LIMIT {MOST_BOOKS}"
+        ),
+        query.values,
+    )
+    return [BookFigures(*row) for row in rows]
+
+
+def find_discounts(
+    db: Connection, organization_id: int, begin: datetime, end: datetime, discount_type: str | None
+) -> Discounts:
+    """What the coupons of a range are worth: by the book's `discountAmount`, and as usages tell."""
+    query = FigureQuery(organization_id, COUPON_BOOKS, "")
+    of_type = "" if discount_type is None else f" AND b.discount_type = {query.value(discount_type)}"
+    row = db.execute(
+        text(
+            "SELECT coalesce(sum(f.a * coalesce(b.discount_amount, 0)), 0),"
+            " coalesce(sum(f.c + f.d * coalesce(b.discount_amount, 0)), 0)"
+            f" FROM ({by_subject(query, begin, end)}) AS f"
+            " JOIN coupon_books b ON b.organization_id = :organization_id AND b.coupon_book_id = f.subject"
+            f" WHERE true{of_type}"
+        ),
+        query.values,
+    ).one()
+    return Discounts(*row)

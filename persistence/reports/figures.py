@@ -1,0 +1,180 @@
+"""Reading figures: totals, changes that are not in them yet, and the records themselves at the ends of a range.
+
+Each report is one statement, so that it sees one state of all three: what moves from the changes into the totals is
+counted once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, text
+
+from domain.reports.ranges import Day
+from domain.reports.spans import DAY, QUARTER_HOUR, TOTALS, Cover, Piece, Span, ceiling, cover, floor
+from persistence.reports.records import COUPONS, MINTS, RECORDS
+from persistence.reports.totals import bucket_of
+
+# The totals of each coupon book; those of all of them together are of the kind `COUPONS`.
+COUPON_BOOKS = "coupon-books"
+
+_ZERO = Decimal(0)
+
+
+class Figures(NamedTuple):
+    """The sums of what a kind of record counts; see `persistence.tables.reports`."""
+
+    a: Decimal = _ZERO
+    b: Decimal = _ZERO
+    c: Decimal = _ZERO
+    d: Decimal = _ZERO
+
+
+class FigureQuery:
+    """The parts of a statement, with its values by the names that they get."""
+
+    def __init__(self, organization_id: int, kind: str, label: str, subject: int | None = None) -> None:
+        self.values: dict[str, Any] = {"organization_id": organization_id, "kind": kind, "label": label}
+        self.record_kind = COUPONS if kind == COUPON_BOOKS else kind
+        self.values["record_kind"] = self.record_kind
+        self._label, self._subject = label, subject
+        if subject is not None:
+            self.values["subject"] = subject
+
+    def value(self, value: Any) -> str:
+        """The name under which a value stands in the statement."""
+        name = f"v{len(self.values)}"
+        self.values[name] = value
+        return f":{name}"
+
+    def moment(self, at: datetime) -> str:
+        """As `value`, of a moment."""
+        return f"CAST({self.value(at)} AS timestamptz)"
+
+    def of_subject(self, column: str = "subject") -> str:
+        """The condition on the coupon book or account, where one is asked for."""
+        return "" if self._subject is None else f" AND {column} = :subject"
+
+    def totals(self, span: Span, columns: str) -> str:
+        """Totals of a span."""
+        return (
+            f"SELECT {columns} FROM report_totals WHERE organization_id = :organization_id AND kind = :kind"
+            f" AND level = {span.level} AND label = :label AND bucket >= {self.moment(span.begin)}"
+            f" AND bucket < {self.moment(span.end)}{self.of_subject()}"
+        )
+
+    def changes(self, begin: datetime, end: datetime, columns: str) -> str:
+        """Changes of the range that are not in the totals yet."""
+        label = " AND label = :label"
+        if self.record_kind == MINTS:
+            label = " AND :label = ANY(tags)" if self._label else ""
+        return (
+            f"SELECT {columns} FROM report_changes WHERE organization_id = :organization_id AND kind = :record_kind"
+            f" AND at >= {self.moment(begin)} AND at < {self.moment(end)}{label}{self.of_subject()}"
+        )
+
+    def records(self, pieces: Sequence[Piece], columns: str) -> str:
+        """The records of pieces of time, each by the index."""
+        begins = self.value([piece.begin for piece in pieces])
+        ends = self.value([piece.end for piece in pieces])
+        return (
+            f"SELECT {columns} FROM unnest(CAST({begins} AS timestamptz[]), CAST({ends} AS timestamptz[]))"
+            f" AS piece(begin, until) CROSS JOIN LATERAL (SELECT * FROM ({RECORDS[self.record_kind]}) every_record"
+            f" WHERE organization_id = :organization_id AND at >= piece.begin AND at < piece.until"
+            f" AND label = :label{self.of_subject()}) AS records"
+        )
+
+    def without(self, pieces: Sequence[Piece]) -> str:
+        """The condition that a change lies in none of the pieces, whose records are read themselves."""
+        if not pieces:
+            return ""
+        begins = self.value([floor(piece.begin, QUARTER_HOUR) for piece in pieces])
+        return f" AND {bucket_of(QUARTER_HOUR)} <> ALL(CAST({begins} AS timestamptz[]))"
+
+
+def by_subject(query: FigureQuery, begin: datetime, end: datetime) -> str:
+    """The figures of a range by subject, as a query with the columns subject, a, b, c and d."""
+    made_of = cover(begin, end, TOTALS)
+    columns = "subject, {0}a AS a, {0}b AS b, {0}c AS c, {0}d AS d"
+    parts = [query.totals(span, columns.format("" if span.sign > 0 else "-")) for span in made_of.spans]
+    parts += rest(query, made_of, columns.format(""))
+    union = " UNION ALL ".join(parts)
+    return (
+        f"SELECT subject, sum(a) AS a, sum(b) AS b, sum(c) AS c, sum(d) AS d FROM ({union}) AS figures GROUP BY subject"
+    )
+
+
+def find_sum(
+    db: Connection,
+    organization_id: int,
+    kind: str,
+    begin: datetime,
+    end: datetime,
+    *,
+    label: str = "",
+    subject: int | None = None,
+) -> Figures:
+    """The figures of a range, of all subjects or of one: a coupon book, a ledger account."""
+    query = FigureQuery(organization_id, kind, label, subject)
+    summed = f"SELECT sum(a), sum(b), sum(c), sum(d) FROM ({by_subject(query, begin, end)}) AS found"
+    row = db.execute(text(summed), query.values).one()
+    return Figures(*(each or _ZERO for each in row))
+
+
+def find_series(
+    db: Connection,
+    organization_id: int,
+    kind: str,
+    days: Sequence[Day],
+    *,
+    label: str = "",
+    subject: int | None = None,
+) -> list[Figures]:
+    """The figures of each of the days, which follow upon each other; zero where there is nothing."""
+    if not days:
+        return []
+    begin, end = days[0].begin, days[-1].end
+    bounds = [day.begin for day in days]
+    pieces = _broken([*bounds, end], begin, end)
+    level = DAY if all(floor(each, DAY) == each for each in [*bounds, end]) else QUARTER_HOUR
+    first, last = ceiling(begin, level), floor(end, level)
+    query = FigureQuery(organization_id, kind, label, subject)
+    name = query.value(bounds)
+    day = f"width_bucket({{0}}, CAST({name} AS timestamptz[])) AS day, a, b, c, d"
+    parts = [query.changes(begin, end, day.format("at")) + query.without(pieces)]
+    if first is not None and first < last:
+        without = ""
+        if pieces:
+            broken = query.value([floor(piece.begin, QUARTER_HOUR) for piece in pieces])
+            without = f" AND bucket <> ALL(CAST({broken} AS timestamptz[]))"
+        parts.append(query.totals(Span(level, first, last), day.format("bucket")) + without)
+    if pieces:
+        parts.append(query.records(pieces, day.format("at")))
+    union = " UNION ALL ".join(parts)
+    rows = db.execute(
+        text(f"SELECT day, sum(a), sum(b), sum(c), sum(d) FROM ({union}) figures GROUP BY day"), query.values
+    )
+    found = {row[0]: Figures(*row[1:]) for row in rows}
+    return [found.get(number, Figures()) for number in range(1, len(days) + 1)]
+
+
+def rest(query: FigureQuery, made_of: Cover, columns: str) -> list[str]:
+    """What the totals of a range lack: changes, and records at its ends."""
+    found = [query.changes(made_of.begin, made_of.end, columns) + query.without(made_of.pieces)]
+    if made_of.pieces:
+        found.append(query.records(made_of.pieces, columns))
+    return found
+
+
+def _broken(bounds: Sequence[datetime], begin: datetime, end: datetime) -> list[Piece]:
+    """The quarters of an hour that days begin or end within, as far as they lie in the range."""
+    found: dict[datetime, Piece] = {}
+    for each in bounds:
+        starts = floor(each, QUARTER_HOUR)
+        if starts != each:
+            ends = ceiling(each, QUARTER_HOUR)
+            found[starts] = Piece(max(starts, begin), end if ends is None else min(ends, end))
+    return [piece for piece in found.values() if piece.begin < piece.end]

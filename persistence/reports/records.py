@@ -1,0 +1,76 @@
+"""What the records themselves say of each kind of figure: what totals and changes together must come to.
+
+Each query has the columns organization_id, at, subject, label, wallet_id, a, b, c and d, of which
+`persistence.tables.reports` tells.
+Conditions on organization_id and at find the records by an index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+MEMBERS, COUPONS, MINTS, EVENTS, MISSIONS = "members", "coupons", "mints", "events", "missions"
+
+_MEMBERS = """
+SELECT organization_id, created_at AS at, CAST(0 AS bigint) AS subject, '' AS label, CAST(NULL AS bigint) AS wallet_id,
+    CAST(1 AS numeric) AS a, CAST(0 AS numeric) AS b, CAST(0 AS numeric) AS c, CAST(0 AS numeric) AS d
+FROM members
+"""
+
+_COUPONS = """
+SELECT organization_id, created_at AS at, coupon_book_id AS subject, '' AS label, CAST(NULL AS bigint) AS wallet_id,
+    amount_assigned AS a, amount_used AS b, coalesce(amount_discounted, 0) AS c,
+    CASE WHEN amount_discounted IS NULL THEN amount_used ELSE 0 END AS d
+FROM coupon_usages
+"""
+
+_MINTS = """
+SELECT t.organization_id, coalesce(t.external_event_date, t.created_at) AS at, t.ledger_account_id AS subject,
+    tag.label, CASE WHEN o.transaction_type = 1 THEN o.to_wallet_id ELSE t.to_wallet_id END AS wallet_id,
+    -e.amount AS a, CAST(CASE WHEN t.transaction_type = 1 THEN 1 ELSE 0 END AS numeric) AS b,
+    CAST(0 AS numeric) AS c, CAST(0 AS numeric) AS d
+FROM ledger_transactions t
+JOIN ledger_entries e ON e.organization_id = t.organization_id AND e.ledger_transaction_id = t.ledger_transaction_id
+LEFT JOIN ledger_transactions o ON o.organization_id = t.organization_id
+    AND o.ledger_transaction_id = t.reverted_ledger_transaction_id
+CROSS JOIN LATERAL (
+    SELECT '' AS label UNION SELECT unnest(CASE WHEN o.transaction_type = 1 THEN o.tags ELSE t.tags END)
+) AS tag
+WHERE t.transaction_type IN (1, 3) AND (t.transaction_type = 1 OR o.transaction_type = 1)
+    AND e.wallet_id IS NULL AND e.amount <> 0
+"""
+
+_COUNTED = """{0}.status <> 'failed' AND NOT EXISTS (
+    SELECT FROM events r WHERE r.organization_id = {0}.organization_id
+        AND r.loyalty_event_id = {0}.reverted_loyalty_event_id AND r.event_type = {0}.event_type)"""
+
+_EVENTS = f"""
+SELECT e.organization_id, coalesce(e.external_event_date, e.created_at) AS at, CAST(0 AS bigint) AS subject,
+    e.event_type AS label, CAST(NULL AS bigint) AS wallet_id,
+    CAST(1 AS numeric) AS a, CAST(0 AS numeric) AS b, CAST(0 AS numeric) AS c, CAST(0 AS numeric) AS d
+FROM events e WHERE {_COUNTED.format("e")}
+UNION ALL
+SELECT e.organization_id, coalesce(e.external_event_date, e.created_at) AS at, CAST(0 AS bigint) AS subject,
+    x.event_type AS label, CAST(NULL AS bigint) AS wallet_id,
+    CAST(-1 AS numeric) AS a, CAST(0 AS numeric) AS b, CAST(0 AS numeric) AS c, CAST(0 AS numeric) AS d
+FROM events e
+JOIN events x ON x.organization_id = e.organization_id AND x.reversal_loyalty_event_id = e.loyalty_event_id
+WHERE {_COUNTED.format("x")}
+"""
+
+_MISSIONS = """
+SELECT organization_id, timestamptz 'epoch' AS at, mission_id AS subject, '' AS label,
+    CAST(NULL AS bigint) AS wallet_id,
+    CAST(CASE WHEN counted > 0 THEN 1 ELSE 0 END AS numeric) AS a,
+    CAST(CASE WHEN times_achieved > 0 THEN 1 ELSE 0 END AS numeric) AS b,
+    CAST(CASE WHEN mod(counted, goal_count) > 0 THEN 1 ELSE 0 END AS numeric) AS c, CAST(0 AS numeric) AS d
+FROM member_missions
+"""
+
+RECORDS: Mapping[str, str] = {
+    MEMBERS: _MEMBERS,
+    COUPONS: _COUPONS,
+    MINTS: _MINTS,
+    EVENTS: _EVENTS,
+    MISSIONS: _MISSIONS,
+}

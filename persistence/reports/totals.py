@@ -1,0 +1,83 @@
+"""Moving changes into the totals, a bounded number at a time."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, text
+
+from domain.reports.spans import DAY, MONTH, QUARTER, QUARTER_HOUR, YEAR
+
+CHANGES_AT_ONCE = 20_000
+
+# Any constant will do that nothing else in the database locks. Workers take turns, so none waits for another's rows.
+_LOCK = 0x6C6F79616C7402
+
+
+def bucket_of(level: int, at: str = "at") -> str:
+    """The SQL of the beginning of the bucket that holds a moment."""
+    if level == QUARTER_HOUR:
+        return f"date_bin(interval '15 minutes', {at}, timestamptz '0001-01-01 00:00:00+00')"
+    name = {DAY: "day", MONTH: "month", QUARTER: "quarter", YEAR: "year"}[level]
+    return f"date_trunc('{name}', {at}, 'UTC')"
+
+
+def levels_of(levels: tuple[int, ...], at: str = "at") -> str:
+    """The SQL of a row of each level with the bucket of a moment: l(level, bucket)."""
+    rows = ", ".join(f"({level}, {bucket_of(level, at)})" for level in levels)
+    return f"LATERAL (VALUES {rows}) AS l(level, bucket)"
+
+
+# Coupons are counted by book, and all books together. Missions have no time.
+EXPANDED = f"""
+SELECT c.organization_id, c.kind, l.level, tag.label, l.bucket, c.subject, sum(c.a) AS a, sum(c.b) AS b,
+    sum(c.c) AS c, sum(c.d) AS d
+FROM (
+    SELECT organization_id, kind, at, subject, label, tags, a, b, c, d FROM {{0}} WHERE kind <> 'coupons'
+    UNION ALL
+    SELECT organization_id, 'coupons', at, 0, label, tags, a, b, c, d FROM {{0}} WHERE kind = 'coupons'
+    UNION ALL
+    SELECT organization_id, 'coupon-books', at, subject, label, tags, a, b, c, d FROM {{0}} WHERE kind = 'coupons'
+) c
+CROSS JOIN {levels_of((QUARTER_HOUR, DAY, MONTH), "c.at")}
+CROSS JOIN LATERAL (SELECT c.label UNION SELECT unnest(c.tags)) AS tag(label)
+WHERE c.kind <> 'missions' OR l.level = {MONTH}
+GROUP BY 1, 2, 3, 4, 5, 6
+"""
+
+EXPANDED_WALLETS = f"""
+SELECT c.organization_id, l.level, tag.label, l.bucket, c.wallet_id, c.subject AS ledger_account_id, sum(c.a) AS minted,
+    CAST(sum(c.b) AS bigint) AS mints
+FROM {{0}} c
+CROSS JOIN {levels_of((QUARTER_HOUR, MONTH, QUARTER, YEAR), "c.at")}
+CROSS JOIN LATERAL (SELECT c.label UNION SELECT unnest(c.tags)) AS tag(label)
+WHERE c.kind = 'mints'
+GROUP BY 1, 2, 3, 4, 5, 6
+"""
+
+_MOVE = f"""
+WITH taken AS MATERIALIZED (
+    DELETE FROM report_changes r USING (
+        SELECT organization_id, report_change_id FROM report_changes LIMIT :most FOR UPDATE
+    ) x
+    WHERE r.organization_id = x.organization_id AND r.report_change_id = x.report_change_id
+    RETURNING r.*
+), totals AS (
+    INSERT INTO report_totals AS t (organization_id, kind, level, label, bucket, subject, a, b, c, d)
+    {EXPANDED.format("taken")}
+    ON CONFLICT (organization_id, kind, level, label, bucket, subject)
+        DO UPDATE SET a = t.a + excluded.a, b = t.b + excluded.b, c = t.c + excluded.c, d = t.d + excluded.d
+), wallet_totals AS (
+    INSERT INTO report_wallet_totals AS t
+        (organization_id, level, label, bucket, wallet_id, ledger_account_id, minted, mints)
+    {EXPANDED_WALLETS.format("taken")}
+    ON CONFLICT (organization_id, level, label, bucket, wallet_id, ledger_account_id)
+        DO UPDATE SET minted = t.minted + excluded.minted, mints = t.mints + excluded.mints
+)
+SELECT count(*) FROM taken
+"""
+
+
+def move_changes(db: Connection, most: int = CHANGES_AT_ONCE) -> int:
+    """Move at most so many changes into the totals; how many it were, 0 also where another worker is at it."""
+    if not db.execute(text("SELECT pg_try_advisory_xact_lock(:key)"), {"key": _LOCK}).scalar_one():
+        return 0
+    return db.execute(text(_MOVE), {"most": most}).scalar_one()

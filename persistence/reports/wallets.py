@@ -1,0 +1,103 @@
+"""Mints by wallet: who was minted most, and how many were minted anything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import NamedTuple
+
+from sqlalchemy import Connection, text
+
+from domain.reports.spans import WALLET_TOTALS, cover
+from persistence.reports.figures import FigureQuery, rest
+from persistence.reports.records import MINTS
+
+
+class Received(NamedTuple):
+    """What was minted less what was reverted, and how many wallets anything was minted to."""
+
+    amount: Decimal
+    wallets: int
+
+
+class TopMember(NamedTuple):
+    """A member and what they were minted."""
+
+    key: str
+    amount: Decimal
+    name: str | None
+    lastname: str | None
+
+
+_NAMES = """
+SELECT wallet_id, loyalty_member_id, profile ->> 'name', profile ->> 'lastName' FROM members
+WHERE organization_id = :organization_id AND wallet_id = ANY(:wallet_ids)
+"""
+
+
+def find_top(
+    db: Connection,
+    organization_id: int,
+    begin: datetime,
+    end: datetime,
+    limit: int,
+    *,
+    tag: str | None = None,
+    ledger_account_id: int | None = None,
+) -> list[TopMember]:
+    """The members who were minted most, the most first; those whose sum is not above zero are left out."""
+    query, by_wallet = _by_wallet(organization_id, begin, end, tag, ledger_account_id)
+    most = query.value(limit)
+    rows = db.execute(
+        text(
+            f"SELECT wallet_id, sum(minted) FROM ({by_wallet}) wallets GROUP BY wallet_id HAVING sum(minted) > 0"
+            f" ORDER BY sum(minted) DESC, wallet_id LIMIT {most}"
+        ),
+        query.values,
+    )
+    return _named(db, organization_id, [(row[0], row[1]) for row in rows])
+
+
+def find_received(
+    db: Connection, organization_id: int, begin: datetime, end: datetime, ledger_account_id: int
+) -> Received:
+    """What was minted in an account less what was reverted, and how many wallets anything was minted to."""
+    query, by_wallet = _by_wallet(organization_id, begin, end, None, ledger_account_id)
+    row = db.execute(
+        text(
+            "SELECT coalesce(sum(minted), 0), count(*) FILTER (WHERE mints > 0) FROM ("
+            f"SELECT sum(minted) AS minted, sum(mints) AS mints FROM ({by_wallet}) wallets GROUP BY wallet_id) one"
+        ),
+        query.values,
+    ).one()
+    return Received(row[0], row[1])
+
+
+def _by_wallet(
+    organization_id: int, begin: datetime, end: datetime, tag: str | None, ledger_account_id: int | None
+) -> tuple[FigureQuery, str]:
+    """What makes up the mints of a range: wallet_id, minted, mints."""
+    made_of = cover(begin, end, WALLET_TOTALS)
+    query = FigureQuery(organization_id, MINTS, tag or "", ledger_account_id)
+    parts = []
+    for span in made_of.spans:
+        sign = "" if span.sign > 0 else "-"
+        parts.append(
+            f"SELECT wallet_id, {sign}minted AS minted, {sign}mints AS mints FROM report_wallet_totals"
+            f" WHERE organization_id = :organization_id AND level = {span.level} AND label = :label"
+            f" AND bucket >= {query.moment(span.begin)} AND bucket < {query.moment(span.end)}"
+            f"{query.of_subject('ledger_account_id')}"
+        )
+    parts += rest(query, made_of, "wallet_id, a AS minted, CAST(b AS bigint) AS mints")
+    return query, " UNION ALL ".join(parts)
+
+
+def _named(db: Connection, organization_id: int, top: Sequence[tuple[int, Decimal]]) -> list[TopMember]:
+    values = {"organization_id": organization_id, "wallet_ids": [wallet_id for wallet_id, _ in top]}
+    names = {row[0]: row[1:] for row in db.execute(text(_NAMES), values)}
+    found = []
+    for wallet_id, amount in top:
+        key, name, lastname = names[wallet_id]
+        found.append(TopMember(key, amount, name, lastname))
+    return found

@@ -1,0 +1,218 @@
+"""What reports are read from: totals by time, and the changes that are not in them yet.
+
+Triggers note what every written record changes about the figures, in the transaction that writes it, as a row of
+`report_changes`. A worker moves those rows into the totals. Totals and changes together are exact at every moment.
+"""
+
+from sqlalchemy import (
+    ARRAY,
+    DDL,
+    BigInteger,
+    Column,
+    Identity,
+    PrimaryKeyConstraint,
+    SmallInteger,
+    Table,
+    Text,
+    event,
+    text,
+)
+
+from persistence.tables.base import exact, instant, metadata
+
+# What the four figures are: members: a is 1. coupons: a assigned, b used, c discounted, d used without saying how much
+# was discounted. mints: a minted, b how many mints. events: a is 1. missions: a started, b achieved, c under way.
+_FIGURES = ("a", "b", "c", "d")
+
+
+def _figures() -> list[Column]:
+    return [exact(name, nullable=False, default="0") for name in _FIGURES]
+
+
+# Inserted with the record that it is of, and deleted when it is in the totals; never updated, so nobody waits for it.
+report_changes = Table(
+    "report_changes",
+    metadata,
+    Column("organization_id", BigInteger, nullable=False),
+    Column("report_change_id", BigInteger, Identity(always=False), nullable=False),
+    Column("kind", Text, nullable=False),
+    instant("at", nullable=False),
+    # The coupon book, the ledger account or the mission.
+    Column("subject", BigInteger, nullable=False, server_default=text("0")),
+    # The type of events.
+    Column("label", Text, nullable=False, server_default=text("''")),
+    # Of mints.
+    Column("wallet_id", BigInteger),
+    Column("tags", ARRAY(Text)),
+    *_figures(),
+    PrimaryKeyConstraint("organization_id", "report_change_id"),
+)
+
+# `label` is the type of events, or a tag of mints ('' for all mints, whatever their tags). `level` is the length of the
+# time that begins at `bucket`, see `domain.reports.spans`.
+report_totals = Table(
+    "report_totals",
+    metadata,
+    Column("organization_id", BigInteger, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("level", SmallInteger, nullable=False),
+    Column("label", Text, nullable=False),
+    instant("bucket", nullable=False),
+    Column("subject", BigInteger, nullable=False),
+    *_figures(),
+    PrimaryKeyConstraint("organization_id", "kind", "level", "label", "bucket", "subject"),
+)
+
+# Mints by wallet; `label` is a tag, or '' for all mints.
+report_wallet_totals = Table(
+    "report_wallet_totals",
+    metadata,
+    Column("organization_id", BigInteger, nullable=False),
+    Column("level", SmallInteger, nullable=False),
+    Column("label", Text, nullable=False),
+    instant("bucket", nullable=False),
+    Column("wallet_id", BigInteger, nullable=False),
+    Column("ledger_account_id", BigInteger, nullable=False),
+    exact("minted", nullable=False),
+    Column("mints", BigInteger, nullable=False),
+    PrimaryKeyConstraint("organization_id", "level", "label", "bucket", "wallet_id", "ledger_account_id"),
+)
+
+_MEMBERS = """
+CREATE OR REPLACE FUNCTION report_members_added() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO report_changes (organization_id, kind, at, a)
+    SELECT organization_id, 'members', created_at, count(*) FROM added GROUP BY organization_id, created_at;
+    RETURN NULL;
+END $$
+"""
+
+# A cancellation is recorded as an event of the same type as what it cancels, and is no further event.
+_EVENTS = """
+CREATE OR REPLACE FUNCTION report_events_added() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO report_changes (organization_id, kind, at, label, a)
+    SELECT n.organization_id, 'events', coalesce(n.external_event_date, n.created_at) AS at, n.event_type, count(*)
+    FROM added n
+    WHERE n.status <> 'failed' AND (n.reverted_loyalty_event_id IS NULL OR NOT EXISTS (
+        SELECT FROM events r WHERE r.organization_id = n.organization_id
+            AND r.loyalty_event_id = n.reverted_loyalty_event_id AND r.event_type = n.event_type))
+    GROUP BY n.organization_id, coalesce(n.external_event_date, n.created_at), n.event_type;
+    RETURN NULL;
+END $$
+"""
+
+# What an event was counted for is taken back and what it now counts for is added; most of it is the same.
+_EVENT_CHANGED = """
+CREATE OR REPLACE FUNCTION report_event_changed() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO report_changes (organization_id, kind, at, label, a)
+    SELECT new.organization_id, 'events', counted.at, new.event_type, sum(counted.amount)
+    FROM (VALUES
+        (-1, old.status, old.reverted_loyalty_event_id, old.reversal_loyalty_event_id),
+        (1, new.status, new.reverted_loyalty_event_id, new.reversal_loyalty_event_id)
+    ) AS version(sign, status, reverted, reversal)
+    CROSS JOIN LATERAL (
+        SELECT coalesce(new.external_event_date, new.created_at), sign
+        UNION ALL
+        SELECT coalesce(by.external_event_date, by.created_at), -sign FROM events by
+        WHERE by.organization_id = new.organization_id AND by.loyalty_event_id = version.reversal
+    ) AS counted(at, amount)
+    WHERE version.status <> 'failed' AND NOT EXISTS (
+        SELECT FROM events r WHERE r.organization_id = new.organization_id
+            AND r.loyalty_event_id = version.reverted AND r.event_type = new.event_type)
+    GROUP BY counted.at HAVING sum(counted.amount) <> 0;
+    RETURN NULL;
+END $$
+"""
+
+# What leaves the issuance side is minted; the revert of a mint counts for the tags and the wallet of that mint.
+_MINTS = """
+CREATE OR REPLACE FUNCTION report_entries_added() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO report_changes (organization_id, kind, at, subject, wallet_id, tags, a, b)
+    SELECT t.organization_id, 'mints', coalesce(t.external_event_date, t.created_at), t.ledger_account_id,
+        CASE WHEN o.transaction_type = 1 THEN o.to_wallet_id ELSE t.to_wallet_id END,
+        CASE WHEN o.transaction_type = 1 THEN o.tags ELSE t.tags END,
+        -n.amount, CASE WHEN t.transaction_type = 1 THEN 1 ELSE 0 END
+    FROM added n
+    JOIN ledger_transactions t USING (organization_id, ledger_transaction_id)
+    LEFT JOIN ledger_transactions o ON o.organization_id = t.organization_id
+        AND o.ledger_transaction_id = t.reverted_ledger_transaction_id
+    WHERE n.wallet_id IS NULL AND n.amount <> 0
+        AND (t.transaction_type = 1 OR t.transaction_type = 3 AND o.transaction_type = 1);
+    RETURN NULL;
+END $$
+"""
+
+_USAGES = """
+CREATE OR REPLACE FUNCTION report_usages_added() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO report_changes (organization_id, kind, at, subject, a, b, c, d)
+    SELECT organization_id, 'coupons', created_at, coupon_book_id, sum(amount_assigned), sum(amount_used),
+        coalesce(sum(amount_discounted), 0), coalesce(sum(amount_used) FILTER (WHERE amount_discounted IS NULL), 0)
+    FROM added GROUP BY organization_id, created_at, coupon_book_id;
+    RETURN NULL;
+END $$
+"""
+
+# The counter shows the goal from an achievement until something else counts.
+_MISSIONS = """
+CREATE OR REPLACE FUNCTION report_mission_changed() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    started integer := CASE WHEN new.counted > 0 THEN 1 ELSE 0 END;
+    achieved integer := CASE WHEN new.times_achieved > 0 THEN 1 ELSE 0 END;
+    under_way integer := CASE WHEN mod(new.counted, new.goal_count) > 0 THEN 1 ELSE 0 END;
+BEGIN
+    IF TG_OP = 'UPDATE' THEN
+        started := started - CASE WHEN old.counted > 0 THEN 1 ELSE 0 END;
+        achieved := achieved - CASE WHEN old.times_achieved > 0 THEN 1 ELSE 0 END;
+        under_way := under_way - CASE WHEN mod(old.counted, old.goal_count) > 0 THEN 1 ELSE 0 END;
+    END IF;
+    IF started <> 0 OR achieved <> 0 OR under_way <> 0 THEN
+        INSERT INTO report_changes (organization_id, kind, at, subject, a, b, c)
+        VALUES (new.organization_id, 'missions', timestamptz 'epoch', new.mission_id, started, achieved, under_way);
+    END IF;
+    RETURN NULL;
+END $$
+"""
+
+_ADDED = (
+    "CREATE TRIGGER {0} AFTER INSERT ON {1} REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION {0}()"
+)
+
+REPORT_TRIGGERS: list[str] = [
+    _MEMBERS,
+    _ADDED.format("report_members_added", "members"),
+    _EVENTS,
+    _ADDED.format("report_events_added", "events"),
+    _EVENT_CHANGED,
+    # Most updates of events are none that counts.
+    """
+    CREATE TRIGGER report_event_changed AFTER UPDATE ON events FOR EACH ROW
+    WHEN ((old.status = 'failed') <> (new.status = 'failed')
+        OR old.reversal_loyalty_event_id IS DISTINCT FROM new.reversal_loyalty_event_id)
+    EXECUTE FUNCTION report_event_changed()
+    """,
+    _MINTS,
+    _ADDED.format("report_entries_added", "ledger_entries"),
+    _USAGES,
+    _ADDED.format("report_usages_added", "coupon_usages"),
+    _MISSIONS,
+    """
+    CREATE TRIGGER report_mission_changed AFTER INSERT OR UPDATE ON member_missions FOR EACH ROW
+    EXECUTE FUNCTION report_mission_changed()
+    """,
+]
+# The triggers go with their tables; the functions are left for a downgrade to drop.
+REPORT_FUNCTIONS = {
+    "report_members_added": "members",
+    "report_events_added": "events",
+    "report_event_changed": "events",
+    "report_entries_added": "ledger_entries",
+    "report_usages_added": "coupon_usages",
+    "report_mission_changed": "member_missions",
+}
+
+for _trigger in REPORT_TRIGGERS:
+    event.listen(metadata, "after_create", DDL(_trigger))

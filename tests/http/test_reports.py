@@ -1,0 +1,423 @@
+"""Reports over HTTP: what each counts, on which day, and in which form it is answered."""
+
+from __future__ import annotations
+
+import csv
+import io
+import xml.etree.ElementTree as ElementTree
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from handlers.flows.verify_reports import verify_reports
+from persistence import transactions
+from persistence.reports.totals import move_changes
+from tests.builders.tracking import WHOLE_DOLLARS, Shop, event, order, running
+
+OPERATIONS = {
+    "members-over-time": "members:read",
+    "coupons-over-time": "coupons:read",
+    "top-coupon-books": "coupons:read",
+    "coupon-books-by-tag": "coupons:read",
+    "top-members": "ledgers:read",
+    "tag-series": "ledgers:read",
+    "tag-total": "ledgers:read",
+    "event-count?eventType=member-created": "orders:read",
+    "discounts": "coupons:read",
+    "missions-summary": "campaigns:read",
+}
+SERIES = ("members-over-time", "coupons-over-time", "tag-series")
+MARCH = {"sinceFrom": "2024-03-01T00:00:00Z", "sinceTo": "2024-04-01T00:00:00Z"}
+
+
+@pytest.fixture
+def shop(organization):
+    return Shop(organization)
+
+
+@pytest.fixture(params=["changes", "totals"])
+def settle(request, shop):
+    """Have everything in the totals, or nothing of it, before reports are asked for."""
+
+    def settle():
+        if request.param == "totals":
+            while transactions.run(shop.engine, move_changes):
+                pass
+        with shop.engine.connect() as db:
+            assert verify_reports(db, shop.organization.id) == []
+
+    return settle
+
+
+def report(shop, name, **query):
+    return shop.administration.get(f"/reports/{name}", **query)
+
+
+def filled(series):
+    """The days of a series that are not all zero."""
+    return [row for row in series["results"] if any(value for name, value in row.items() if name != "date")]
+
+
+def today():
+    return datetime.now(UTC).date().isoformat()
+
+
+@pytest.mark.parametrize("path", OPERATIONS)
+def test_roles_of_reports(organization, path):
+    name, _, query = path.partition("?")
+    query = dict([query.split("=")] if query else [])
+    allowed = organization.administration.with_token(organization.token_of(OPERATIONS[path]))
+    allowed.get(f"/reports/{name}", **query)
+    others = set(OPERATIONS.values()) - {OPERATIONS[path]}
+    refused = organization.administration.with_token(organization.token_of(*sorted(others)))
+    refused.get(f"/reports/{name}", expect=403, **query)
+    refused.with_token(None).get(f"/reports/{name}", expect=401, **query)
+
+
+@pytest.mark.parametrize("path", [each for each in OPERATIONS if each != "missions-summary"])
+def test_ranges_and_zones_that_are_refused(organization, path):
+    name, _, query = path.partition("?")
+    query = dict([query.split("=")] if query else [])
+    for wrong, parameter in (
+        ({"sinceFrom": "2024-03-02T00:00:00Z", "sinceTo": "2024-03-01T00:00:00Z"}, "sinceTo"),
+        ({"sinceFrom": "yesterday"}, "sinceFrom"),
+        ({"tz": "Mars/Olympus"}, "tz"),
+        ({"tz": "../etc/passwd"}, "tz"),
+        ({"sinceform": "2024-03-02T00:00:00Z"}, "sinceform"),
+    ):
+        problem = organization.administration.get(f"/reports/{name}", expect=400, **query, **wrong)
+        assert [each["parameter"] for each in problem["errors"]] == [parameter]
+    same = "2024-03-02T00:00:00Z"
+    organization.administration.get(f"/reports/{name}", **query, sinceFrom=same, sinceTo=same)
+    everything = {"sinceFrom": "0001-01-01T00:00:00Z", "sinceTo": "9999-12-31T23:59:59Z"}
+    expect = 400 if name in SERIES else 200
+    organization.administration.get(f"/reports/{name}", expect=expect, **query, **everything, tz="Asia/Tokyo")
+
+
+def test_parameters_that_are_refused(organization):
+    for name, query, parameter in (
+        ("event-count", {}, "eventType"),
+        ("event-count", {"eventType": "cup-returned"}, "eventType"),
+        ("top-members", {"limit": 0}, "limit"),
+        ("top-members", {"limit": 101}, "limit"),
+        ("top-members", {"ledgerAccountId": 2**40}, "ledgerAccountId"),
+        ("tag-series", {"ledgerAccountId": 2**40}, "ledgerAccountId"),
+        ("tag-total", {"ledgerAccountId": 2**40}, "ledgerAccountId"),
+        ("top-coupon-books", {"orderByUsage": "maybe"}, "orderByUsage"),
+        ("missions-summary", {"limit": 101}, "limit"),
+        ("missions-summary", {"tz": "UTC"}, "tz"),
+        ("tag-total", {"tag": "a,b"}, "tag"),
+    ):
+        problem = organization.administration.get(f"/reports/{name}", expect=400, **query)
+        assert [each["parameter"] for each in problem["errors"]] == [parameter], (name, query)
+
+
+def test_without_dates_a_series_is_of_the_last_30_days(shop):
+    shop.member()
+    found = report(shop, "members-over-time")["results"]
+    first = datetime.now(UTC).date() - timedelta(days=29)
+    assert [row["date"] for row in found] == [(first + timedelta(days=n)).isoformat() for n in range(30)]
+    assert [row["amount"] for row in found] == [0] * 29 + [1]
+
+
+def test_members_of_others_are_not_counted(shop, other_organization):
+    other_organization.member()
+    assert filled(report(shop, "members-over-time")) == []
+
+
+def test_a_day_begins_inclusively_and_ends_exclusively(shop, settle):
+    member = shop.member()
+    shop.campaign(running(WHOLE_DOLLARS), eventType="member-purchase-order-created")
+    for total, at in (
+        (1, "2024-03-09T23:59:59.999999Z"),
+        (2, "2024-03-10T00:00:00Z"),
+        (4, "2024-03-10T23:59:59.999999Z"),
+        (8, "2024-03-11T00:00:00Z"),
+    ):
+        shop.track_one(order(member, total, externalEventDate=at))
+    settle()
+    day = {"sinceFrom": "2024-03-10T00:00:00Z", "sinceTo": "2024-03-11T00:00:00Z"}
+    counted = {"eventType": "member-purchase-order-created"}
+    assert report(shop, "event-count", **counted, **day)["result"] == {"totalCount": 2}
+    assert report(shop, "event-count", **counted, **MARCH)["result"] == {"totalCount": 4}
+    assert report(shop, "event-count", **counted)["result"] == {"totalCount": 0}
+
+
+def test_mints_count_on_the_date_that_they_are_given(shop, settle):
+    ana, ben = shop.member(profile={"name": "Ana", "lastName": "Alvarez"}), shop.member()
+    new_york = {"tz": "America/New_York"}
+    shop.give(ana, 100, tags=["spring", "web"], externalEventDate="2024-03-10T04:30:00Z")
+    shop.give(ben, 30, tags=["spring"], externalEventDate="2024-03-11T03:59:59Z")
+    shop.give(ben, 7, externalEventDate="2024-03-11T04:00:00Z")
+    shop.give(ben, 5, "burn")
+    settle()
+    march = report(shop, "tag-series", **MARCH)
+    assert len(march["results"]) == 31
+    assert filled(march) == [{"date": "2024-03-10", "amount": 100}, {"date": "2024-03-11", "amount": 37}]
+    # On 10 March clocks were set forward in New York, where the day before ended at 5:00 and this one ends at 4:00.
+    local = {"sinceFrom": "2024-03-01T05:00:00Z", "sinceTo": "2024-04-01T04:00:00Z"}
+    assert filled(report(shop, "tag-series", **local, **new_york)) == [
+        {"date": "2024-03-09", "amount": 100},
+        {"date": "2024-03-10", "amount": 30},
+        {"date": "2024-03-11", "amount": 7},
+    ]
+    assert report(shop, "tag-total", tag="spring", **MARCH) == {"result": {"amount": 130}}
+    assert report(shop, "tag-total", tag="web", **MARCH) == {"result": {"amount": 100}}
+    assert report(shop, "tag-total", tag="autumn", **MARCH) == {"result": {"amount": 0}}
+    assert report(shop, "top-members", **MARCH)["results"] == [
+        {"key": ana, "amount": 100, "name": "Ana", "lastname": "Alvarez"},
+        {"key": ben, "amount": 37, "name": None, "lastname": None},
+    ]
+    assert [row["amount"] for row in report(shop, "top-members", tag="spring", limit=1, **MARCH)["results"]] == [100]
+    account = shop.organization.created.ledger_account_id
+    totals = report(shop, f"ledger-accounts/{account}/totals", **MARCH)
+    assert totals == {"result": {"totalAmount": 137, "avgAmountPerUser": Decimal("68.5")}}
+    assert report(shop, f"ledger-accounts/{account}/totals")["result"]["totalAmount"] == 0
+
+
+def test_a_range_may_begin_and_end_at_any_moment(shop, settle):
+    member = shop.member()
+    shop.give(member, 1, tags=["t"], externalEventDate="2024-03-10T10:07:12.999999Z")
+    shop.give(member, 2, tags=["t"], externalEventDate="2024-03-10T10:07:13Z")
+    shop.give(member, 4, tags=["t"], externalEventDate="2024-03-10T10:14:59Z")
+    shop.give(member, 8, tags=["t"], externalEventDate="2024-03-11T17:31:01Z")
+    settle()
+    odd = {"sinceFrom": "2024-03-10T10:07:13Z", "sinceTo": "2024-03-11T17:31:01Z"}
+    assert report(shop, "tag-total", tag="t", **odd)["result"]["amount"] == 6
+    assert report(shop, "top-members", **odd)["results"][0]["amount"] == 6
+    assert filled(report(shop, "tag-series", **odd)) == [{"date": "2024-03-10", "amount": 6}]
+    within = {"sinceFrom": "2024-03-10T10:07:13Z", "sinceTo": "2024-03-10T10:14:00Z"}
+    assert report(shop, "tag-total", **within)["result"]["amount"] == 2
+    assert report(shop, "top-members", **within)["results"][0]["amount"] == 2
+
+
+def test_days_of_zones_that_were_off_by_seconds(shop, settle):
+    member = shop.member()
+    # Until May 1940 Amsterdam was 0:20:00, until July 1937 it was 0:19:32 ahead of Greenwich.
+    shop.give(member, 1, externalEventDate="1930-01-01T23:40:27Z")
+    shop.give(member, 2, externalEventDate="1930-01-01T23:40:28Z")
+    shop.give(member, 4, externalEventDate="1930-01-02T23:40:27Z")
+    settle()
+    january = {"sinceFrom": "1930-01-01T00:00:00Z", "sinceTo": "1930-02-01T00:00:00Z"}
+    assert filled(report(shop, "tag-series", **january, tz="Europe/Amsterdam")) == [
+        {"date": "1930-01-01", "amount": 1},
+        {"date": "1930-01-02", "amount": 6},
+    ]
+
+
+def test_amounts_of_accounts_are_added_unless_one_is_asked_for(shop, settle):
+    member = shop.member()
+    stars = shop.account(decimals=6)
+    shop.give(member, 5)
+    shop.give(member, Decimal("0.000001"), ledgerAccountId=stars["ledgerAccountId"])
+    settle()
+    assert report(shop, "tag-total")["result"]["amount"] == Decimal("5.000001")
+    assert report(shop, "top-members")["results"][0]["amount"] == Decimal("5.000001")
+    query = {"ledgerAccountId": stars["ledgerAccountId"]}
+    assert report(shop, "tag-total", **query)["result"]["amount"] == Decimal("0.000001")
+    assert report(shop, "top-members", **query)["results"][0]["amount"] == Decimal("0.000001")
+    assert filled(report(shop, "tag-series", **query)) == [{"date": today(), "amount": Decimal("0.000001")}]
+
+
+def test_reverts_count_negatively_on_their_own_date(shop, settle):
+    member, other = shop.member(), shop.member()
+    given = shop.give(member, 100, tags=["spring"], externalEventDate="2024-03-10T12:00:00Z")
+    shop.give(other, 10, tags=["spring"], externalEventDate="2024-03-10T12:00:00Z")
+    ledger = f"/ledgers/{shop.organization.created.ledger_id}/accounts/{given['ledgerAccountId']}"
+    path = f"{ledger}/transactions/{given['ledgerTransactionId']}/revert"
+    shop.administration.post(path, {"externalEventDate": "2024-03-20T12:00:00Z", "tags": ["mistake"]}, expect=200)
+    settle()
+    assert filled(report(shop, "tag-series", tag="spring", **MARCH)) == [
+        {"date": "2024-03-10", "amount": 110},
+        {"date": "2024-03-20", "amount": -100},
+    ]
+    assert report(shop, "tag-total", tag="mistake", **MARCH)["result"]["amount"] == 0
+    assert report(shop, "tag-total", tag="spring", **MARCH)["result"]["amount"] == 10
+    assert [row["key"] for row in report(shop, "top-members", **MARCH)["results"]] == [other]
+    totals = report(shop, f"ledger-accounts/{given['ledgerAccountId']}/totals", **MARCH)["result"]
+    # Both were minted something.
+    assert totals == {"totalAmount": 10, "avgAmountPerUser": 5}
+
+
+def test_pending_mints_count_once_they_are_captured(shop, settle):
+    member = shop.member()
+    shop.campaign(running(WHOLE_DOLLARS), eventType="member-purchase-order-created")
+    shop.track(order(member, 40), executionMode="authorize")
+    settle()
+    assert report(shop, "tag-total")["result"]["amount"] == 0
+    [pending] = shop.rows("ledger_transactions", "ledger_transaction_id, ledger_account_id")
+    capture = {"transactions": [{"ledgerTransactionId": str(pending[0]), "captureAmount": 30}]}
+    path = f"/ledgers/{shop.organization.created.ledger_id}/accounts/{pending[1]}/captures"
+    shop.administration.post(path, capture, expect=200)
+    settle()
+    assert report(shop, "tag-total")["result"]["amount"] == 30
+    assert report(shop, "top-members")["results"][0]["amount"] == 30
+
+
+def test_cancelled_and_failed_events(shop, settle):
+    member = shop.member()
+    shop.campaign(running(WHOLE_DOLLARS), eventType="member-purchase-order-created")
+    kept, cancelled = (
+        shop.track_one(order(member, 10, external_id=f"o-{n}", externalEventDate="2024-03-10T12:00:00Z"))
+        for n in range(2)
+    )
+    shop.refused(order(member, 10, external_id="o-0"))
+    created = {"eventType": "member-purchase-order-created"}
+    assert report(shop, "event-count", **created, **MARCH)["result"]["totalCount"] == 2
+    shop.integration.post(f"/events/{cancelled['loyaltyEventKey']}/cancel", {}, expect=200)
+    settle()
+    assert report(shop, "event-count", **created, **MARCH)["result"]["totalCount"] == 2
+    assert report(shop, "event-count", **created)["result"]["totalCount"] == -1
+    assert report(shop, "tag-total", **MARCH)["result"]["amount"] == 20
+    assert report(shop, "tag-total")["result"]["amount"] == -10
+    shop.track_one(order(member, None, "confirmed", external_id="o-0", externalEventDate="2024-03-24T12:00:00Z"))
+    returned = order(member, None, "returned", external_id="o-0", externalEventDate="2024-03-25T12:00:00Z")
+    shop.track_one(returned)
+    settle()
+    assert report(shop, "event-count", **created, **MARCH)["result"]["totalCount"] == 1
+    assert report(shop, "event-count", eventType=returned["eventType"], **MARCH)["result"]["totalCount"] == 1
+    assert kept["status"] == "success"
+
+
+def test_custom_event_types_are_counted_active_or_not(shop, settle):
+    member = shop.member()
+    body = {"name": "Cup", "apiCode": "cup-returned", "schemaType": "custom"}
+    shop.administration.post("/custom-event-types", body)
+    shop.track_one(event(member, "cup-returned"))
+    settle()
+    assert report(shop, "event-count", eventType="cup-returned") == {"result": {"totalCount": 1}}
+
+
+def book(shop, **more):
+    body = {"name": "Coffee", "type": "codeless", "publishingStatus": "published", "requiredPointsConfig": None, **more}
+    return shop.administration.post("/coupon-books", body)["couponBook"]
+
+
+def test_coupons_assigned_used_and_reverted(shop, settle):
+    member = shop.member()
+    coffee = book(shop, tags=["hot"], discountAmount=3, discountType="amount")
+    tea = book(shop, name="Tea", tags=["hot", "green"], discountAmount=10, discountType="percentage")
+    cake = book(shop, name="Cake")
+    path = {each["name"]: f"/members/{member}/coupon-books/{each['couponBookKey']}" for each in (coffee, tea, cake)}
+    shop.integration.post(f"{path['Coffee']}/assign", {"amount": 5}, expect=200)
+    for body in ({"amountDiscounted": Decimal("2.5")}, {}):
+        shop.integration.post(f"{path['Coffee']}/use", body, expect=200)
+    shop.integration.post(f"{path['Tea']}/assign", {"amount": 4}, expect=200)
+    used = [
+        shop.integration.post(f"{path['Tea']}/use", {"amountDiscounted": 1}, expect=200)["couponUsage"]
+        for _ in range(4)
+    ]
+    undo = f"/members/{member}/coupon-usages/{used[0]['couponUsageKey']}/revert"
+    assert shop.integration.request("POST", undo, {}).status in (200, 201)
+    settle()
+    assert filled(report(shop, "coupons-over-time")) == [{"date": today(), "assigned": 9, "usages": 5}]
+    top = report(shop, "top-coupon-books")["results"]
+    assert top == [
+        {"key": coffee["couponBookKey"], "name": "Coffee", "assigned": 5, "usages": 2, "type": "codeless"},
+        {"key": tea["couponBookKey"], "name": "Tea", "assigned": 4, "usages": 3, "type": "codeless"},
+    ]
+    assert report(shop, "top-coupon-books", orderByUsage=True)["results"] == top[::-1]
+    assert report(shop, "top-coupon-books", limit=1)["results"] == top[:1]
+    assert report(shop, "top-coupon-books", **MARCH)["results"] == []
+    by_tag = report(shop, "coupon-books-by-tag", tag="hot")["results"]
+    assert [(row["couponBookId"], row["assigned"], row["usages"], row["discountAmount"]) for row in by_tag] == [
+        (tea["couponBookId"], 4, 3, 3),
+        (coffee["couponBookId"], 5, 2, Decimal("2.5")),
+    ]
+    assert [row["name"] for row in report(shop, "coupon-books-by-tag")["results"]] == ["Tea", "Coffee", "Cake"]
+    assert report(shop, "coupon-books-by-tag", tag="cold")["results"] == []
+    assert report(shop, "discounts", discountType="amount")["result"] == {
+        "totalDiscountAmountAssigned": 15,
+        "totalDiscountAmountUsed": Decimal("5.5"),
+    }
+    assert report(shop, "discounts")["result"] == {
+        "totalDiscountAmountAssigned": 55,
+        "totalDiscountAmountUsed": Decimal("8.5"),
+    }
+    assert report(shop, "discounts", discountType="voucher")["result"]["totalDiscountAmountAssigned"] == 0
+
+
+def test_the_summary_of_missions(shop, settle):
+    first, second, third = (shop.member() for _ in range(3))
+    body = {"eventType": "member-generic-event", "maxRepetitions": 5, "pointsAccrual": 1}
+    shop.administration.post("/missions", {"name": "Two", "goalCount": 2, **body})
+    shop.administration.post("/missions", {"name": "Three", "goalCount": 3, **body})
+    for member, count in ((first, 3), (second, 2), (third, 1)):
+        for _ in range(count):
+            tracked = shop.track_one(event(member))
+    settle()
+    rows = report(shop, "missions-summary")["results"]
+    names = ("name", "totalMembersAchievedMission", "totalActiveMissions", "totalMembers")
+    assert [tuple(row[name] for name in names) for row in rows] == [("Two", 2, 2, 3), ("Three", 1, 2, 3)]
+    shop.integration.post(f"/events/{tracked['loyaltyEventKey']}/cancel", {}, expect=200)
+    settle()
+    rows = report(shop, "missions-summary", limit=1)["results"]
+    assert [tuple(row[name] for name in names) for row in rows] == [("Two", 2, 1, 2)]
+
+
+def as_type(shop, name, accept, expect=200, **query):
+    headers = {"Accept": accept}
+    return shop.administration.request("GET", f"/reports/{name}", expect=expect, headers=headers, **query)
+
+
+@pytest.mark.parametrize("name", SERIES)
+def test_a_series_as_a_table(shop, name):
+    shop.give(shop.member(), 5)
+    answer = as_type(shop, name, "text/csv")
+    assert answer.headers["content-type"] == "text/csv; charset=utf-8"
+    assert answer.headers["vary"] == "accept"
+    results = report(shop, name)["results"]
+    rows = list(csv.reader(io.StringIO(answer.text, newline="")))
+    assert rows == [list(results[0]), *([str(value) for value in row.values()] for row in results)]
+
+
+@pytest.mark.parametrize("name", SERIES)
+@pytest.mark.parametrize("days", [0, 1, 30, 400])
+def test_a_series_as_a_chart(shop, name, days):
+    shop.give(shop.member(), 5)
+    end = datetime.now(UTC)
+    query = {"sinceFrom": (end - timedelta(days=days)).isoformat(), "sinceTo": end.isoformat()}
+    answer = as_type(shop, name, "image/svg+xml", **query)
+    assert answer.headers["content-type"] == "image/svg+xml; charset=utf-8"
+    root = ElementTree.fromstring(answer.text)
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    words = "".join(root.itertext())
+    assert ("no days" in words) == (days == 0)
+
+
+@pytest.mark.parametrize(
+    ("accept", "media_type"),
+    [
+        ("", "application/json"),
+        ("*/*", "application/json"),
+        ("text/*", "text/csv"),
+        ("application/json, text/csv, image/svg+xml, application/problem+json", "application/json"),
+        ("image/*;q=0.5, text/csv;q=0.9", "text/csv"),
+        ("*/*;q=0.1, IMAGE/SVG+XML", "image/svg+xml"),
+        ("application/json;q=0, */*", "text/csv"),
+        ("text/html, text/csv;q=nan, */*;q=0.1", "application/json"),
+        ("text/html", None),
+        ("application/json;q=0", None),
+        ("text/csv;q=2", None),
+        (",;=,q", None),
+    ],
+)
+def test_the_form_that_a_client_prefers(shop, accept, media_type):
+    answer = as_type(shop, "members-over-time", accept, expect=406 if media_type is None else 200)
+    if media_type is None:
+        assert answer.json["type"] == "/problems/not-acceptable"
+        media_type = "application/problem+json"
+    assert answer.headers["content-type"].split(";")[0] == media_type
+
+
+def test_operations_of_one_form_answer_it_whatever_is_accepted(shop):
+    answer = as_type(shop, "tag-total", "text/csv")
+    assert answer.headers["content-type"] == "application/json"
+    assert "vary" not in answer.headers
+
+
+def test_an_account_of_another_organization(shop, other_organization):
+    account = other_organization.created.ledger_account_id
+    shop.administration.get(f"/reports/ledger-accounts/{account}/totals", expect=404)
+    shop.administration.get("/reports/top-members", ledgerAccountId=account, expect=400)

@@ -1,0 +1,224 @@
+"""Every report compared with a count by hand, after whatever clients and time did in whatever order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from handlers.flows.verify_reports import verify_reports
+from persistence import transactions
+from persistence.reports.totals import move_changes
+from tests.builders.tracking import WHOLE_DOLLARS, Shop, order, running
+
+MEMBERS = 3
+TAGS = ("web", "spring")
+CREATED = "member-purchase-order-created"
+ZONES = ("UTC", "America/New_York", "Asia/Kathmandu", "Australia/Lord_Howe", "Europe/Amsterdam", "Pacific/Apia")
+FIRST, LAST = datetime(1930, 1, 1, tzinfo=UTC), datetime(2024, 12, 31, tzinfo=UTC)
+
+# Around the changes of clocks and calendars, at odd moments, and anywhere.
+moments = st.one_of(
+    st.sampled_from(
+        [
+            datetime(2024, 3, 10, 7, 0, tzinfo=UTC),
+            datetime(2024, 11, 3, 5, 59, 59, 999999, tzinfo=UTC),
+            datetime(2011, 12, 30, 9, 59, 59, tzinfo=UTC),
+            datetime(1930, 1, 1, 23, 40, 28, tzinfo=UTC),
+            datetime(2023, 12, 31, 23, 59, 59, 999999, tzinfo=UTC),
+            datetime(2024, 1, 1, tzinfo=UTC),
+        ]
+    ),
+    st.datetimes(datetime(2024, 1, 1), datetime(2024, 2, 1), timezones=st.just(UTC)),
+    st.datetimes(FIRST.replace(tzinfo=None), LAST.replace(tzinfo=None), timezones=st.just(UTC)),
+)
+members = st.integers(0, MEMBERS - 1)
+steps = st.one_of(
+    st.tuples(st.just("buy"), members, st.integers(1, 50), moments),
+    st.tuples(st.just("cancel"), st.integers(0, 9)),
+    st.tuples(st.just("mint"), members, st.integers(1, 50), moments, st.sets(st.sampled_from(TAGS))),
+    st.tuples(st.just("revert"), st.integers(0, 9), moments),
+    st.tuples(st.just("assign"), members, st.integers(1, 3)),
+    st.tuples(st.just("use"), st.integers(0, 9), st.sampled_from([None, Decimal("0.5"), 2])),
+    st.tuples(st.just("undo"), st.integers(0, 9)),
+    st.just(("move",)),
+)
+asked = st.tuples(moments, moments, st.sampled_from(ZONES))
+
+
+@dataclass
+class Tally:
+    """What was done, one row a figure: when, and what it counts."""
+
+    events: list[tuple[datetime, int]] = field(default_factory=list)
+    mints: list[tuple[datetime, int, int, frozenset[str], bool]] = field(default_factory=list)
+    coupons: list[tuple[datetime, Decimal, Decimal, Decimal]] = field(default_factory=list)
+
+
+class Client:
+    """Does the steps through the API, and keeps the tally of what it was told."""
+
+    def __init__(self, organization: Any) -> None:
+        self.shop = Shop(organization)
+        self.names = [self.shop.member() for _ in range(MEMBERS)]
+        self.shop.campaign(running(WHOLE_DOLLARS), eventType=CREATED)
+        body = {"name": "Cup", "type": "codeless", "publishingStatus": "published", "requiredPointsConfig": None}
+        self.book = self.shop.administration.post("/coupon-books", body)["couponBook"]
+        self.tally = Tally()
+        self.bought: list[tuple[str, int, int, datetime]] = []
+        self.minted: list[tuple[Any, int, int, frozenset[str]]] = []
+        self.assigned: list[int] = []
+        self.used: list[tuple[int, str, Decimal]] = []
+
+    def do(self, step: tuple[Any, ...]) -> None:
+        getattr(self, f"_{step[0]}")(*step[1:])
+
+    def _buy(self, member: int, total: int, at: datetime) -> None:
+        result = self.shop.track_one(order(self.names[member], total, externalEventDate=at.isoformat()))
+        self.tally.events.append((at, 1))
+        at_of_mint = self.shop.rows(
+            "ledger_transactions", "coalesce(external_event_date, created_at)", "ledger_transaction_id"
+        )
+        self.tally.mints.append((at_of_mint[-1][0], member, total, frozenset(), True))
+        self.bought.append((result["loyaltyEventKey"], member, total, at))
+
+    def _cancel(self, which: int) -> None:
+        if which < len(self.bought):
+            key, member, total, _ = self.bought.pop(which)
+            answer = self.shop.integration.post(f"/events/{key}/cancel", {}, expect=200)
+            assert answer["results"]
+            now = datetime.now(UTC)
+            self.tally.events.append((now, -1))
+            self.tally.mints.append((now, member, -total, frozenset(), False))
+
+    def _mint(self, member: int, amount: int, at: datetime, tags: set[str]) -> None:
+        given = self.shop.give(self.names[member], amount, tags=sorted(tags), externalEventDate=at.isoformat())
+        self.tally.mints.append((at, member, amount, frozenset(tags), True))
+        self.minted.append((given, member, amount, frozenset(tags)))
+
+    def _revert(self, which: int, at: datetime) -> None:
+        if which < len(self.minted):
+            row, member, amount, tags = self.minted.pop(which)
+            ledger = f"/ledgers/{self.shop.organization.created.ledger_id}/accounts/{row['ledgerAccountId']}"
+            path = f"{ledger}/transactions/{row['ledgerTransactionId']}/revert"
+            body = {"externalEventDate": at.isoformat(), "tags": ["web", "mistake"]}
+            assert self.shop.administration.request("POST", path, body).status in (200, 201)
+            self.tally.mints.append((at, member, -amount, tags, False))
+
+    def _path(self, member: int) -> str:
+        return f"/members/{self.names[member]}/coupon-books/{self.book['couponBookKey']}"
+
+    def _coupons(self, assigned: Any = 0, used: Any = 0, discounted: Any = 0) -> None:
+        self.tally.coupons.append((datetime.now(UTC), Decimal(assigned), Decimal(used), Decimal(discounted)))
+
+    def _assign(self, member: int, amount: int) -> None:
+        self.shop.integration.post(f"{self._path(member)}/assign", {"amount": amount}, expect=200)
+        self.assigned += [member] * amount
+        self._coupons(assigned=amount)
+
+    def _use(self, which: int, discounted: Any) -> None:
+        if which < len(self.assigned):
+            member = self.assigned.pop(which)
+            body = {} if discounted is None else {"amountDiscounted": discounted}
+            usage = self.shop.integration.post(f"{self._path(member)}/use", body, expect=200)["couponUsage"]
+            self.used.append((member, usage["couponUsageKey"], Decimal(discounted or 0)))
+            self._coupons(used=1, discounted=discounted or 0)
+
+    def _undo(self, which: int) -> None:
+        if which < len(self.used):
+            member, key, discounted = self.used.pop(which)
+            path = f"/members/{self.names[member]}/coupon-usages/{key}/revert"
+            assert self.shop.integration.request("POST", path, {}).status in (200, 201)
+            self.assigned.append(member)
+            self._coupons(used=-1, discounted=-discounted)
+
+    def _move(self) -> None:
+        transactions.run(self.shop.engine, move_changes)
+
+    def report(self, name: str, **query: Any) -> Any:
+        return self.shop.administration.get(f"/reports/{name}", **query)
+
+
+def _series(rows: list[tuple[datetime, Any]], begin: datetime, end: datetime, zone: ZoneInfo) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for at, amount in rows:
+        if begin <= at < end:
+            day = at.astimezone(zone).date().isoformat()
+            found[day] = found.get(day, 0) + amount
+    return {day: amount for day, amount in found.items() if amount}
+
+
+def _check(client: Client, begin: datetime, end: datetime, zone: str) -> None:
+    tally, report = client.tally, client.report
+    query = {"sinceFrom": begin.isoformat(), "sinceTo": end.isoformat(), "tz": zone}
+
+    def within(rows: list[Any]) -> list[Any]:
+        return [row for row in rows if begin <= row[0] < end]
+
+    def total(rows: list[Any], column: int) -> Any:
+        return sum(row[column] for row in within(rows))
+
+    assert report("event-count", eventType=CREATED, **query)["result"]["totalCount"] == total(tally.events, 1)
+    for tag in (None, *TAGS, "mistake"):
+        mints = [row for row in tally.mints if tag is None or tag in row[3]]
+        by_tag = query if tag is None else {**query, "tag": tag}
+        assert report("tag-total", **by_tag)["result"]["amount"] == total(mints, 2)
+        members: Counter[str] = Counter()
+        for _, member, amount, _, _ in within(mints):
+            members[client.names[member]] += amount
+        top = {row["key"]: row["amount"] for row in report("top-members", **by_tag)["results"]}
+        assert top == {key: amount for key, amount in members.items() if amount > 0}
+        assert list(top.values()) == sorted(top.values(), reverse=True)
+        if end - begin < timedelta(days=3660):
+            expected = _series([(row[0], row[2]) for row in mints], begin, end, ZoneInfo(zone))
+            _same_series(report("tag-series", **by_tag), expected, "amount")
+    account = client.shop.organization.created.ledger_account_id
+    totals = report(f"ledger-accounts/{account}/totals", **query)["result"]
+    receivers = {row[1] for row in within(tally.mints) if row[4]}
+    assert totals["totalAmount"] == total(tally.mints, 2)
+    average = Decimal(total(tally.mints, 2)) / len(receivers) if receivers else Decimal(0)
+    assert totals["avgAmountPerUser"] == round(average, 6)
+    [book] = report("coupon-books-by-tag", **query)["results"]
+    figures = (book["assigned"], book["usages"], book["discountAmount"])
+    assert figures == tuple(total(tally.coupons, column) for column in (1, 2, 3))
+    if end - begin < timedelta(days=3660):
+        coupons = report("coupons-over-time", **query)
+        for column, name in ((1, "assigned"), (2, "usages")):
+            expected = _series([(row[0], row[column]) for row in tally.coupons], begin, end, ZoneInfo(zone))
+            _same_series(coupons, expected, name)
+
+
+def _same_series(answer: Any, expected: dict[str, Any], name: str) -> None:
+    days = [row["date"] for row in answer["results"]]
+    assert days == sorted(set(days))
+    assert {row["date"]: row[name] for row in answer["results"] if row[name]} == expected
+
+
+def _ranges(asked_for: list[tuple[datetime, datetime, str]]) -> list[tuple[datetime, datetime, str]]:
+    now = datetime.now(UTC)
+    fixed: list[Callable[[], Any]] = [
+        lambda: (FIRST - timedelta(1), now + timedelta(1), "UTC"),
+        lambda: (now - timedelta(days=40), now + timedelta(seconds=1), "Asia/Kathmandu"),
+    ]
+    return [each() for each in fixed] + [(min(a, b), max(a, b), zone) for a, b, zone in asked_for]
+
+
+@given(st.lists(steps, min_size=5, max_size=15), st.lists(asked, min_size=1, max_size=2))
+@settings(
+    max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+def test_every_report_is_what_a_count_by_hand_comes_to(api, done, asked_for):
+    client = Client(api.organization())
+    for step in done:
+        client.do(step)
+    for begin, end, zone in _ranges(asked_for):
+        _check(client, begin, end, zone)
+    with api.engine.connect() as db:
+        assert verify_reports(db, client.shop.organization.id) == []
