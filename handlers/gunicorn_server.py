@@ -137,7 +137,7 @@ class _Server(BaseApplication):
         settings = self._settings
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         return {
-            "bind": f"{host}:{settings.port}",
+            "bind": [each for each in (f"{host}:{settings.port}", settings.management_bind) if each],
             "workers": settings.workers,
             "worker_class": "handlers.server.connections.Worker",
             "worker_connections": settings.connections,

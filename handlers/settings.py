@@ -94,6 +94,28 @@ def _networks(value: str) -> str:
     return value
 
 
+def _bind(value: str) -> str:
+    host, colon, port = value.rpartition(":")
+    if not colon or not host or not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536):
+        raise SettingError(f"must be HOST:PORT, not {value!r}")
+    return value
+
+
+def ports_of(value: str) -> frozenset[int] | None:
+    """The ports of a list separated by commas; None for `any`. Raises ValueError."""
+    return None if value == "any" else frozenset(int(each) for each in value.split(","))
+
+
+def _ports(value: str) -> str:
+    try:
+        found = ports_of(value.lower())
+    except ValueError:
+        found = frozenset({0})
+    if found is not None and not all(0 < each < 65_536 for each in found):
+        raise SettingError(f"must be ports from 1 to 65535, separated by commas, or any, not {value!r}")
+    return value.lower()
+
+
 def _setting(
     parse: Callable[[str], Any], default: Any, meaning: str, *, documented_default: str = "", secret: bool = False
 ) -> Any:
@@ -122,6 +144,12 @@ class Settings:
     )
     host: str = _setting(_text, "127.0.0.1", "Address to listen on; `0.0.0.0` listens on all of them.")
     port: int = _setting(_whole(1, 65535), 8080, "TCP port to listen on.")
+    management_bind: str = _setting(
+        _bind,
+        "",
+        "Another address, `HOST:PORT`, for `/metrics`, the documents and their pages; they are then on that one alone.",
+        documented_default="none",
+    )
     workers: int = _setting(_whole(1, 256), 2, "Worker processes of `loyalty serve`; about one for each core.")
     threads: int = _setting(
         _whole(1, 64), 4, "Calls that a worker process handles at once, and the database connections it keeps."
@@ -197,6 +225,7 @@ class Settings:
         "Let triggers call addresses that are not public: loopback, private networks and the like.",
         documented_default="false",
     )
+    webhook_ports: str = _setting(_ports, "80,443", "Ports that triggers may call, separated by commas, or `any`.")
     webhook_threads: int = _setting(
         _whole(1, 256), 32, "Messages to receivers of webhooks that a process has under way at once."
     )
@@ -246,6 +275,11 @@ class Settings:
         "Check every answer against the documents; for tests, since it costs time.",
         documented_default="false",
     )
+
+    @property
+    def management_port(self) -> int | None:
+        """The port of the management's own address, if it has one."""
+        return int(self.management_bind.rpartition(":")[2]) if self.management_bind else None
 
     @property
     def public_url(self) -> str:

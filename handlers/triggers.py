@@ -17,6 +17,7 @@ from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.flows.configuration import configuration_of
 from handlers.operations import operation
+from handlers.settings import ports_of
 from handlers.wire.base import listed, wrapped
 from handlers.wire.triggers import DELIVERY, DELIVERY_STATE, TRIGGER_BODY, ShownTrigger, trigger_record
 from persistence import organizations, triggers
@@ -50,7 +51,7 @@ def list_triggers(call: Call, query: Mapping[str, Any]) -> Paged[ShownTrigger]:
 @operation("createTrigger", body=TRIGGER_BODY, answer=wrapped("trigger", trigger_record), audit=_AUDITED)
 def create_trigger(call: Call, body: dict[str, Any]) -> ShownTrigger:
     """Create a trigger; its secret is answered this once."""
-    given = _checked(call, body)
+    given = _checked(call, body, {})
     secret = given or secret_of(secrets.token_bytes(SECRET_BYTES))
     organization_id = call.organization.organization_id
     organizations.raise_configuration_version(call.db, organization_id)
@@ -74,10 +75,10 @@ def get_trigger(call: Call, trigger: Trigger) -> ShownTrigger:
 )
 def update_trigger(call: Call, trigger: Trigger, body: dict[str, Any]) -> ShownTrigger:
     """Replace a trigger, but for its secret unless the body has another; all processes go by it at their next event."""
-    given = _checked(call, body)
     organizations.raise_configuration_version(call.db, trigger.organization_id)
     before = triggers.lock(call.db, trigger)
     call.audit.found(before)
+    given = _checked(call, body, before.settings["headers"])
     is_new = given is not None and given != before.secret
     if is_new:
         body |= {
@@ -107,10 +108,16 @@ def redeliver_trigger_delivery(call: Call, trigger: Trigger, delivery: TriggerDe
     return triggers.queue_again(call.db, delivery, call.now)
 
 
-def _checked(call: Call, body: dict[str, Any]) -> str | None:
-    """Refuse settings that cannot be worked with; takes the secret out of them and answers it."""
+def _checked(call: Call, body: dict[str, Any], stored_headers: Mapping[str, str]) -> str | None:
+    """Refuse settings that cannot be worked with; takes the secret out of them and returns it.
+
+    A header whose value is null, as it is answered, keeps the value that is stored.
+    """
     given = body["settings"]
-    faults = _faults(call, body["type"], given)
+    headers = {
+        name: stored_headers.get(name) if value is None else value for name, value in given.get("headers", {}).items()
+    }
+    faults = _faults(call, body["type"], {**given, "headers": headers})
     if faults:
         raise InvalidRequest(faults)
     own = configuration_of(call.db, call.organization).custom_event_types
@@ -119,7 +126,7 @@ def _checked(call: Call, body: dict[str, Any]) -> str | None:
             raise UnknownEventType(f"There is no active event type {event_type}.")
     body["settings"] = {
         "url": given["url"],
-        "headers": given.get("headers", {}),
+        "headers": headers,
         "eventTypes": given.get("eventTypes", []),
         "entities": given.get("entities", []),
     }
@@ -128,19 +135,23 @@ def _checked(call: Call, body: dict[str, Any]) -> str | None:
 
 def _faults(call: Call, type_: str, given: Mapping[str, Any]) -> list[FieldFault]:
     found = []
-    fault = url_fault(given["url"], call.settings.webhook_allow_http, call.settings.webhook_allow_private)
+    settings = call.settings
+    ports = ports_of(settings.webhook_ports)
+    fault = url_fault(given["url"], settings.webhook_allow_http, settings.webhook_allow_private, ports)
     if fault is not None:
-        found.append(FieldFault(f"the URL {fault}", pointer="/settings/url"))
+        found.append(FieldFault(f"The url {fault}.", pointer="/settings/url"))
     if given.get("secret") is not None:
         try:
             key_of(given["secret"])
         except ValueError as error:
             found.append(FieldFault(f"the secret {error}", pointer="/settings/secret"))
     headers = given.get("headers", {})
-    for name in headers:
+    for name, value in headers.items():
         fault = header_fault(name)
         if fault is not None:
             found.append(FieldFault(f"{name} {fault}", pointer="/settings/headers"))
+        elif value is None:
+            found.append(FieldFault(f"{name} has no value yet that could be kept.", pointer="/settings/headers"))
     repeated = repeated_header(headers)
     if repeated is not None:
         found.append(FieldFault(f"{repeated} is there twice", pointer="/settings/headers"))

@@ -41,6 +41,8 @@ def test_every_setting_is_read_from_its_variable(each):
         "log_level": "DEBUG",
         "log_format": "text",
         "home": "/srv/loyalty",
+        "webhook_ports": "any",
+        "management_bind": "127.0.0.1:9090",
         "trusted_proxies": "10.0.0.0/8, 192.0.2.1",
         **{each.name: "7/hour" for each in FIELDS if each.name.startswith(("rate_per", "wrong_secrets"))},
     }
@@ -75,6 +77,9 @@ def test_every_setting_is_read_from_its_variable(each):
         ("LOYALTY_EXTERNAL_JWKS_URL", "ftp://id.example"),
         ("LOYALTY_EXTERNAL_ISSUER", "https://id.example"),
         ("LOYALTY_RATE_PER_TOKEN", "ten a minute"),
+        ("LOYALTY_WEBHOOK_PORTS", "443,0"),
+        ("LOYALTY_WEBHOOK_PORTS", "https"),
+        ("LOYALTY_MANAGEMENT_BIND", "9090"),
         ("LOYALTY_TRUSTED_PROXIES", "10.0.0.0/33"),
         ("LOYALTY_DATABASE_URL", "mysql://root@db/loyalty"),
     ],

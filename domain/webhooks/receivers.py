@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import socket
+from collections.abc import Collection, Mapping
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from urllib.parse import urlsplit
 
 # IPv4 addresses inside IPv6 ones that a translator on the way would turn back.
 _NAT64 = IPv6Network("64:ff9b::/96")
+_PORTS = {"https": 443, "http": 80}
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 # Set by the sender, or about the connection rather than the message.
 _OWN_HEADERS = frozenset(
@@ -30,31 +32,38 @@ _OWN_HEADERS = frozenset(
 )
 
 
-def url_fault(url: str, http_allowed: bool, private_allowed: bool) -> str | None:
-    """Why messages cannot be sent to this URL, None if they can; names are not looked up."""
+def url_fault(url: str, http_allowed: bool, private_allowed: bool, ports: Collection[int] | None = None) -> str | None:
+    """Why messages cannot be sent to this URL, None if they can; names are not looked up.
+
+    `ports` are those that may be called, None for all.
+    """
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
         return "is not a URL"
     if parts.scheme not in (("https", "http") if http_allowed else ("https",)):
-        return "begins with https:// or http://" if http_allowed else "begins with https://"
+        return "does not begin with https://" + (
+            " or http://" if http_allowed else "; http:// is called only where LOYALTY_WEBHOOK_ALLOW_HTTP is set"
+        )
     if not parts.hostname or port == 0 or not url.isascii() or re.search(r"[\s\\\x00-\x1f\x7f]", url):
         return "names no host that can be called"
     if parts.username is not None or parts.password is not None:
-        return "holds no user name or password"
+        return "holds a user name or a password; send them in a header"
     if parts.fragment:
-        return "has no fragment"
-    address = _literal(parts.hostname)
-    if address is not None and not private_allowed and not is_public(address):
-        return "names an address that is not public"
+        return "has a fragment, the part behind #, which no receiver is sent"
+    if ports is not None and (port or _PORTS[parts.scheme]) not in ports:
+        allowed = ", ".join(map(str, sorted(ports)))
+        return f"names a port that is not called; LOYALTY_WEBHOOK_PORTS allows {allowed}"
+    if not private_allowed and not _may_be_public(parts.hostname):
+        return "names an address that is not public; such are called only where LOYALTY_WEBHOOK_ALLOW_PRIVATE is set"
     return None
 
 
 def header_fault(name: str) -> str | None:
     """Why a header of this name cannot be added to messages, None if it can."""
     if not _HEADER_NAME.fullmatch(name):
-        return "is not the name of a header"
+        return "is not the name of a header field"
     if name.lower() in _OWN_HEADERS or name.lower().startswith("webhook-"):
         return "is set by the sender"
     return None
@@ -76,6 +85,21 @@ def is_public(address: str) -> bool:
     if found is None:
         return False
     return _is_public(ip_address(found))
+
+
+def _may_be_public(host: str) -> bool:
+    """False for an address that is not public, however it is spelled, and for names of this machine."""
+    name = host.rstrip(".")
+    if name == "localhost" or name.endswith(".localhost"):
+        return False
+    address = _literal(name)
+    if address is None:
+        try:
+            # Systems take `127.1`, `0x7f000001` and `2130706433` for 127.0.0.1.
+            address = str(IPv4Address(socket.inet_aton(name)))
+        except (OSError, UnicodeError):
+            return True
+    return is_public(address)
 
 
 def _literal(host: str) -> str | None:

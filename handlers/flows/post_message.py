@@ -10,7 +10,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cache
@@ -51,6 +51,7 @@ class Poster:
 
     http_allowed: bool = False
     private_allowed: bool = False
+    ports: Collection[int] | None = None
     seconds: float = SECONDS
     resolve: Resolve = resolve
     ssl_context: ssl.SSLContext | None = None
@@ -64,11 +65,11 @@ class Poster:
         except httpcore.TimeoutException:
             return Reply(None, f"The receiver did not answer within {self.seconds:g} seconds.")
         except (httpcore.NetworkError, httpcore.ProtocolError) as error:
-            return Reply(None, f"The connection failed: {error}"[:300])
+            return Reply(None, _told(error))
 
     def _status_of(self, url: str, headers: Mapping[str, str], body: bytes) -> int:
         # What is allowed may have changed since the URL was saved.
-        fault = url_fault(url, self.http_allowed, self.private_allowed)
+        fault = url_fault(url, self.http_allowed, self.private_allowed, self.ports)
         if fault is not None:
             raise NotSent(f"The URL {fault}.")
         network = _CheckedNetwork(_Deadline(self.seconds), self.resolve, self.private_allowed)
@@ -81,6 +82,22 @@ class Poster:
         ):
             _read_a_little(response)
             return response.status
+
+
+def _told(error: Exception) -> str:
+    """The class of a fault: the system's own words could tell of the network around the server."""
+    causes: list[BaseException] = [error]
+    while causes[-1].__cause__ is not None or causes[-1].__context__ is not None:
+        causes.append(causes[-1].__cause__ or causes[-1].__context__ or error)
+    if any(isinstance(each, ssl.SSLCertVerificationError) for each in causes):
+        return "The receiver's certificate is not valid."
+    if any(isinstance(each, ssl.SSLError) for each in causes):
+        return "The encrypted connection to the receiver failed."
+    if isinstance(error, httpcore.ConnectError):
+        return "The receiver takes no connections."
+    if isinstance(error, httpcore.ProtocolError):
+        return "The receiver's answer is not HTTP."
+    return "The connection to the receiver was lost."
 
 
 def _address(parts: SplitResult) -> httpcore.URL:

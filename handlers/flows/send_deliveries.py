@@ -20,7 +20,7 @@ from domain.triggers import FAILED, PENDING, SUCCEEDED
 from domain.webhooks.attempts import delay_after
 from domain.webhooks.signatures import signatures
 from handlers.flows.post_message import Poster, Reply
-from handlers.settings import Settings
+from handlers.settings import Settings, ports_of
 from persistence import organizations, transactions, triggers
 from persistence.triggers import ClaimedDelivery
 
@@ -50,7 +50,9 @@ class Sender:
     ) -> None:
         self._engine = engine
         self._organization_id = organization_id
-        self._poster = poster or Poster(settings.webhook_allow_http, settings.webhook_allow_private)
+        self._poster = poster or Poster(
+            settings.webhook_allow_http, settings.webhook_allow_private, ports_of(settings.webhook_ports)
+        )
         self._threads = settings.webhook_threads
         self._most_of_one = max(1, self._threads // 4)
         self._under_way: dict[Future[Reply], ClaimedDelivery] = {}

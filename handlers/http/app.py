@@ -17,7 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.types import ASGIApp
 
 import openapi
-from handlers.http import metrics, problems
+from handlers.http import metrics, problems, storage
 from handlers.http.contract import ResponseContract
 from handlers.http.dispatch import Dispatcher
 from handlers.http.envelope import Envelope
@@ -61,6 +61,7 @@ def create_app(settings: Settings, engine: Engine) -> ASGIApp:
             _readiness(engine),
             authenticator.jwks,
             settings.base_url,
+            settings.management_port,
             _figures(engine, queue.figures),
             _figures(engine, triggers.figures),
         ),
@@ -137,7 +138,7 @@ def _figures(engine: Engine, read: Callable[[Connection], Figures]) -> Callable[
 
 
 def _readiness(engine: Engine) -> Callable[[], Mapping[str, bool]]:
-    """Checks of `/health/ready`: the database answers, and its schema is this version's."""
+    """Checks of `/health/ready`: the database answers and has room, and its schema is this version's."""
     migrated = False
 
     def ready() -> Mapping[str, bool]:
@@ -147,7 +148,7 @@ def _readiness(engine: Engine) -> Callable[[], Mapping[str, bool]]:
                 connection.execute(text("SELECT 1"))
             migrated = migrated or not schema.pending(engine)
         except SQLAlchemyError:
-            return {"database": False, "migrations": migrated}
-        return {"database": True, "migrations": migrated}
+            return {"database": False, "storage": True, "migrations": migrated}
+        return {"database": True, "storage": not storage.is_full(), "migrations": migrated}
 
     return ready

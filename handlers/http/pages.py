@@ -27,6 +27,7 @@ _ASSETS = {
     "favicon-32x32.png": "image/png",
 }
 _DAY = 86_400
+_PUBLIC_PAGES = ("/health/", "/.well-known/", "/problems/")
 _DOCS_PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -87,12 +88,14 @@ def _no_deliveries() -> DeliveryFigures | None:
 @dataclass(frozen=True)
 class Site:
     """What the pages tell beyond the documents: readiness by check, the JWK set, the public base URL if configured,
-    and what waits in the queue and for receivers of webhooks, None where that cannot be told.
+    and what waits in the queue and for receivers of webhooks, None where that cannot be told. Where the management has
+    a port of its own, pages that are for it alone are only there.
     """
 
     ready: Callable[[], Mapping[str, bool]] = _nothing_to_check
     jwks: Callable[[], Mapping[str, Any]] = _no_keys
     base_url: str = ""
+    management_port: int | None = None
     queue: Callable[[], QueueFigures | None] = _no_queue
     deliveries: Callable[[], DeliveryFigures | None] = _no_deliveries
 
@@ -103,6 +106,7 @@ def pages(documents: Mapping[str, Mapping[str, Any]], base_path: str, site: Site
     # What a page raises is answered where everything else is, outside of Flask.
     app.config["PROPAGATE_EXCEPTIONS"] = True
     app.register_error_handler(HTTPException, _as_problem)
+    app.before_request(lambda: _hide_from_public(site))
     app.after_request(_seal)
     app.add_url_rule("/", "index", lambda: _json(_index(documents, base_path)))
     app.add_url_rule("/health/live", "live", lambda: _json({"status": "live"}))
@@ -114,6 +118,13 @@ def pages(documents: Mapping[str, Mapping[str, Any]], base_path: str, site: Site
     for surface, document in documents.items():
         _add_document(app, f"{base_path}/{surface}", surface, document, list(documents), site.base_url)
     return app
+
+
+def _hide_from_public(site: Site) -> None:
+    if site.management_port in (None, int(flask.request.environ["SERVER_PORT"])) or flask.request.url_rule is None:
+        return
+    if not flask.request.url_rule.rule.startswith(_PUBLIC_PAGES):
+        flask.abort(404)
 
 
 def _index(documents: Mapping[str, Mapping[str, Any]], base_path: str) -> dict[str, Any]:

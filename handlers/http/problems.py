@@ -15,7 +15,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 
 from domain.problems import STATUS_OF_KIND, InvalidRequest, NotFound, Refusal, StorageFull, Unauthorized
-from handlers.http import oauth
+from handlers.http import oauth, storage
 from handlers.http.exchange import Exchange, exchange_of
 from handlers.http.json_text import encode
 from handlers.http.throttle import TooOften
@@ -146,6 +146,7 @@ async def _on_database_away(request: ConnexionRequest, error: Exception) -> Conn
     cause = type(getattr(error, "orig", None) or error).__name__
     _log.warning("the database did not answer: %s", cause, extra=_named(exchange))
     if is_full(error):
+        storage.note_full()
         return await _on_refusal(request, StorageFull("The database has no room left. Nothing was changed."))
     body = problem_body(503, "The database did not answer in time. Try again.", exchange.request_id)
     return _answer(503, body, {"Retry-After": str(RETRY_AFTER_SECONDS)})

@@ -173,6 +173,27 @@ class TestUrls:
         assert url_fault(f"http://{address}/", http_allowed=True, private_allowed=True) is None
         assert url_fault(f"http://{address}/", http_allowed=False, private_allowed=True) is not None
 
+    @pytest.mark.parametrize(
+        "host",
+        ["127.1", "2130706433", "0x7f.1", "0177.0.0.1", "localhost", "LOCALHOST", "localhost.", "a.localhost", "10.1"],
+    )
+    def test_odd_spellings_of_private_addresses(self, host):
+        assert "not public" in url_fault(f"https://{host}/", http_allowed=False, private_allowed=False)
+        assert url_fault(f"https://{host}/", http_allowed=False, private_allowed=True) is None
+
+    def test_ports(self):
+        def fault(url, ports=(80, 443)):
+            return url_fault(url, http_allowed=True, private_allowed=False, ports=ports)
+
+        for allowed in ("https://a.example/", "http://a.example/", "https://a.example:80/", "http://a.example:443/"):
+            assert fault(allowed) is None
+        assert "LOYALTY_WEBHOOK_PORTS allows 80, 443" in fault("https://a.example:8443/")
+        assert "a port" in fault("http://a.example/", ports=(443,))
+
+    def test_faults_say_what_would_be_right(self):
+        found = url_fault("http://a.example/", http_allowed=False, private_allowed=False)
+        assert found == "does not begin with https://; http:// is called only where LOYALTY_WEBHOOK_ALLOW_HTTP is set"
+
     @given(st.text(max_size=60))
     def test_any_text_is_judged(self, text):
         url_fault(f"https://{text}", http_allowed=True, private_allowed=False)

@@ -19,6 +19,9 @@ HERE = Poster(http_allowed=True, private_allowed=True)
 BODY = '{"é": 1}'.encode()
 # How many seconds a slow machine may take for what is over at once; the receivers would go on for ever.
 PATIENCE = 60
+NOT_PUBLIC = (
+    "The URL names an address that is not public; such are called only where LOYALTY_WEBHOOK_ALLOW_PRIVATE is set."
+)
 
 
 @pytest.fixture
@@ -135,7 +138,7 @@ def test_nonsense_is_a_failure(there, answer):
     there.usual = lambda exchange: exchange.handler.connection.sendall(answer)
     reply = HERE.post(there.url, {}, BODY)
     assert reply.status_code is None
-    assert reply.error.startswith("The connection failed")
+    assert reply.error in ("The receiver's answer is not HTTP.", "The connection to the receiver was lost.")
 
 
 def test_a_receiver_that_is_not_there():
@@ -143,13 +146,13 @@ def test_a_receiver_that_is_not_there():
         url = gone.url
     reply = HERE.post(url, {}, BODY)
     assert reply.status_code is None
-    assert "refused" in reply.error
+    assert reply.error == "The receiver takes no connections."
 
 
 class TestAddresses:
     def test_private_addresses_are_not_called(self, there):
         reply = Poster(http_allowed=True).post(there.url, {}, BODY)
-        assert reply == Reply(None, "The URL names an address that is not public.")
+        assert reply == Reply(None, NOT_PUBLIC)
         assert there.received == []
 
     @pytest.mark.parametrize(
@@ -165,7 +168,7 @@ class TestAddresses:
     def test_nor_other_ways_to_write_them(self, there, host):
         reply = Poster(http_allowed=True).post(there.url.replace("127.0.0.1", host), {}, BODY)
         assert reply.status_code is None
-        assert reply.error in ("The host has no address that is public.", "The host name was not found.")
+        assert reply.error == NOT_PUBLIC
         assert there.received == []
 
     @pytest.fixture
@@ -189,7 +192,7 @@ class TestAddresses:
             return ["8.8.8.8"] if len(asked) == 1 else ["127.0.0.1"]
 
         poster = Poster(http_allowed=True, resolve=rebinding)
-        assert poster.post("http://rebound.example:81/", {}, BODY) == Reply(None, "The connection failed: down")
+        assert poster.post("http://rebound.example:81/", {}, BODY) == Reply(None, "The receiver takes no connections.")
         assert (asked, called) == ([("rebound.example", 81)], ["8.8.8.8"])
         assert poster.post("http://rebound.example:81/", {}, BODY).error == "The host has no address that is public."
         assert called == ["8.8.8.8"]
@@ -206,7 +209,7 @@ class TestAddresses:
 
     def test_only_the_public_ones_of_several_addresses_are_called(self, called):
         poster = Poster(http_allowed=True, resolve=lambda host, port: ["127.0.0.1", "8.8.8.8", "::1"])
-        assert poster.post("http://hooks.example/", {}, BODY) == Reply(None, "The connection failed: down")
+        assert poster.post("http://hooks.example/", {}, BODY) == Reply(None, "The receiver takes no connections.")
         assert called == ["8.8.8.8"]
 
     def test_a_name_that_is_not_there(self):
@@ -223,7 +226,10 @@ class TestAddresses:
 
     def test_http_is_called_where_it_is_allowed_only(self, there):
         reply = Poster(http_allowed=False, private_allowed=True).post(there.url, {}, BODY)
-        assert reply == Reply(None, "The URL begins with https://.")
+        assert reply == Reply(
+            None,
+            "The URL does not begin with https://; http:// is called only where LOYALTY_WEBHOOK_ALLOW_HTTP is set.",
+        )
         assert there.received == []
 
 
@@ -258,9 +264,9 @@ class TestEncryption:
     def test_another_name_is_not_certified(self, encrypted, authority):
         reply = self.poster(authority).post(encrypted.url.replace("127.0.0.1", "other.example"), {}, BODY)
         assert reply.status_code is None
-        assert "CERTIFICATE_VERIFY_FAILED" in reply.error
+        assert reply.error == "The receiver's certificate is not valid."
 
     def test_an_unknown_authority_is_not_trusted(self, encrypted):
         reply = self.poster().post(encrypted.url.replace("127.0.0.1", "hooks.example"), {}, BODY)
-        assert "CERTIFICATE_VERIFY_FAILED" in reply.error
+        assert reply.error == "The receiver's certificate is not valid."
         assert encrypted.received == []

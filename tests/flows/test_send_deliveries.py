@@ -25,7 +25,9 @@ from tests.concurrency.together import together
 
 @pytest.fixture(scope="module")
 def api(settings):
-    with running_api(replace(settings, webhook_allow_http=True, webhook_allow_private=True)) as api:
+    with running_api(
+        replace(settings, webhook_allow_http=True, webhook_allow_private=True, webhook_ports="any")
+    ) as api:
         yield api
 
 
@@ -206,7 +208,7 @@ class TestAttempts:
         assert strict.send_due() == 1
         delivery = only(shop, trigger)
         assert (delivery["status"], delivery["lastStatusCode"]) == ("pending", None)
-        assert delivery["lastError"] == "The URL names an address that is not public."
+        assert delivery["lastError"].startswith("The URL names an address that is not public")
         assert there.received == []
 
     def test_a_delivery_is_sent_again_on_request_under_the_same_id(self, shop, there):

@@ -235,3 +235,13 @@ def test_the_type_of_a_problem_leads_to_what_it_means():
 def test_every_problem_type_of_the_documents_has_its_page():
     found = _problem_pages({surface: openapi.bundle(surface) for surface in ("integration", "administration")})
     assert {f"/problems/{slug}" for slug in found} == problem_types(openapi.bundle("administration")).keys()
+
+
+def test_pages_for_the_management_are_on_its_own_address_alone():
+    everywhere, _ = serve(PATHS)
+    hidden, _ = serve(PATHS, site=Site(management_port=9090))
+    shown, _ = serve(PATHS, site=Site(management_port=80))
+    for path in ("/metrics", "/", "/v2/integration/docs", "/v2/integration/openapi.json"):
+        assert [each("GET", path).status for each in (everywhere, hidden, shown)] == [200, 404, 200]
+    for path in ("/health/live", "/.well-known/jwks.json"):
+        assert hidden("GET", path).status == 200

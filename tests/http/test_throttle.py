@@ -1,4 +1,4 @@
-"""Too many calls, and calls that take too long."""
+"""Too many calls, calls that take too long, and a database without room."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import dataclasses
 import threading
 
 import pytest
+from sqlalchemy import text
 
 from domain.problems import Unauthorized
 from handlers.call import Answer
+from handlers.http import storage
 from tests.http.support import SETTINGS, Recorder, body, operation, serve
 
 OK = {"200": {"description": "done", "content": {"application/json": {"schema": {}}}}}
@@ -105,3 +107,17 @@ class TestDeadlines:
         assert client("GET", "/v2/books").status == 503
         over.set()
         assert "never retrieved" not in caplog.text
+
+
+def test_a_full_disk_is_told_and_shows_in_the_readiness(engine, monkeypatch):
+    monkeypatch.setattr(storage, "_full_at", float("-inf"))
+
+    def dispatch(request):
+        with engine.begin() as db:
+            db.execute(text("DO $$ BEGIN RAISE EXCEPTION 'no room' USING ERRCODE = '53100'; END $$"))
+
+    client = server(Recorder(dispatch))
+    assert not storage.is_full()
+    reply = client("GET", "/v2/books")
+    assert (reply.status, reply.json["type"]) == (503, "/problems/storage-full")
+    assert storage.is_full()

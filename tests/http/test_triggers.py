@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from sqlalchemy import text
 
 from tests.builders.api import running_api
 from tests.builders.tracking import GENERIC, Shop
@@ -45,7 +46,7 @@ class TestRecords:
             "active": False,
             "settings": {
                 "url": "https://hooks.invalid/loyalty",
-                "headers": {"X-Source": "loyalty"},
+                "headers": {"X-Source": None},
                 "eventTypes": [GENERIC],
                 "entities": [],
             },
@@ -64,6 +65,20 @@ class TestRecords:
             "eventTypes": [],
             "entities": [],
         }
+
+    def test_values_of_headers_are_never_shown_and_stay_where_null_is_sent(self, administration, organization):
+        made = add_trigger(administration, headers={"Authorization": "Bearer sesame", "X-A": "1"})
+        assert made["settings"]["headers"] == {"Authorization": None, "X-A": None}
+        path = f"/triggers/{made['triggerId']}"
+        body = trigger_body(headers={"Authorization": None, "X-A": "2"}, name="Other")
+        assert "sesame" not in str([administration.put(path, body), administration.get(path)])
+        with organization.api.engine.begin() as db:
+            stored = db.execute(
+                text("SELECT settings -> 'headers' FROM triggers WHERE trigger_id = :id"), {"id": made["triggerId"]}
+            ).scalar_one()
+        assert stored == {"Authorization": "Bearer sesame", "X-A": "2"}
+        [fault] = refused_settings(administration, headers={"X-New": None})["errors"]
+        assert fault["detail"] == "X-New has no value yet that could be kept."
 
     def test_a_secret_of_ones_own_is_taken(self, administration):
         assert add_trigger(administration, secret=SECRET)["settings"]["secret"] == SECRET
@@ -138,9 +153,9 @@ class TestRefusedSettings:
     @pytest.mark.parametrize(
         ("url", "why"),
         [
-            ("http://hooks.example.com/", "begins with https://"),
-            ("ftp://hooks.example.com/", "begins with https://"),
-            ("hooks.example.com", "begins with https://"),
+            ("http://hooks.example.com/", "does not begin with https://"),
+            ("ftp://hooks.example.com/", "does not begin with https://"),
+            ("hooks.example.com", "does not begin with https://"),
             ("https:///path", "no host"),
             ("https://hooks.example.com:0/", "no host"),
             ("https://hooks.example.com:99999/", "not a URL"),
@@ -222,7 +237,9 @@ class TestRefusedSettings:
         administration.post("/triggers", {**trigger_body(), **change}, expect=400)
 
     def test_http_and_private_addresses_where_configured(self, settings):
-        with running_api(replace(settings, webhook_allow_http=True, webhook_allow_private=True)) as api:
+        with running_api(
+            replace(settings, webhook_allow_http=True, webhook_allow_private=True, webhook_ports="any")
+        ) as api:
             administration = api.organization().administration
             made = add_trigger(administration, url="http://127.0.0.1:9/hook")
             assert made["settings"]["url"] == "http://127.0.0.1:9/hook"

@@ -31,7 +31,11 @@ from tests.processes.moody_receiver import SECRETS
 from tests.processes.plain_model import CAMPAIGNS, POISON
 
 CLIENTS = 2
-ALLOWED = {"LOYALTY_WEBHOOK_ALLOW_HTTP": "true", "LOYALTY_WEBHOOK_ALLOW_PRIVATE": "true"}
+ALLOWED = {
+    "LOYALTY_WEBHOOK_ALLOW_HTTP": "true",
+    "LOYALTY_WEBHOOK_ALLOW_PRIVATE": "true",
+    "LOYALTY_WEBHOOK_PORTS": "any",
+}
 TYPES = {"/results": "AsyncTrackWebhook", "/events": "WebHook"}
 ALIVE = "SELECT EXISTS (SELECT 1 FROM queued_events WHERE dead_at IS NULL)"
 PENDING = "SELECT EXISTS (SELECT 1 FROM trigger_deliveries WHERE status = 'pending')"

@@ -14,7 +14,11 @@ from persistence import embedded
 from tests.builders.receivers import receiver
 from tests.processes.loyalty import environment, loyalty
 
-ALLOWED = {"LOYALTY_WEBHOOK_ALLOW_HTTP": "true", "LOYALTY_WEBHOOK_ALLOW_PRIVATE": "true"}
+ALLOWED = {
+    "LOYALTY_WEBHOOK_ALLOW_HTTP": "true",
+    "LOYALTY_WEBHOOK_ALLOW_PRIVATE": "true",
+    "LOYALTY_WEBHOOK_PORTS": "any",
+}
 
 _QUEUE = """
 INSERT INTO triggers (organization_id, trigger_key, type, name, active, settings, secret, created_at, updated_at)
