@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,6 +12,10 @@ from domain.problems import Conflict
 
 # What stands in a profile as an object with members of its own, which an update changes one by one.
 _PARTS_OF_PROFILE = ("govId", "address")
+
+_LONGEST_ID = 255
+# It stands in paths: no slash, no control character, and not only dots.
+_ID = re.compile(r"[^/\x00-\x1f\x7f]*[^./\x00-\x1f\x7f][^/\x00-\x1f\x7f]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,18 @@ class MemberInactive(Conflict):
 
     slug = "member-inactive"
     title = "The member is not active"
+
+
+class AmbiguousMember(Conflict):
+    """An id fits several members, so it does not say which one is meant."""
+
+    slug = "ambiguous-member"
+    title = "The id fits several members"
+
+
+def is_loyalty_member_id(text: str) -> bool:
+    """True if a member may be called so: the rule of `LoyaltyMemberId` in the documents."""
+    return len(text) <= _LONGEST_ID and _ID.fullmatch(text) is not None
 
 
 def merged(known: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

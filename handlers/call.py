@@ -21,11 +21,21 @@ JSON = "application/json"
 
 
 @dataclass(frozen=True, slots=True)
+class PartnerKey:
+    """A valid API key of a partner: `partner` is its path name, `name` what the organization calls it."""
+
+    partner_api_key_id: int
+    partner: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Caller:
     """Who calls, as the bearer token says: claims that were verified, not yet compared with the database.
 
     `organization_id` is None for a system administrator's token that names none. `user_id` is None for a token made
-    by the operator on the command line, which lives until it expires.
+    by the operator on the command line, which lives until it expires. `partner` is set for a partner that calls with
+    an API key, which holds no scope at all.
     """
 
     subject: str
@@ -36,6 +46,7 @@ class Caller:
     user_id: int | None = None
     loyalty_member_id: str | None = None
     token_id: str | None = None
+    partner: PartnerKey | None = None
 
     def holds(self, scope: str) -> bool:
         """True if the caller has the scope that an operation asks for; `x:write` implies `x:read`."""

@@ -17,6 +17,7 @@ from handlers.audit_trail import Audited
 from handlers.call import ADMINISTRATION, INTEGRATION, Call
 from handlers.flows.configuration import configuration_of
 from handlers.flows.current_tiers import current_tiers
+from handlers.flows.enrol_member import MEMBER_CREATED, enrol_member
 from handlers.flows.lock_wallets import lock_referrers
 from handlers.flows.match_audiences import match_audiences
 from handlers.flows.move_points import MovedPoints, move_points
@@ -66,19 +67,8 @@ def list_members(call: Call, query: Mapping[str, Any]) -> Paged[dict[str, Any]]:
 @operation("createMember", body=NEW_MEMBER, answer=_ONE, audit=_AUDITED)
 def create_member(call: Call, body: dict[str, Any]) -> dict[str, Any]:
     """Enrol a member with a wallet and the default tier of the default program."""
-    organization = call.organization
-    body["profile"] = merged_profile({}, body["profile"])
-    body["notifications"] = merged({}, body["notifications"])
-    member, _ = members.add_member(
-        call.db,
-        organization.organization_id,
-        ledger_id=organization.default_ledger_id,
-        loyalty_program_id=organization.default_loyalty_program_id,
-        wallet_key=call.new_key(),
-        now=call.now,
-        **body,
-    )
-    emit(call, member, "member-created", {})
+    member = enrol_member(call, body)
+    emit(call, member, MEMBER_CREATED, {})
     return _told(call, member, CREATED)
 
 

@@ -2,7 +2,10 @@
 
 Before all: a turn, by those who change a record of the configuration, so that the audit log knows what it was.
 
-0. members' own rows, by member id: taken alone, by those who queue events, so that each member's line grows in order.
+0. Customers who are to become members, by what they go by: advisory locks, taken together in the order of their
+   numbers, by those who create a member unless there is one. After them the id of a payment, by inserting it.
+   Then members' own rows, by member id: taken alone, by those who queue events, so that each member's line grows in
+   order.
 1. wallets, by wallet id. A member's wallet row is the lock of all that a member has: balances, limits, events, orders,
    and what counts for the member's referral codes; whoever may use a code locks its owner with the others.
 2. campaign-wide limit counters, by campaign id.

@@ -121,6 +121,12 @@ def find_all_by_loyalty_member_id(
     return records(Member, rows.all())
 
 
+def find_all_by_gov_id(db: Connection, organization_id: int, gov_id: str, most: int) -> list[Member]:
+    """At most so many of the members with this government id, in no certain order."""
+    mine = members.c.organization_id == organization_id, members.c.gov_id == gov_id
+    return records(Member, db.execute(select(*_COLUMNS).where(*mine).limit(most)).all())
+
+
 def find_page(db: Connection, organization_id: int, page: Page, wanted: MemberFilter) -> Paged[Member]:
     """A page of the members that meet every condition."""
     table: Any = members
@@ -171,23 +177,33 @@ def add_member(
 
     An id that another member has raises MemberExists.
     """
-    documents = {name: as_json(values[name]) for name in _DOCUMENTS}
     try:
-        row = db.execute(
-            _ADD,
-            {
-                "organization_id": organization_id,
-                "ledger_id": ledger_id,
-                "loyalty_program_id": loyalty_program_id,
-                **values,
-                **documents,
-            },
-        ).one()
+        return claim_member(db, organization_id, ledger_id=ledger_id, loyalty_program_id=loyalty_program_id, **values)
     except IntegrityError as error:
         refusal = _taken(values).get(constraint_of(error) or "")
         if refusal is None:
             raise
         raise refusal from error
+
+
+def claim_member(
+    db: Connection, organization_id: int, *, ledger_id: int | None, loyalty_program_id: int | None, **values: Any
+) -> tuple[Member, MemberTier | None]:
+    """As `add_member`, for callers that take over a member who is created in the same moment.
+
+    Such a call violates a unique key, is started over (`transactions.run`), and finds the member then.
+    """
+    documents = {name: as_json(values[name]) for name in _DOCUMENTS}
+    row = db.execute(
+        _ADD,
+        {
+            "organization_id": organization_id,
+            "ledger_id": ledger_id,
+            "loyalty_program_id": loyalty_program_id,
+            **values,
+            **documents,
+        },
+    ).one()
     count = len(_COLUMNS)
     return Member(*row[:count]), None if row[count] is None else MemberTier(*row[count:])
 

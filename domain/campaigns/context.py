@@ -41,7 +41,7 @@ _ITEM = (
     ("subTotal", "sub_total"),
     ("categoryCode", "category_code"),
 )
-_PAYMENT = ("paymentId", "total", "type", "merchantId", "storeId")
+_PAYMENT = ("paymentId", "total", "type", "merchantId", "storeId", "referenceId", "rawQr", "postPayment")
 _PRODUCT = ("sku", "subTotal", "total", "quantity", "description")
 _PROFILE = (
     "name",
@@ -87,6 +87,7 @@ def payment_variable(payload: Mapping[str, Any] | None) -> dict[str, Any] | None
     if payment is None:
         return None
     found = {name: payment.get(name) for name in _PAYMENT}
+    found["memberInfo"] = {"data": (payment.get("memberInfo") or {}).get("data") or {}}
     found["products"] = [{name: product.get(name) for name in _PRODUCT} for product in payment.get("products") or ()]
     return found
 

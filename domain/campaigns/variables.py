@@ -90,6 +90,8 @@ PRODUCT = _object(
     },
 )
 
+PAYMENT_MEMBER_INFO = _object("payment member info", {"data": (ATTRIBUTES, "data")})
+
 PAYMENT = _object(
     "payment",
     {
@@ -98,6 +100,10 @@ PAYMENT = _object(
         "type": (STRING, "type"),
         "merchantId": (STRING, "merchant"),
         "storeId": (STRING, "store"),
+        "referenceId": (STRING, "reference"),
+        "rawQr": (STRING, "QR code"),
+        "postPayment": (BOOL, "post-payment"),
+        "memberInfo": (PAYMENT_MEMBER_INFO, "member info"),
         "products": (ListOf(PRODUCT), "products"),
     },
 )

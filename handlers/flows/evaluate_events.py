@@ -20,6 +20,7 @@ from domain.campaigns.facts import EventFacts
 from domain.campaigns.lineup import Lineup
 from domain.campaigns.outcomes import Evaluation
 from domain.events import CAPTURE_ONLY, DRY_RUN, FAILURE, FULL, MAX_CAUSED, MAX_DEPTH, SUCCESS, IncomingEvent
+from domain.ledger.books import Books
 from domain.members import Member
 from domain.orders import Order
 from domain.organizations import Organization
@@ -99,6 +100,10 @@ class EventUnit:
         self._audiences: Mapping[int, Sequence[CompiledAudience]] = {}
         # The referral codes that may be used, by id, each with the member who has it.
         self._referral_codes: Mapping[int, int] = {}
+        # What came of every event, the server's own included, beside the member whose event it is, in their order.
+        self.outcomes: list[tuple[int, Mapping[str, Any]]] = []
+        # The books of the work that was written last, if it needed any.
+        self.books: Books | None = None
 
     def _lock(
         self, loyalty_member_ids: Collection[str], member_ids: Collection[int], incoming: Sequence[IncomingEvent] = ()
@@ -198,6 +203,7 @@ class EventUnit:
         work.reversals.write(self._now)
         if work.desks is not None:
             desks = work.desks
+            self.books = desks.books
             posting.write_books(self._db, self._organization_id, desks.books, desks.opening.transaction_ids.taken)
             member_tiers.move(self._db, self._organization_id, desks.standings.changed, self._now)
             events.count(self._db, self._organization_id, desks.counters.changed)
@@ -286,6 +292,7 @@ class EventUnit:
             location = order[0].location_code if order else None
             request_id = each.request_id or self._request_id
             self._rows.append(event_row(each, found, status, answer, location, request_id, self._now, reverted))
+        self.outcomes.append((each.member.member_id, answer))
         self._follow(each, work)
         return Result(answer, refusal)
 

@@ -27,10 +27,11 @@ from handlers.http.pages import Site, pages
 from handlers.http.resolver import SurfaceResolver
 from handlers.http.routing import Routing
 from handlers.http.schemas import Schemas
-from handlers.http.security import Authenticate, security_map
+from handlers.http.security import Authenticate, refuse_every_key, security_map
 from handlers.http.threads import Threads
 from handlers.http.throttle import Throttle
 from handlers.http.wsgi import OneHopWsgi
+from handlers.partner_authentication import KeyAuthenticator
 from handlers.settings import Settings
 from handlers.tokens import Authenticator
 from persistence import queue, schema, transactions, triggers
@@ -65,6 +66,7 @@ def create_app(settings: Settings, engine: Engine) -> ASGIApp:
             _figures(engine, queue.figures),
             _figures(engine, triggers.figures),
         ),
+        authenticate_key=KeyAuthenticator(engine),
     )
 
 
@@ -74,8 +76,9 @@ def build_app(
     authenticate: Authenticate,
     settings: Settings,
     site: Site | None = None,
+    authenticate_key: Authenticate = refuse_every_key,
 ) -> ASGIApp:
-    """An application of any documents (surface -> OpenAPI 3.0.3), dispatcher and authenticator.
+    """An application of any documents (surface -> OpenAPI 3.0.3), dispatcher and authenticators of tokens and keys.
 
     Of the settings it reads those of threads, sizes, times and rates, and `validate_responses`.
     """
@@ -104,7 +107,7 @@ def build_app(
         import_name=__name__,
         lifespan=lifespan,
         middlewares=[ExceptionMiddleware, Routing, SecurityMiddleware, LifespanMiddleware],
-        security_map=dict(security_map(authenticate, workers)),
+        security_map=dict(security_map(authenticate, authenticate_key, workers)),
     )
     schemas = {surface: Schemas(surface, document) for surface, document in documents.items()}
     for surface, document in documents.items():

@@ -95,9 +95,11 @@ class ResponseContract:
         return [f"{json_text.pointer_to(place) or '/'}: {detail}" for place, detail in validator.faults(value)]
 
     def _has_own_form(self, operation_id: str | None, status: int, media_type: str) -> bool:
-        """Another standard may prescribe the form of an operation's errors; the document says so then."""
-        declared = self._responses.get(operation_id or "", {}).get(str(status)) or {}
-        return media_type != MEDIA_TYPE and media_type in declared
+        """Whether the document gives an error a form of its own, which another standard or a partner prescribes."""
+        declared = self._responses.get(operation_id or "", {}).get(str(status))
+        if declared is None:
+            return False
+        return not declared or (media_type != MEDIA_TYPE and media_type in declared)
 
 
 def _compile(responses: Mapping[str, Any], schemas: Schemas) -> Responses:

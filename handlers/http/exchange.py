@@ -33,6 +33,7 @@ class Exchange:
         "standings",
         "started",
         "status",
+        "without_body",
     )
 
     def __init__(self, headers: dict[str, str], request_id: str, started: float) -> None:
@@ -47,6 +48,8 @@ class Exchange:
         self.status = 0
         self.address = ""
         self.standings: dict[str, Standing] = {}
+        # Error statuses that the document declares without content for the operation.
+        self.without_body: frozenset[int] = frozenset()
 
 
 def open_exchange(scope: Any, started: float) -> Exchange:

@@ -24,6 +24,8 @@ from persistence.transactions import is_full
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_SECONDS = 2
 REALM = "loyalty"
+# No scheme is registered for API keys; RFC 9110 demands a challenge of some name with every 401.
+KEY_CHALLENGE = f'ApiKey realm="{REALM}"'
 
 # status -> (slug, title) of the problems that no refusal of the domain stands for
 _BY_STATUS: Mapping[int, tuple[str, str]] = {
@@ -88,13 +90,18 @@ def problem_body(status: int, detail: str, request_id: str) -> bytes:
     )
 
 
-def _answer(status: int, body: bytes, headers: Mapping[str, str]) -> ConnexionResponse:
+def _answer(request: ConnexionRequest, status: int, body: bytes, headers: Mapping[str, str]) -> ConnexionResponse:
+    exchange = exchange_of(request.scope)
+    if status in exchange.without_body:
+        # The partner is told nothing, so the log has to.
+        _log.info("refused without a body: %s", body.decode(), extra=_named(exchange))
+        return ConnexionResponse(status_code=status, body=b"", headers={**headers, "Content-Length": "0"})
     return ConnexionResponse(status_code=status, content_type=MEDIA_TYPE, body=body, headers=dict(headers))
 
 
 def _refusal(request: ConnexionRequest, refusal: Refusal, headers: Mapping[str, str]) -> ConnexionResponse:
     problem = {**refusal.as_problem(), "instance": exchange_of(request.scope).request_id}
-    return _answer(problem["status"], encode(problem), headers)
+    return _answer(request, problem["status"], encode(problem), headers)
 
 
 async def _on_refusal(request: ConnexionRequest, refusal: Refusal) -> ConnexionResponse:
@@ -113,6 +120,8 @@ async def _on_refusal(request: ConnexionRequest, refusal: Refusal) -> ConnexionR
 
 
 def _challenge_of(exchange: Exchange) -> str:
+    if exchange.caller is not None and exchange.caller.partner is not None:
+        return KEY_CHALLENGE
     # RFC 6749, 5.2: the challenge has the scheme that the client used.
     if exchange.headers.get("authorization", "").lower().startswith("basic"):
         return f'Basic realm="{REALM}"'
@@ -131,14 +140,14 @@ async def _on_missing_credentials(request: ConnexionRequest, _: OAuthProblem) ->
 
 async def _on_http_problem(request: ConnexionRequest, problem: HttpProblem) -> ConnexionResponse:
     body = problem_body(problem.status, problem.detail, exchange_of(request.scope).request_id)
-    return _answer(problem.status, body, problem.headers)
+    return _answer(request, problem.status, body, problem.headers)
 
 
 async def _on_http_exception(request: ConnexionRequest, error: HTTPException) -> ConnexionResponse:
     if error.status_code >= 500:
         return await _on_failure(request, error)
     body = problem_body(error.status_code, "The request cannot be served.", exchange_of(request.scope).request_id)
-    return _answer(error.status_code, body, error.headers or {})
+    return _answer(request, error.status_code, body, error.headers or {})
 
 
 async def _on_database_away(request: ConnexionRequest, error: Exception) -> ConnexionResponse:
@@ -149,7 +158,7 @@ async def _on_database_away(request: ConnexionRequest, error: Exception) -> Conn
         storage.note_full()
         return await _on_refusal(request, StorageFull("The database has no room left. Nothing was changed."))
     body = problem_body(503, "The database did not answer in time. Try again.", exchange.request_id)
-    return _answer(503, body, {"Retry-After": str(RETRY_AFTER_SECONDS)})
+    return _answer(request, 503, body, {"Retry-After": str(RETRY_AFTER_SECONDS)})
 
 
 async def _on_database_error(request: ConnexionRequest, error: DBAPIError) -> ConnexionResponse:
@@ -162,7 +171,7 @@ async def _on_failure(request: ConnexionRequest, error: Exception) -> ConnexionR
     exchange = exchange_of(request.scope)
     _log.error("a request failed", exc_info=error, extra=_named(exchange))
     body = problem_body(500, "Something went wrong. The request id leads to the log entry.", exchange.request_id)
-    return _answer(500, body, {})
+    return _answer(request, 500, body, {})
 
 
 def _named(exchange: Exchange) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from handlers.http.exchange import exchange_of
 from handlers.http.parameters import UnreadableText, decode_text
 from handlers.http.problems import HttpProblem
-from handlers.http.schemas import DocumentError
+from handlers.http.schemas import DocumentError, Schemas
 
 METHODS = ("get", "put", "post", "delete", "patch")
 
@@ -105,13 +105,14 @@ def _literal(segment: bytes) -> str:
 
 
 class _Route:
-    __slots__ = ("base_path", "operation_id", "template", "variables")
+    __slots__ = ("base_path", "operation_id", "template", "variables", "without_body")
 
-    def __init__(self, operation_id: str, base_path: str, template: str) -> None:
+    def __init__(self, operation_id: str, base_path: str, template: str, without_body: frozenset[int]) -> None:
         self.operation_id = operation_id
         self.base_path = base_path
         self.template = template
         self.variables = variables_of(template)
+        self.without_body = without_body
 
 
 class Routing(SpecMiddleware):
@@ -121,12 +122,14 @@ class Routing(SpecMiddleware):
         self._app = app
         self._tree: SegmentTree[_Route] = SegmentTree()
 
-    def add_api(self, specification: Specification, *, base_path: str, name: str, **_: Any) -> None:
+    def add_api(self, specification: Specification, *, base_path: str, name: str, schemas: Schemas, **_: Any) -> None:
         """Register the paths of a document under their operation's name, `surface:operationId`."""
         for path, item in specification.raw["paths"].items():
             for method in METHODS:
                 if method in item:
-                    route = _Route(f"{name}:{item[method]['operationId']}", base_path, base_path + path)
+                    operation = item[method]
+                    without_body = _errors_without_body(operation["responses"], schemas)
+                    route = _Route(f"{name}:{operation['operationId']}", base_path, base_path + path, without_body)
                     self._tree.add(route.template, method.upper(), route)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -151,6 +154,16 @@ class Routing(SpecMiddleware):
         exchange = exchange_of(scope)
         exchange.operation_id = target.operation_id
         exchange.route = target.template
+        exchange.without_body = target.without_body
         exchange.path_values = tuple(zip(target.variables, variables, strict=True))
         context.update(api_base_path=target.base_path, operation_id=target.operation_id)
         await self._app(scope, receive, send)
+
+
+def _errors_without_body(responses: Mapping[str, Any], schemas: Schemas) -> frozenset[int]:
+    """The statuses of errors that are declared without content: they are answered without a body."""
+    return frozenset(
+        int(status)
+        for status, declared in responses.items()
+        if status.isdigit() and int(status) >= 400 and not schemas.resolved(declared).get("content")
+    )

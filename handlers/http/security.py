@@ -1,4 +1,4 @@
-"""Bearer tokens and scopes: the one place that enforces what the documents' `security` asks for."""
+"""Bearer tokens with scopes, and partners' API keys: the one place that enforces the documents' `security`."""
 
 from __future__ import annotations
 
@@ -13,16 +13,28 @@ from connexion.security import NO_VALUE, SECURITY_HANDLERS
 from domain.problems import Forbidden, Unauthorized
 from handlers.call import Caller
 from handlers.http.exchange import exchange_of
-from handlers.http.problems import REALM, CredentialsProblem
+from handlers.http.problems import KEY_CHALLENGE, REALM, CredentialsProblem
+from handlers.http.schemas import DocumentError
 
 MEMBER_SCOPE = "member"
 
 Authenticate = Callable[[str], Caller]
 
 
-def security_map(authenticate: Authenticate, pool: Callable[[], Executor]) -> Mapping[str, Any]:
+def security_map(
+    authenticate: Authenticate, authenticate_key: Authenticate, pool: Callable[[], Executor]
+) -> Mapping[str, Any]:
     """The handlers of security schemes by type, for connexion; another type of scheme is one more entry here."""
-    return {**SECURITY_HANDLERS, "oauth2": lambda: TokenHandler(authenticate, pool)}
+    return {
+        **SECURITY_HANDLERS,
+        "oauth2": lambda: TokenHandler(authenticate, pool),
+        "apiKey": lambda: KeyHandler(authenticate_key, pool),
+    }
+
+
+def refuse_every_key(_key: str) -> Caller:
+    """The authenticator of an application that knows no API keys; raises Unauthorized."""
+    raise Unauthorized("The API key is not valid.")
 
 
 class TokenHandler:
@@ -61,6 +73,37 @@ class TokenHandler:
         except Unauthorized as refusal:
             challenge = f'Bearer realm="{REALM}", error="invalid_token"'
             raise CredentialsProblem(refusal, challenge) from None
+
+
+class KeyHandler:
+    """Checks the header of an `apiKey` scheme; `x-partner` in the scheme names the partner that the key must be of."""
+
+    def __init__(self, authenticate: Authenticate, pool: Callable[[], Executor]) -> None:
+        self._authenticate = authenticate
+        self._pool = pool
+
+    def get_fn(self, scheme: Mapping[str, Any], _scopes: list[str]) -> Callable[[ConnexionRequest], Any]:
+        """The check of one operation's requirement; raises DocumentError for a scheme that is not served."""
+        if scheme.get("in") != "header" or "x-partner" not in scheme:
+            raise DocumentError("a scheme of type apiKey is in a header and has x-partner")
+        header, partner = scheme["name"].lower(), scheme["x-partner"]
+
+        async def check(request: ConnexionRequest) -> Any:
+            exchange = exchange_of(request.scope)
+            key = exchange.headers.get(header)
+            if not key:
+                refusal = Unauthorized(f"The request has no API key; it belongs in the header {header}.")
+                raise CredentialsProblem(refusal, KEY_CHALLENGE)
+            try:
+                caller = await asyncio.get_running_loop().run_in_executor(self._pool(), self._authenticate, key)
+            except Unauthorized as refusal:
+                raise CredentialsProblem(refusal, KEY_CHALLENGE) from None
+            if caller.partner is None or caller.partner.partner != partner:
+                raise CredentialsProblem(Forbidden("The API key is of another partner."), KEY_CHALLENGE)
+            exchange.caller = caller
+            return {"sub": caller.subject}
+
+        return check
 
 
 def _require(caller: Caller, required: tuple[str, ...]) -> None:

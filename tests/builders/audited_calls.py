@@ -17,7 +17,7 @@ HEADER = "only-the-receiver-knows"
 def make_all(organization: Organization) -> Mapping[str, Any]:
     """Call every audited operation at least once; what was made, by name."""
     made: dict[str, Any] = {}
-    for part in (_members, _configuration, _campaigns, _badges_and_tiers, _coupons, _ledger, _events):
+    for part in (_members, _configuration, _campaigns, _badges_and_tiers, _coupons, _ledger, _events, _partners):
         part(organization, made)
     return made
 
@@ -178,3 +178,22 @@ def _give_up(organization: Organization, loyalty_event_key: str) -> None:
         found = "(SELECT loyalty_event_id FROM events WHERE organization_id = :o AND loyalty_event_key = :k)"
         db.execute(text(f"UPDATE queued_events SET dead_at = now() WHERE loyalty_event_id = {found}"), given)
         db.execute(text(f"UPDATE events SET status = 'failed' WHERE loyalty_event_id = {found}"), given)
+
+
+def _partners(organization: Organization, made: dict[str, Any]) -> None:
+    a = organization.administration
+    own = a.get("")["organization"]["organizationKey"]
+    for partner in ("partnera", "partnerb"):
+        key = a.post("/partner-api-keys", {"partner": partner, "name": "The wallet"})
+        intent: dict[str, Any] = {
+            "total": 5,
+            "type": "qr",
+            "loyaltyMemberId": f"customer-of-{partner}",
+            "organizationKey": own,
+            "forceUserSubscription": True,
+        }
+        intent |= {"paymentId": "a-1"} if partner == "partnera" else {"referenceId": "b-1", "merchantId": "30-71"}
+        surface = organization.api.surface()
+        headers = {"x-api-key": key["apiKey"]}
+        surface.request("POST", f"/partners/{partner}/payment-intents", intent, headers=headers, expect=200)
+        a.delete(f"/partner-api-keys/{key['partnerApiKey']['partnerApiKeyId']}")

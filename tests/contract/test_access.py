@@ -14,6 +14,8 @@ import pytest
 import openapi
 from domain.access import ADMIN, ROLES
 from tests.builders.api import Api, Organization, Reply
+from tests.builders.partners import Partner, organization_key
+from tests.builders.tracking import Shop
 from tests.contract.documents import Documented, body_contents, operations, path_parameters
 
 MARKER = "only-the-first-tenant-has-this"
@@ -36,28 +38,43 @@ class Operation:
 
     @property
     def scopes(self) -> list[str]:
+        """The scopes of the token; none for a partner, who has a key instead."""
         (requirement,) = self.documented.operation["security"]
-        return requirement["token"]
+        return requirement.get("token", [])
+
+    @property
+    def partner(self) -> str | None:
+        """The partner whose API key the operation takes."""
+        schemes = DOCUMENTS[self.surface]["components"]["securitySchemes"]
+        found = [schemes[name] for each in self.documented.operation["security"] for name in each]
+        return next((scheme["x-partner"] for scheme in found if scheme["type"] == "apiKey"), None)
 
     @property
     def records(self) -> set[str]:
         """The path parameters that address a record of an organization."""
         return path_parameters(self.documented.path) - NO_RECORD
 
-    def call(self, api: Api, token: str | None, values: dict[str, Any]) -> Reply:
-        """The request of the documents' example, in the organization and on the records that `values` name."""
+    def call(self, api: Api, token: str | None, values: dict[str, Any], key: str | None = None) -> Reply:
+        """The request of the documents' example, in the organization and on the records that `values` name.
+
+        With a `key` it is the credential, in the place of the token.
+        """
         path = self.documented.path
         for name in path_parameters(path):
             path = path.replace(f"{{{name}}}", str(values[name]))
         contents = body_contents(DOCUMENTS[self.surface], self.documented)
         body = contents["application/json"]["example"] if contents else None
-        if isinstance(body, dict) and "organizationId" in body:
-            body = {**body, "organizationId": values["organizationId"]}
-        return api.surface(token=token).request(self.documented.method.upper(), path, body)
+        for name in ("organizationId", "organizationKey"):
+            if isinstance(body, dict) and name in body:
+                body = {**body, name: values[name]}
+        surface = api.surface(token=None if key else token)
+        headers = {"x-api-key": key} if key else {}
+        return surface.request(self.documented.method.upper(), path, body, headers=headers)
 
 
 EVERY = [Operation(surface, each) for surface, document in DOCUMENTS.items() for each in operations(document)]
-SECURED = [each for each in EVERY if each.documented.operation_id not in PUBLIC]
+WITH_KEY = [each for each in EVERY if each.documented.operation_id not in PUBLIC and each.partner]
+SECURED = [each for each in EVERY if each.documented.operation_id not in PUBLIC and not each.partner]
 WITH_ROLE = [each for each in SECURED if each.scopes]
 WITH_RECORD = [each for each in SECURED if each.records]
 INTEGRATION_READS = [
@@ -126,8 +143,11 @@ def records(organization: Organization) -> dict[str, Any]:
     referrals = administration.post(referral_codes, {"memberId": member["memberId"], "codes": [MARKER]})["referrals"]
     order = {"externalId": MARKER, "type": "dine-in", "total": 5, "status": "created"}
     ordered = administration.post(f"/members/{member['memberId']}/purchase-orders", order)["order"]
+    partner_key = administration.post("/partner-api-keys", {"partner": "partnera", "name": MARKER})["partnerApiKey"]
     return {
         "organizationId": organization.id,
+        "organizationKey": organization_key(Shop(organization)),
+        "partnerApiKeyId": partner_key["partnerApiKeyId"],
         "orderId": ordered["orderId"],
         "memberId": member["memberId"],
         "loyaltyMemberId": member["loyaltyMemberId"],
@@ -211,6 +231,44 @@ def test_with_the_role(api: Api, organization: Organization, records: dict[str, 
         if scope.endswith(":read"):
             token = organization.token_of(scope.replace(":read", ":write"))
             assert operation.call(api, token, records).status not in {400, 401, 403}
+
+
+@pytest.fixture(scope="module")
+def keys(organization: Organization) -> dict[str, str]:
+    """A key of each partner of the first tenant."""
+    return {name: Partner.of(Shop(organization), name).key for name in ("partnera", "partnerb")}
+
+
+def test_the_partners_have_operations_with_keys():
+    assert {each.partner for each in WITH_KEY} == {"partnera", "partnerb"}
+
+
+@by_name(WITH_KEY)
+def test_with_a_partners_key(
+    api: Api, other: Organization, records: dict[str, Any], keys: dict[str, str], operation: Operation
+):
+    assert operation.partner is not None
+    assert operation.call(api, None, records, key=keys[operation.partner]).status == 200
+    wrong = next(key for name, key in keys.items() if name != operation.partner)
+    reply = operation.call(api, None, records, key=wrong)
+    assert (reply.status, json.loads(reply.text)["type"]) == (403, "/problems/forbidden")
+    foreign = Partner.of(Shop(other), operation.partner).key
+    assert operation.call(api, None, records, key=foreign).status == 404
+
+
+@by_name(WITH_KEY)
+def test_without_a_key(api: Api, organization: Organization, records: dict[str, Any], operation: Operation):
+    for token, key in ((None, None), (organization.token, None), (None, "nonsense")):
+        reply = operation.call(api, token, records, key=key)
+        assert reply.status == 401, reply.text
+        assert reply.headers["WWW-Authenticate"] == 'ApiKey realm="loyalty"'
+
+
+@by_name(WITH_ROLE)
+def test_a_partners_key_is_no_token(api: Api, records: dict[str, Any], keys: dict[str, str], operation: Operation):
+    for key in keys.values():
+        assert operation.call(api, key, records).status == 401
+        assert operation.call(api, None, records, key=key).status == 401
 
 
 @by_name([each for each in SECURED if each.surface == "administration"])

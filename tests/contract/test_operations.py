@@ -62,6 +62,7 @@ PAGE_SIZES = {
     ("administration", "listMembers"): 25,
     ("administration", "listMemberTiers"): 100,
     ("administration", "listMissions"): 100,
+    ("administration", "listPartnerApiKeys"): 100,
     ("administration", "listPurchaseOrders"): 25,
     ("administration", "listReferralCodeLogs"): 100,
     ("administration", "listReferralCodes"): 100,
@@ -120,14 +121,19 @@ def test_operation_is_as_planned(key: tuple[str, str]) -> None:
         "tag": [planned["tag"]],
         "method": planned["method"],
         "path": planned["path"],
-        "security": _security(planned["access"]),
+        "security": _security(planned["access"], planned["path"]),
         "success": planned["success"],
     }
 
 
-def _security(access: str) -> list[dict[str, list[str]]]:
+PARTNER_SCHEMES = {"partnera": "partnerAKey", "partnerb": "partnerBKey"}
+
+
+def _security(access: str, path: str) -> list[dict[str, list[str]]]:
     if access == "public":
         return []
+    if access == "x-api-key":
+        return [{PARTNER_SCHEMES[path.split("/")[2]]: []}]
     return [{"token": [] if access == "authenticated" else [access]}]
 
 
@@ -135,6 +141,13 @@ def _security(access: str) -> list[dict[str, list[str]]]:
 def test_scopes_are_the_roles(surface: str) -> None:
     scheme = openapi.bundle(surface)["components"]["securitySchemes"]["token"]
     assert set(scheme["flows"]["clientCredentials"]["scopes"]) == ROLES | {"admin", "member"}
+
+
+def test_a_partners_key_is_for_its_own_path() -> None:
+    schemes = openapi.bundle("integration")["components"]["securitySchemes"]
+    keys = {name: scheme for name, scheme in schemes.items() if scheme["type"] == "apiKey"}
+    assert {scheme["x-partner"]: name for name, scheme in keys.items()} == PARTNER_SCHEMES
+    assert {(scheme["in"], scheme["name"]) for scheme in keys.values()} == {("header", "x-api-key")}
 
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)

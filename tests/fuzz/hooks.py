@@ -538,6 +538,18 @@ def _credentials(body: Body, path: Body) -> None:
         body["scope"] = "members:read"
 
 
+def _payment_intent(body: Body, path: Body) -> None:
+    _unique(body, "paymentId")
+    _unique(body, "referenceId")
+    _real(body, "organizationKey", WORLD.organization_key)
+    if not _now_and_then():
+        body["loyaltyMemberId"] = f"customer-{next(_numbers) % 50}"
+        body["forceUserSubscription"] = True
+        info = body.get("memberInfo", {})
+        info.pop("loyaltyMemberId", None)
+        _unique(info, "userGovId", 100)
+
+
 _BODIES: dict[str, Callable[[Body, Body], None]] = {
     "createMember": _member,
     "updateMember": _member_change,
@@ -586,6 +598,8 @@ _BODIES: dict[str, Callable[[Body, Body], None]] = {
     "updateCouponBookStatus": _book_status,
     "addCouponBookCoupons": _codes,
     "updateCouponCode": _code,
+    "createPartnerAPaymentIntent": _payment_intent,
+    "createPartnerBPaymentIntent": _payment_intent,
     "createReferralProgram": _referral_program,
     "updateReferralProgram": _referral_program,
     "createReferralCodes": _referral_codes,

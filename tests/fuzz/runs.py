@@ -137,6 +137,8 @@ def _run(found: Run, target: Target, name: str, options: Sequence[str]) -> Run:
     command += ["--url", target.base_url, "--report", "ndjson", "--report-ndjson-path", str(report), *options]
     world = target.world
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "FUZZ_TOKEN": world.token, "FUZZ_WORLD": world.to_json()}
+    # A document without partners has no use for their keys.
+    environment |= {f"FUZZ_KEY_{partner.upper()}": key for partner, key in world.partner_keys.items()}
     ended = subprocess.run(command, env=environment, cwd=directory, capture_output=True, text=True)
     found.exit_code = max(found.exit_code, ended.returncode)
     found.output += f"{_NEXT}{name}\n{ended.stdout}{ended.stderr}"
@@ -147,10 +149,11 @@ def _run(found: Run, target: Target, name: str, options: Sequence[str]) -> Run:
 
 def _with_plain_bearer(document: dict[str, Any]) -> dict[str, Any]:
     """The document with its tokens declared as HTTP bearer: of OAuth 2.0 Schemathesis checks nothing."""
-    document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    schemes = document["components"]["securitySchemes"]
+    schemes["token"] = {"type": "http", "scheme": "bearer"}
     for item in document["paths"].values():
         for method in _METHODS:
-            if method in item and item[method].get("security"):
+            if method in item and "token" in next(iter(item[method].get("security", ())), ()):
                 item[method]["security"] = [{"token": []}]
     return document
 

@@ -136,11 +136,11 @@ class Caller:
 
     def __init__(self, port: int, world: World) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-        self._token = world.token
+        self._world = world
 
     def __call__(self, method: str, target: str, body: bytes | None, media_type: str | None) -> tuple[int, bytes]:
         """The status and body of the answer."""
-        headers = {"Authorization": f"Bearer {self._token}"}
+        headers = self._world.credentials(target)
         if media_type is not None:
             headers["Content-Type"] = media_type
         # The server refuses what is too large before it has read it all; the answer is there nevertheless.
@@ -165,8 +165,10 @@ def call(running_server: RunningServer, world: World) -> Iterator[Caller]:
 
 
 def refused(answer: tuple[int, bytes], *statuses: int) -> bool:
-    """Whether the answer is a problem, or an error of OAuth, of one of these statuses."""
+    """Whether the answer is a problem, or an error of OAuth or without a body, of one of these statuses."""
     status, body = answer
+    if status == 400 and not body:
+        return status in statuses
     return status in statuses and ("status" in json.loads(body) or "error" in json.loads(body))
 
 
@@ -209,6 +211,9 @@ def test_an_unknown_member_is_refused(call: Caller, world: World, operation: Ope
         body = json.dumps({**operation.example, member: 1}).encode()
         answer = call(operation.method, operation.target(world), body, JSON)
         assert refused(answer, 400), (member, answer)
+        if not answer[1]:
+            # The partner wants no body with this error.
+            continue
         pointers = [each.get("pointer") for each in json.loads(answer[1])["errors"]]
         assert f"/{member}" in pointers
 
@@ -246,7 +251,7 @@ def test_ten_megabytes_are_refused_before_they_are_read(
     running_server: RunningServer, world: World, operation: Operation
 ) -> None:
     head = f"{operation.method} {operation.target(world)} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {JSON}\r\n"
-    head += f"Authorization: Bearer {world.token}\r\n"
+    head += "".join(f"{name}: {value}\r\n" for name, value in world.credentials(operation.path).items())
     chunk = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
     declared = [f"{head}Content-Length: 10000000\r\n\r\n".encode(), *[b" " * 0x10000] * 152]
     chunked = [f"{head}Transfer-Encoding: chunked\r\n\r\n".encode(), *[chunk] * 160, b"0\r\n\r\n"]

@@ -54,6 +54,16 @@ class World:
     trees: list[Any] = field(default_factory=list)
     # Keys of events that are on the dead-letter list, where only faults of the system could bring them.
     dead_letters: list[str] = field(default_factory=list)
+    organization_key: str = ""
+    # The API keys of the partners, by the names that stand in their paths.
+    partner_keys: Mapping[str, str] = field(default_factory=dict)
+
+    def credentials(self, path: str) -> dict[str, str]:
+        """The headers that open the operation of a path."""
+        for partner, key in self.partner_keys.items():
+            if f"/partners/{partner}/" in path:
+                return {"x-api-key": key}
+        return {"Authorization": f"Bearer {self.token}"}
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -137,6 +147,11 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
     referral_codes = f"{home}/referral-programs/{referral_programs[0]['referralProgramId']}/codes"
     referring = {"memberId": members[1]["memberId"], "codes": [REFERRAL_CODE]}
     referral_code = call("POST", referral_codes, referring)["referrals"][0]
+    partner_keys = {}
+    for partner in ("partnera", "partnerb"):
+        made = call("POST", f"{home}/partner-api-keys", {"partner": partner, "name": partner})
+        partner_keys[partner] = made["apiKey"]
+    spare_key = call("POST", f"{home}/partner-api-keys", {"partner": "partnera", "name": "Spare"})["partnerApiKey"]
     parsed = call("POST", f"{home}/expressions/parse", {"inputs": [{"expression": text} for text in CONDITIONS]})
     second = call(
         "POST",
@@ -179,6 +194,7 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         "missionId": missions[0]["missionId"],
         "referralProgramId": referral_programs[0]["referralProgramId"],
         "referralCodeId": referral_code["referralCodeId"],
+        "partnerApiKeyId": spare_key["partnerApiKeyId"],
     }
     changeable = {
         "updateMember": {"loyaltyMemberId": members[1]["loyaltyMemberId"], "memberId": members[1]["memberId"]},
@@ -233,7 +249,9 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
     captured = {"events": [_event("bob-8", "cup-returned") for _ in range(60)], "executionMode": "captureOnly"}
     dead_letters = [each["loyaltyEventKey"] for each in call("POST", "/events/track", captured)["results"]]
     secrets = created["clientId"], created["clientSecret"]
-    return World(token, *secrets, ids, changeable, keys, wallet_ids, posted, trees, dead_letters)
+    organization_key = call("GET", home)["organization"]["organizationKey"]
+    made = (wallet_ids, posted, trees, dead_letters, organization_key, partner_keys)
+    return World(token, *secrets, ids, changeable, keys, *made)
 
 
 _BADGE = {"maxAmount": 2**53 - 1, "active": True}

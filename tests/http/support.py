@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from domain.problems import Unauthorized
-from handlers.call import Answer, Caller, Request
+from handlers.call import Answer, Caller, PartnerKey, Request
 from handlers.http.app import build_app
 from handlers.http.pages import Site
 from handlers.settings import Settings
 
 SETTINGS = Settings(threads=2, max_body_bytes=20_000, validate_responses=True)
+KEYS = {f"{name}-key": Caller(name, 1, frozenset(), partner=PartnerKey(1, name, name)) for name in ("alpha", "beta")}
 CALLERS = {
     "admin": Caller("admin", 1, frozenset(), is_admin=True),
     "reader": Caller("reader", 1, frozenset({"books:read"})),
@@ -30,6 +31,14 @@ def authenticate(token: str) -> Caller:
         return CALLERS[token]
     except KeyError:
         raise Unauthorized("The access token is not valid.") from None
+
+
+def authenticate_key(key: str) -> Caller:
+    """The partners above by their keys; any other key is unknown."""
+    try:
+        return KEYS[key]
+    except KeyError:
+        raise Unauthorized("The API key is unknown or revoked.") from None
 
 
 @dataclass
@@ -175,7 +184,13 @@ def document(paths: Mapping[str, Any], schemas: Mapping[str, Any] | None = None)
         "paths": dict(paths),
         "components": {
             "schemas": dict(schemas or {}),
-            "securitySchemes": {"token": {"type": "oauth2", "flows": flow}},
+            "securitySchemes": {
+                "token": {"type": "oauth2", "flows": flow},
+                **{
+                    name: {"type": "apiKey", "in": "header", "name": "X-Api-Key", "x-partner": name}
+                    for name in ("alpha", "beta")
+                },
+            },
         },
     }
 
@@ -192,4 +207,4 @@ def serve(
     """A client of an application that serves `paths` as integration and `other` as administration."""
     recorder = dispatch if isinstance(dispatch, Recorder) else Recorder(*([dispatch] if dispatch else []))
     documents = {"integration": document(paths, schemas), "administration": document(other or {}, schemas)}
-    return Client(build_app(documents, recorder, authenticate, settings, site)), recorder
+    return Client(build_app(documents, recorder, authenticate, settings, site, authenticate_key)), recorder

@@ -70,7 +70,10 @@ def test_secrets_and_headers_are_never_shown(busy, db):
 
 def test_filters(busy):
     everything = entries_of(busy)
-    assert entries_of(busy, actor="operator") == everything
+    partners = [each for each in everything if each["actor"].startswith("partner-api-key:")]
+    assert {each["operationId"] for each in partners} == {"createPartnerAPaymentIntent", "createPartnerBPaymentIntent"}
+    assert entries_of(busy, actor="operator") == [each for each in everything if each not in partners]
+    assert entries_of(busy, actor=partners[0]["actor"]) == partners[:1]
     assert entries_of(busy, actor="nobody") == entries_of(busy, userId=1) == []
     assert {entry["entityType"] for entry in entries_of(busy, entityType="coupon-usage")} == {"coupon-usage"}
     some = everything[5]

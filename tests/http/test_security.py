@@ -7,12 +7,15 @@ from sqlalchemy.exc import OperationalError
 
 from domain.problems import Unauthorized
 from handlers.http.app import build_app
+from handlers.http.schemas import DocumentError
 from tests.http.support import (
     CALLERS,
+    KEYS,
     SETTINGS,
     Client,
     Recorder,
     authenticate,
+    authenticate_key,
     body,
     document,
     operation,
@@ -184,3 +187,88 @@ def test_a_database_that_is_away_while_a_token_is_verified_is_a_503():
     reply = client("GET", "/v2/mine")
     assert (reply.status, reply.json["type"]) == (503, "/problems/unavailable")
     assert "retry-after" in reply.headers
+
+
+WITH_KEYS = {
+    f"/{partner}": {
+        "post": {
+            **operation("pay", requestBody=body({"type": "object", "additionalProperties": False})),
+            "operationId": f"pay-{partner}",
+            "security": [{partner: []}],
+        }
+    }
+    for partner in ("alpha", "beta")
+}
+
+
+@pytest.fixture(scope="module")
+def with_keys():
+    return serve({**PATHS, **WITH_KEYS})
+
+
+def pay(client, partner, key, **more):
+    headers = {} if key is None else {"x-api-key": key}
+    return client("POST", f"/v2/{partner}", json_body={}, token=None, headers=headers, **more)
+
+
+def test_a_key_opens_the_operations_of_its_partner_alone(with_keys):
+    client, recorder = with_keys
+    for partner in ("alpha", "beta"):
+        assert pay(client, partner, f"{partner}-key").status == 200
+        assert recorder.last.caller is KEYS[f"{partner}-key"]
+    for partner, key in (("alpha", "beta-key"), ("beta", "alpha-key")):
+        reply = pay(client, partner, key)
+        assert (reply.status, reply.json["type"]) == (403, "/problems/forbidden")
+
+
+@pytest.mark.parametrize("key", [None, "", "wrong", "alpha-key, alpha-key", "\xff"])
+def test_without_a_valid_key_there_is_a_401_that_asks_for_one(with_keys, key):
+    client, _ = with_keys
+    reply = pay(client, "alpha", key)
+    assert (reply.status, reply.headers["www-authenticate"]) == (401, 'ApiKey realm="loyalty"')
+    assert client.body_reads == 0
+
+
+def test_tokens_and_keys_do_not_stand_for_each_other(with_keys):
+    client, _ = with_keys
+    assert client("POST", "/v2/alpha", json_body={}, token="admin").status == 401
+    assert client("GET", "/v2/any", token=None, headers={"X-Api-Key": "alpha-key"}).status == 401
+    assert client("GET", "/v2/any", token="alpha-key").status == 401
+
+
+def test_a_key_is_verified_off_the_event_loop():
+    threads = []
+
+    def watched(key):
+        threads.append(threading.current_thread())
+        return authenticate_key(key)
+
+    app = build_app({"integration": document(WITH_KEYS)}, Recorder(), authenticate, SETTINGS, authenticate_key=watched)
+    assert pay(Client(app), "alpha", "alpha-key").status == 200
+    assert [thread is threading.main_thread() for thread in threads] == [False]
+
+
+@pytest.mark.parametrize("scheme", [{"in": "query"}, {"x-partner": None}])
+def test_a_scheme_that_is_not_served_is_found_at_start(scheme):
+    made = document(WITH_KEYS)
+    declared = made["components"]["securitySchemes"]["alpha"]
+    declared.update(scheme)
+    if declared["x-partner"] is None:
+        del declared["x-partner"]
+    with pytest.raises(DocumentError):
+        build_app({"integration": made}, Recorder(), authenticate, SETTINGS)
+
+
+def test_an_error_that_is_declared_without_content_has_no_body():
+    bare = {"400": {"description": "refused"}}
+    declared = operation("bare", "books:write", requestBody=body({"type": "object", "additionalProperties": False}))
+    declared["responses"] |= bare
+    client, _ = serve({**PATHS, "/bare": {"post": declared}})
+    for sent in (b"{", b'{"a": 1}', b""):
+        reply = client("POST", "/v2/bare", body=sent, headers={"Content-Type": "application/json"})
+        assert (reply.status, reply.content) == (400, b"")
+        assert "content-type" not in reply.headers
+        assert reply.headers["x-request-id"]
+    # Other errors, and other operations, are told as ever.
+    assert client("POST", "/v2/bare", json_body={}, token="reader").json["type"] == "/problems/forbidden"
+    assert client("POST", "/v2/books", body=b"{").json["type"] == "/problems/invalid-request"

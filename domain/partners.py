@@ -1,0 +1,217 @@
+"""Partners of an organization: their API keys, and the payments that they report (integration 2.9 and 4.7)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from decimal import ROUND_HALF_UP, Context, Decimal
+from typing import Any
+
+from domain.problems import Conflict, NotFound
+
+# How often the last use of a key is written down at most: a key that is in use all the time is no hot row by it.
+LAST_USE_KEPT_FOR = timedelta(minutes=1)
+# Random characters of a key: 256 bits in base64url.
+SECRET_LENGTH = 43
+
+_KEY = re.compile(rf"partner_([1-9][0-9]{{0,17}})_[A-Za-z0-9_-]{{{SECRET_LENGTH}}}", re.ASCII)
+_PERCENTAGE = "percentage"
+# Money is told in hundredths, or in the finer units in which the total came.
+_FRACTION_DIGITS = 2
+# Wider than any number that a request or an expression may come to: only the result is rounded.
+_WIDE = Context(prec=1000)
+
+
+@dataclass(frozen=True, slots=True)
+class PartnerApiKey:
+    """An API key without the key itself, of which only a hash is kept; `key_hint` is how the key ends."""
+
+    organization_id: int
+    partner_api_key_id: int
+    partner: str
+    name: str
+    key_hint: str
+    last_used_at: datetime | None
+    revoked_at: datetime | None
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class MemberInfo:
+    """Onboarding data of a customer; `data` is free."""
+
+    loyalty_member_id: str | None = None
+    user_gov_id: str | None = None
+    email: str | None = None
+    phone: str | None = None
+    first_name: str | None = None
+    last_name: str | None = None
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def profile(self) -> dict[str, Any]:
+        """The data as a member's profile, without what is not known."""
+        known = {
+            "name": self.first_name,
+            "lastName": self.last_name,
+            "email": self.email,
+            "phoneNumber": self.phone,
+            "govId": None if self.user_gov_id is None else {"id": self.user_gov_id},
+        }
+        return {name: value for name, value in known.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class PaymentIntent:
+    """A payment as a partner reports it; `payment_id` is unique in the organization."""
+
+    payment_id: str
+    total: Decimal
+    type: str
+    loyalty_member_id: str
+    organization_key: str
+    reference_id: str | None = None
+    merchant_id: str | None = None
+    store_id: str | None = None
+    raw_qr: str | None = None
+    post_payment: bool | None = None
+    force_user_subscription: bool = False
+    products: Sequence[Mapping[str, Any]] = ()
+    member_info: MemberInfo | None = None
+
+    @property
+    def new_member_id(self) -> str:
+        """The `loyaltyMemberId` that a member would be created with."""
+        named = None if self.member_info is None else self.member_info.loyalty_member_id
+        return self.loyalty_member_id if named is None else named
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        """The payload of the event `member-payment-confirmed`; of `memberInfo` only what is no personal data."""
+        return {
+            "payment": {
+                "paymentId": self.payment_id,
+                "referenceId": self.reference_id,
+                "total": self.total,
+                "type": self.type,
+                "merchantId": self.merchant_id,
+                "storeId": self.store_id,
+                "products": list(self.products),
+                "rawQr": self.raw_qr,
+                "postPayment": self.post_payment,
+                "memberInfo": {"data": {} if self.member_info is None else self.member_info.data},
+            }
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class AccountAccrual:
+    """What a payment moved of one account: `new_accrual` in all, and the `balance` after it."""
+
+    ledger_account_id: int
+    unit_name: str
+    balance: Decimal
+    new_accrual: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class PaymentEffect:
+    """An effect that took place; the last three only of a discount."""
+
+    effect_id: str
+    discount: Decimal | None = None
+    discounted_total: Decimal | None = None
+    discount_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PaymentOutcome:
+    """What came of a payment intent; `missions` are outcomes as tracking tells them, each mission once."""
+
+    loyalty_member_id: str
+    tier: str | None
+    is_new_member: bool
+    accruals: Sequence[AccountAccrual]
+    missions: Sequence[Mapping[str, Any]]
+    effects: Sequence[PaymentEffect]
+
+
+class PaymentExists(Conflict):
+    """Another transaction of the organization has this `paymentId`."""
+
+    slug = "payment-exists"
+    title = "The payment exists already"
+
+
+class MemberNotCreated(NotFound):
+    """The customer is no member and cannot be made one with these data."""
+
+    slug = "member-not-created"
+    title = "The member cannot be created"
+
+
+class UnknownOrganization(NotFound):
+    """The `organizationKey` is not that of the organization that the API key belongs to."""
+
+    slug = "unknown-organization"
+    title = "The organization does not exist"
+
+
+def key_of(organization_id: int, secret: str) -> str:
+    """The text of an API key; it names its organization so that keys are looked up inside of it."""
+    return f"partner_{organization_id}_{secret}"
+
+
+def organization_of(key: str) -> int | None:
+    """The organization that an API key says to belong to; None if it is no key at all."""
+    found = _KEY.fullmatch(key)
+    return None if found is None else int(found[1])
+
+
+def discounted(total: Decimal, effects: Iterable[tuple[str, Mapping[str, Any]]]) -> list[PaymentEffect]:
+    """The effects as a payment of `total` has them, from (effect id, parameters) in the order of the evaluation.
+
+    Discounts add up: each is taken off what those before it have left, and no more than that. They are rounded half
+    up to hundredths, or to as many fraction digits as the total has, if these are more.
+    """
+    left, found = total, []
+    for effect_id, params in effects:
+        if effect_id != "discount":
+            found.append(PaymentEffect(effect_id))
+            continue
+        discount = min(left, _amount_off(left, params["type"], Decimal(params["value"]), _fraction_digits(total)))
+        left -= discount
+        found.append(PaymentEffect(effect_id, discount, left, params["type"]))
+    return found
+
+
+def _fraction_digits(total: Decimal) -> int:
+    exponent = total.normalize(_WIDE).as_tuple().exponent
+    return max(_FRACTION_DIGITS, -exponent if isinstance(exponent, int) else 0)
+
+
+def _amount_off(total: Decimal, kind: str, value: Decimal, digits: int) -> Decimal:
+    amount = _WIDE.divide(_WIDE.multiply(total, value), Decimal(100)) if kind == _PERCENTAGE else value
+    # Beyond the total it is cut anyway, and need not be rounded first.
+    kept = max(Decimal(0), min(amount, total))
+    return kept.quantize(Decimal(1).scaleb(-digits), rounding=ROUND_HALF_UP, context=_WIDE)
+
+
+def joined_missions(outcomes: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Each mission once, from the first count before to the last one after, in the order in which they moved."""
+    found: dict[int, dict[str, Any]] = {}
+    for outcome in outcomes:
+        before = found.get(outcome["missionId"])
+        if before is None:
+            found[outcome["missionId"]] = dict(outcome)
+        else:
+            achieved = before["achieved"] or outcome["achieved"]
+            found[outcome["missionId"]] = {
+                **outcome,
+                "currentCounter": before["currentCounter"],
+                "achieved": achieved,
+            }
+    return list(found.values())

@@ -1,0 +1,58 @@
+"""API keys of partners, by which they report payments (integration 5, items 2 and 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from domain.partners import PartnerApiKey
+from handlers.audit_trail import Audited
+from handlers.call import Call
+from handlers.operations import operation
+from handlers.partner_authentication import HINT_LENGTH, hash_of, new_key
+from handlers.wire.base import instant_text, listed
+from handlers.wire.partners import KEY, KEY_BODY
+from handlers.wire.partners import new_key as answered_key
+from persistence import partners
+from persistence.paging import Page, Paged
+
+_ENTITY = "partner-api-key"
+_AUDITED = Audited(_ENTITY, "partner_api_key_id", KEY, records=lambda made: made[:1])
+
+
+@operation("listPartnerApiKeys", answer=listed(KEY))
+def list_partner_api_keys(call: Call, query: Mapping[str, Any]) -> Paged[PartnerApiKey]:
+    """A page of the organization's keys, revoked ones too."""
+    return partners.find_page(
+        call.db,
+        call.organization.organization_id,
+        Page.of(query),
+        partner=query.get("partner"),
+        revoked=query.get("revoked"),
+    )
+
+
+@operation("createPartnerApiKey", body=KEY_BODY, answer=answered_key, audit=_AUDITED)
+def create_partner_api_key(call: Call, body: Mapping[str, Any]) -> tuple[PartnerApiKey, str]:
+    """Make a key; its text is returned this once and not kept."""
+    organization_id = call.organization.organization_id
+    key = new_key(organization_id)
+    made = partners.add_key(
+        call.db,
+        organization_id,
+        key_hash=hash_of(key),
+        key_hint=key[-HINT_LENGTH:],
+        created_at=call.now,
+        updated_at=call.now,
+        **body,
+    )
+    return made, key
+
+
+@operation("revokePartnerApiKey", audit=_ENTITY)
+def revoke_partner_api_key(call: Call, partner_api_key: PartnerApiKey) -> None:
+    """Refuse the key from now on; a key that is revoked already stays so."""
+    if partners.revoke(call.db, partner_api_key, call.now):
+        before = KEY.dump(partner_api_key)
+        revoked = {**before, "revokedAt": instant_text(call.now)}
+        call.audit.add(_ENTITY, partner_api_key.partner_api_key_id, before=before, after=revoked)

@@ -1,0 +1,56 @@
+"""API keys of partners: made from 256 random bits, kept as hashes, looked up at every call."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from datetime import UTC, datetime
+
+from sqlalchemy import Engine
+
+from domain.partners import LAST_USE_KEPT_FOR, key_of, organization_of
+from domain.problems import Unauthorized
+from handlers.call import Caller, PartnerKey
+from persistence import partners, transactions
+from persistence.engine import autocommit
+
+
+def new_key(organization_id: int) -> str:
+    """A key that nobody can guess."""
+    return key_of(organization_id, secrets.token_urlsafe(32))
+
+
+def hash_of(key: str) -> bytes:
+    """The form in which a key is kept: since it is random, a fast hash says nothing of it."""
+    return hashlib.sha256(key.encode()).digest()
+
+
+# How much of the end of a key is kept, by which people tell keys apart.
+HINT_LENGTH = 4
+
+
+class KeyAuthenticator:
+    """Turns an API key into a caller; a revoked key counts no more from the next call on."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = autocommit(engine)
+
+    def __call__(self, key: str) -> Caller:
+        """The caller of a valid key; raises Unauthorized. The use is written down, once a minute at most."""
+        organization_id = organization_of(key)
+        if organization_id is None:
+            raise Unauthorized("The API key is malformed.")
+        found = transactions.read(self._engine, lambda db: partners.find_valid(db, organization_id, hash_of(key)))
+        if found is None:
+            raise Unauthorized("The API key is unknown or revoked.")
+        now = datetime.now(UTC)
+        if found.last_used_at is None or found.last_used_at <= now - LAST_USE_KEPT_FOR:
+            # A transaction of its own, so that calls with one key do not wait for each other.
+            transactions.read(self._engine, lambda db: partners.note_use(db, found, now))
+        identity = found.partner_api_key_id
+        return Caller(
+            subject=f"partner-api-key:{identity}",
+            organization_id=organization_id,
+            roles=frozenset(),
+            partner=PartnerKey(identity, found.partner, found.name),
+        )

@@ -1,0 +1,128 @@
+"""Partners' API keys, and the ids of the payments that they have reported."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, func, select, text, update
+from sqlalchemy.dialects.postgresql import insert
+
+from domain.partners import LAST_USE_KEPT_FOR, PartnerApiKey
+from persistence.paging import Page, Paged, paged
+from persistence.rows import add, columns_of, record
+from persistence.tables.partners import partner_api_keys, partner_payments
+
+ORDER_COLUMNS = {
+    "partnerApiKeyId": partner_api_keys.c.partner_api_key_id,
+    "partner": partner_api_keys.c.partner,
+    "name": partner_api_keys.c.name,
+    "lastUsedAt": partner_api_keys.c.last_used_at,
+    "revokedAt": partner_api_keys.c.revoked_at,
+    "createdAt": partner_api_keys.c.created_at,
+    "updatedAt": partner_api_keys.c.updated_at,
+}
+
+_COLUMNS = columns_of(partner_api_keys, PartnerApiKey)
+
+# In one order for all, so that nobody waits in a circle.
+_LOCK_CUSTOMERS = text(
+    """
+    SELECT pg_advisory_xact_lock(lock) FROM (
+        SELECT DISTINCT hashtextextended(name, :organization_id) AS lock FROM unnest(CAST(:names AS text[])) AS name
+        ORDER BY lock
+    ) AS ordered
+    """
+)
+
+
+def find(db: Connection, organization_id: int, partner_api_key_id: int) -> PartnerApiKey | None:
+    """The key with this id, revoked or not."""
+    return _find(db, organization_id, partner_api_keys.c.partner_api_key_id == partner_api_key_id)
+
+
+def find_valid(db: Connection, organization_id: int, key_hash: bytes) -> PartnerApiKey | None:
+    """The key with this hash, unless it is revoked."""
+    return _find(db, organization_id, partner_api_keys.c.key_hash == key_hash, partner_api_keys.c.revoked_at.is_(None))
+
+
+def _find(db: Connection, organization_id: int, *conditions: Any) -> PartnerApiKey | None:
+    statement = select(*_COLUMNS).where(partner_api_keys.c.organization_id == organization_id, *conditions)
+    return record(PartnerApiKey, db.execute(statement).one_or_none())
+
+
+def find_page(
+    db: Connection, organization_id: int, page: Page, *, partner: str | None = None, revoked: bool | None = None
+) -> Paged[PartnerApiKey]:
+    """A page of keys, of one partner and revoked or not where that is asked for."""
+    conditions: list[Any] = [partner_api_keys.c.organization_id == organization_id]
+    if partner is not None:
+        conditions.append(partner_api_keys.c.partner == partner)
+    if revoked is not None:
+        conditions.append(partner_api_keys.c.revoked_at.is_not(None) == revoked)
+    tie_break = partner_api_keys.c.partner_api_key_id
+    return paged(db, PartnerApiKey, partner_api_keys, conditions, page, tie_break, ORDER_COLUMNS)
+
+
+def add_key(db: Connection, organization_id: int, **values: Any) -> PartnerApiKey:
+    """Insert a key."""
+    return add(db, partner_api_keys, PartnerApiKey, {"organization_id": organization_id, **values})
+
+
+def note_use(db: Connection, key: PartnerApiKey, at: datetime) -> None:
+    """Write down that a key was used, unless a use of the last minute stands there already."""
+    last = partner_api_keys.c.last_used_at
+    db.execute(
+        update(partner_api_keys)
+        .where(
+            partner_api_keys.c.organization_id == key.organization_id,
+            partner_api_keys.c.partner_api_key_id == key.partner_api_key_id,
+            last.is_(None) | (last <= at - LAST_USE_KEPT_FOR),
+        )
+        .values(last_used_at=at)
+    )
+
+
+def revoke(db: Connection, key: PartnerApiKey, at: datetime) -> bool:
+    """Make a key invalid from now on; False if it was so before."""
+    changed = db.execute(
+        update(partner_api_keys)
+        .where(
+            partner_api_keys.c.organization_id == key.organization_id,
+            partner_api_keys.c.partner_api_key_id == key.partner_api_key_id,
+            partner_api_keys.c.revoked_at.is_(None),
+        )
+        .values(revoked_at=at, updated_at=at)
+    )
+    return changed.rowcount == 1
+
+
+def lock_customers(db: Connection, organization_id: int, names: Collection[str]) -> None:
+    """Let one transaction at a time create members who go by any of these names (see `persistence.locks`)."""
+    db.execute(_LOCK_CUSTOMERS, {"organization_id": organization_id, "names": list(names)})
+
+
+def payment_exists(db: Connection, organization_id: int, payment_id: str) -> bool:
+    """True if a payment with this id was reported before."""
+    known = partner_payments.c.organization_id == organization_id, partner_payments.c.payment_id == payment_id
+    return db.execute(select(func.count()).where(*known)).scalar_one() > 0
+
+
+def claim_payment(
+    db: Connection, organization_id: int, *, payment_id: str, partner_api_key_id: int, member_id: int, at: datetime
+) -> bool:
+    """Take the id of a payment for this transaction; False if another one has it, whose end this one waits for."""
+    statement = (
+        insert(partner_payments)
+        .values(
+            organization_id=organization_id,
+            payment_id=payment_id,
+            partner_api_key_id=partner_api_key_id,
+            member_id=member_id,
+            created_at=at,
+        )
+        .on_conflict_do_nothing(index_elements=["organization_id", "payment_id"])
+        .returning(partner_payments.c.partner_payment_id)
+    )
+    return db.execute(statement).one_or_none() is not None

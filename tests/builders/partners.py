@@ -1,0 +1,97 @@
+"""Partners and their payment intents through the API."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.builders.api import Reply
+from tests.builders.tracking import Shop
+
+PAYMENT = "member-payment-confirmed"
+
+
+def fresh(prefix: str = "payment") -> str:
+    """An id that nobody has used."""
+    return f"{prefix}-{uuid.uuid4()}"
+
+
+@dataclass(frozen=True)
+class Partner:
+    """A partner of a shop with an API key of its own."""
+
+    shop: Shop
+    name: str
+    key: str
+    record: dict[str, Any]
+    headers: dict[str, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "headers", {"x-api-key": self.key})
+
+    @classmethod
+    def of(cls, shop: Shop, name: str = "partnera", called: str = "The wallet") -> Partner:
+        """A new key of the partner."""
+        made = shop.administration.post("/partner-api-keys", {"partner": name, "name": called})
+        return cls(shop, name, made["apiKey"], made["partnerApiKey"])
+
+    @property
+    def path(self) -> str:
+        return f"/partners/{self.name}/payment-intents"
+
+    def body(self, member: str, total: Any = 10, **more: Any) -> dict[str, Any]:
+        """The least that the partner sends; null leaves a field out."""
+        found = {
+            "total": total,
+            "type": "qr",
+            "loyaltyMemberId": member,
+            "organizationKey": organization_key(self.shop),
+        }
+        if self.name == "partnera":
+            found["paymentId"] = fresh()
+        else:
+            found |= {"referenceId": fresh("reference"), "merchantId": "30-71", "forceUserSubscription": False}
+        return {name: value for name, value in {**found, **more}.items() if value is not None}
+
+    def send(self, body: Any, *, headers: dict[str, str] | None = None) -> Reply:
+        """The answer to a body."""
+        api = self.shop.organization.api
+        return api.surface().request("POST", self.path, body, headers=self.headers if headers is None else headers)
+
+    def pay(self, member: str, total: Any = 10, **more: Any) -> dict[str, Any]:
+        """Report a payment, which must succeed, and return what came of it."""
+        reply = self.send(self.body(member, total, **more))
+        assert reply.status == 200, reply.text
+        return reply.json
+
+    def refused(self, member: str, total: Any = 10, **more: Any) -> tuple[int, str]:
+        """Report a payment that must be refused; the status and the problem's type."""
+        reply = self.send(self.body(member, total, **more))
+        assert reply.status >= 400, reply.text
+        return reply.status, reply.json["type"]
+
+
+def organization_key(shop: Shop) -> str:
+    """The key of the shop's organization."""
+    [row] = shop.rows("organizations", "organization_key")
+    return str(row.organization_key)
+
+
+def customer() -> str:
+    """A loyaltyMemberId that nobody has."""
+    return fresh("customer")
+
+
+def footprint(shop: Shop) -> dict[str, int]:
+    """How many rows there are of what an intent makes."""
+    tables = (
+        "members",
+        "wallets",
+        "events",
+        "partner_payments",
+        "ledger_transactions",
+        "member_tiers",
+        "mission_trackings",
+    )
+    return {table: len(shop.rows(table, "1")) for table in tables}

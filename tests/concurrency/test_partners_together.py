@@ -1,0 +1,96 @@
+"""Payment intents of two partners under many threads."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from tests.builders.campaigns import mint
+from tests.builders.missions import create as create_mission
+from tests.builders.partners import PAYMENT, Partner, customer, footprint
+from tests.builders.tracking import running
+from tests.concurrency.together import together
+
+INFO = {"userGovId": "30111222", "email": "ana@example.com", "firstName": "Ana"}
+
+
+@pytest.fixture
+def partners(shop):
+    return [Partner.of(shop, name) for name in ("partnera", "partnerb")]
+
+
+@pytest.mark.parametrize("info", [None, INFO, {**INFO, "loyaltyMemberId": "card-0077"}])
+def test_50_payments_of_one_new_customer_make_one_member(shop, partners, info):
+    shop.campaign(running(mint(100)), eventType="member-created")
+    shop.campaign(running(mint(("=", "payment.total"))), eventType=PAYMENT)
+    create_mission(shop, eventType=PAYMENT, goalCount=10, pointsAccrual=1000)
+    name = "30111222"
+
+    def pay(number):
+        return partners[number % 2].pay(name, number, forceUserSubscription=True, memberInfo=info)
+
+    outcomes = together([partial(pay, number) for number in range(50)])
+    assert sum(each["isNewMember"] for each in outcomes) == 1
+    assert {each["loyaltyMemberId"] for each in outcomes} == {(info or {}).get("loyaltyMemberId", name)}
+    made = footprint(shop)
+    assert (made["members"], made["wallets"], made["partner_payments"]) == (1, 1, 50)
+    member = outcomes[0]["loyaltyMemberId"]
+    assert shop.balance(member) == 100 + sum(range(50)) + 5 * 1000
+    # As if one came after the other: every count of the mission once, and all that was told is what there is.
+    counters = sorted(each["missionsStatus"][0]["newCounter"] for each in outcomes)
+    assert counters == sorted(number % 10 + 1 for number in range(50))
+    told = [each["accountBalances"][0] for each in outcomes if each["accountBalances"]]
+    assert sum(each["newAccrual"] for each in told) == shop.balance(member)
+    assert max(each["balance"] for each in told) == shop.balance(member)
+
+
+def test_one_payment_id_is_taken_by_one_of_many(shop, partners):
+    shop.campaign(running(mint(5)), eventType=PAYMENT)
+    members = [shop.member() for _ in range(4)]
+    before = footprint(shop)
+
+    def pay(number):
+        partner = partners[number % 2]
+        named = {"paymentId": "payment-1"} if number % 4 < 2 else {"paymentId": None, "referenceId": "payment-1"}
+        if partner.name == "partnera":
+            named = {"paymentId": "payment-1"}
+        # Some of the customers are new.
+        member = members[number] if number < 4 else customer()
+        return partner.send(partner.body(member, forceUserSubscription=True, **named))
+
+    replies = together([partial(pay, number) for number in range(16)])
+    statuses = sorted(reply.status for reply in replies)
+    assert statuses == [200] + [409] * 15
+    assert {reply.json["type"] for reply in replies if reply.status == 409} == {"/problems/payment-exists"}
+    [won] = [reply.json for reply in replies if reply.status == 200]
+    after = footprint(shop)
+    assert after["partner_payments"] == 1
+    assert after["members"] == before["members"] + won["isNewMember"]
+    assert after["ledger_transactions"] == 1
+
+
+def test_a_customer_who_is_enrolled_in_the_same_moment_is_taken_over(shop, partners):
+    for _ in range(5):
+        name = customer()
+
+        def enrol(name=name):
+            body = {"loyaltyMemberId": name}
+            return shop.integration.request("POST", "/members", body).status
+
+        def pay(name=name):
+            return partners[0].pay(name, forceUserSubscription=True)["isNewMember"]
+
+        status, *new = together([enrol, pay, pay])
+        assert (status, sum(new)) in ((201, 0), (409, 1))
+
+
+def test_many_new_customers_with_one_government_id_are_one_member(shop, partners):
+    def pay(number):
+        partner = partners[number % 2]
+        body = partner.body(f"customer-{number}", forceUserSubscription=True, memberInfo=INFO)
+        return partner.send(body)
+
+    replies = together([partial(pay, number) for number in range(12)])
+    assert sorted(reply.status for reply in replies) == [200] + [404] * 11
+    assert footprint(shop)["members"] == 1

@@ -1,0 +1,62 @@
+"""What payment intents cost: as many statements for one product, campaign or mission as for a hundred."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.builders.api import running_api
+from tests.builders.campaigns import mint
+from tests.builders.missions import create as create_mission
+from tests.builders.partners import PAYMENT, Partner, customer
+from tests.builders.statements import count
+from tests.builders.tracking import Shop, running
+
+
+@pytest.fixture(scope="module")
+def api(settings):
+    with running_api(settings) as api:
+        yield api
+
+
+@pytest.fixture
+def shop(api):
+    return Shop(api.organization())
+
+
+def products(number):
+    return [{"sku": f"sku-{each}", "total": each, "quantity": 1} for each in range(number)]
+
+
+def campaigns(shop, number):
+    for _ in range(number):
+        shop.campaign(running(mint(1)), eventType=PAYMENT)
+        create_mission(shop, eventType=PAYMENT, goalCount=1, pointsAccrual=1)
+
+
+def test_a_payment_costs_the_same_whatever_it_sets_in_motion(shop):
+    partner = Partner.of(shop)
+    members = [shop.member() for _ in range(2)]
+
+    def cost(size, **more):
+        return count(shop.engine, lambda: partner.pay(members[0], products=products(size), **more))
+
+    campaigns(shop, 1)
+    partner.pay(members[0])
+    one = cost(1)
+    assert abs(cost(100) - one) <= 2
+    campaigns(shop, 15)
+    partner.pay(members[0])
+    # Ids come in doubling numbers; that apart, nothing grows.
+    assert abs(cost(100) - one) <= 6
+    assert one <= 40
+
+
+def test_a_new_customer_costs_a_fixed_number_more(shop):
+    partner = Partner.of(shop)
+    campaigns(shop, 1)
+    partner.pay(customer(), forceUserSubscription=True)
+    member = shop.member()
+    known = count(shop.engine, lambda: partner.pay(member))
+    info = {"userGovId": "30111222", "data": {str(each): each for each in range(200)}}
+    new = count(shop.engine, lambda: partner.pay(customer(), forceUserSubscription=True, memberInfo=info))
+    assert known < new <= known + 10

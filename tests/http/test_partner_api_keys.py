@@ -1,0 +1,133 @@
+"""API keys of partners over HTTP: made once, listed without the key, used and revoked."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime
+
+import pytest
+from sqlalchemy import text
+
+from tests.builders.partners import Partner
+from tests.builders.statements import counted
+from tests.builders.tracking import Shop
+
+
+@pytest.fixture
+def shop(organization):
+    return Shop(organization)
+
+
+def listed(shop, **query):
+    return shop.administration.get("/partner-api-keys", **query)["results"]
+
+
+def set_last_use(shop, moment):
+    statement = text("UPDATE partner_api_keys SET last_used_at = :moment WHERE organization_id = :id")
+    with shop.engine.begin() as db:
+        db.execute(statement, {"moment": moment, "id": shop.organization.id})
+
+
+def test_a_key_is_shown_once_and_kept_as_a_hash(shop):
+    said = {"partner": "partnera", "name": "The wallet"}
+    made = shop.administration.post("/partner-api-keys", said)
+    record, key = made["partnerApiKey"], made["apiKey"]
+    assert {name: record[name] for name in said} == said
+    assert record["keyHint"] == key[-4:]
+    assert record["lastUsedAt"] is record["revokedAt"] is None
+    assert listed(shop) == [record]
+    assert key not in str(shop.administration.get("/partner-api-keys"))
+    [row] = shop.rows("partner_api_keys", "key_hash, partner_api_keys::text AS whole")
+    assert bytes(row.key_hash) == hashlib.sha256(key.encode()).digest()
+    assert key not in row.whole
+    assert key not in str(shop.rows("audit_log", "audit_log::text"))
+
+
+def test_every_key_is_another(shop):
+    assert len({Partner.of(shop).key for _ in range(5)}) == 5
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"partner": "partnerc"},
+        {"name": ""},
+        {"name": "  \n"},
+        {"name": "x" * 101},
+        {"name": None},
+        {"partner": None},
+        {"apiKey": "mine"},
+    ],
+)
+def test_a_wrong_key_is_refused(shop, wrong):
+    shop.administration.post("/partner-api-keys", {"partner": "partnera", "name": "A", **wrong}, expect=400)
+    assert listed(shop) == []
+
+
+def test_keys_are_listed_by_partner_and_by_whether_they_are_revoked(shop):
+    names = ("partnera", "partnera", "partnerb")
+    first, second, third = (Partner.of(shop, name).record["partnerApiKeyId"] for name in names)
+    shop.administration.delete(f"/partner-api-keys/{second}")
+
+    def found(**query):
+        return [each["partnerApiKeyId"] for each in listed(shop, **query)]
+
+    assert found() == [third, second, first]
+    assert found(order="partnerApiKeyId,asc", limit=2, page=1) == [third]
+    assert found(partner="partnera") == [second, first]
+    assert found(revoked=True) == [second]
+    assert found(revoked=False) == [third, first]
+    assert found(partner="partnera", revoked=False) == [first]
+
+
+def test_a_revoked_key_is_refused_from_the_next_request_on(shop):
+    partner, other = Partner.of(shop), Partner.of(shop)
+    member = shop.member()
+    partner.pay(member)
+    path = f"/partner-api-keys/{partner.record['partnerApiKeyId']}"
+    shop.administration.delete(path)
+    reply = partner.send(partner.body(member))
+    assert (reply.status, reply.json["type"]) == (401, "/problems/unauthorized")
+    [revoked] = listed(shop, revoked=True)
+    # Again: nothing changes, and the log has one entry.
+    shop.administration.delete(path)
+    assert listed(shop, revoked=True) == [revoked]
+    actions = [row.operation_id for row in shop.rows("audit_log", "operation_id", "audit_log_id")]
+    assert actions.count("revokePartnerApiKey") == 1
+    assert actions.count("createPartnerApiKey") == 2
+    assert other.pay(member)
+
+
+def test_an_unknown_key_cannot_be_revoked(shop, api):
+    foreign = Partner.of(Shop(api.organization()))
+    for identity in (foreign.record["partnerApiKeyId"], 10**15):
+        problem = shop.administration.delete(f"/partner-api-keys/{identity}", expect=404)
+        assert problem["type"] == "/problems/not-found"
+    assert foreign.pay(foreign.shop.member())
+
+
+def test_a_key_that_names_another_organization_is_unknown(shop, api):
+    mine, theirs = Partner.of(shop), Partner.of(Shop(api.organization()))
+    secret = mine.key.split("_", 2)[2]
+    forged = theirs.key.split("_", 2)[:2]
+    body = mine.body("somebody")
+    for key in ("_".join([*forged, secret]), mine.key[:-1], mine.key + "A", mine.key.upper(), "partner_0_" + "A" * 43):
+        assert mine.send(body, headers={"x-api-key": key}).status == 401
+
+
+def test_the_last_use_is_told_to_the_minute(shop):
+    partner = Partner.of(shop)
+    member = shop.member()
+    partner.pay(member)
+    [first] = listed(shop)
+    assert first["lastUsedAt"] is not None
+    with counted(shop.engine) as statements:
+        partner.pay(member)
+    # No write of the key where one was written a moment ago.
+    assert not [each for each in statements if each.startswith("UPDATE partner_api_keys")]
+    assert listed(shop) == [first]
+    set_last_use(shop, datetime(2026, 1, 1, tzinfo=UTC))
+    # A refused intent is a use as well.
+    assert partner.refused("nobody-here")[0] == 404
+    [later] = listed(shop)
+    assert later["lastUsedAt"] > first["lastUsedAt"]

@@ -1,0 +1,427 @@
+"""Payment intents over HTTP: who is found or enrolled, what is refused, and what the partner is told."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from tests.builders.campaigns import effect, mint
+from tests.builders.missions import create as create_mission
+from tests.builders.partners import PAYMENT, Partner, customer, footprint, fresh, organization_key
+from tests.builders.tracking import Shop, running
+
+BOTH = ("partnera", "partnerb")
+EVERYTHING = {
+    "total": Decimal("12.5"),
+    "type": "qr",
+    "rawQr": "000201",
+    "postPayment": True,
+    "merchantId": "30-71234567-9",
+    "products": [{"sku": "latte", "subTotal": 5, "total": Decimal("4.5"), "quantity": 1, "description": "A latte"}],
+}
+INFO = {
+    "userGovId": "30111222",
+    "email": "ana@example.com",
+    "phone": "+54 11 5555 0100",
+    "firstName": "Ana",
+    "lastName": "Costa",
+    "data": {"drink": "flat white", "visits": 3},
+}
+
+
+@pytest.fixture
+def shop(organization):
+    return Shop(organization)
+
+
+@pytest.fixture
+def partner(shop):
+    return Partner.of(shop)
+
+
+@pytest.fixture(params=BOTH)
+def either(shop, request):
+    return Partner.of(shop, request.param)
+
+
+def test_a_members_payment_is_told_with_all_that_came_of_it(shop, either):
+    stars = shop.account(name="Stars", decimals=2)
+    shop.campaign(
+        running(
+            mint(("=", "payment.total")),
+            mint(("=", "payment.total / 8.0"), ledgerAccountKey=stars["ledgerAccountKey"]),
+        ),
+        eventType=PAYMENT,
+    )
+    member = shop.member()
+    shop.give(member, 100)
+    outcome = either.pay(member, 10)
+    assert outcome == {
+        "loyaltyMemberId": member,
+        "tier": outcome["tier"],
+        "isNewMember": False,
+        "accountBalances": [
+            {
+                "balance": 110,
+                "newAccrual": 10,
+                "unitName": "Points",
+                "accountId": shop.organization.created.ledger_account_id,
+            },
+            {
+                "balance": Decimal("1.25"),
+                "newAccrual": Decimal("1.25"),
+                "unitName": "Stars",
+                "accountId": stars["ledgerAccountId"],
+            },
+        ],
+        "missionsStatus": [],
+        "effects": [{"effectId": "mint-points", "discount": None, "discountedTotal": None, "discountType": None}] * 2,
+    }
+    assert outcome["tier"] is not None
+    assert shop.balance(member) == 110
+    again = either.pay(member, 10)["accountBalances"]
+    assert [(each["balance"], each["newAccrual"]) for each in again] == [(120, 10), (Decimal("2.5"), Decimal("1.25"))]
+
+
+def test_a_payment_that_moves_nothing_has_empty_lists(shop, either):
+    outcome = either.pay(shop.member())
+    assert (outcome["accountBalances"], outcome["missionsStatus"], outcome["effects"]) == ([], [], [])
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_every_required_field_is_required(shop, name):
+    partner = Partner.of(shop, name)
+    required = {
+        "partnera": {"total", "paymentId", "type", "organizationKey", "loyaltyMemberId"},
+        "partnerb": {
+            *("total", "referenceId", "type", "organizationKey", "forceUserSubscription"),
+            *("loyaltyMemberId", "merchantId"),
+        },
+    }[name]
+    body = partner.body(shop.member())
+    assert body.keys() == required
+    before = footprint(shop)
+    for missing in sorted(required):
+        assert partner.send({each: value for each, value in body.items() if each != missing}).status == 400
+    assert footprint(shop) == before
+    assert partner.send(body).status == 200
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"loyaltyMemberId": "123456"},
+        {"total": -1},
+        {"total": "10"},
+        {"organizationKey": "corner"},
+        {"unknown": 1},
+        {"paymentId": ""},
+        {"products": [{"price": 1}]},
+        {"memberInfo": {"loyaltyMemberId": "123456"}},
+        {"memberInfo": {"email": "nobody"}},
+        {"forceUserSubscription": "yes"},
+    ],
+)
+def test_what_the_document_does_not_allow_is_400_and_without_a_body_for_partner_a(shop, wrong):
+    partner_a, partner_b = (Partner.of(shop, name) for name in BOTH)
+    before = footprint(shop)
+    reply = partner_a.send(partner_a.body("somebody") | wrong)
+    assert (reply.status, reply.text, reply.headers["content-length"]) == (400, "", "0")
+    assert "content-type" not in reply.headers
+    assert reply.headers["x-request-id"]
+    told = partner_b.send(partner_b.body("somebody") | wrong)
+    assert (told.status, told.json["type"]) == (400, "/problems/invalid-request")
+    assert told.json["errors"]
+    assert footprint(shop) == before
+
+
+def test_a_body_that_is_no_json_is_an_empty_400_for_partner_a(partner, shop):
+    assert (partner.send([]).status, partner.send([]).text) == (400, "")
+    reply = partner.send(None)
+    assert (reply.status, reply.text) == (400, "")
+    # Other errors are told.
+    assert partner.send(partner.body(customer())).json["type"] == "/problems/unknown-member"
+    no_key = partner.send(partner.body(customer()), headers={})
+    assert no_key.json["type"] == "/problems/unauthorized"
+
+
+def test_the_store_is_partner_as_alone(shop):
+    partner_a, partner_b = (Partner.of(shop, name) for name in BOTH)
+    member = shop.member()
+    assert partner_a.pay(member, storeId="store-4")
+    assert partner_b.refused(member, storeId="store-4") == (400, "/problems/invalid-request")
+
+
+def test_campaigns_see_all_of_a_payment(shop):
+    partner = Partner.of(shop, called="The wallet")
+    rule = (
+        "payment.storeId == 'store-4' && payment.merchantId == '30-71234567-9' && payment.type == 'qr'"
+        " && payment.rawQr == '000201' && payment.postPayment && payment.referenceId == 'ref-1'"
+        " && payment.memberInfo.data.visits == 3 && payment.products[0].sku == 'latte' && payment.total == 12.5"
+    )
+    shop.campaign(running(mint(7), rule=rule), eventType=PAYMENT)
+    member = shop.member()
+    said = {**EVERYTHING, "storeId": "store-4", "referenceId": "ref-1", "memberInfo": INFO, "paymentId": "payment-1"}
+    total = said.pop("total")
+    assert partner.pay(member, total, **said)["accountBalances"][0]["newAccrual"] == 7
+    [event] = shop.events(member)
+    assert (event["eventType"], event["externalId"]) == (PAYMENT, "payment-1")
+    assert event["description"] == "Payment reported by The wallet."
+    stored = {row.event_type: row.payload for row in shop.rows("events", "event_type, payload")}[PAYMENT]["payment"]
+    assert stored == {
+        **{name: value for name, value in said.items() if name not in ("memberInfo", "products")},
+        "total": 12.5,
+        "products": [{**said["products"][0], "total": 4.5}],
+        "memberInfo": {"data": INFO["data"]},
+    }
+
+
+def test_an_unknown_customer_is_404_unless_one_is_to_be_made(shop, either):
+    before = footprint(shop)
+    name = customer()
+    assert either.refused(name) == (404, "/problems/unknown-member")
+    assert either.refused(name, forceUserSubscription=False) == (404, "/problems/unknown-member")
+    assert either.refused(name, memberInfo=INFO) == (404, "/problems/unknown-member")
+    assert footprint(shop) == before
+
+
+def test_a_customer_becomes_a_member_by_the_id_alone(shop, either):
+    name = customer()
+    outcome = either.pay(name, forceUserSubscription=True)
+    assert (outcome["loyaltyMemberId"], outcome["isNewMember"]) == (name, True)
+    assert outcome["tier"] is not None
+    member = shop.integration.get(f"/members/{name}")["loyaltyMember"]
+    assert member["active"]
+    assert member["channelAcquisition"] == "The wallet"
+    assert member["tiers"]
+    assert either.pay(name, forceUserSubscription=True)["isNewMember"] is False
+
+
+def test_a_customer_becomes_a_member_with_all_that_is_known(shop, either):
+    name = customer()
+    assert either.pay(name, forceUserSubscription=True, memberInfo=INFO)["isNewMember"]
+    member = shop.integration.get(f"/members/{name}")["loyaltyMember"]
+    profile = member["profile"]
+    assert (profile["name"], profile["lastName"]) == ("Ana", "Costa")
+    assert (profile["email"], profile["phoneNumber"]) == ("ana@example.com", "+54 11 5555 0100")
+    assert profile["govId"] == {"id": "30111222", "type": None, "issuingCountry": None}
+    assert member["customAttributes"] == INFO["data"]
+    types = [row.event_type for row in shop.rows("events", "event_type", "loyalty_event_id")]
+    assert types == ["member-created", PAYMENT]
+    # Of a member the data change nothing.
+    either.pay(name, memberInfo={**INFO, "firstName": "Eva"})
+    assert shop.integration.get(f"/members/{name}")["loyaltyMember"]["profile"]["name"] == "Ana"
+
+
+def test_an_enrolment_is_an_event_that_campaigns_and_triggers_hear(shop, partner):
+    shop.campaign(running(mint(100)), eventType="member-created")
+    shop.campaign(running(mint(5), rule="balances.points >= 100"), eventType=PAYMENT)
+    settings = {"url": "https://hooks.invalid/x", "entities": ["member"]}
+    shop.administration.post(
+        "/triggers", {"triggerKey": "told", "type": "EntityChangeWebhook", "name": "Told", "settings": settings}
+    )
+    name = customer()
+    [moved] = partner.pay(name, forceUserSubscription=True)["accountBalances"]
+    assert (moved["balance"], moved["newAccrual"]) == (105, 105)
+    assert [row.type for row in shop.rows("trigger_deliveries", "type")] == ["member.created"]
+
+
+def test_a_customer_is_found_by_the_government_id(shop, either):
+    member = shop.member(profile={"govId": {"id": "30111222"}})
+    outcome = either.pay("30111222", forceUserSubscription=True)
+    assert (outcome["loyaltyMemberId"], outcome["isNewMember"]) == (member, False)
+    # Who is called so comes first.
+    shop.member(loyalty_member_id="30111222")
+    assert either.pay("30111222")["loyaltyMemberId"] == "30111222"
+
+
+def test_the_id_of_the_onboarding_data_names_the_new_member(shop, either):
+    info = {**INFO, "loyaltyMemberId": "card-0077"}
+    first = either.pay("30111222", forceUserSubscription=True, memberInfo=info)
+    assert (first["loyaltyMemberId"], first["isNewMember"]) == ("card-0077", True)
+    for name in ("30111222", "card-0077"):
+        assert either.pay(name)["loyaltyMemberId"] == "card-0077"
+    # Also where the card is all that is known of the customer.
+    again = either.pay("another-number", forceUserSubscription=True, memberInfo={"loyaltyMemberId": "card-0077"})
+    assert (again["loyaltyMemberId"], again["isNewMember"]) == ("card-0077", False)
+
+
+def test_a_government_id_that_several_members_have_is_409(shop, either):
+    for _ in range(2):
+        shop.member(profile={"govId": {"id": "30111222"}})
+    assert either.refused("30111222", forceUserSubscription=True) == (409, "/problems/ambiguous-member")
+
+
+@pytest.mark.parametrize("name", ["a/b/c/d/e", ".......", "tab\tbed-id"])
+def test_an_id_that_can_be_no_members_is_404(shop, either, name):
+    before = footprint(shop)
+    assert either.refused(name, forceUserSubscription=True) == (404, "/problems/member-not-created")
+    assert footprint(shop) == before
+
+
+def test_a_government_id_of_somebody_else_is_404(shop, either):
+    shop.member(profile={"govId": {"id": "30111222"}})
+    before = footprint(shop)
+    refused = either.refused(customer(), forceUserSubscription=True, memberInfo=INFO)
+    assert refused == (404, "/problems/member-not-created")
+    assert footprint(shop) == before
+
+
+def test_an_inactive_member_is_409_and_the_payment_can_come_again(shop, either):
+    member = shop.member()
+    shop.integration.patch(f"/members/{member}", {"active": False})
+    before = footprint(shop)
+    body = either.body(member, forceUserSubscription=True)
+    reply = either.send(body)
+    assert (reply.status, reply.json["type"]) == (409, "/problems/member-inactive")
+    assert footprint(shop) == before
+    shop.integration.patch(f"/members/{member}", {"active": True})
+    assert either.send(body).status == 200
+
+
+def test_a_payment_is_taken_once_whoever_sends_it(shop):
+    shop.campaign(running(mint(5)), eventType=PAYMENT)
+    partner_a, partner_b = (Partner.of(shop, name) for name in BOTH)
+    member = shop.member()
+    body = partner_a.body(member, paymentId="payment-1")
+    assert partner_a.send(body).status == 200
+    before = footprint(shop)
+    for sender, again in (
+        (partner_a, body),
+        (partner_a, partner_a.body(customer(), paymentId="payment-1", forceUserSubscription=True)),
+        (partner_b, partner_b.body(member, paymentId="payment-1")),
+        (partner_b, partner_b.body(member, referenceId="payment-1")),
+    ):
+        reply = sender.send(again)
+        assert (reply.status, reply.json["type"]) == (409, "/problems/payment-exists"), reply.text
+    assert footprint(shop) == before
+    assert shop.balance(member) == 5
+
+
+def test_partner_bs_reference_is_no_payment_id_where_there_is_one(shop):
+    partner = Partner.of(shop, "partnerb")
+    member = shop.member()
+    for payment in ("payment-1", "payment-2", None):
+        partner.pay(member, paymentId=payment, referenceId="order-1")
+    assert partner.refused(member, referenceId="order-1") == (409, "/problems/payment-exists")
+    assert sorted(row.payment_id for row in shop.rows("partner_payments", "payment_id")) == [
+        "order-1",
+        "payment-1",
+        "payment-2",
+    ]
+
+
+def test_the_same_payment_id_may_be_another_organizations(api, shop, partner):
+    other = Partner.of(Shop(api.organization()))
+    for each in (partner, other):
+        assert each.pay(each.shop.member(), paymentId="payment-1")
+
+
+def test_the_organization_is_that_of_the_key(api, shop, either):
+    other = Shop(api.organization())
+    member = shop.member()
+    refused = either.refused(member, organizationKey=organization_key(other))
+    assert refused == (404, "/problems/unknown-organization")
+    assert either.pay(member, organizationKey=organization_key(shop).upper())
+    # Nobody else's members are found.
+    assert either.refused(other.member()) == (404, "/problems/unknown-member")
+
+
+def missions_of(outcome):
+    return [
+        (each["currentCounter"], each["newCounter"], each["achieved"], each["goal"], each["timesAchieved"])
+        for each in outcome["missionsStatus"]
+    ]
+
+
+def test_missions_are_counted_from_payment_to_payment(shop, either):
+    mission = create_mission(
+        shop, eventType=PAYMENT, goalCount=3, pointsAccrual=50, shortDescription="The next coffee is on us."
+    )
+    member = shop.member()
+    counted = [missions_of(either.pay(member)) for _ in range(7)]
+    assert counted == [
+        [(0, 1, False, 3, 0)],
+        [(1, 2, False, 3, 0)],
+        [(2, 3, True, 3, 1)],
+        [(0, 1, False, 3, 1)],
+        [(1, 2, False, 3, 1)],
+        [(2, 3, True, 3, 2)],
+        [(0, 1, False, 3, 2)],
+    ]
+    [told] = either.pay(member)["missionsStatus"]
+    assert (told["missionId"], told["userMessage"]) == (mission["missionId"], "The next coffee is on us.")
+    third = either.pay(member)
+    assert [each["newAccrual"] for each in third["accountBalances"]] == [50]
+
+
+def test_a_mission_that_moves_twice_is_told_once(shop, partner):
+    mission = create_mission(shop, eventType="mission-status-updated", goalCount=10)
+    advance = effect("advance-mission", missionKey=mission["missionKey"], amount=2)
+    shop.campaign(running(advance, advance), eventType=PAYMENT)
+    first = create_mission(shop, eventType=PAYMENT, goalCount=1)
+    told = {each["missionId"]: each for each in partner.pay(shop.member())["missionsStatus"]}
+    assert told.keys() == {mission["missionId"], first["missionId"]}
+    moved = told[mission["missionId"]]
+    assert (moved["currentCounter"], moved["newCounter"], moved["achieved"]) == (0, 5, False)
+
+
+@pytest.mark.parametrize(
+    ("total", "given", "told"),
+    [
+        (100, [("percentage", 10)], [(10, 90, "percentage")]),
+        (Decimal("12.35"), [("percentage", 10)], [(Decimal("1.24"), Decimal("11.11"), "percentage")]),
+        (Decimal("1.2345"), [("percentage", 10)], [(Decimal("0.1235"), Decimal("1.111"), "percentage")]),
+        (10, [("amount", 25)], [(10, 0, "amount")]),
+        (0, [("percentage", 50)], [(0, 0, "percentage")]),
+        (100, [("amount", 20), ("percentage", 50)], [(20, 80, "amount"), (40, 40, "percentage")]),
+    ],
+)
+def test_discounts_are_computed(shop, partner, total, given, told):
+    effects = [effect("discount", type=kind, value=value) for kind, value in given]
+    shop.campaign(running(*effects), eventType=PAYMENT)
+    outcome = partner.pay(shop.member(), total)
+    assert outcome["effects"] == [
+        {"effectId": "discount", "discount": discount, "discountedTotal": left, "discountType": kind}
+        for discount, left, kind in told
+    ]
+
+
+def test_effects_that_did_not_take_place_are_left_out(shop, partner):
+    shop.campaign(running(effect("burn-points", amount=5), mint(1)), eventType=PAYMENT)
+    limit = {"limitRules": [{"scope": "member", "type": "transactions", "period": "total", "limit": 1}]}
+    shop.campaign(running(effect("discount", type="amount", value=1)), eventType=PAYMENT, **limit)
+    member = shop.member()
+    told = [[each["effectId"] for each in partner.pay(member)["effects"]] for _ in range(2)]
+    assert told == [["mint-points", "discount"], ["mint-points"]]
+
+
+def test_the_tier_is_that_after_the_payment(shop, partner):
+    program = f"/loyalty-programs/{shop.organization.created.loyalty_program_id}"
+    tier = {"name": "Gold", "active": True, "minRequiredPoints": 100, "tierOrder": 2}
+    shop.administration.post(f"{program}/tiers", tier)
+    account = {"tierPointsLedgerAccountId": shop.organization.created.ledger_account_id}
+    found = shop.administration.get(program)["loyaltyProgram"]
+    body = {name: found[name] for name in ("ledgerId", "description", "defaultTierId", "mainLedgerAccountId")}
+    shop.administration.put(program, {**body, **account, "setAsDefault": True})
+    shop.campaign(running(mint(("=", "payment.total"))), eventType=PAYMENT)
+    member = shop.member()
+    before, after = partner.pay(member, 99)["tier"], partner.pay(member, 1)["tier"]
+    assert (before != "Gold", after) == (True, "Gold")
+
+
+def test_points_that_had_expired_are_no_part_of_what_is_told(shop, partner):
+    stars = shop.account(name="Stars", pointTrackingEnabled=True)
+    key = stars["ledgerAccountKey"]
+    shop.campaign(running(mint(5, ledgerAccountKey=key, expirationDate="2020-01-01T00:00:00Z")), eventType=PAYMENT)
+    [moved] = partner.pay(shop.member())["accountBalances"]
+    assert (moved["balance"], moved["newAccrual"]) == (0, 5)
+
+
+def test_ids_of_payments_are_no_keys_of_events(shop, partner):
+    member = shop.member()
+    payment = fresh()
+    partner.pay(member, paymentId=payment)
+    tracked = {"loyaltyMemberId": member, "systemUniqueKey": payment, "eventType": "member-generic-event"}
+    assert shop.track_one(tracked)
