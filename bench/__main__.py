@@ -5,7 +5,17 @@ from __future__ import annotations
 import subprocess
 import sys
 
-BENCHMARKS = ("expressions", "http_layer", "tracking", "campaigns", "queue", "ledger", "coupon_usages", "coupon_lists")
+BENCHMARKS = (
+    "expressions",
+    "http_layer",
+    "tracking",
+    "campaigns",
+    "queue",
+    "ledger",
+    "coupon_usages",
+    "coupon_lists",
+    "reports",
+)
 
 
 def main() -> int:

@@ -78,13 +78,14 @@ class FigureQuery:
 
     def records(self, pieces: Sequence[Piece], columns: str) -> str:
         """The records of pieces of time, each by the index."""
+        # OFFSET 0 keeps the planner from joining the pieces with all records there are.
         begins = self.value([piece.begin for piece in pieces])
         ends = self.value([piece.end for piece in pieces])
         return (
             f"SELECT {columns} FROM unnest(CAST({begins} AS timestamptz[]), CAST({ends} AS timestamptz[]))"
             f" AS piece(begin, until) CROSS JOIN LATERAL (SELECT * FROM ({RECORDS[self.record_kind]}) every_record"
             f" WHERE organization_id = :organization_id AND at >= piece.begin AND at < piece.until"
-            f" AND label = :label{self.of_subject()}) AS records"
+            f" AND label = :label{self.of_subject()} OFFSET 0) AS records"
         )
 
     def without(self, pieces: Sequence[Piece]) -> str:

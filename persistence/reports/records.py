@@ -33,16 +33,18 @@ FROM ledger_transactions t
 JOIN ledger_entries e ON e.organization_id = t.organization_id AND e.ledger_transaction_id = t.ledger_transaction_id
 LEFT JOIN ledger_transactions o ON o.organization_id = t.organization_id
     AND o.ledger_transaction_id = t.reverted_ledger_transaction_id
-CROSS JOIN LATERAL (
-    SELECT '' AS label UNION SELECT unnest(CASE WHEN o.transaction_type = 1 THEN o.tags ELSE t.tags END)
-) AS tag
+CROSS JOIN LATERAL (SELECT CASE WHEN o.transaction_type = 1 THEN o.tags ELSE t.tags END AS tags) AS tagged
+CROSS JOIN LATERAL unnest(
+    CASE WHEN tagged.tags IS NULL THEN ARRAY[''] ELSE ARRAY(SELECT '' UNION SELECT unnest(tagged.tags)) END
+) AS tag(label)
 WHERE t.transaction_type IN (1, 3) AND (t.transaction_type = 1 OR o.transaction_type = 1)
     AND e.wallet_id IS NULL AND e.amount <> 0
 """
 
-_COUNTED = """{0}.status <> 'failed' AND NOT EXISTS (
-    SELECT FROM events r WHERE r.organization_id = {0}.organization_id
-        AND r.loyalty_event_id = {0}.reverted_loyalty_event_id AND r.event_type = {0}.event_type)"""
+# Looked up one by one, for the few that revert another: NOT EXISTS would have the planner read all events.
+_COUNTED = """{0}.status <> 'failed' AND ({0}.reverted_loyalty_event_id IS NULL OR {0}.event_type IS DISTINCT FROM (
+    SELECT r.event_type FROM events r WHERE r.organization_id = {0}.organization_id
+        AND r.loyalty_event_id = {0}.reverted_loyalty_event_id))"""
 
 _EVENTS = f"""
 SELECT e.organization_id, coalesce(e.external_event_date, e.created_at) AS at, CAST(0 AS bigint) AS subject,

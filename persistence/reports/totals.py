@@ -26,6 +26,9 @@ def levels_of(levels: tuple[int, ...], at: str = "at") -> str:
     return f"LATERAL (VALUES {rows}) AS l(level, bucket)"
 
 
+# The SQL of a label and of all tags, each once. Most have no tags, and a query for each of them takes its time.
+LABELS = "CASE WHEN {1} IS NULL THEN ARRAY[{0}] ELSE ARRAY(SELECT {0} UNION SELECT unnest({1})) END"
+
 # Coupons are counted by book, and all books together. Missions have no time.
 EXPANDED = f"""
 SELECT c.organization_id, c.kind, l.level, tag.label, l.bucket, c.subject, sum(c.a) AS a, sum(c.b) AS b,
@@ -38,7 +41,7 @@ FROM (
     SELECT organization_id, 'coupon-books', at, subject, label, tags, a, b, c, d FROM {{0}} WHERE kind = 'coupons'
 ) c
 CROSS JOIN {levels_of((QUARTER_HOUR, DAY, MONTH), "c.at")}
-CROSS JOIN LATERAL (SELECT c.label UNION SELECT unnest(c.tags)) AS tag(label)
+CROSS JOIN LATERAL unnest({LABELS.format("c.label", "c.tags")}) AS tag(label)
 WHERE c.kind <> 'missions' OR l.level = {MONTH}
 GROUP BY 1, 2, 3, 4, 5, 6
 """
@@ -48,7 +51,7 @@ SELECT c.organization_id, l.level, tag.label, l.bucket, c.wallet_id, c.subject A
     CAST(sum(c.b) AS bigint) AS mints
 FROM {{0}} c
 CROSS JOIN {levels_of((QUARTER_HOUR, MONTH, QUARTER, YEAR), "c.at")}
-CROSS JOIN LATERAL (SELECT c.label UNION SELECT unnest(c.tags)) AS tag(label)
+CROSS JOIN LATERAL unnest({LABELS.format("c.label", "c.tags")}) AS tag(label)
 WHERE c.kind = 'mints'
 GROUP BY 1, 2, 3, 4, 5, 6
 """

@@ -1,0 +1,157 @@
+"""How long each report takes over many events and ledger transactions: `python -m bench.reports [MILLIONS]`.
+
+The database writes the records itself; triggers note them, and what a worker does moves them into the totals, as they
+would be after years of tracking.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Engine, text
+
+from domain.reports.ranges import days_of, report_range
+from handlers.flows.create_organization import create_organization
+from handlers.flows.verify_reports import verify_reports
+from persistence import embedded, schema, transactions
+from persistence.engine import autocommit, create_engine
+from persistence.reports import books, figures, missions, wallets
+from persistence.reports.records import COUPONS, EVENTS, MEMBERS, MINTS
+from persistence.reports.totals import CHANGES_AT_ONCE, move_changes
+
+MEMBERS_EACH_MILLION, DAYS, CHUNK, ROUNDS = 10_000, 730, 250_000, 5
+LAST = datetime(2026, 11, 22, tzinfo=UTC)
+
+_FILL_MEMBERS = """
+WITH made AS (
+    INSERT INTO wallets (organization_id, wallet_id, wallet_key, ledger_id, created_at)
+    SELECT :org, n, gen_random_uuid(), :ledger, :last - n % 730 * interval '1 day' FROM generate_series(1, :members) n
+)
+INSERT INTO members (organization_id, member_id, loyalty_member_id, wallet_id, wallet_key, created_at, updated_at)
+SELECT :org, n, 'member-' || n, n, gen_random_uuid(), :last - n % 730 * interval '1 day', :last
+FROM generate_series(1, :members) n
+"""
+
+# One moment after another through the days; members in no order.
+_AT = ":last - :days * interval '1 day' * (1 - CAST(n AS float) / :count)"
+
+_FILL_EVENTS = f"""
+INSERT INTO events (organization_id, loyalty_event_id, loyalty_event_key, member_id, event_type, system_unique_key,
+    request_digest, payload, evaluation_status, status, limit_counters, result, created_at, updated_at)
+SELECT :org, n, gen_random_uuid(), 1 + mod(n * 7919, :members), 'member-purchase-order-created', 'event-' || n, '',
+    '{{}}', 1, 'success', '[]', '{{}}', {_AT}, {_AT}
+FROM generate_series(:first, :until) n
+"""
+
+_FILL_TRANSACTIONS = f"""
+INSERT INTO ledger_transactions (organization_id, ledger_transaction_id, ledger_account_id, transaction_type, status,
+    amount, system_unique_key, tags, to_wallet_id, created_at, updated_at)
+SELECT :org, n, :account, 1, 1, 1 + mod(n, 97), 'mint-' || n, CASE WHEN mod(n, 10) = 0 THEN ARRAY['spring'] END,
+    1 + mod(n * 7919, :members), {_AT}, {_AT}
+FROM generate_series(:first, :until) n
+"""
+
+_FILL_ENTRIES = """
+INSERT INTO ledger_entries (organization_id, ledger_transaction_id, entry_index, ledger_account_id, wallet_id, amount)
+SELECT :org, n, side, :account, CASE WHEN side = 1 THEN 1 + mod(n * 7919, :members) END,
+    (1 + mod(n, 97)) * (2 * side - 1)
+FROM generate_series(:first, :until) n CROSS JOIN (VALUES (0), (1)) sides(side)
+"""
+
+
+@contextmanager
+def _database() -> Iterator[Engine]:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
+        Path(directory).chmod(0o755)  # for the user that PostgreSQL runs as where root works
+        with embedded.server(Path(directory) / "home", options={"fsync": "off", "max_wal_size": "8GB"}) as url:
+            engine = create_engine(url, threads=1, statement_timeout_ms=0)
+            schema.migrate(engine)
+            yield engine
+            engine.dispose()
+
+
+def _fill(engine: Engine, count: int) -> tuple[int, int]:
+    created = transactions.run(engine, lambda db: create_organization(db, name="Corner Coffee", now=LAST))
+    values: dict[str, Any] = {
+        "org": created.organization_id,
+        "ledger": created.ledger_id,
+        "account": created.ledger_account_id,
+        "members": MEMBERS_EACH_MILLION * count // 1_000_000,
+        "count": count,
+        "days": DAYS,
+        "last": LAST,
+    }
+    with engine.begin() as db:
+        # Each balance is checked at the commit, transaction by transaction: right, and of no interest here.
+        db.execute(text("ALTER TABLE ledger_transactions DISABLE TRIGGER ledger_transaction_is_balanced"))
+        db.execute(text(_FILL_MEMBERS), values)
+    for first in range(1, count + 1, CHUNK):
+        chunk = {**values, "first": first, "until": min(first + CHUNK - 1, count)}
+        with engine.begin() as db:
+            for statement in (_FILL_EVENTS, _FILL_TRANSACTIONS, _FILL_ENTRIES):
+                db.execute(text(statement), chunk)
+        while transactions.run(engine, move_changes) >= CHANGES_AT_ONCE:
+            pass
+    with autocommit(engine).connect() as db:
+        db.execute(text("VACUUM ANALYZE"))
+    return created.organization_id, created.ledger_account_id
+
+
+def main() -> None:
+    """Fill, ask each report for several ranges, print the table."""
+    count = int(float(sys.argv[1] if len(sys.argv) > 1 else 10) * 1_000_000)
+    with _database() as engine:
+        started = time.perf_counter()
+        org, account = _fill(engine, count)
+        filled = time.perf_counter() - started
+        ranges = {
+            "30 days": report_range(LAST - timedelta(days=30), LAST, "Europe/Madrid", LAST),
+            "odd 200 days": report_range(
+                LAST - timedelta(days=300, seconds=77), LAST - timedelta(days=100, seconds=33), "Asia/Kathmandu", LAST
+            ),
+            "everything": report_range(LAST - timedelta(days=DAYS + 1), LAST, None, LAST),
+        }
+        print(f"{count:,} events and transactions, filled and moved into totals in {filled:.0f} s")
+        print(f"| report | {' | '.join(ranges)} |\n|---|{'---|' * len(ranges)}")
+        event = "member-purchase-order-created"
+        reports: dict[str, Any] = {
+            "members over time": lambda db, r: figures.find_series(db, org, MEMBERS, days_of(r)),
+            "coupons over time": lambda db, r: figures.find_series(db, org, COUPONS, days_of(r)),
+            "top coupon books": lambda db, r: books.find_top(db, org, r.begin, r.end, 10, by_usage=True),
+            "coupon books by tag": lambda db, r: books.find_by_tag(db, org, r.begin, r.end, None),
+            "top members": lambda db, r: wallets.find_top(db, org, r.begin, r.end, 10),
+            "top members of a tag": lambda db, r: wallets.find_top(db, org, r.begin, r.end, 10, tag="spring"),
+            "tag series": lambda db, r: figures.find_series(db, org, MINTS, days_of(r), label="spring"),
+            "tag total": lambda db, r: figures.find_sum(db, org, MINTS, r.begin, r.end, label="spring"),
+            "ledger account totals": lambda db, r: wallets.find_received(db, org, r.begin, r.end, account),
+            "event count": lambda db, r: figures.find_sum(db, org, EVENTS, r.begin, r.end, label=event),
+            "discounts": lambda db, r: books.find_discounts(db, org, r.begin, r.end, None),
+            "missions summary": lambda db, r: missions.find_summary(db, org, 10),
+        }
+        with autocommit(engine).connect() as db:
+            for name, ask in reports.items():
+                medians = []
+                for wanted in ranges.values():
+                    taken = []
+                    for _ in range(ROUNDS):
+                        started = time.perf_counter()
+                        ask(db, wanted)
+                        taken.append((time.perf_counter() - started) * 1000)
+                    medians.append(f"{statistics.median(taken):.0f} ms")
+                print(f"| {name} | {' | '.join(medians)} |", flush=True)
+        started = time.perf_counter()
+        with engine.connect() as db:
+            findings = verify_reports(db, org)
+        print(f"compared with the records in {time.perf_counter() - started:.1f} s: {findings or 'nothing differs'}")
+
+
+if __name__ == "__main__":
+    main()
