@@ -44,6 +44,19 @@ INSERT INTO member_coupons (organization_id, member_id, coupon_id, coupon_book_i
 SELECT organization_id, :member_id, coupon_id, coupon_book_id, 1, 0, now(), now() FROM coupons
 WHERE organization_id = :organization_id AND position % 1000 = 1
 """
+_ADD_LOTS = """
+WITH assigned AS (
+    INSERT INTO coupon_usages (organization_id, coupon_usage_key, coupon_id, coupon_book_id, member_id,
+        system_unique_key, amount_used, amount_assigned, updated_total_usages, updated_total_assigned, created_at,
+        updated_at)
+    SELECT organization_id, gen_random_uuid(), coupon_id, coupon_book_id, member_id, gen_random_uuid()::text, 0, 1, 0,
+        1, now(), now() FROM member_coupons
+    WHERE organization_id = :organization_id AND member_id = :member_id RETURNING *
+)
+INSERT INTO coupon_lots (organization_id, coupon_lot_id, member_id, coupon_id, coupon_book_id, amount, amount_used,
+    created_at, updated_at)
+SELECT organization_id, coupon_usage_id, member_id, coupon_id, coupon_book_id, 1, 0, now(), now() FROM assigned
+"""
 
 
 @dataclass(frozen=True)
@@ -86,6 +99,7 @@ def _tenant(db: Connection, count: int) -> Tenant:
         **{name: {} for name in ("profile", "custom_attributes", "notifications", "on_chain")},
     )
     db.execute(text(_HOLD), {"organization_id": organization_id, "member_id": member.member_id})
+    db.execute(text(_ADD_LOTS), {"organization_id": organization_id, "member_id": member.member_id})
     return Tenant(book, member, count)
 
 

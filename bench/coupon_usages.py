@@ -55,10 +55,11 @@ INSERT INTO events (organization_id, loyalty_event_key, member_id, event_type, p
     request_digest, evaluation_status, status, limit_counters, result, created_at, updated_at)
 VALUES (:organization, gen_random_uuid(), :member, 'coupon', '{{}}', gen_random_uuid()::text, sha256('request'), 1,
     'success', '[]', '{{}}', now(), now());
-INSERT INTO coupon_usages (organization_id, coupon_usage_key, coupon_id, coupon_book_id, member_id, system_unique_key,
-    amount_used, amount_assigned, updated_total_usages, updated_total_assigned, created_at, updated_at)
+WITH usage AS (INSERT INTO coupon_usages (organization_id, coupon_usage_key, coupon_id, coupon_book_id, member_id,
+    system_unique_key, amount_used, amount_assigned, updated_total_usages, updated_total_assigned, created_at,
+    updated_at)
 VALUES (:organization, gen_random_uuid(), :coupon, :book, :member, gen_random_uuid()::text, {used}, {assigned}, 1, 1,
-    now(), now());
+    now(), now()) RETURNING *) {lot};
 INSERT INTO member_coupons AS h (organization_id, member_id, coupon_id, coupon_book_id, amount_assigned, amount_used,
     created_at, updated_at) VALUES (:organization, :member, :coupon, :book, {assigned}, {used}, now(), now())
 ON CONFLICT (organization_id, member_id, coupon_id) DO UPDATE SET
@@ -69,6 +70,14 @@ UPDATE coupons SET total_assigned = total_assigned + {assigned}, total_usages = 
 WHERE organization_id = :organization AND coupon_id = :coupon;
 COMMIT;
 """
+
+_ADD_LOT = """INSERT INTO coupon_lots (organization_id, coupon_lot_id, member_id, coupon_id, coupon_book_id, amount,
+    amount_used, created_at, updated_at)
+SELECT organization_id, coupon_usage_id, member_id, coupon_id, coupon_book_id, 1, 0, now(), now() FROM usage"""
+_USE_LOT = """UPDATE coupon_lots l SET amount_used = l.amount_used + 1, updated_at = now() FROM usage u
+WHERE l.organization_id = u.organization_id AND l.coupon_lot_id = (SELECT coupon_lot_id FROM coupon_lots
+    WHERE organization_id = :organization AND member_id = :member AND coupon_book_id = :book AND coupon_id = :coupon
+        AND amount > amount_used ORDER BY expired_at NULLS LAST, created_at, coupon_lot_id LIMIT 1)"""
 
 
 @dataclass(frozen=True)
@@ -170,7 +179,7 @@ def limit(place: Place, kind: str, seconds: float) -> float:
     """What pgbench does in a second."""
     assigned, used = (0, 1) if kind == "use" else (1, 0)
     with tempfile.NamedTemporaryFile("w", suffix=".sql") as script:
-        script.write(_SCRIPT.format(assigned=assigned, used=used))
+        script.write(_SCRIPT.format(assigned=assigned, used=used, lot=_USE_LOT if used else _ADD_LOT))
         script.flush()
         named = {
             "organization": place.organization_id,

@@ -220,12 +220,13 @@ class ReferralPrograms:
 
 @dataclass(frozen=True, slots=True)
 class RewardOutcome:
-    """What became of a reward; `error` is the problem that stood in the way."""
+    """What became of a reward; `error` is the problem that stood in the way, `code` that of an assigned coupon."""
 
     reward: Reward
     member_id: int
     status: str
     error: Mapping[str, Any] | None = None
+    code: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

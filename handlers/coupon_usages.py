@@ -17,7 +17,7 @@ from handlers.audit_trail import Audited
 from handlers.call import ADMINISTRATION, INTEGRATION, Call
 from handlers.flows import deal_coupons
 from handlers.flows.deal_coupons import BatchItem, Outcome
-from handlers.flows.revert_coupons import RevertOutcome, revert_code, revert_usage
+from handlers.flows.revert_coupons import RevertedCode, revert_code, revert_usage
 from handlers.operations import operation
 from handlers.wire.base import instant_of, listed, wrapped
 from handlers.wire.coupon_usages import (
@@ -57,7 +57,7 @@ _AUDITED_REVERSALS = Audited(
     "coupon-usage",
     "coupon_usage_id",
     USAGE,
-    records=lambda outcomes: (o.reversal for o in outcomes if o.reversal is not None),
+    records=lambda done: (o.reversal for o in done.outcomes if o.reversal is not None),
 )
 
 
@@ -69,13 +69,13 @@ _AUDITED_REVERSALS = Audited(
 )
 def use_coupon(call: Call, book: CouponBook, body: Mapping[str, Any], member: Member | None = None) -> CouponUsage:
     """Use one coupon of a book; the member is named by the path or by the body."""
-    return deal_coupons.use_coupon(call, member or _member_of(call, body), book, asked_of(body, call.now))
+    return deal_coupons.use_coupon(call, member or _member_of(call, body), book, asked_of(body))
 
 
 @operation("assignCoupons", body=ADMINISTRATION_ASSIGN, answer=usage_list, audit=_AUDITED_SEVERAL)
 def assign_coupons(call: Call, book: CouponBook, body: Mapping[str, Any]) -> list[CouponUsage]:
     """Assign several coupons of a book to one member."""
-    asked = asked_of(body, call.now, "/expiredAt")
+    asked = asked_of(body)
     return deal_coupons.assign_coupons(call, _member_of(call, body), book, asked)
 
 
@@ -96,14 +96,14 @@ def batch_assign_coupons(call: Call, book: CouponBook, body: Mapping[str, Any]) 
 @operation("useCouponCode", body=USE_CODE, answer=wrapped("couponUsage", USAGE), audit=_AUDITED)
 def use_coupon_code(call: Call, book: CouponBook, coupon: Coupon, body: Mapping[str, Any]) -> CouponUsage:
     """Use a certain coupon."""
-    asked = asked_of(body, call.now, coupon_id=coupon.coupon_id)
+    asked = asked_of(body, coupon_id=coupon.coupon_id)
     return deal_coupons.use_coupon(call, _member_of(call, body), book, asked)
 
 
 @operation("assignCouponCode", body=ASSIGN_CODE, answer=usage_list, audit=_AUDITED_SEVERAL)
 def assign_coupon_code(call: Call, book: CouponBook, coupon: Coupon, body: Mapping[str, Any]) -> list[CouponUsage]:
     """Assign a certain coupon."""
-    asked = asked_of(body, call.now, coupon_id=coupon.coupon_id)
+    asked = asked_of(body, coupon_id=coupon.coupon_id)
     return deal_coupons.assign_coupons(call, _member_of(call, body), book, asked)
 
 
@@ -116,7 +116,7 @@ def revert_coupon_usage(call: Call, coupon_usage: CouponUsage, body: Mapping[str
 @operation("assignCoupon", body=ASSIGN, answer=done("The coupon was assigned."), audit=_AUDITED)
 def assign_coupon(call: Call, member: Member, book: CouponBook, body: Mapping[str, Any]) -> CouponUsage:
     """Assign one coupon to the member."""
-    return deal_coupons.assign_coupons(call, member, book, asked_of(body, call.now, "/expiresAt"))[0]
+    return deal_coupons.assign_coupons(call, member, book, asked_of(body))[0]
 
 
 @operation("listMemberCoupons", answer={surface: listed(shape) for surface, shape in MEMBER_COUPON.items()})
@@ -133,7 +133,7 @@ def list_member_coupons(
         coupon_book_id=query.get("couponBookId"),
         loyalty_program_id=None if program is None else program.loyalty_program_id,
     )
-    return member_coupons.find_page(call.db, member, Page.of(query), wanted)
+    return member_coupons.find_page(call.db, member, Page.of(query), wanted, call.now)
 
 
 @operation("listMemberCouponUsages", answer=listed(USAGE))
@@ -147,7 +147,7 @@ def list_member_coupon_usages(call: Call, member: Member, query: Mapping[str, An
         coupon_book_key=query.get("couponBookKey"),
         tags=BookTags(query.get("couponBookTags"), query.get("couponBookTagsAny")),
     )
-    return usages.find_page(call.db, member, Page.of(query), wanted)
+    return usages.find_page(call.db, member, Page.of(query), wanted, call.now)
 
 
 @operation("getMemberCouponUsage", answer=done("This is the coupon usage."))
@@ -163,9 +163,7 @@ def revert_member_coupon_usage(call: Call, member: Member, coupon_usage: CouponU
 
 
 @operation("revertMemberCouponCode", answer=code_reverted, audit=_AUDITED_REVERSALS)
-def revert_member_coupon_code(
-    call: Call, member: Member, coupon: Coupon, query: Mapping[str, Any]
-) -> list[RevertOutcome]:
+def revert_member_coupon_code(call: Call, member: Member, coupon: Coupon, query: Mapping[str, Any]) -> RevertedCode:
     """Take back the member's last use of a code, or all of them."""
     return revert_code(call, member, coupon, all_of_them=query["revertAll"])
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, and_, cast, func, or_, select
+from sqlalchemy import Connection, and_, cast, func, select
 
 from domain.badges import Badge, BadgeBalance, BadgeTracking, MemberBadge, Place, ShelfChanges
 from domain.members import Member
@@ -88,7 +88,7 @@ def find_page_of_member(
     tags: Collection[str] = (),
     badge_keys: Collection[str] = (),
 ) -> Paged[MemberBadge]:
-    """A page of the badges that the member holds, and of those with `badge_keys` whether or not any is held."""
+    """A page of the badges that the member holds, or of those with `badge_keys` whether or not any is held."""
     held = badges.outerjoin(
         member_badges,
         and_(
@@ -97,10 +97,8 @@ def find_page_of_member(
             member_badges.c.member_id == member.member_id,
         ),
     )
-    shown = [member_badges.c.assigned_balance > 0]
-    if badge_keys:
-        shown.append(badges.c.badge_key.in_(list(badge_keys)))
-    conditions = [badges.c.organization_id == member.organization_id, or_(*shown), *_restrictions(active, tags)]
+    shown = badges.c.badge_key.in_(list(badge_keys)) if badge_keys else member_badges.c.assigned_balance > 0
+    conditions = [badges.c.organization_id == member.organization_id, shown, *_restrictions(active, tags)]
     order = {**ORDER_COLUMNS, "assignedBalance": _HELD}
     return paged_columns(db, MemberBadge, [*_COLUMNS, _HELD], held, conditions, page, badges.c.badge_id, order)
 

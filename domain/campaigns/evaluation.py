@@ -7,7 +7,7 @@ posts what a capture will settle and leaves all else to be done.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from domain.campaigns.allowances import Allowances
@@ -43,11 +43,15 @@ from domain.problems import Conflict, Refusal
 
 @dataclass(frozen=True, slots=True)
 class _Computed:
-    """An effect with the values of its parameters for this event, or the `fault` in computing them."""
+    """An effect with the values of its parameters for this event, or the `fault` in computing them.
+
+    `details` are what is told of it once it is carried out.
+    """
 
     effect: CompiledEffect
     params: dict[str, Any]
     fault: Refusal | None
+    details: dict[str, Any] = field(default_factory=dict)
 
     @property
     def effect_id(self) -> str:
@@ -188,7 +192,7 @@ class Evaluator:
             # It is the caller who gives it.
             return EXECUTED, None
         try:
-            self._executors[each.effect_id](self._event, each.params)
+            each.details.update(self._executors[each.effect_id](self._event, each.params) or {})
         except BadParameter as fault:
             return FAILED, fault
         except Conflict as conflict:
@@ -239,6 +243,7 @@ class Evaluator:
                 status=self._told(status),
                 error=None if error is None else error.as_problem(),
                 params=tuple(each.params.items()),
+                details=each.details,
             )
         )
 

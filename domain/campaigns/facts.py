@@ -29,5 +29,8 @@ class EventFacts:
     context: Mapping[str, Any]
 
 
-Executor = Callable[[EventFacts, Mapping[str, Any]], None]
-"""Carries out an effect with these parameters, wholly, or raises a Refusal and has then changed nothing."""
+Executor = Callable[[EventFacts, Mapping[str, Any]], Mapping[str, Any] | None]
+"""Carries out an effect with these parameters, wholly, or raises a Refusal and has then changed nothing.
+
+Returns what the answer tells of it beside its status, if there is anything.
+"""

@@ -52,7 +52,10 @@ class BadParameter(Conflict):
 
 @dataclass(frozen=True, slots=True)
 class EffectOutcome:
-    """What became of one effect of an action (administration "Records": Evaluation result)."""
+    """What became of one effect of an action (administration "Records": Evaluation result).
+
+    `details` are fields of the answer that effects of this kind have beside the others.
+    """
 
     action_id: int
     action_index: int
@@ -64,6 +67,7 @@ class EffectOutcome:
     status: str
     error: Mapping[str, Any] | None
     params: tuple[tuple[str, Any], ...]
+    details: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Reason(NamedTuple):

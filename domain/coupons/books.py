@@ -99,10 +99,12 @@ def stock_left(book: CouponBook, unassigned: int | None = None) -> Decimal | Non
     """How much of the book can still be assigned; None is without end. `unassigned` counts the free codes of a list.
 
     Each code of a list goes to one member; else `maxCouponCount` caps what is assigned in all, and what is assigned
-    of a single code is capped by `maxAssignedPerCoupon`, too.
+    of a single code is capped by `maxAssignedPerCoupon`, too. A single book without its code has nothing to assign.
     """
     if book.type == LIST:
         return Decimal(unassigned or 0)
+    if book.type == SINGLE and not book.coupon_count:
+        return Decimal(0)
     caps = [book.max_coupon_count]
     if book.type == SINGLE:
         caps.append(book.max_assigned_per_coupon)

@@ -11,6 +11,7 @@ from typing import Any
 from domain.coupons.books import CouponBook
 from domain.coupons.codes import Coupon
 from domain.coupons.eligibility import ASSIGN, PERIOD_LIMITS, USE, Attempt, MemberFacts, refuse_excluded
+from domain.coupons.lots import CouponLot, order_of_use
 from domain.coupons.shelf import ZERO, Shelf
 from domain.coupons.till import Said, Till
 from domain.coupons.usages import (
@@ -36,8 +37,7 @@ _LEDGER_SAYS: frozenset[type[Conflict]] = frozenset({InsufficientBalance})
 class Assignment:
     """What is to be assigned: `amount` of the coupon named, or of the next one of the book.
 
-    `expires_at` and `coupon_data` replace what the member's coupon has of them; None leaves that, but for an expiry
-    that has passed of a coupon that is used up.
+    It becomes a lot of its own, with this expiry (None never) and this data.
     """
 
     amount: Decimal = ONE
@@ -48,9 +48,9 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What is to be used: `amount` of the coupon named, or of those of the book that expire soonest.
+    """What is to be used: `amount` of the coupon named, or of all of the book; the lots that expire soonest come first.
 
-    `bypass` leaves out the coupon's expiry and the period limits. `auto_assign` assigns first what is not there.
+    `bypass` leaves out the expiry of lots and the period limits. `auto_assign` assigns first what is not there.
     """
 
     amount: Decimal = ONE
@@ -62,8 +62,9 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class _Amounts:
-    """What a usage moves, and how it stands to others."""
+    """What a usage moves, and how it stands to others; `lot_id` is the lot that it moves."""
 
+    lot_id: int | None = None
     assigned: Decimal = ZERO
     used: Decimal = ZERO
     discounted: Decimal | None = None
@@ -102,13 +103,22 @@ class Clerk:
         except Refusal:
             self._shelf.undo(mark)
             raise
-        changes: dict[str, Any] = {}
-        if asked.expires_at is not None or self._is_over(member.member_id, coupon):
-            changes["expired_at"] = asked.expires_at
-        if asked.coupon_data is not None:
-            changes["custom_attributes"] = asked.coupon_data
-        held = self._shelf.hold(member.member_id, coupon, asked.amount, ZERO, **changes)
-        amounts = _Amounts(assigned=asked.amount, custom_attributes=said.custom_attributes)
+        lot = CouponLot(
+            organization_id=book.organization_id,
+            coupon_lot_id=self._new_id(),
+            member_id=member.member_id,
+            coupon_id=coupon.coupon_id,
+            coupon_book_id=book.coupon_book_id,
+            amount=asked.amount,
+            amount_used=ZERO,
+            amount_owed=ZERO,
+            custom_attributes=asked.coupon_data or {},
+            expired_at=asked.expires_at,
+            created_at=self._shelf.at,
+            updated_at=self._shelf.at,
+        )
+        held = self._shelf.move(member.member_id, coupon, asked.amount, ZERO, lot)
+        amounts = _Amounts(lot.coupon_lot_id, assigned=asked.amount, custom_attributes=said.custom_attributes)
         return self._record(book, held, amounts, said, key, transaction_id)
 
     def use(self, member: Member, book: CouponBook, asked: Use, said: Said) -> list[CouponUsage]:
@@ -122,28 +132,29 @@ class Clerk:
             had = self._shelf.had(member.member_id, book.coupon_book_id)
             facts = replace(self._facts(member, book), used_in_period=had.used, discounted_in_period=had.discounted)
             without = _LEDGER_SAYS | (PERIOD_LIMITS if asked.bypass else frozenset())
-            refuse_excluded(book, facts, Attempt(USE, amount_discounted=asked.amount_discounted), without)
-            held = self._to_use(member, book, asked, said)
-            usages.append(self._use(member, book, held, asked.amount_discounted, said))
+            refuse_excluded(book, facts, Attempt(USE, amount_discounted=asked.amount_discounted or ZERO), without)
+            lot = self._to_use(member, book, asked, said)
+            usages.append(self._use(member, book, lot, asked.amount_discounted, said))
         return usages
 
     def _use(
         self,
         member: Member,
         book: CouponBook,
-        held: MemberCoupon,
+        lot: CouponLot,
         discounted: Decimal | None,
         said: Said,
     ) -> CouponUsage:
         key = self._new_key()
         transaction_id = self._till.pay(member.wallet_id, book, book.usage_required_points or ZERO, said, key)
-        held = self._shelf.hold(member.member_id, self._shelf.coupons[held.coupon_id], ZERO, ONE)
+        coupon = self._shelf.coupons[lot.coupon_id]
+        held = self._shelf.move(member.member_id, coupon, ZERO, ONE, lot.used(ONE, self._shelf.at))
         self._shelf.count_use(member.member_id, book, ONE, discounted or ZERO, self._shelf.at)
-        amounts = _Amounts(used=ONE, discounted=discounted, custom_attributes=said.custom_attributes)
+        amounts = _Amounts(lot.coupon_lot_id, used=ONE, discounted=discounted, custom_attributes=said.custom_attributes)
         return self._record(book, held, amounts, said, key, transaction_id)
 
-    def _to_use(self, member: Member, book: CouponBook, asked: Use, said: Said) -> MemberCoupon:
-        """What is used next: of what has not expired, that which expires soonest, of equals the oldest."""
+    def _to_use(self, member: Member, book: CouponBook, asked: Use, said: Said) -> CouponLot:
+        """The lot that is used next: of what has not expired, that which expires soonest, of equals the oldest."""
         usable = self._usable(member, book, asked)
         if not usable and asked.auto_assign:
             # What is said of points stands for all of the call, so the use alone goes by it.
@@ -156,31 +167,19 @@ class Clerk:
             self.assign(member, book, Assignment(coupon=asked.coupon), own)
             usable = self._usable(member, book, asked)
         if usable:
-            return min(usable, key=self._order_of_use)
+            return min(usable, key=order_of_use)
         if self._left(member, book, asked):
             raise CouponExpired("The coupon has expired.")
         raise CouponNotAssigned("The member has no such coupon left to use.")
 
-    def _usable(self, member: Member, book: CouponBook, asked: Use) -> list[MemberCoupon]:
-        return [each for each in self._left(member, book, asked) if asked.bypass or not self._has_expired(each)]
+    def _usable(self, member: Member, book: CouponBook, asked: Use) -> list[CouponLot]:
+        left = self._left(member, book, asked)
+        return [each for each in left if asked.bypass or not each.has_expired(self._shelf.at)]
 
-    def _left(self, member: Member, book: CouponBook, asked: Use) -> list[MemberCoupon]:
-        held = self._shelf.held_of_book(member.member_id, book.coupon_book_id)
+    def _left(self, member: Member, book: CouponBook, asked: Use) -> list[CouponLot]:
         wanted = None if asked.coupon is None else asked.coupon.coupon_id
-        return [each for each in held if each.left >= ONE and wanted in (None, each.coupon_id)]
-
-    def _is_over(self, member_id: int, coupon: Coupon) -> bool:
-        """True if all that the member had of the coupon is used, and expired: what comes now is not for that time."""
-        held = self._shelf.held.get((member_id, coupon.coupon_id))
-        return held is not None and held.left <= 0 and self._has_expired(held)
-
-    def _has_expired(self, held: MemberCoupon) -> bool:
-        expiry = self._shelf.expiry(held)
-        return expiry is not None and expiry <= self._shelf.at
-
-    def _order_of_use(self, held: MemberCoupon) -> tuple[Any, ...]:
-        expiry = self._shelf.expiry(held)
-        return expiry is None, expiry or held.created_at, held.created_at, held.coupon_id
+        left = self._shelf.lots_left(member.member_id, book.coupon_book_id)
+        return [each for each in left if wanted in (None, each.coupon_id)]
 
     def revert(self, usage_id: int, said: Said, *, force: bool = False) -> CouponUsage:
         """Take back an assignment or a use, with its points; answers the reversal.
@@ -188,23 +187,33 @@ class Clerk:
         Raises UsageReverted, UsageNotRevertible, AssignmentUsed unless `force`, or what the ledger refuses.
         """
         usage = self._standing(usage_id)
-        held = self._shelf.held[usage.member_id, usage.coupon_id]
-        if usage.amount_assigned > 0 and held.amount_assigned - usage.amount_assigned < held.amount_used and not force:
-            raise AssignmentUsed(f"Of {held.amount_assigned} assigned, {held.amount_used} are used.")
+        lot = self._lot_of(usage)
+        if not usage.is_use and lot is not None and lot.amount_used > 0 and not force:
+            raise AssignmentUsed(f"Of {lot.amount} assigned, {lot.amount_used} are used.")
         key = self._new_key()
         transaction_id = None
         if usage.ledger_transaction_id is not None:
             transaction_id = self._till.give_back(usage.ledger_transaction_id, said, key)
-        return self._take_back(usage, usage.amount_assigned, said, key, transaction_id)
+        if usage.is_use or lot is None:
+            return self._take_back_use(usage, lot, said, key, transaction_id)
+        after = lot.taken_back(usage.amount_assigned, self._shelf.at)
+        return self._take_back(usage, usage.amount_assigned, after, said, key, transaction_id)
 
     def undo(self, usage_id: int, said: Said) -> CouponUsage | None:
-        """Take back what an event did, as far as it is not used; points are not touched. None where all is used."""
+        """Take back what an event did, as far as it is not used; points are not touched. None where all is used.
+
+        What is used of an assignment is taken when its use is reverted.
+        """
         usage = self._standing(usage_id)
-        held = self._shelf.held[usage.member_id, usage.coupon_id]
-        assigned = min(usage.amount_assigned, max(ZERO, held.left))
-        if not usage.is_use and assigned == 0:
+        lot = self._lot_of(usage)
+        if usage.is_use or lot is None:
+            return self._take_back_use(usage, lot, said, self._new_key(), None)
+        assigned = lot.left
+        after = lot.taken_back(assigned, self._shelf.at, owed=lot.amount - assigned)
+        if assigned == 0:
+            self._shelf.keep_lot(after)
             return None
-        return self._take_back(usage, assigned, said, self._new_key(), None)
+        return self._take_back(usage, assigned, after, said, self._new_key(), None)
 
     def stands(self, usage_id: int) -> bool:
         """Whether a usage can still be reverted."""
@@ -219,20 +228,39 @@ class Clerk:
             raise UsageReverted(f"The usage {usage.coupon_usage_key} is reverted already.")
         return usage
 
-    def _take_back(
-        self, usage: CouponUsage, assigned: Decimal, said: Said, key: str, transaction_id: int | None
+    def _lot_of(self, usage: CouponUsage) -> CouponLot | None:
+        """The lot that the usage moved; a use beyond all that was assigned, which force left, has none."""
+        return None if usage.coupon_lot_id is None else self._shelf.lots[usage.coupon_lot_id]
+
+    def _take_back_use(
+        self, usage: CouponUsage, lot: CouponLot | None, said: Said, key: str, transaction_id: int | None
     ) -> CouponUsage:
+        """Give back to the lot, and take at once what an earlier reversal could not."""
+        after = None if lot is None else lot.given_back(usage.amount_used, self._shelf.at)
+        due = ZERO if lot is None or after is None else lot.amount_owed - after.amount_owed
+        reversal = self._take_back(usage, due, after, said, key, transaction_id)
+        assignment = None if after is None or after.amount else self._shelf.found.get(after.coupon_lot_id)
+        if assignment is not None and assignment.reversal_usage_id is None:
+            self._shelf.link(assignment, reversal.coupon_usage_id)
+        return reversal
+
+    def _take_back(
+        self,
+        usage: CouponUsage,
+        assigned: Decimal,
+        lot: CouponLot | None,
+        said: Said,
+        key: str,
+        transaction_id: int | None,
+    ) -> CouponUsage:
+        """Record that the usage is reverted, and `assigned` taken back with it; `lot` is as it is afterwards."""
         book, coupon = self._shelf.books[usage.coupon_book_id], self._shelf.coupons[usage.coupon_id]
-        before = self._shelf.held[usage.member_id, usage.coupon_id]
-        changes: dict[str, Any] = {}
-        if assigned and before.amount_assigned == assigned:
-            # Nothing is left of the coupon, so the next to have it begins afresh.
-            changes = {"expired_at": None, "custom_attributes": {}}
-        held = self._shelf.hold(usage.member_id, coupon, -assigned, -usage.amount_used, **changes)
+        held = self._shelf.move(usage.member_id, coupon, -assigned, -usage.amount_used, lot)
         if usage.is_use:
             discounted = usage.amount_discounted or ZERO
             self._shelf.count_use(usage.member_id, book, -usage.amount_used, -discounted, usage.created_at)
         amounts = _Amounts(
+            usage.coupon_lot_id,
             assigned=-assigned,
             used=-usage.amount_used,
             discounted=None if usage.amount_discounted is None else -usage.amount_discounted,
@@ -256,14 +284,19 @@ class Clerk:
         key: str,
         transaction_id: int | None,
     ) -> CouponUsage:
+        is_assignment = amounts.assigned > 0
         return self._shelf.keep(
             CouponUsage(
                 organization_id=book.organization_id,
-                coupon_usage_id=self._new_id(),
+                # The lot of an assignment has its id.
+                coupon_usage_id=amounts.lot_id if is_assignment and amounts.lot_id is not None else self._new_id(),
                 coupon_usage_key=key,
                 coupon_id=held.coupon_id,
+                code=self._shelf.coupons[held.coupon_id].code,
                 coupon_book_id=book.coupon_book_id,
+                coupon_book_key=book.coupon_book_key,
                 coupon_book_version_id=book.current_version_id,
+                coupon_lot_id=amounts.lot_id,
                 member_id=held.member_id,
                 system_unique_key=said.system_unique_key or self._new_key(),
                 request_digest=said.request_digest,

@@ -5,7 +5,7 @@ Each figure is journalled, so that a part of the work, such as one item of a bat
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from domain.calendar import start_of_day
 from domain.coupons.books import GENERATED, LIST, CouponBook, stock_left
 from domain.coupons.codes import Coupon, UnknownCoupon
+from domain.coupons.lots import CouponLot, last_expiry, order_of_use
 from domain.coupons.periods import discount_period, usage_period, zone_of
 from domain.coupons.refusals import OutOfStock
 from domain.coupons.usages import CodeHeld, CouponUsage, MemberCoupon
@@ -62,6 +63,7 @@ class Shelf:
         self.coupons: dict[int, Coupon] = {}
         self.shared: dict[int, int] = {}
         self.held: dict[Place, MemberCoupon] = {}
+        self.lots: dict[int, CouponLot] = {}
         self.made: list[CouponUsage] = []
         self.found: dict[int, CouponUsage] = {}
         self.original_books: dict[int, CouponBook] = {}
@@ -69,7 +71,8 @@ class Shelf:
         self.new_coupons: set[int] = set()
         self._had: dict[Place, Had] = {}
         self._by_code: dict[tuple[int, str | None], int] = {}
-        self._of_member: dict[Place, list[int]] = {}
+        self._lots_of_book: dict[Place, dict[int, None]] = {}
+        self._lots_of_coupon: dict[Place, dict[int, None]] = {}
         self._free: dict[int, list[int]] = {}
         self._next_free: dict[int, int] = {}
         self._supply = supply
@@ -107,9 +110,14 @@ class Shelf:
     def put_held(self, held: Iterable[MemberCoupon]) -> None:
         """Take what members have of coupons, unless that is known already."""
         for each in held:
-            if (each.member_id, each.coupon_id) not in self.held:
-                self.held[each.member_id, each.coupon_id] = each
-                self._of_member.setdefault((each.member_id, each.coupon_book_id), []).append(each.coupon_id)
+            self.held.setdefault((each.member_id, each.coupon_id), each)
+
+    def put_lots(self, lots: Iterable[CouponLot]) -> None:
+        """Take the lots of which members have something left, and those that may be reverted, unless known already."""
+        for lot in lots:
+            if lot.coupon_lot_id not in self.lots:
+                self.lots[lot.coupon_lot_id] = lot
+                self._note_lot(lot)
 
     def put_had(self, had: Mapping[Place, Had]) -> None:
         """Take what members have had of a book, before the work changes anything of it."""
@@ -125,10 +133,10 @@ class Shelf:
         """How much can be assigned where a figure says so; codes of a list run out when there are no more."""
         return None if book.type == LIST else stock_left(self.books[book.coupon_book_id])
 
-    def held_of_book(self, member_id: int, coupon_book_id: int) -> list[MemberCoupon]:
-        """What the member has of the book's coupons."""
-        ids = self._of_member.get((member_id, coupon_book_id), ())
-        return [each for coupon_id in ids if (each := self.held.get((member_id, coupon_id))) is not None]
+    def lots_left(self, member_id: int, coupon_book_id: int) -> list[CouponLot]:
+        """The lots of the book's coupons of which the member has something left."""
+        ids = self._lots_of_book.get((member_id, coupon_book_id), ())
+        return [lot for lot_id in ids if (lot := self.lots.get(lot_id)) is not None and lot.left > 0]
 
     def by_code(self, book: CouponBook, code: str) -> Coupon:
         """The book's coupon with this code; raises UnknownCoupon."""
@@ -136,11 +144,6 @@ class Shelf:
         if coupon_id is None:
             raise UnknownCoupon("The coupon book has no such code.")
         return self.coupons[coupon_id]
-
-    def expiry(self, held: MemberCoupon) -> datetime | None:
-        """When what the member has of a coupon expires."""
-        moments = [each for each in (held.expired_at, self.coupons[held.coupon_id].expired_at) if each is not None]
-        return min(moments, default=None)
 
     def to_assign(self, member_id: int, book: CouponBook, coupon: Coupon | None, amount: Decimal) -> Coupon:
         """The coupon of which the member gets `amount`: that asked for, or the next. Raises OutOfStock or CodeHeld."""
@@ -201,41 +204,59 @@ class Shelf:
             else:
                 store[key] = before
 
-    def hold(self, member_id: int, coupon: Coupon, assigned: Decimal, used: Decimal, **changes: Any) -> MemberCoupon:
-        """Add to what the member has of a coupon, and to the sums of the coupon and its book."""
-        before = self.held.get((member_id, coupon.coupon_id))
-        if before is None:
-            before = MemberCoupon(
-                organization_id=coupon.organization_id,
-                member_coupon_id=0,
-                member_id=member_id,
-                coupon_id=coupon.coupon_id,
-                coupon_book_id=coupon.coupon_book_id,
-                amount_assigned=ZERO,
-                amount_used=ZERO,
-                custom_attributes={},
-                expired_at=None,
-                created_at=self.at,
-                updated_at=self.at,
-            )
-            of_member = self._of_member.setdefault((member_id, coupon.coupon_book_id), [])
-            if coupon.coupon_id not in of_member:
-                of_member.append(coupon.coupon_id)
+    def move(
+        self, member_id: int, coupon: Coupon, assigned: Decimal, used: Decimal, lot: CouponLot | None
+    ) -> MemberCoupon:
+        """Add to what a member has of a coupon, and to the sums of the coupon and its book; `lot` is as it is then."""
+        if lot is not None:
+            self.keep_lot(lot)
+        has_left = (lot is not None and lot.left > 0) or any(self._left_of(member_id, coupon))
+        before = self.held.get((member_id, coupon.coupon_id)) or self._nothing(member_id, coupon)
         after = replace(
             before,
             amount_assigned=before.amount_assigned + assigned,
             amount_used=before.amount_used + used,
             updated_at=self.at,
-            **changes,
+            **({} if has_left or lot is None else _last_of(lot)),
         )
         self._put(self.held, (member_id, coupon.coupon_id), after)
         book = self.books[coupon.coupon_book_id]
-        own = changes if book.type in PERSONAL else {}
+        own = _told_by(list(self._left_of(member_id, coupon)), after) if book.type in PERSONAL else {}
         self._put(self.coupons, coupon.coupon_id, _moved(self.coupons[coupon.coupon_id], assigned, used, own))
         self._put(self.books, book.coupon_book_id, _moved(book, assigned, used, {}))
         had = self.had(member_id, book.coupon_book_id)
         self._put(self._had, (member_id, book.coupon_book_id), replace(had, assigned=had.assigned + assigned))
         return after
+
+    def keep_lot(self, lot: CouponLot) -> None:
+        """Take a lot that was made, or changed."""
+        if lot.coupon_lot_id not in self.lots:
+            self._note_lot(lot)
+        self._put(self.lots, lot.coupon_lot_id, lot)
+
+    def _note_lot(self, lot: CouponLot) -> None:
+        self._lots_of_book.setdefault((lot.member_id, lot.coupon_book_id), {})[lot.coupon_lot_id] = None
+        self._lots_of_coupon.setdefault((lot.member_id, lot.coupon_id), {})[lot.coupon_lot_id] = None
+
+    def _left_of(self, member_id: int, coupon: Coupon) -> Iterator[CouponLot]:
+        """The lots of the coupon of which the member has something left."""
+        ids = self._lots_of_coupon.get((member_id, coupon.coupon_id), ())
+        return (lot for lot_id in ids if (lot := self.lots.get(lot_id)) is not None and lot.left > 0)
+
+    def _nothing(self, member_id: int, coupon: Coupon) -> MemberCoupon:
+        return MemberCoupon(
+            organization_id=coupon.organization_id,
+            member_coupon_id=0,
+            member_id=member_id,
+            coupon_id=coupon.coupon_id,
+            coupon_book_id=coupon.coupon_book_id,
+            amount_assigned=ZERO,
+            amount_used=ZERO,
+            custom_attributes={},
+            expired_at=None,
+            created_at=self.at,
+            updated_at=self.at,
+        )
 
     def count_use(
         self, member_id: int, book: CouponBook, used: Decimal, discounted: Decimal, used_at: datetime
@@ -286,6 +307,11 @@ class Shelf:
         return [self.held[place] for place in self._touched(self.held)]
 
     @property
+    def changed_lots(self) -> list[CouponLot]:
+        """Lots that were made or changed, by id."""
+        return [self.lots[each] for each in self._touched(self.lots)]
+
+    @property
     def changed_found(self) -> list[CouponUsage]:
         """Usages that have been made or reverted."""
         return [self.found[each] for each in self._touched(self.found)]
@@ -302,6 +328,20 @@ def _moved(record: Any, assigned: Decimal, used: Decimal, changes: Mapping[str, 
     """A book or coupon with its sums moved."""
     assigned, used = record.total_assigned + assigned, record.total_usages + used
     return replace(record, total_assigned=assigned, total_usages=used, **changes)
+
+
+def _last_of(lot: CouponLot) -> dict[str, Any]:
+    """What is kept of the last lot of a coupon; nothing of one that was taken back altogether and never used."""
+    if not lot.amount and not lot.amount_used:
+        return {"expired_at": None, "custom_attributes": {}}
+    return {"expired_at": lot.expired_at, "custom_attributes": lot.custom_attributes}
+
+
+def _told_by(left: Collection[CouponLot], held: MemberCoupon) -> dict[str, Any]:
+    """When a coupon of one member's expires for good, and the data of what is used next."""
+    if left:
+        return {"expired_at": last_expiry(left), "custom_attributes": min(left, key=order_of_use).custom_attributes}
+    return {"expired_at": held.expired_at, "custom_attributes": held.custom_attributes}
 
 
 _NOTHING = Had()

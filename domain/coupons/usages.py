@@ -15,15 +15,19 @@ from domain.problems import Conflict
 class CouponUsage:
     """An assignment (`amount_assigned` above zero), a use (`amount_used`), or the reversal of one, which is below zero.
 
-    `updated_total_*` is what the member had of the coupon afterwards. Reversals are linked both ways.
+    `updated_total_*` is what the member had of the coupon afterwards. Reversals are linked both ways. `coupon_lot_id`
+    is the lot that the usage moved, an assignment's own id; `code` is null for a coupon of a codeless book.
     """
 
     organization_id: int
     coupon_usage_id: int
     coupon_usage_key: str
     coupon_id: int
+    code: str | None
     coupon_book_id: int
+    coupon_book_key: str
     coupon_book_version_id: int | None
+    coupon_lot_id: int | None
     member_id: int
     system_unique_key: str
     request_digest: bytes | None
@@ -51,7 +55,11 @@ class CouponUsage:
 
 @dataclass(frozen=True, slots=True)
 class MemberCoupon:
-    """What a member has of a coupon: the sums of the usages that stand. `member_coupon_id` is 0 until it is stored."""
+    """What a member has of a coupon: the sums of the usages that stand. `member_coupon_id` is 0 until it is stored.
+
+    `expired_at` and `custom_attributes` are those of the lot that was moved last when nothing was left; while something
+    is left, the lots say.
+    """
 
     organization_id: int
     member_coupon_id: int
@@ -65,11 +73,6 @@ class MemberCoupon:
     created_at: datetime
     updated_at: datetime
 
-    @property
-    def left(self) -> Decimal:
-        """How much can still be used."""
-        return self.amount_assigned - self.amount_used
-
 
 class CouponNotAssigned(Conflict):
     """A use needs an assignment of which something is left, or `autoAssign`."""
@@ -79,7 +82,7 @@ class CouponNotAssigned(Conflict):
 
 
 class CouponExpired(Conflict):
-    """The coupon's expiredAt has passed."""
+    """The expiredAt of all that the member has left of the coupon has passed."""
 
     slug = "coupon-expired"
     title = "The coupon has expired"
@@ -107,7 +110,7 @@ class UsageNotRevertible(Conflict):
 
 
 class AssignmentUsed(Conflict):
-    """More of the coupon is used than would be assigned without this assignment."""
+    """Something of the assignment's lot is used."""
 
     slug = "coupon-assignment-used"
     title = "The assignment is used, at least in part"

@@ -125,11 +125,15 @@ class MissionExhausted(Conflict):
 
 @dataclass(frozen=True, slots=True)
 class Reward:
-    """What was paid for achieving a mission, or why it was not: `refusal` is a problem object."""
+    """What was paid for achieving a mission, or why it was not: `refusal` is a problem object.
+
+    `code` is that of the coupon that was assigned.
+    """
 
     kind: str
     amount: Decimal
     ledger_account_key: str | None = None
     badge_key: str | None = None
     coupon_book_key: str | None = None
+    code: str | None = None
     refusal: Mapping[str, Any] | None = None

@@ -16,7 +16,7 @@ from domain.coupons.usages import CouponUsage
 from domain.events import UnknownMember
 from domain.members import Member
 from domain.problems import Conflict, FieldFault, InvalidRequest, KeyReused, NotFound, Refusal
-from handlers.call import Call
+from handlers.call import ADMINISTRATION, Call
 from handlers.flows.at_desks import at_desks
 from handlers.flows.desks.coupons import CouponDesk
 from handlers.flows.desks.desks import Desks
@@ -115,6 +115,7 @@ def assign_coupons(call: Call, member: Member, book: CouponBook, asked: Asked) -
     digest = asked.digest("assign", member.member_id, book)
 
     def act(desk: CouponDesk) -> list[CouponUsage]:
+        _refuse_past_expiry(call, asked)
         found = desk.stock.book(coupon_book_id=book.coupon_book_id)
         desk.stock.expect(asked.count, found)
         made: list[CouponUsage] = []
@@ -245,6 +246,13 @@ def _refuse_twofold_price(asked: Asked) -> None:
             faults.append(FieldFault("pays for one code, not for several", pointer=pointer))
     if faults:
         raise InvalidRequest(faults)
+
+
+def _refuse_past_expiry(call: Call, asked: Asked) -> None:
+    """Checked after the keys, so that a request is answered again also when its expiry has passed meanwhile."""
+    if asked.expires_at is not None and asked.expires_at <= call.now:
+        name = "expiredAt" if call.surface == ADMINISTRATION else "expiresAt"
+        raise InvalidRequest([FieldFault(f"{name} must be in the future", pointer=f"/{name}")])
 
 
 def _members_of(call: Call, items: Collection[BatchItem]) -> dict[Any, Member]:

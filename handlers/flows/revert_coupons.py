@@ -27,6 +27,14 @@ class RevertOutcome:
     refusal: Refusal | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class RevertedCode:
+    """What became of the uses of a code that were to be reverted, and how many uses of it `remain`."""
+
+    outcomes: list[RevertOutcome]
+    remain: int
+
+
 def revert_usage(call: Call, usage: CouponUsage, *, force: bool = False) -> CouponUsage:
     """Take back an assignment or a use, with its points; answers the reversal, or raises what stands in the way."""
 
@@ -39,17 +47,18 @@ def revert_usage(call: Call, usage: CouponUsage, *, force: bool = False) -> Coup
     return at_desks(call, [usage.member_id], act, REVERTED)
 
 
-def revert_code(call: Call, member: Member, coupon: Coupon, *, all_of_them: bool) -> list[RevertOutcome]:
+def revert_code(call: Call, member: Member, coupon: Coupon, *, all_of_them: bool) -> RevertedCode:
     """Take back the member's last use of a code, or all up to a hundred, the newest first, each for itself.
 
     Raises NothingToRevert, or what stands in the way where nothing could be reverted at all.
     """
 
-    def act(desks: Desks) -> list[RevertOutcome]:
+    def act(desks: Desks) -> RevertedCode:
         desk, limit = desks.coupons, MOST_AT_ONCE if all_of_them else 1
         found = usages.find_uses_of_coupon(call.db, coupon.organization_id, member.member_id, coupon.coupon_id, limit)
         if not found:
             raise NothingToRevert("The member has no use of this code that stands.")
+        standing = usages.count_uses_of_coupon(call.db, coupon.organization_id, member.member_id, coupon.coupon_id)
         desk.prepare_reverts(found)
         desk.stock.expect(len(found))
         outcomes = []
@@ -61,6 +70,6 @@ def revert_code(call: Call, member: Member, coupon: Coupon, *, all_of_them: bool
         refusals = [each.refusal for each in outcomes if each.refusal is not None]
         if len(refusals) == len(outcomes):
             raise refusals[0]
-        return outcomes
+        return RevertedCode(outcomes, standing - len(outcomes) + len(refusals))
 
     return at_desks(call, [member.member_id], act, REVERTED)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
 from domain.coupons.usages import CouponUsage
 from domain.problems import FieldFault, InvalidRequest
 from handlers.flows.deal_coupons import Asked, Outcome
-from handlers.flows.revert_coupons import RevertOutcome
+from handlers.flows.revert_coupons import RevertedCode, RevertOutcome
 from handlers.wire.base import Exact, Instant, Part, Plain, Shape, WireSchema, exact_number
 from handlers.wire.coupon_books import BOOK
 
@@ -21,7 +20,9 @@ class _Usage(WireSchema):
     coupon_usage_id = Plain()
     coupon_usage_key = Plain()
     coupon_id = Plain()
+    code = Plain()
     coupon_book_id = Plain()
+    coupon_book_key = Plain()
     coupon_book_version_id = Plain()
     member_id = Plain()
     system_unique_key = Plain()
@@ -147,21 +148,18 @@ def _member_coupon(surface: str) -> Shape:
 MEMBER_COUPON = {surface: _member_coupon(surface) for surface in BOOK}
 
 
-def asked_of(body: Mapping[str, Any], now: datetime, expiry: str = "", *, coupon_id: int | None = None) -> Asked:
-    """What a body asks for, on either surface; `expiry` is where it says when the coupon expires."""
+def asked_of(body: Mapping[str, Any], *, coupon_id: int | None = None) -> Asked:
+    """What a body asks for, on either surface."""
     codes = tuple(body.get("codes") or ([body["code"]] if body.get("code") else []))
     keys = tuple(
         body.get("system_unique_keys") or ([body["system_unique_key"]] if body.get("system_unique_key") else [])
     )
     count = body.get("number_of_codes") or len(codes) or 1
-    expires_at = body.get("expires_at")
     faults = []
     if codes and count != len(codes):
         faults.append(FieldFault("is another number than that of codes", pointer="/numberOfCodes"))
     if keys and count != len(keys):
         faults.append(FieldFault(f"names {len(keys)} keys for {count} codes", pointer="/systemUniqueKeys"))
-    if expires_at is not None and expires_at <= now:
-        faults.append(FieldFault("must be in the future", pointer=expiry))
     if faults:
         raise InvalidRequest(faults)
     return Asked(
@@ -171,7 +169,7 @@ def asked_of(body: Mapping[str, Any], now: datetime, expiry: str = "", *, coupon
         keys=keys,
         count=count,
         is_strict=body.get("strict_mode", True),
-        expires_at=expires_at,
+        expires_at=body.get("expires_at"),
         coupon_data=body.get("coupon_data"),
         custom_attributes=body["custom_attributes"],
         external_id=body["external_id"],
@@ -200,8 +198,9 @@ def one_as_usages(usage: CouponUsage) -> dict[str, Any]:
     return usage_list([usage])
 
 
-def code_reverted(outcomes: Sequence[RevertOutcome]) -> dict[str, Any]:
+def code_reverted(reverted: RevertedCode) -> dict[str, Any]:
     """What became of the uses of a code: the newest reversal, and each use in `details`; a warning if one failed."""
+    outcomes = reverted.outcomes
     reversals = [each.reversal for each in outcomes if each.reversal is not None]
     failed = len(outcomes) - len(reversals)
     message = f"{_counted(len(reversals))} reverted."
@@ -212,6 +211,7 @@ def code_reverted(outcomes: Sequence[RevertOutcome]) -> dict[str, Any]:
         "message": message,
         "couponUsage": USAGE(reversals[0]),
         "details": [_revert_detail(each) for each in outcomes],
+        "remainingUsages": reverted.remain,
     }
 
 
@@ -247,6 +247,8 @@ def _batch_result(outcome: Outcome) -> dict[str, Any]:
         "systemUniqueKey": outcome.system_unique_key,
         "status": "failed" if outcome.usage is None else "assigned",
         "couponUsageId": None if outcome.usage is None else outcome.usage.coupon_usage_id,
+        "couponBookKey": None if outcome.usage is None else outcome.usage.coupon_book_key,
+        "code": None if outcome.usage is None else outcome.usage.code,
     }
     return result if outcome.refusal is None else {**result, "error": outcome.refusal.as_problem()}
 

@@ -180,6 +180,7 @@ def _effect(outcome: EffectOutcome) -> dict[str, Any]:
         "effectId": outcome.effect_id,
         "status": outcome.status,
         "params": [{"id": name, "value": json_able(value)} for name, value in outcome.params],
+        **outcome.details,
     }
     if outcome.error is not None:
         answer["error"] = outcome.error

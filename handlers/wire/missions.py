@@ -133,6 +133,7 @@ def _reward(reward: Reward, is_rehearsal: bool) -> dict[str, Any]:
         "ledgerAccountKey": reward.ledger_account_key,
         "badgeKey": reward.badge_key,
         "couponBookKey": reward.coupon_book_key,
+        "code": None if is_rehearsal else reward.code,
     }
     if reward.refusal is not None:
         answer["error"] = reward.refusal

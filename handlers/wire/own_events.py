@@ -71,6 +71,18 @@ def badge_payload(tracking: BadgeTracking, is_rehearsal: bool) -> dict[str, Any]
     return {"badgeTracking": answered}
 
 
+def moved_coupon(usage: CouponUsage) -> dict[str, Any]:
+    """A coupon that an effect assigned or used; a dry run names the book alone, since it gives nobody a code."""
+    is_stored = usage.coupon_usage_id > 0
+    return {
+        "couponUsageKey": usage.coupon_usage_key if is_stored else None,
+        "couponBookKey": usage.coupon_book_key,
+        "code": usage.code if is_stored else None,
+        "amountAssigned": exact_number(usage.amount_assigned),
+        "amountUsed": exact_number(usage.amount_used),
+    }
+
+
 def coupon_payload(usage: CouponUsage, book: CouponBook, code: str | None) -> dict[str, Any]:
     """The payload of `coupon-code-assigned`, `coupon-code-used` and `benefit-used`; a dry run has no ids to name."""
     is_stored = usage.coupon_usage_id > 0

@@ -130,6 +130,7 @@ def _reward(outcome: RewardOutcome, is_rehearsal: bool) -> dict[str, Any]:
         "points": None if reward.points is None else exact_number(reward.points),
         "ledgerAccountId": reward.ledger_account_id,
         "couponBookKey": reward.coupon_book_key,
+        "code": None if is_rehearsal else outcome.code,
         "status": EVALUATED if is_rehearsal and outcome.status == EXECUTED else outcome.status,
     }
     if outcome.error is not None:

@@ -95,7 +95,10 @@ def undone_badge(tracking: BadgeTracking, reversal: BadgeTracking) -> Undone:
 
 
 def undone_coupon(usage: CouponUsage, reversal: CouponUsage | None, book: CouponBook, code: str | None) -> Undone:
-    """What was taken back of an assignment or a use; `missing` is what stands of it, since it was used meanwhile."""
+    """What was taken back of an assignment or a use; `missing` is what stands of it, since it was used meanwhile.
+
+    With a use goes what an earlier reversal of its assignment could not take.
+    """
     assigned = 0 if reversal is None else -reversal.amount_assigned
     record = {
         "couponUsageId": usage.coupon_usage_id,
@@ -107,6 +110,6 @@ def undone_coupon(usage: CouponUsage, reversal: CouponUsage | None, book: Coupon
         "code": code,
         "amountAssigned": exact_number(assigned),
         "amountUsed": 0 if reversal is None else exact_number(-reversal.amount_used),
-        "missing": exact_number(usage.amount_assigned - assigned),
+        "missing": 0 if usage.is_use else exact_number(usage.amount_assigned - assigned),
     }
     return Undone(COUPONS, record)

@@ -12,6 +12,7 @@ from domain.coupons.books import CouponBook
 from domain.coupons.codes import Coupon
 from domain.members import Member
 from persistence.coupons.codes import COLUMNS, ORDER_COLUMNS
+from persistence.coupons.member_coupons import expiry_of_member
 from persistence.paging import Page, Paged, ordering
 from persistence.rows import records
 from persistence.tables.coupon_usages import member_coupons
@@ -23,8 +24,8 @@ from persistence.tables.coupons import coupons as table
 class CouponFilter:
     """What the coupons of a list have in common; None leaves out a condition.
 
-    Coupons of a member are those that the member has been assigned and that were not taken back; they expire when the
-    coupon does, or what the member has of it.
+    Coupons of a member are those that the member has been assigned and that were not taken back; they have expired when
+    nothing of what the member has left can be used any more.
     """
 
     code: str | None = None
@@ -76,7 +77,7 @@ def _source(organization_id: int, wanted: CouponFilter, at: datetime) -> tuple[A
             held, (held.c.organization_id == table.c.organization_id) & (held.c.coupon_id == table.c.coupon_id)
         )
         conditions += [held.c.member_id == wanted.member.member_id, held.c.amount_assigned > 0]
-        expiry = func.least(held.c.expired_at, table.c.expired_at)
+        expiry = expiry_of_member(at)
     if wanted.expired is True:
         conditions.append(expiry <= at)
     if wanted.expired is False:

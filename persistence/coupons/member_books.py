@@ -17,10 +17,12 @@ from persistence.tables.coupons import coupon_books as table
 
 _AMOUNTS = """
 SELECT h.coupon_book_id, sum(h.amount_assigned), sum(h.amount_used),
-    sum(h.amount_assigned - h.amount_used) FILTER (WHERE coalesce(least(h.expired_at, c.expired_at) > %s, true))
-FROM member_coupons h JOIN coupons c USING (organization_id, coupon_id)
+    (SELECT sum(l.amount - l.amount_used) FROM coupon_lots l
+    WHERE l.organization_id = h.organization_id AND l.member_id = h.member_id AND l.coupon_book_id = h.coupon_book_id
+        AND l.amount > l.amount_used AND (l.expired_at IS NULL OR l.expired_at > %s))
+FROM member_coupons h
 WHERE h.organization_id = %s AND h.member_id = %s AND h.coupon_book_id = ANY(%s)
-GROUP BY h.coupon_book_id
+GROUP BY h.organization_id, h.member_id, h.coupon_book_id
 """
 
 _WITH_FREE_CODES = """

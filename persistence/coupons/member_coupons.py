@@ -8,17 +8,15 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import ARRAY, ColumnElement, Connection, Table, Text, cast, func, or_, select
+from sqlalchemy import ARRAY, ColumnElement, Connection, Select, Text, case, cast, false, func, or_, select
 
 from domain.coupons.books import CouponBook
 from domain.members import Member
 from persistence.paging import Page, Paged, ordering
 from persistence.rows import columns_of
+from persistence.tables.coupon_usages import coupon_lots as lots
 from persistence.tables.coupon_usages import member_coupons as table
 from persistence.tables.coupons import coupon_books, coupons
-
-# A coupon that many members have may expire for each of them at another time, and for all of them at once.
-_EXPIRY = func.least(table.c.expired_at, coupons.c.expired_at)
 
 ORDER = {
     "couponBookId": table.c.coupon_book_id,
@@ -26,23 +24,11 @@ ORDER = {
     "code": coupons.c.code,
     "amountAssigned": table.c.amount_assigned,
     "amountUsed": table.c.amount_used,
-    "expiredAt": _EXPIRY,
     "createdAt": table.c.created_at,
     "updatedAt": table.c.updated_at,
 }
 
 _BOOK_COLUMNS = columns_of(coupon_books, CouponBook)
-_ENTRY_COLUMNS = (
-    table.c.coupon_book_id,
-    table.c.coupon_id,
-    coupons.c.code,
-    table.c.amount_assigned,
-    table.c.amount_used,
-    table.c.custom_attributes,
-    _EXPIRY.label("expired_at"),
-    table.c.created_at,
-    table.c.updated_at,
-)
 _JOINED = table.join(
     coupons,
     (coupons.c.organization_id == table.c.organization_id) & (coupons.c.coupon_id == table.c.coupon_id),
@@ -55,7 +41,11 @@ _JOINED = table.join(
 
 @dataclass(frozen=True, slots=True)
 class MemberCouponEntry:
-    """What a member has of a coupon, with its code and book; it expires when the first of both does."""
+    """What a member has of a coupon, with its code and book.
+
+    `expired_at` and `custom_attributes` are those of the lot that is used next; where all that is left has expired, of
+    that which expired last, and where nothing is left, of the last one.
+    """
 
     coupon_book_id: int
     coupon_id: int
@@ -93,19 +83,74 @@ class MemberCouponFilter:
     loyalty_program_id: int | None = None
 
 
-def find_page(db: Connection, member: Member, page: Page, wanted: MemberCouponFilter) -> Paged[MemberCouponEntry]:
-    """A page of what the member has, used up or not; what was reverted altogether is not in it."""
-    conditions = [*_of_member(member), *_conditions(wanted)]
-    statement = select(*_ENTRY_COLUMNS, *_BOOK_COLUMNS).select_from(_JOINED).where(*conditions)
-    statement = statement.order_by(*ordering(page.order, ORDER, table.c.member_coupon_id))
-    rows = db.execute(statement.limit(page.limit).offset(page.page * page.limit)).all()
+def find_page(
+    db: Connection, member: Member, page: Page, wanted: MemberCouponFilter, at: datetime
+) -> Paged[MemberCouponEntry]:
+    """A page of what the member has at `at`, used up or not; what was reverted altogether is not in it."""
+    conditions = [*_of_member(member), *_conditions(wanted, at)]
+    order = ordering(page.order, {**ORDER, "expiredAt": expiry_of_member(at)}, table.c.member_coupon_id)
+    # Which coupons are on the page is found first; the lots of the others are not looked at.
+    ids = select(table.c.member_coupon_id).select_from(_JOINED).where(*conditions).order_by(*order)
+    on_page = ids.limit(page.limit).offset(page.page * page.limit).subquery()
+    columns = (
+        table.c.coupon_book_id,
+        table.c.coupon_id,
+        coupons.c.code,
+        table.c.amount_assigned,
+        table.c.amount_used,
+        _of_next_lot("custom_attributes", at),
+        expiry_of_member(at),
+        table.c.created_at,
+        table.c.updated_at,
+    )
+    joined = _JOINED.join(on_page, on_page.c.member_coupon_id == table.c.member_coupon_id)
+    statement = select(*columns, *_BOOK_COLUMNS).select_from(joined).where(*_of_member(member)).order_by(*order)
+    rows = db.execute(statement).all()
     if len(rows) < page.limit and (rows or page.page == 0):
         total = page.page * page.limit + len(rows)
     else:
         total = db.execute(select(func.count()).select_from(_JOINED).where(*conditions)).scalar_one()
-    count = len(_ENTRY_COLUMNS)
+    count = len(columns)
     entries = [MemberCouponEntry(*(*row[:count], CouponBook(*row[count:]))) for row in rows]
     return Paged(total, page.page, page.limit, entries)
+
+
+def expiry_of_member(at: datetime) -> ColumnElement[Any]:
+    """When what a member has of a coupon expires next, or has expired at last."""
+    return _of_next_lot("expired_at", at)
+
+
+def _of_next_lot(name: str, at: datetime) -> ColumnElement[Any]:
+    """A column of the lot that is used next; where nothing is left, what was kept of the last one."""
+    over = func.coalesce(lots.c.expired_at <= at, false())
+    order = (
+        over,
+        case((over, None), else_=lots.c.expired_at).asc().nulls_last(),
+        lots.c.expired_at.desc().nulls_last(),
+        lots.c.created_at,
+        lots.c.coupon_lot_id,
+    )
+    left = select(lots.c[name]).where(*_same_coupon(), lots.c.amount > lots.c.amount_used)
+    of_lot = left.order_by(*order).limit(1).scalar_subquery()
+    return case((left.exists(), of_lot), else_=table.c[name]).label(name)
+
+
+def _same_coupon() -> tuple[ColumnElement[bool], ...]:
+    return (
+        lots.c.organization_id == table.c.organization_id,
+        lots.c.member_id == table.c.member_id,
+        lots.c.coupon_book_id == table.c.coupon_book_id,
+        lots.c.coupon_id == table.c.coupon_id,
+    )
+
+
+def usable_lots(organization_id: Any, at: datetime) -> Select[Any]:
+    """The lots of the organization of which something can be used at `at`."""
+    return select(lots.c.coupon_lot_id).where(
+        lots.c.organization_id == organization_id,
+        lots.c.amount > lots.c.amount_used,
+        or_(lots.c.expired_at.is_(None), lots.c.expired_at > at),
+    )
 
 
 def totals(
@@ -117,7 +162,7 @@ def totals(
     valid_to: datetime | None,
 ) -> tuple[Decimal, Decimal]:
     """What the member has used and was assigned of a program's books, those whose validity meets the span given."""
-    conditions = [*_of_member(member), *_tagged(tags), _of_program(loyalty_program_id)]
+    conditions = [*_of_member(member), *tagged(tags), _of_program(loyalty_program_id)]
     if valid_from is not None:
         conditions.append(or_(coupon_books.c.valid_to_date.is_(None), coupon_books.c.valid_to_date >= valid_from))
     if valid_to is not None:
@@ -126,18 +171,6 @@ def totals(
     statement = select(func.coalesce(used, 0), func.coalesce(assigned, 0)).select_from(_JOINED).where(*conditions)
     row = db.execute(statement).one()
     return row[0], row[1]
-
-
-def of_books(other: Table, tags: BookTags, column: Any, value: Any) -> list[ColumnElement[bool]]:
-    """That a row of `other` belongs to a book with these tags, and with `value` in `column` where there is one."""
-    wanted = [*_tagged(tags), *([] if value is None else [column == value])]
-    if not wanted:
-        return []
-    same_book = (
-        coupon_books.c.organization_id == other.c.organization_id,
-        coupon_books.c.coupon_book_id == other.c.coupon_book_id,
-    )
-    return [select(1).where(*same_book, *wanted).exists()]
 
 
 def _of_member(member: Member) -> list[ColumnElement[bool]]:
@@ -154,7 +187,7 @@ def _of_program(loyalty_program_id: int) -> ColumnElement[bool]:
     return or_(program.is_(None), program == loyalty_program_id)
 
 
-def _conditions(wanted: MemberCouponFilter) -> list[ColumnElement[bool]]:
+def _conditions(wanted: MemberCouponFilter, at: datetime) -> list[ColumnElement[bool]]:
     equal = {
         coupons.c.code: wanted.code,
         table.c.coupon_id: wanted.coupon_id,
@@ -163,13 +196,14 @@ def _conditions(wanted: MemberCouponFilter) -> list[ColumnElement[bool]]:
     }
     found: list[ColumnElement[bool]] = [column == value for column, value in equal.items() if value is not None]
     if wanted.not_used_only:
-        found.append(table.c.amount_assigned > table.c.amount_used)
+        found.append(usable_lots(table.c.organization_id, at).where(*_same_coupon()).exists())
     if wanted.loyalty_program_id is not None:
         found.append(_of_program(wanted.loyalty_program_id))
-    return [*found, *_tagged(wanted.tags)]
+    return [*found, *tagged(wanted.tags)]
 
 
-def _tagged(tags: BookTags) -> list[ColumnElement[bool]]:
+def tagged(tags: BookTags) -> list[ColumnElement[bool]]:
+    """That the coupon book, which the statement has, carries these tags."""
     found: list[ColumnElement[bool]] = []
     if tags.every is not None:
         found.append(coupon_books.c.tags.bool_op("@>")(cast(list(tags.every), ARRAY(Text))))

@@ -16,10 +16,11 @@ from sqlalchemy import Connection, Select, select
 
 from domain.coupons.books import CouponBook
 from domain.coupons.codes import Coupon
+from domain.coupons.lots import CouponLot
 from domain.coupons.shelf import Had, Place
 from domain.coupons.usages import MemberCoupon
 from persistence.rows import add_all, as_json, columns_of, records
-from persistence.tables.coupon_usages import member_coupons
+from persistence.tables.coupon_usages import coupon_lots, member_coupons
 from persistence.tables.coupons import coupon_books, coupons
 
 _BOOK_COLUMNS = columns_of(coupon_books, CouponBook)
@@ -33,18 +34,28 @@ WHERE c.organization_id = %s AND c.coupon_book_id = ANY(%s) AND b.type IN ('sing
 ORDER BY c.position DESC
 """
 
-_HELD = f"""
-SELECT {_HELD_COLUMNS}, {_COUPON_COLUMNS}
+_LOT_COLUMNS = ", ".join(f"l.{column.name}" for column in columns_of(coupon_lots, CouponLot))
+
+# What members have of coupons, once for each lot of which something is left, and once where there is none.
+_HELD_AND_LOTS = f"""
+SELECT {_HELD_COLUMNS}, {_COUPON_COLUMNS}, {_LOT_COLUMNS}
 FROM member_coupons h JOIN coupons c USING (organization_id, coupon_id)
-JOIN coupon_books b ON b.organization_id = h.organization_id AND b.coupon_book_id = h.coupon_book_id
+LEFT JOIN coupon_lots l ON l.organization_id = h.organization_id AND l.member_id = h.member_id
+    AND l.coupon_book_id = h.coupon_book_id AND l.coupon_id = h.coupon_id AND l.amount > l.amount_used
+"""
+
+_HELD = f"""
+{_HELD_AND_LOTS} JOIN coupon_books b ON b.organization_id = h.organization_id AND b.coupon_book_id = h.coupon_book_id
 WHERE h.organization_id = %s AND h.member_id = ANY(%s) AND h.coupon_book_id = ANY(%s)
-    AND (h.amount_assigned > h.amount_used OR b.type IN ('single', 'codeless'))
+    AND (l.coupon_lot_id IS NOT NULL OR b.type IN ('single', 'codeless'))
 """
 
 _HELD_OF_COUPONS = f"""
-SELECT {_HELD_COLUMNS}, {_COUPON_COLUMNS} FROM member_coupons h JOIN coupons c USING (organization_id, coupon_id)
+{_HELD_AND_LOTS}
 WHERE h.organization_id = %s AND h.member_id = ANY(%s) AND h.coupon_id = ANY(%s)
 """
+
+_LOTS = f"SELECT {_LOT_COLUMNS} FROM coupon_lots l WHERE l.organization_id = %s AND l.coupon_lot_id = ANY(%s)"
 
 _HAD = """
 SELECT h.member_id, h.coupon_book_id, sum(h.amount_assigned) FROM member_coupons h
@@ -108,7 +119,20 @@ ON CONFLICT (organization_id, member_id, coupon_id) DO UPDATE SET
     custom_attributes = excluded.custom_attributes, expired_at = excluded.expired_at, updated_at = excluded.updated_at
 """
 
+_KEEP_LOTS = """
+INSERT INTO coupon_lots AS l (organization_id, coupon_lot_id, member_id, coupon_id, coupon_book_id, amount, amount_used,
+    amount_owed, custom_attributes, expired_at, created_at, updated_at)
+SELECT x.organization_id, x.coupon_lot_id, x.member_id, x.coupon_id, x.coupon_book_id, x.amount, x.amount_used,
+    x.amount_owed, x.custom_attributes, x.expired_at, x.created_at, x.updated_at
+FROM jsonb_to_recordset(%s::jsonb) AS x(organization_id bigint, coupon_lot_id bigint, member_id bigint,
+    coupon_id bigint, coupon_book_id bigint, amount numeric, amount_used numeric, amount_owed numeric,
+    custom_attributes jsonb, expired_at timestamptz, created_at timestamptz, updated_at timestamptz)
+ON CONFLICT (organization_id, coupon_lot_id) DO UPDATE SET amount = excluded.amount,
+    amount_used = excluded.amount_used, amount_owed = excluded.amount_owed, updated_at = excluded.updated_at
+"""
+
 _COUNT_HELD = len(columns_of(member_coupons, MemberCoupon))
+_COUNT_HELD_AND_COUPON = _COUNT_HELD + len(_COUPON_NAMES)
 
 
 def find_books(
@@ -138,23 +162,38 @@ def shared_coupons(db: Connection, organization_id: int, book_ids: Collection[in
     return [Coupon(*row) for row in rows]
 
 
+Held = tuple[MemberCoupon, Coupon, CouponLot | None]
+"""What a member has of a coupon, and a lot of it of which something is left."""
+
+
 def held_of_books(
     db: Connection, organization_id: int, member_ids: Collection[int], book_ids: Collection[int]
-) -> list[tuple[MemberCoupon, Coupon]]:
-    """What members have of books to use, and in any case what they have of a coupon for all."""
+) -> list[Held]:
+    """What members have left of books, by lot, and in any case what they have of a coupon for all."""
     return _held(db, _HELD, (organization_id, list(member_ids), list(book_ids)))
 
 
 def held_of_coupons(
     db: Connection, organization_id: int, member_ids: Collection[int], coupon_ids: Collection[int]
-) -> list[tuple[MemberCoupon, Coupon]]:
-    """What members have, or had, of these coupons."""
+) -> list[Held]:
+    """What members have, or had, of these coupons, by lot."""
     return _held(db, _HELD_OF_COUPONS, (organization_id, list(member_ids), list(coupon_ids)))
 
 
-def _held(db: Connection, statement: str, values: tuple[Any, ...]) -> list[tuple[MemberCoupon, Coupon]]:
-    rows = db.exec_driver_sql(statement, values)
-    return [(MemberCoupon(*row[:_COUNT_HELD]), Coupon(*row[_COUNT_HELD:])) for row in rows]
+def _held(db: Connection, statement: str, values: tuple[Any, ...]) -> list[Held]:
+    return [
+        (
+            MemberCoupon(*row[:_COUNT_HELD]),
+            Coupon(*row[_COUNT_HELD:_COUNT_HELD_AND_COUPON]),
+            None if row[_COUNT_HELD_AND_COUPON] is None else CouponLot(*row[_COUNT_HELD_AND_COUPON:]),
+        )
+        for row in db.exec_driver_sql(statement, values)
+    ]
+
+
+def find_lots(db: Connection, organization_id: int, lot_ids: Collection[int]) -> list[CouponLot]:
+    """These lots, whether or not anything is left of them."""
+    return [CouponLot(*row) for row in db.exec_driver_sql(_LOTS, (organization_id, list(lot_ids)))]
 
 
 def had_of_books(
@@ -253,3 +292,9 @@ def keep_held(db: Connection, held: Collection[MemberCoupon]) -> None:
     """Store what members have of coupons."""
     if held:
         db.exec_driver_sql(_KEEP_HELD, (as_json(list(held)),))
+
+
+def keep_lots(db: Connection, lots: Collection[CouponLot]) -> None:
+    """Store lots that were made or changed; their assignments are stored already."""
+    if lots:
+        db.exec_driver_sql(_KEEP_LOTS, (as_json(list(lots)),))

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, select
+from sqlalchemy import ColumnElement, Connection, func, select
 
 from domain.coupons.usages import CouponUsage
 from domain.members import Member
-from persistence.coupons.member_coupons import NO_TAGS, BookTags, of_books
-from persistence.paging import Page, Paged, paged
-from persistence.rows import add_all, as_json, columns_of, fields_of, record, records
+from persistence.coupons.member_coupons import NO_TAGS, BookTags, tagged, usable_lots
+from persistence.paging import Page, Paged, paged_columns
+from persistence.rows import add_all, as_json, fields_of, record, records
+from persistence.tables.coupon_usages import coupon_lots
 from persistence.tables.coupon_usages import coupon_usages as table
-from persistence.tables.coupon_usages import member_coupons
 from persistence.tables.coupons import coupon_books, coupons
 
 ORDER = {
@@ -30,15 +30,19 @@ ORDER = {
     "updatedAt": table.c.updated_at,
 }
 
-_COLUMNS = columns_of(table, CouponUsage)
-_FIELDS = fields_of(CouponUsage)
-
-_LAST_USES = f"""
-SELECT DISTINCT ON (coupon_book_id) {", ".join(_FIELDS)} FROM coupon_usages
-WHERE organization_id = %s AND member_id = %s AND coupon_book_id = ANY(%s) AND amount_used > 0
-    AND reversal_usage_id IS NULL
-ORDER BY coupon_book_id, created_at DESC, coupon_usage_id DESC
-"""
+# The code and the book's key are kept with the coupon and the book alone.
+_ELSEWHERE = {"code": coupons.c.code, "coupon_book_key": coupon_books.c.coupon_book_key}
+_COLUMNS = tuple(_ELSEWHERE[name] if name in _ELSEWHERE else table.c[name] for name in fields_of(CouponUsage))
+_FIELDS = tuple(name for name in fields_of(CouponUsage) if name not in _ELSEWHERE)
+# Both are always there; outer joins are left out of a count that does not ask for them.
+_JOINED = table.outerjoin(
+    coupons,
+    (coupons.c.organization_id == table.c.organization_id) & (coupons.c.coupon_id == table.c.coupon_id),
+).outerjoin(
+    coupon_books,
+    (coupon_books.c.organization_id == table.c.organization_id)
+    & (coupon_books.c.coupon_book_id == table.c.coupon_book_id),
+)
 
 _LINK = """
 UPDATE coupon_usages u SET reversal_usage_id = x.reversal_usage_id, updated_at = x.updated_at
@@ -90,65 +94,72 @@ def find_uses_of_coupon(
     """The member's last uses of a coupon that stand, the newest first."""
     statement = (
         select(*_COLUMNS)
-        .where(
-            table.c.organization_id == organization_id,
-            table.c.member_id == member_id,
-            table.c.coupon_id == coupon_id,
-            table.c.amount_used > 0,
-            table.c.reversal_usage_id.is_(None),
-        )
+        .select_from(_JOINED)
+        .where(*_standing_uses(organization_id, member_id, coupon_id))
         .order_by(table.c.coupon_usage_id.desc())
         .limit(limit)
     )
     return records(CouponUsage, db.execute(statement).all())
 
 
+def count_uses_of_coupon(db: Connection, organization_id: int, member_id: int, coupon_id: int) -> int:
+    """How many uses of a coupon by the member stand."""
+    standing = _standing_uses(organization_id, member_id, coupon_id)
+    return int(db.execute(select(func.count()).select_from(table).where(*standing)).scalar_one())
+
+
+def _standing_uses(organization_id: int, member_id: int, coupon_id: int) -> tuple[ColumnElement[bool], ...]:
+    return (
+        table.c.organization_id == organization_id,
+        table.c.member_id == member_id,
+        table.c.coupon_id == coupon_id,
+        table.c.amount_used > 0,
+        table.c.reversal_usage_id.is_(None),
+    )
+
+
 def last_uses(db: Connection, member: Member, book_ids: Collection[int]) -> dict[int, CouponUsage]:
     """The member's last use of each book that was not reverted, by book id; one statement."""
-    values = (member.organization_id, member.member_id, list(book_ids))
-    found = [CouponUsage(*row) for row in db.exec_driver_sql(_LAST_USES, values)]
-    return {usage.coupon_book_id: usage for usage in found}
+    statement = (
+        select(*_COLUMNS)
+        .select_from(_JOINED)
+        .distinct(table.c.coupon_book_id)
+        .where(
+            table.c.organization_id == member.organization_id,
+            table.c.member_id == member.member_id,
+            table.c.coupon_book_id.in_(book_ids),
+            table.c.amount_used > 0,
+            table.c.reversal_usage_id.is_(None),
+        )
+        .order_by(table.c.coupon_book_id, table.c.created_at.desc(), table.c.coupon_usage_id.desc())
+    )
+    return {usage.coupon_book_id: usage for usage in records(CouponUsage, db.execute(statement))}
 
 
-def find_page(db: Connection, member: Member, page: Page, wanted: UsageFilter) -> Paged[CouponUsage]:
-    """A page of a member's usages that meet every condition."""
+def find_page(db: Connection, member: Member, page: Page, wanted: UsageFilter, at: datetime) -> Paged[CouponUsage]:
+    """A page of a member's usages that meet every condition at `at`."""
     conditions = [
         table.c.organization_id == member.organization_id,
         table.c.member_id == member.member_id,
-        *_conditions(wanted),
+        *_conditions(wanted, at),
     ]
-    return paged(db, CouponUsage, table, conditions, page, table.c.coupon_usage_id, ORDER)
+    return paged_columns(db, CouponUsage, _COLUMNS, _JOINED, conditions, page, table.c.coupon_usage_id, ORDER)
 
 
-def _conditions(wanted: UsageFilter) -> list[ColumnElement[bool]]:
+def _conditions(wanted: UsageFilter, at: datetime) -> list[ColumnElement[bool]]:
     found: list[ColumnElement[bool]] = []
     if wanted.created_from is not None:
         found.append(table.c.created_at >= wanted.created_from)
     if wanted.created_to is not None:
         found.append(table.c.created_at < wanted.created_to)
     if wanted.codes is not None:
-        found.append(
-            select(1)
-            .where(
-                coupons.c.organization_id == table.c.organization_id,
-                coupons.c.coupon_id == table.c.coupon_id,
-                coupons.c.code.in_(wanted.codes),
-            )
-            .exists()
-        )
+        found.append(coupons.c.code.in_(wanted.codes))
     if wanted.unused_only:
-        found.append(table.c.amount_assigned > 0)
-        found.append(
-            select(1)
-            .where(
-                member_coupons.c.organization_id == table.c.organization_id,
-                member_coupons.c.member_id == table.c.member_id,
-                member_coupons.c.coupon_id == table.c.coupon_id,
-                member_coupons.c.amount_assigned > member_coupons.c.amount_used,
-            )
-            .exists()
-        )
-    return [*found, *of_books(table, wanted.tags, coupon_books.c.coupon_book_key, wanted.coupon_book_key)]
+        own_lot = coupon_lots.c.coupon_lot_id == table.c.coupon_usage_id
+        found += [table.c.amount_assigned > 0, usable_lots(table.c.organization_id, at).where(own_lot).exists()]
+    if wanted.coupon_book_key is not None:
+        found.append(coupon_books.c.coupon_book_key == wanted.coupon_book_key)
+    return [*found, *tagged(wanted.tags)]
 
 
 def add_usages(db: Connection, usages: Collection[CouponUsage]) -> None:
@@ -177,10 +188,10 @@ def _row(usage: CouponUsage) -> dict[str, Any]:
 
 
 def _find(db: Connection, organization_id: int, condition: Any) -> CouponUsage | None:
-    row = db.execute(select(*_COLUMNS).where(table.c.organization_id == organization_id, condition)).one_or_none()
-    return record(CouponUsage, row)
+    found = select(*_COLUMNS).select_from(_JOINED).where(table.c.organization_id == organization_id, condition)
+    return record(CouponUsage, db.execute(found).one_or_none())
 
 
 def _select(db: Connection, organization_id: int, *conditions: Any) -> list[CouponUsage]:
-    rows = db.execute(select(*_COLUMNS).where(table.c.organization_id == organization_id, *conditions))
-    return records(CouponUsage, rows.all())
+    found = select(*_COLUMNS).select_from(_JOINED).where(table.c.organization_id == organization_id, *conditions)
+    return records(CouponUsage, db.execute(found).all())

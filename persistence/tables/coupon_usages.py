@@ -1,10 +1,31 @@
 """What members have of coupon books, and every assignment, use and reversal that made it so."""
 
-from sqlalchemy import ARRAY, BigInteger, Column, Index, LargeBinary, Text, UniqueConstraint, text
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    Column,
+    Index,
+    LargeBinary,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
 
-from persistence.tables.base import created_and_updated, document, exact, instant, key, refers_to, tenant_table
+from persistence.tables.base import (
+    created_and_updated,
+    document,
+    exact,
+    instant,
+    key,
+    metadata,
+    refers_to,
+    tenant_table,
+)
 
-# The sums of a member's usages of a coupon, kept so that nobody has to add them up.
+# The sums of a member's usages of a coupon, kept so that nobody has to add them up. Expiry and attributes are those of
+# the last lot, and mean something only where nothing is left of any.
 member_coupons = tenant_table(
     "member_coupons",
     "member_coupon_id",
@@ -32,6 +53,8 @@ coupon_usages = tenant_table(
     Column("coupon_id", BigInteger, nullable=False),
     Column("coupon_book_id", BigInteger, nullable=False),
     Column("coupon_book_version_id", BigInteger),
+    # The lot that the usage moved: an assignment's own id. Null for uses beyond all that was assigned.
+    Column("coupon_lot_id", BigInteger),
     Column("member_id", BigInteger, nullable=False),
     Column("system_unique_key", Text, nullable=False),
     # Null where the server itself caused the usage.
@@ -65,4 +88,34 @@ coupon_usages = tenant_table(
     ),
     refers_to("members", "member_id"),
     refers_to("coupons", "coupon_id"),
+)
+
+# One for each assignment that gave something, with its id: what stands of it, and what is used.
+coupon_lots = Table(
+    "coupon_lots",
+    metadata,
+    Column("organization_id", BigInteger, nullable=False),
+    Column("coupon_lot_id", BigInteger, nullable=False, autoincrement=False),
+    Column("member_id", BigInteger, nullable=False),
+    Column("coupon_id", BigInteger, nullable=False),
+    Column("coupon_book_id", BigInteger, nullable=False),
+    exact("amount", nullable=False),
+    exact("amount_used", nullable=False),
+    # What a reversal found used, and takes as soon as the use is reverted.
+    exact("amount_owed", nullable=False, default="0"),
+    document("custom_attributes"),
+    instant("expired_at"),
+    *created_and_updated(),
+    PrimaryKeyConstraint("organization_id", "coupon_lot_id"),
+    # Only what is left is ever searched for.
+    Index(
+        "ix_coupon_lots_left",
+        "organization_id",
+        "member_id",
+        "coupon_book_id",
+        "coupon_id",
+        postgresql_where=text("amount > amount_used"),
+    ),
+    refers_to("coupon_usages", "coupon_lot_id", target=("coupon_usage_id",)),
+    postgresql_with={"fillfactor": "80"},
 )

@@ -202,7 +202,7 @@ def priced(shop: CouponShop, **points: Any) -> Mapping[str, Any]:
     return {"required_points_config": {"ledgerAccountKey": shop.ask(statement)[0][0]}, **points}
 
 
-# What members, coupons and books have, beside the sums of the usages: any row is an error.
+# What members, lots, coupons and books have, beside the sums of the usages: any row is an error.
 _SUMS = (
     """SELECT * FROM
        (SELECT member_id, coupon_id, sum(amount_assigned) a, sum(amount_used) u FROM coupon_usages
@@ -210,6 +210,12 @@ _SUMS = (
        FULL JOIN (SELECT member_id, coupon_id, amount_assigned a, amount_used u FROM member_coupons
         WHERE organization_id = :org) y USING (member_id, coupon_id)
        WHERE (x.a, x.u) IS DISTINCT FROM (y.a, y.u)""",
+    """SELECT * FROM
+       (SELECT coupon_lot_id, sum(amount_assigned) a, sum(amount_used) u FROM coupon_usages
+        WHERE organization_id = :org AND coupon_lot_id IS NOT NULL GROUP BY 1) x
+       FULL JOIN (SELECT coupon_lot_id, amount a, amount_used u FROM coupon_lots
+        WHERE organization_id = :org) y USING (coupon_lot_id)
+       WHERE (x.a, x.u) IS DISTINCT FROM (y.a, y.u) OR y.a < 0 OR y.u < 0""",
     """SELECT * FROM coupons c LEFT JOIN
        (SELECT coupon_id, sum(amount_assigned) a, sum(amount_used) u FROM coupon_usages
         WHERE organization_id = :org GROUP BY 1) x USING (coupon_id)

@@ -75,7 +75,7 @@ def test_reverting_all_uses_of_a_code_costs_as_much_as_reverting_one(shop, membe
 
         def call():
             found = shop.run(lambda call: revert_code(call, members[0], coupon, all_of_them=True))
-            assert len(found) == uses
+            assert len(found.outcomes) == uses
 
         return count(shop.engine, call)
 

@@ -30,7 +30,7 @@ EXPIRE = """
 UPDATE coupons SET expired_at = :at WHERE organization_id = :id AND code = :code
 """
 EXPIRE_FOR_MEMBERS = """
-UPDATE member_coupons AS held SET expired_at = :at FROM coupons AS coupon
+UPDATE coupon_lots AS held SET expired_at = :at FROM coupons AS coupon
 WHERE coupon.organization_id = :id AND coupon.code = :code
     AND held.organization_id = coupon.organization_id AND held.coupon_id = coupon.coupon_id
 """

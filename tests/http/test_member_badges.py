@@ -338,7 +338,7 @@ def test_filters_find_what_a_look_at_every_badge_finds(shop, held):
         expected = [
             each
             for each in reversed(records)
-            if (each["assignedBalance"] or each["badgeKey"] in asked)
+            if (each["badgeKey"] in asked if asked else each["assignedBalance"])
             and active in (None, each["active"])
             and set(tags) <= set(each["tags"])
         ]

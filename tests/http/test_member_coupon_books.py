@@ -158,7 +158,8 @@ def test_stock_is_looked_at_where_it_is_asked_for(books, ana):
         (books.make(), books.make("A")),
         (books.make(type="codeless", maxCouponCount=0), books.make(type="codeless")),
         (books.make(type="generated", maxCouponCount=0), books.make(type="generated", maxCouponCount=1)),
-        (books.make(type="single", maxAssignedPerCoupon=0), books.make(type="single", maxCouponCount=1)),
+        (books.make("B", type="single", maxAssignedPerCoupon=0), books.make("C", type="single", maxCouponCount=1)),
+        (books.make(type="single"), books.make("D", type="single")),
     ):
         assert reasons(books, ana, empty) == []
         assert reasons(books, ana, empty, withStockOnly=True) == ["coupon-out-of-stock"]

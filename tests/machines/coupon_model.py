@@ -1,6 +1,7 @@
 """What coupon books should do, said as plainly as can be: usages in a list, without a database.
 
-Everything is added up anew from the usages that stand. A book's rules: type, stock, quota, cap, uses and discount of a
+Everything is added up anew from the usages that stand. An assignment is a lot: what expires, and what uses are taken
+from, the soonest to expire first. A book's rules: type, stock, quota, cap, uses and discount of a
 period (a period and a limit), zone, highest discount, points of an assignment and of a use.
 """
 
@@ -28,7 +29,7 @@ class Model:
         self.rules, self.points, self.now = rules, points, now
         self.status = ["published" for _ in rules]
         self.codes = [["ALL"] if each.type == "single" else [None] if each.type == "codeless" else [] for each in rules]
-        self.usages, self.expiry = [], {}
+        self.usages = []
 
     def standing(self, **like):
         return [u for u in self.usages if not u.reverted and like.items() <= vars(u).items()]
@@ -36,9 +37,29 @@ class Model:
     def total(self, name, **like):
         return sum(getattr(u, name) for u in self.standing(**like))
 
-    def left(self, book, code, member):
-        mine = {"book": book, "code": code, "member": member}
-        return self.total("assigned", **mine) - self.total("used", **mine)
+    def left(self, lot):
+        return lot.assigned - self.used_of(lot)
+
+    def used_of(self, lot):
+        return sum(u.used for u in self.usages if u.lot is lot and not u.reverted)
+
+    def lots(self, **like):
+        """What can still be used but for its expiry, in the order of use."""
+        left = [u for u in self.standing(**like) if u.assigned and self.left(u) > 0]
+        return sorted(left, key=lambda u: (u.expires is None, u.expires or self.now))
+
+    def has_expired(self, lot):
+        return lot.expires is not None and lot.expires <= self.now
+
+    def told(self, **like):
+        """The expiry and the data of what a member has of a coupon."""
+        lots = self.lots(**like)
+        alive = [lot for lot in lots if not self.has_expired(lot)]
+        if alive:
+            return alive[0].expires, alive[0].data
+        # Of what has expired, that which did so last; of equals the oldest.
+        last = max(lots, key=lambda lot: lot.expires)
+        return last.expires, last.data
 
     def free(self, book):
         return [c for c in self.codes[book] if not self.standing(book=book, code=c)]
@@ -67,19 +88,15 @@ class Model:
             refuse(had + amount > rule.cap, "coupon-out-of-stock")
         return code
 
-    def assign(self, member, book, amount, code, override, expires, made):
+    def assign(self, member, book, amount, code, override, expires, data, made):
         """`made` is the code that the server has made of a generated book."""
         code = self.check_assign(member, book, amount, code)
         self.pay(member, self.rules[book].assignment * amount if override is None else override)
         if self.rules[book].type == "generated" and code is None:
             code = made()
             self.codes[book].append(code)
-        if expires is not None:
-            self.expiry[book, code, member] = expires
-        elif self.has_expired(book, code, member) and self.left(book, code, member) <= 0:
-            del self.expiry[book, code, member]
         points = self.rules[book].assignment * amount if override is None else override
-        return self.keep(member, book, code, assigned=amount, points=points)
+        return self.keep(member, book, code, assigned=amount, points=points, expires=expires, data=data or {})
 
     def use(self, member, book, code, discount, bypass, override):
         rule = self.rules[book]
@@ -94,42 +111,30 @@ class Model:
         refuse(rule.most is not None and discount is not None and discount > rule.most, "coupon-discount-too-high")
         if not bypass and rule.discounts is not None:
             had = sum(u.discount or 0 for u in in_period(rule.discounts[0]))
-            refuse(
-                had >= rule.discounts[1] if discount is None else had + discount > rule.discounts[1],
-                "coupon-discount-limit",
-            )
-        codes = [c for c in self.codes[book] if self.left(book, c, member) >= 1 and code in (None, c)]
-        alive = [c for c in codes if bypass or not self.has_expired(book, c, member)]
-        refuse(codes and not alive, "coupon-expired")
+            refuse(discount and had + discount > rule.discounts[1], "coupon-discount-limit")
+        lots = [lot for lot in self.lots(book=book, member=member) if code in (None, lot.code)]
+        alive = [lot for lot in lots if bypass or not self.has_expired(lot)]
+        refuse(lots and not alive, "coupon-expired")
         refuse(not alive, "coupon-not-assigned")
         self.pay(member, rule.use if override is None else override)
-        return alive, self.keep(
-            member, book, None, used=1, discount=discount, points=rule.use if override is None else override
-        )
-
-    def has_expired(self, book, code, member):
-        return (book, code, member) in self.expiry and self.expiry[book, code, member] <= self.now
+        points = rule.use if override is None else override
+        return self.keep(member, book, alive[0].code, used=1, discount=discount, points=points, lot=alive[0])
 
     def revert(self, usage, force):
         refuse(usage.reverted, "coupon-usage-reverted")
-        mine = {"book": usage.book, "code": usage.code, "member": usage.member}
-        if usage.assigned:
-            short = self.left(**mine) < usage.assigned
-            refuse(short and not force, "coupon-assignment-used")
+        refuse(usage.assigned and self.used_of(usage) and not force, "coupon-assignment-used")
         refuse(usage.points < 0 and self.points[usage.member] < -usage.points, "insufficient-balance")
         self.points[usage.member] += usage.points
         usage.reverted = True
-        if usage.assigned and not self.total("assigned", **mine):
-            self.expiry.pop((usage.book, usage.code, usage.member), None)
 
     def pay(self, member, points):
         refuse(points > self.points[member], "insufficient-balance")
         self.points[member] -= points
 
-    def keep(self, member, book, code, assigned=0, used=0, discount=None, points=0):
+    def keep(self, member, book, code, assigned=0, used=0, discount=None, points=0, expires=None, data=None, lot=None):
         usage = Record(
             member=member, book=book, code=code, assigned=assigned, used=used, discount=discount, points=points,
-            at=self.now, reverted=False,
+            at=self.now, reverted=False, expires=expires, data=data, lot=lot,
         )  # fmt: skip
         self.usages.append(usage)
         return usage

@@ -13,10 +13,16 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from sqlalchemy import Engine
 
 from domain.problems import Refusal
+from persistence.coupons import member_coupons, usages
+from persistence.coupons.member_books import amounts_of
+from persistence.coupons.member_coupons import MemberCouponFilter
+from persistence.coupons.usages import UsageFilter
+from persistence.paging import Page
 from tests.builders.coupon_shop import CouponShop, priced
 from tests.machines.coupon_model import Model, Refused
 
 MEMBERS, BOOKS = 3, 3
+ALL = Page(0, 1000)
 STEPS_BETWEEN_CHECKS = 8
 
 # The nights in which clocks change, the end of a month and a leap day are near.
@@ -120,9 +126,10 @@ class Coupons(RuleBasedStateMachine):
         amount=st.sampled_from([1, 1, 2, 3]),
         named=st.none() | st.integers(0, 5),
         override=overrides,
-        days=st.sampled_from([None, None, 1, 3]),
+        days=st.sampled_from([None, None, 1, 1, 3]),
+        data=st.none() | st.builds(dict, seat=st.integers(1, 9)),
     )
-    def assign(self, member, book, amount, named, override, days):
+    def assign(self, member, book, amount, named, override, days, data):
         code = self.code(book, named)
         expires = None if days is None else self.shop.now + timedelta(days=days)
         asked = {
@@ -130,16 +137,17 @@ class Coupons(RuleBasedStateMachine):
             "codes": () if code is None else (code,),
             "points_override": None if override is None else Decimal(override),
             "expires_at": expires,
+            "coupon_data": data,
         }
         done = self.beside(
             lambda answer: self.model.assign(
-                member, book, amount, code, override, expires, lambda: self.code_of(answer[0])
+                member, book, amount, code, override, expires, data, lambda: self.code_of(answer[0])
             ),
             lambda: self.shop.assign(self.members[member], self.books[book], **asked),
         )
         if done is not None:
             usage, [stored] = done
-            assert self.code_of(stored) == usage.code
+            assert self.code_of(stored) == stored.code == usage.code
             self.remember(usage, stored)
 
     @rule(
@@ -163,17 +171,11 @@ class Coupons(RuleBasedStateMachine):
             lambda: self.shop.use(self.members[member], self.books[book], **asked),
         )
         if done is not None:
-            (alive, usage), stored = done
-            usage.code = self.code_of(stored)
-            self.soonest(member, book, alive, usage.code)
+            usage, stored = done
+            assert (usage.code, self.books[book].coupon_book_key) == (stored.code, stored.coupon_book_key)
+            # Of what could be used, that was used which expires soonest.
+            assert [lot.coupon_usage_id for model, lot in self.stored if model is usage.lot] == [stored.coupon_lot_id]
             self.remember(usage, stored)
-
-    def soonest(self, member, book, alive, used):
-        """Of what could be used, that was used which expires soonest."""
-        never = datetime.max.replace(tzinfo=UTC)
-        expiries = {code: self.model.expiry.get((book, code, member), never) for code in alive}
-        assert used in expiries
-        assert expiries[used] == min(expiries.values())
 
     @rule(which=st.integers(0, 9), force=rarely)
     def revert(self, which, force):
@@ -211,10 +213,40 @@ class Coupons(RuleBasedStateMachine):
         self.shop.check()
         for member, have in zip(self.members, self.model.points, strict=True):
             assert self.shop.points(member) == have
+        for number in range(MEMBERS):
+            self.lists_of_a_member_are_as_the_model_says(number)
         for number, book in enumerate(self.books):
             stored = self.shop.stored(book)
             sums = self.model.total("assigned", book=number), self.model.total("used", book=number)
             assert (stored.total_assigned, stored.total_usages) == sums
+
+    def lists_of_a_member_are_as_the_model_says(self, number):
+        """What is left, when it expires and its data, lot by lot."""
+        member, now, model = self.members[number], self.shop.now, self.model
+        numbers = {book.coupon_book_id: at for at, book in enumerate(self.books)}
+        entries = self.shop.run(lambda call: member_coupons.find_page(call.db, member, ALL, MemberCouponFilter(), now))
+        told = {
+            (numbers[each.coupon_book_id], each.code): (each.expired_at, each.custom_attributes)
+            for each in entries.results
+        }
+        alive = set()
+        for lot in model.lots(member=number):
+            place = {"book": lot.book, "code": lot.code}
+            assert told[lot.book, lot.code] == model.told(member=number, **place)
+            if not model.has_expired(lot):
+                alive.add((lot.book, lot.code))
+        wanted = MemberCouponFilter(not_used_only=True)
+        entries = self.shop.run(lambda call: member_coupons.find_page(call.db, member, ALL, wanted, now))
+        assert {(numbers[each.coupon_book_id], each.code) for each in entries.results} == alive
+        wanted = UsageFilter(unused_only=True)
+        unused = self.shop.run(lambda call: usages.find_page(call.db, member, ALL, wanted, now)).results
+        ids = {stored.coupon_usage_id: lot for lot, stored in self.stored}
+        usable = [lot for lot in model.lots(member=number) if not model.has_expired(lot)]
+        assert sorted(map(id, usable)) == sorted(id(ids[each.coupon_usage_id]) for each in unused)
+        for of_book, amounts in self.shop.run(
+            lambda call: amounts_of(call.db, member, [book.coupon_book_id for book in self.books], now)
+        ).items():
+            assert amounts.unused == sum(model.left(lot) for lot in usable if lot.book == numbers[of_book])
 
     def teardown(self):
         self.steps = STEPS_BETWEEN_CHECKS - 1

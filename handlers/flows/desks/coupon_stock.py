@@ -69,9 +69,7 @@ class CouponStock:
         found = [book.coupon_book_id for book in books]
         if any(book.type not in PERSONAL for book in books):
             shelf.put_coupons(shelves.shared_coupons(self._db, organization_id, found))
-        for held, coupon in shelves.held_of_books(self._db, organization_id, members, found):
-            shelf.put_coupons([coupon])
-            shelf.put_held([held])
+        self._put(shelves.held_of_books(self._db, organization_id, members, found))
         since = {book.coupon_book_id: period_starts(book, shelf.at) for book in books}
         shelf.put_had(shelves.had_of_books(self._db, organization_id, members, found, since))
 
@@ -100,10 +98,26 @@ class CouponStock:
         if missing:
             self.load(ids=sorted(missing), others=members)
         coupon_ids = {usage.coupon_id for usage in usages_}
-        for held, coupon in shelves.held_of_coupons(self._db, self._organization_id, members, coupon_ids):
+        self._put(shelves.held_of_coupons(self._db, self._organization_id, members, coupon_ids))
+        self.shelf.found.update({usage.coupon_usage_id: usage for usage in usages_})
+        self._put_moved_lots(usages_)
+
+    def _put(self, found: Iterable[shelves.Held]) -> None:
+        for held, coupon, lot in found:
             self.shelf.put_coupons([coupon])
             self.shelf.put_held([held])
-        self.shelf.found.update({usage.coupon_usage_id: usage for usage in usages_})
+            self.shelf.put_lots([] if lot is None else [lot])
+
+    def _put_moved_lots(self, usages_: Collection[CouponUsage]) -> None:
+        """Take the lots that the usages moved, and the assignments of which something is still to be taken."""
+        lot_ids = {usage.coupon_lot_id for usage in usages_ if usage.coupon_lot_id is not None} - set(self.shelf.lots)
+        if not lot_ids:
+            return
+        self.shelf.put_lots(shelves.find_lots(self._db, self._organization_id, lot_ids))
+        owing = {lot_id for lot_id in lot_ids if self.shelf.lots[lot_id].amount_owed} - set(self.shelf.found)
+        if owing:
+            found = usages.find_all(self._db, self._organization_id, owing)
+            self.shelf.found.update({usage.coupon_usage_id: usage for usage in found})
 
     def more(self, book: CouponBook) -> list[Coupon]:
         """Further codes to be assigned, twice as many as the last time: free ones of a list, or new ones."""
@@ -122,8 +136,7 @@ class CouponStock:
         self.shelf.put_coupons(coupons)
         members = self._opening.members
         ids = [coupon.coupon_id for coupon in coupons]
-        for held, _ in shelves.held_of_coupons(self._db, self._organization_id, members, ids) if ids else ():
-            self.shelf.put_held([held])
+        self._put(shelves.held_of_coupons(self._db, self._organization_id, members, ids) if ids else ())
 
     def _make(self, book: CouponBook, count: int) -> list[Coupon]:
         """New codes; one that the book has already is drawn again, and one made elsewhere meanwhile starts all over."""
@@ -181,6 +194,7 @@ class CouponStock:
         linked = [usage for usage in changed if usage.coupon_usage_id not in made]
         usages.link_reverted(db, self._organization_id, linked)
         shelves.keep_held(db, shelf.changed_held)
+        shelves.keep_lots(db, shelf.changed_lots)
         shelf.reset()
 
     def _coupon_row(self, coupon: Coupon) -> dict[str, object]:

@@ -26,7 +26,7 @@ from handlers.flows.derive_events import BENEFIT_USED, COUPON_ASSIGNED, COUPON_U
 from handlers.flows.desks.coupon_stock import CouponStock
 from handlers.flows.desks.opening import Opening, Reversal
 from handlers.flows.match_audiences import match_audiences
-from handlers.wire.own_events import coupon_payload
+from handlers.wire.own_events import coupon_payload, moved_coupon
 from handlers.wire.reversals import undone_coupon
 from persistence import posting
 from persistence.coupons import usages
@@ -154,15 +154,15 @@ class CouponDesk:
 
     # -- details ------------------------------------------------------------------------------------------------------
 
-    def _assign_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> None:
+    def _assign_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> Mapping[str, Any]:
         amount = _whole(params["amount"], _MOST_ASSIGNED_AT_ONCE)
         book = self.stock.book(key=params["couponBookKey"])
-        self.assign(event.member_id, book, Assignment(amount), _said_by(event))
+        return _told([self.assign(event.member_id, book, Assignment(amount), _said_by(event))])
 
-    def _use_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> None:
+    def _use_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> Mapping[str, Any]:
         amount = _whole(params["amount"], _MOST_USED_AT_ONCE)
         book = self.stock.book(key=params["couponBookKey"])
-        self.use(event.member_id, book, Use(amount), _said_by(event))
+        return _told(self.use(event.member_id, book, Use(amount), _said_by(event)))
 
     def _reported(self, usage: CouponUsage) -> OwnEvent:
         book = self.stock.shelf.books[usage.coupon_book_id]
@@ -234,6 +234,11 @@ class CouponDesk:
         if missing:
             organization_id = self._opening.organization.organization_id
             self._till.stored.update(posting.find_stored(self._opening.db, organization_id, missing))
+
+
+def _told(usages_: Collection[CouponUsage]) -> Mapping[str, Any]:
+    """What an effect's answer tells of the coupons."""
+    return {"coupons": [moved_coupon(usage) for usage in usages_]}
 
 
 def _said_by(event: EventFacts) -> Said:

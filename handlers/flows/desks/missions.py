@@ -232,8 +232,8 @@ class MissionDesk:
 
     def _pay_coupon(self, compiled: CompiledMission, coupon_book_key: str, times: int, payment: _Payment) -> Reward:
         amount, occasion = Decimal(times), payment.occasion
-        refusal = _refusal_of(
-            lambda: self._coupons.reward(
+        try:
+            usage = self._coupons.reward(
                 occasion.member_id,
                 coupon_book_key,
                 amount,
@@ -241,8 +241,9 @@ class MissionDesk:
                 external_event_date=payment.external_event_date,
                 description=compiled.mission.ledger_transaction_description or occasion.description,
             )
-        )
-        return Reward(COUPON, amount, coupon_book_key=coupon_book_key, refusal=refusal)
+        except Refusal as refusal:
+            return Reward(COUPON, amount, coupon_book_key=coupon_book_key, refusal=refusal.as_problem())
+        return Reward(COUPON, amount, coupon_book_key=coupon_book_key, code=usage.code)
 
     def _payment_of(self, event: EventFacts) -> _Payment:
         occasion = Occasion(

@@ -178,22 +178,23 @@ class ReferralDesk:
     def _rewarded(self, facts: EventFacts, code: ReferralCode, ready: ReadyProgram, reward: Reward) -> RewardOutcome:
         """Give one side one of its rewards; that it cannot be given takes nothing from the others."""
         member_id = code.member_id if reward.recipient == REFERRER else facts.member_id
+        coupon_code = None
         try:
             if reward.coupon_book_key is None:
                 self._mint(facts, ready, reward, member_id)
             else:
-                self._coupons.reward(
+                coupon_code = self._coupons.reward(
                     member_id,
                     reward.coupon_book_key,
                     loyalty_event_id=facts.loyalty_event_id,
                     external_event_date=facts.external_event_date,
                     description=ready.program.name,
-                )
+                ).code
         except Conflict as conflict:
             return RewardOutcome(reward, member_id, SKIPPED, conflict.as_problem())
         except Refusal as failure:
             return RewardOutcome(reward, member_id, FAILED, failure.as_problem())
-        return RewardOutcome(reward, member_id, EXECUTED)
+        return RewardOutcome(reward, member_id, EXECUTED, code=coupon_code)
 
     def _mint(self, facts: EventFacts, ready: ReadyProgram, reward: Reward, member_id: int) -> None:
         books = self._opening.books

@@ -16,7 +16,7 @@ from domain.coupons.eligibility import MemberFacts
 from domain.coupons.refusals import OutOfStock
 from domain.coupons.shelf import Shelf, period_starts
 from domain.coupons.till import Said
-from domain.coupons.usages import CouponExpired, CouponNotAssigned
+from domain.coupons.usages import AssignmentUsed, CouponExpired, CouponNotAssigned
 from domain.problems import Conflict
 from tests.builders.coupon_values import coupon_book
 
@@ -72,7 +72,7 @@ class Shop:
 
     def state(self):
         return (
-            dict(self.shelf.held),
+            (dict(self.shelf.held), dict(self.shelf.lots)),
             {key: (each.total_assigned, each.total_usages) for key, each in self.shelf.coupons.items()},
             self.shelf.books[12].total_assigned,
             list(self.shelf.made),
@@ -139,27 +139,90 @@ def test_what_has_expired_is_used_only_by_bypassing():
     assert len(shop.use(bypass=True)) == 1
 
 
-def test_an_expiry_that_has_passed_ends_with_what_is_used_up():
-    shop = Shop(type="single")
+def shared(**settings):
+    """A shop with one coupon for all."""
+    shop = Shop(type="single", coupon_count=1, **settings)
     shop.shelf.put_coupons(shop.codes[:1])
-    shop.assign(expires_at=NOW, amount=Decimal(2))
-    shop.use(bypass=True)
-    shop.assign()
+    return shop
+
+
+def lots(shop):
+    return [(each.amount, each.amount_used) for each in shop.shelf.lots.values()]
+
+
+def test_each_assignment_expires_for_itself():
+    shop = shared()
+    shop.assign(expires_at=NOW, amount=Decimal(2), coupon_data={"seat": 1})
     with pytest.raises(CouponExpired):
         shop.use()
-    shop.use(bypass=True, amount=Decimal(2))
+    shop.assign(coupon_data={"seat": 2})
+    shop.assign(expires_at=NOW + timedelta(days=1), coupon_data={"seat": 3})
+    assert [each.coupon_lot_id for each in shop.use(amount=Decimal(2))] == [3, 2]
+    assert lots(shop) == [(2, 0), (1, 1), (1, 1)]
+    with pytest.raises(CouponExpired):
+        shop.use()
+    assert len(shop.use(bypass=True, amount=Decimal(2))) == 2
+    assert lots(shop) == [(2, 2), (1, 1), (1, 1)]
+    with pytest.raises(CouponNotAssigned):
+        shop.use(bypass=True)
+
+
+def test_a_use_gives_back_to_the_lot_that_it_took_from():
+    shop = shared()
+    shop.assign(expires_at=NOW + timedelta(days=1))
+    shop.assign()
+    [first], [second] = shop.use(), shop.use()
+    shop.clerk.revert(first.coupon_usage_id, NOTHING)
+    assert lots(shop) == [(1, 0), (1, 1)]
+    shop.clerk.revert(second.coupon_usage_id, NOTHING)
+    assert lots(shop) == [(1, 0), (1, 0)]
+
+
+def test_an_assignment_takes_back_its_own_lot():
+    shop = shared()
+    used, spare = shop.assign(), shop.assign(expires_at=NOW + timedelta(days=1), amount=Decimal(3))
+    shop.use(amount=Decimal(4))
+    shop.clerk.revert(4, NOTHING)
+    assert lots(shop) == [(1, 1), (3, 2)]
+    for each in (used, spare):
+        with pytest.raises(AssignmentUsed):
+            shop.clerk.revert(each.coupon_usage_id, NOTHING)
+    reversal = shop.clerk.revert(spare.coupon_usage_id, NOTHING, force=True)
+    assert (reversal.amount_assigned, reversal.updated_total_assigned, reversal.updated_total_usages) == (-3, 1, 3)
+    with pytest.raises(CouponNotAssigned):
+        shop.use()
+    # What was left by force is not held against what comes later.
     shop.assign()
     assert len(shop.use()) == 1
 
 
-def test_an_expiry_to_come_stays():
-    shop = Shop(type="single")
-    shop.shelf.put_coupons(shop.codes[:1])
-    tomorrow = NOW + timedelta(days=1)
-    assigned = shop.assign(expires_at=tomorrow)
-    shop.use()
-    shop.assign()
-    assert shop.shelf.held[1, assigned.coupon_id].expired_at == tomorrow
+@pytest.mark.parametrize("used", [1, 3])
+def test_what_a_reversal_found_used_is_taken_when_it_comes_back(used):
+    shop = shared()
+    assigned = shop.assign(amount=Decimal(3))
+    uses = shop.use(amount=Decimal(used))
+    shop.clerk.undo(assigned.coupon_usage_id, NOTHING)
+    assert lots(shop) == [(used, used)]
+    for each in uses:
+        reversal = shop.clerk.revert(each.coupon_usage_id, NOTHING)
+        assert (reversal.amount_used, reversal.amount_assigned) == (-1, -1)
+    assert lots(shop) == [(0, 0)]
+    assert shop.shelf.books[12].total_assigned == 0
+    assert not shop.clerk.stands(assigned.coupon_usage_id)
+
+
+def test_a_code_of_one_member_tells_of_its_lots():
+    shop = Shop()
+    [code] = [shop.shelf.coupons[shop.assign(expires_at=NOW + timedelta(days=1), coupon_data={"n": 1}).coupon_id]]
+    shop.assign(coupon=code, expires_at=NOW + timedelta(days=3), coupon_data={"n": 2})
+    seen = []
+    for _ in range(2):
+        told = shop.shelf.coupons[code.coupon_id]
+        seen.append((told.expired_at, told.custom_attributes))
+        shop.use()
+    # It expires when the last of it does, with the data of what is used next.
+    assert seen == [(NOW + timedelta(days=3), {"n": 1}), (NOW + timedelta(days=3), {"n": 2})]
+    assert shop.shelf.coupons[code.coupon_id].custom_attributes == {"n": 2}
 
 
 def test_the_price_goes_by_the_amount():

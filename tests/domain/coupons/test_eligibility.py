@@ -137,7 +137,14 @@ def test_uses_in_the_period():
 
 @pytest.mark.parametrize(
     ("had", "more", "refused"),
-    [("9.99", None, False), ("10", None, True), ("7", "3", False), ("7", "3.01", True), ("10", "0", False)],
+    [
+        ("9.99", None, False),
+        ("10", None, True),
+        ("7", "3", False),
+        ("7", "3.01", True),
+        ("10", "0", False),
+        ("11", "0", False),
+    ],
 )
 def test_discounts_in_the_period(had, more, refused):
     book = coupon_book(max_discount_per_period=Decimal(10), discount_period_type="monthly")
@@ -233,7 +240,11 @@ def test_what_is_left_of_books():
     assert stock_left(coupon_book(type=LIST, max_coupon_count=1), 7) == 7
     assert stock_left(coupon_book(type=LIST)) == 0
     for type_ in (SINGLE, GENERATED, CODELESS):
-        assert stock_left(coupon_book(type=type_)) is None
-        assert stock_left(coupon_book(type=type_, max_coupon_count=5, total_assigned=Decimal(2))) == 3
-    single = coupon_book(type=SINGLE, max_coupon_count=5, max_assigned_per_coupon=4, total_assigned=Decimal(2))
+        assert stock_left(coupon_book(type=type_, coupon_count=1)) is None
+        counted = coupon_book(type=type_, coupon_count=1, max_coupon_count=5, total_assigned=Decimal(2))
+        assert stock_left(counted) == 3
+    assert stock_left(coupon_book(type=SINGLE)) == 0
+    single = coupon_book(
+        type=SINGLE, coupon_count=1, max_coupon_count=5, max_assigned_per_coupon=4, total_assigned=Decimal(2)
+    )
     assert stock_left(single) == 2

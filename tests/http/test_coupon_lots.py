@@ -1,0 +1,245 @@
+"""Every assignment of a coupon is a lot: it expires for itself, keeps its data, and is taken back alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.builders import clock, missions
+from tests.builders.campaigns import effect
+from tests.builders.coupons import Books
+from tests.builders.tracking import GENERIC, Shop, event, running
+
+SHARED = {"single": ["ALL"], "codeless": []}
+
+
+@pytest.fixture
+def later(monkeypatch):
+    return clock.installed(monkeypatch)
+
+
+class Member:
+    """A member, and one book as the member sees it."""
+
+    def __init__(self, shop, *codes, **settings):
+        self.shop = shop
+        self.id = shop.member()
+        self.book = Books(shop.organization).make(*codes, **settings)
+
+    def do(self, verb, expect=200, **body):
+        path = f"/members/{self.id}/coupon-books/{self.book['couponBookKey']}/{verb}"
+        answer = self.shop.integration.post(path, body, expect=expect)
+        return answer["couponUsage"] if expect == 200 else answer["type"]
+
+    def assign(self, **body):
+        return self.do("assign", **body)
+
+    def use(self, **body):
+        return self.do("use", **body)
+
+    def revert(self, usage, expect=200):
+        path = f"/members/{self.id}/coupon-usages/{usage['couponUsageKey']}/revert"
+        answer = self.shop.integration.post(path, expect=expect)
+        return answer["couponUsage"] if expect == 200 else answer["type"]
+
+    def entry(self, **query):
+        """What the list of coupons tells: amounts, expiry and data; None where the coupon is not in it."""
+        path = f"/members/{self.id}/coupons"
+        found = self.shop.integration.get(path, couponBookKey=self.book["couponBookKey"], **query)["results"]
+        names = ("amountAssigned", "amountUsed", "expiredAt", "customAttributes")
+        return [tuple(each[name] for name in names) for each in found]
+
+    def unused(self):
+        found = self.shop.integration.get(f"/members/{self.id}/coupon-usages", unusedOnly=True)["results"]
+        return [each["couponUsageId"] for each in found]
+
+    def expired(self, expired):
+        return self.shop.integration.get("/coupons", loyaltyMemberId=self.id, expired=expired)["totalCount"]
+
+
+@pytest.fixture(params=SHARED)
+def ana(request, organization):
+    return Member(Shop(organization), *SHARED[request.param], type=request.param)
+
+
+def test_each_assignment_expires_for_itself(ana, later):
+    soon = later.moment(days=1)
+    short = ana.assign(expiresAt=soon, couponData={"seat": 1}, amount=2)
+    never = ana.assign(couponData={"seat": 2})
+    told = ana.entry()[0][2]
+    assert ana.entry() == [(3, 0, told, {"seat": 1})]
+    assert told is not None
+    assert ana.unused() == [never["couponUsageId"], short["couponUsageId"]]
+    ana.use()
+    later.wait(days=2)
+    # One of the short ones is used, the other has expired; the unlimited one is not touched by that.
+    assert ana.entry() == [(3, 1, None, {"seat": 2})]
+    assert ana.unused() == [never["couponUsageId"]]
+    assert (ana.expired(True), ana.expired(False)) == (0, 1)
+    ana.use()
+    assert ana.use(expect=409) == "/problems/coupon-expired"
+    assert ana.entry() == [(3, 2, told, {"seat": 1})]
+    assert (ana.entry(notUsedOnly=True), ana.unused()) == ([], [])
+    assert (ana.expired(True), ana.expired(False)) == (1, 0)
+    ana.use(bypassUsageRestrictions=True)
+    assert ana.use(bypassUsageRestrictions=True, expect=409) == "/problems/coupon-not-assigned"
+
+
+def test_what_is_assigned_after_an_expiry_can_be_used(ana, later):
+    ana.assign(expiresAt=later.moment(days=1))
+    later.wait(days=2)
+    assert ana.use(expect=409) == "/problems/coupon-expired"
+    ana.assign()
+    later.wait(days=30)
+    ana.use()
+    # A longer one brings nothing back to life.
+    ana.assign(expiresAt=later.moment(days=9))
+    ana.use()
+    assert ana.use(expect=409) == "/problems/coupon-expired"
+
+
+def test_a_revert_of_an_assignment_leaves_the_others_as_they_were(ana, later):
+    ana.assign(expiresAt=later.moment(days=5), couponData={"seat": 1})
+    before = ana.entry()
+    second = ana.assign(expiresAt=later.moment(days=1), couponData={"seat": 2})
+    assert ana.entry()[0][3] == {"seat": 2}
+    ana.revert(second)
+    assert ana.entry() == before
+    third = ana.assign(expiresAt=later.moment(days=1))
+    used = ana.use()
+    assert ana.revert(third, expect=409) == "/problems/coupon-assignment-used"
+    ana.revert(used)
+    ana.revert(third)
+    assert ana.entry() == before
+
+
+def test_a_use_that_is_reverted_goes_back_to_its_lot(ana, later):
+    ana.assign(expiresAt=later.moment(days=1))
+    ana.assign()
+    used = ana.use()
+    later.wait(days=2)
+    # It has expired meanwhile, so that one is left to use and not two.
+    ana.revert(used)
+    ana.use()
+    assert ana.use(expect=409) == "/problems/coupon-expired"
+
+
+def test_books_of_a_member_go_by_what_has_not_expired(organization, later):
+    ana = Member(Shop(organization), type="codeless", maxAssignedPerMember=1)
+
+    def reasons():
+        path = f"/members/{ana.id}/coupon-books"
+        [seen] = ana.shop.integration.get(path, dryRun=True, couponBookKey=ana.book["couponBookKey"])["results"]
+        return [each["code"] for each in seen["exclusionReasons"]]
+
+    ana.assign(expiresAt=later.moment(days=1))
+    assert reasons() == []
+    later.wait(days=2)
+    # What has expired counts as had.
+    assert reasons() == ["coupon-quota"]
+    assert ana.do("assign", expect=409) == "/problems/coupon-quota"
+
+
+def test_a_code_of_one_member_may_have_several_lots(organization, later):
+    ana = Member(Shop(organization), "A", "B", type="list", maxAssignedPerCoupon=5)
+    ana.assign(expiresAt=later.moment(days=1), couponData={"n": 1})
+    ana.assign(code="A", expiresAt=later.moment(days=3), couponData={"n": 2})
+
+    def code():
+        found = ana.shop.integration.get("/coupons", couponBookKey=ana.book["couponBookKey"], code="A")["results"]
+        return found[0]["expiredAt"][:10], found[0]["customAttributes"]
+
+    last = later.moment(days=3)[:10]
+    assert code() == (last, {"n": 1})
+    ana.use()
+    assert code() == (last, {"n": 2})
+    later.wait(days=2)
+    assert (ana.expired(True), ana.expired(False)) == (0, 1)
+    ana.use()
+    later.wait(days=2)
+    assert ana.use(expect=409) == "/problems/coupon-not-assigned"
+
+
+def test_what_a_cancelled_event_gave_does_not_stay_by_reverting_its_use(organization):
+    ana = Member(Shop(organization), type="codeless")
+    given = effect("assign-coupon", couponBookKey=ana.book["couponBookKey"], amount=2)
+    ana.shop.campaign(running(given), eventType=GENERIC)
+    for uses in (1, 2):
+        key = ana.shop.track_one(event(ana.id))["loyaltyEventKey"]
+        used = [ana.use() for _ in range(uses)]
+        ana.shop.integration.post(f"/events/{key}/cancel", {}, expect=200)
+        assert [each[:2] for each in ana.entry()] == [(uses, uses)]
+        for each in used:
+            reversal = ana.revert(each)
+            assert (reversal["amountUsed"], reversal["amountAssigned"]) == (-1, -1)
+        assert ana.entry() == []
+        assert ana.use(expect=409) == "/problems/coupon-not-assigned"
+
+
+def test_use_and_assign_tell_code_and_book(organization):
+    ana = Member(Shop(organization), "A-1", "A-2", type="list")
+    path = f"/coupon-books/{ana.book['couponBookId']}"
+    member_id = missions.member_id_of(ana.shop, ana.id)
+    body = {"items": [{"memberId": member_id}, {"memberId": 10**15}]}
+    [made, failed] = ana.shop.administration.post(f"{path}/batch-assign", body, expect=200)["results"]
+    assert (made["code"], made["couponBookKey"]) == ("A-1", ana.book["couponBookKey"])
+    assert (failed["code"], failed["couponBookKey"]) == (None, None)
+    key = {"systemUniqueKey": "again"}
+    usages = [ana.assign(**key), ana.assign(**key), ana.use(code="A-2")]
+    usages.append(ana.revert(usages[-1]))
+    usages.append(ana.shop.integration.get(f"/members/{ana.id}/coupon-usages")["results"][0])
+    assert {(each["code"], each["couponBookKey"]) for each in usages} == {("A-2", ana.book["couponBookKey"])}
+    free = Member(ana.shop, type="codeless")
+    assert (free.assign()["code"], free.use()["couponBookKey"]) == (None, free.book["couponBookKey"])
+
+
+def test_effects_and_rewards_tell_the_coupon(organization):
+    ana = Member(Shop(organization), "E-1", "E-2", "E-3", type="list")
+    book_key = ana.book["couponBookKey"]
+    actions = [running(effect(name, couponBookKey=book_key)) for name in ("assign-coupon", "use-coupon")]
+    ana.shop.campaign(*actions, eventType=GENERIC)
+    missions.create(ana.shop, goalCount=1, couponBookKey=book_key)
+    [tried] = ana.shop.track(event(ana.id), executionMode="dryRun")
+    # Nobody learns a code by trying.
+    moved = [effect["coupons"][0] for effect in tried["effects"]]
+    assert [(each["code"], each["couponUsageKey"], each["couponBookKey"]) for each in moved] == [
+        (None, None, book_key)
+    ] * 2
+    assert [each["code"] for each in tried["missions"][0]["rewards"]] == [None]
+    said = event(ana.id)
+    result = ana.shop.track_one(said)
+    moved = [effect["coupons"] for effect in result["effects"]]
+    usages = ana.shop.integration.get(f"/members/{ana.id}/coupon-usages")["results"]
+    told = {each["couponUsageKey"]: (each["code"], each["amountAssigned"], each["amountUsed"]) for each in usages}
+    for [coupon] in moved:
+        assert told[coupon["couponUsageKey"]] == (coupon["code"], coupon["amountAssigned"], coupon["amountUsed"])
+        assert coupon["couponBookKey"] == book_key
+    [reward] = result["missions"][0]["rewards"]
+    assert (reward["couponBookKey"], {reward["code"], moved[0][0]["code"]}) == (book_key, {"E-1", "E-2"})
+    # What is stored is what was answered.
+    assert ana.shop.track_one(said) == result
+    rows = ana.shop.rows("events", "loyalty_event_id, result, event_type")
+    stored = [row.result for row in rows if row.event_type == GENERIC]
+    assert [each["effects"][0]["coupons"] for each in stored] == [moved[0]]
+
+
+def test_a_discount_that_is_exhausted_leaves_uses_without_one(organization):
+    ana = Member(Shop(organization), type="codeless", maxDiscountPerPeriod=10, discountPeriodType="monthly")
+    ana.assign(amount=9)
+    ana.use(amountDiscounted=10)
+    ana.use()
+    ana.use(amountDiscounted=0)
+    assert ana.use(amountDiscounted=0.01, expect=409) == "/problems/coupon-discount-limit"
+    ana.use(amountDiscounted=5, bypassUsageRestrictions=True)
+    ana.use()
+
+
+def test_reverting_all_says_how_many_are_left(organization):
+    ana = Member(Shop(organization), "ALL", type="single")
+    ana.assign(amount=105)
+    for _ in range(103):
+        ana.use()
+    path = f"/members/{ana.id}/coupon-books/{ana.book['couponBookKey']}/coupons/ALL/revert"
+    assert ana.shop.integration.post(path, expect=200)["remainingUsages"] == 102
+    all_of_them = ana.shop.integration.post(path, expect=200, revertAll=True)
+    assert (len(all_of_them["details"]), all_of_them["remainingUsages"]) == (100, 2)
+    assert ana.shop.integration.post(path, expect=200, revertAll=True)["remainingUsages"] == 0

@@ -1,0 +1,104 @@
+"""A request that comes again under its key is answered again, also when what it says of time has passed meanwhile."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.builders import clock, missions
+from tests.builders.badges import Badges
+from tests.builders.coupons import Books
+from tests.builders.tiers import Ladder
+from tests.builders.tracking import GENERIC, Shop, event
+
+
+@pytest.fixture
+def later(monkeypatch):
+    return clock.installed(monkeypatch)
+
+
+@pytest.fixture
+def shop(organization):
+    return Shop(organization)
+
+
+@pytest.fixture
+def twice(later):
+    """Make a request now and, once all it says of time has passed, again; both answers must be the same."""
+
+    def check(request, **more):
+        first = request("once", **more)
+        later.wait(days=3)
+        assert request("once", **more) == first
+        return first
+
+    return check
+
+
+def test_coupons(shop, twice, later):
+    book, member = Books(shop.organization).make(type="codeless"), shop.organization.member()
+    path = f"/members/{member['loyaltyMemberId']}/coupon-books/{book['couponBookKey']}/assign"
+    soon = {"expiresAt": later.moment(days=1)}
+    twice(lambda key: shop.integration.post(path, {"systemUniqueKey": key, **soon}, expect=200))
+    path = f"/coupon-books/{book['couponBookId']}/assign"
+    soon = {"memberId": member["memberId"], "expiredAt": later.moment(days=1)}
+    twice(lambda key: shop.administration.post(path, {"systemUniqueKeys": [f"{key}-more"], **soon}, expect=200))
+    # Under another key it is a new request.
+    problem = shop.administration.post(path, soon, expect=400)
+    assert [each["pointer"] for each in problem["errors"]] == ["/expiredAt"]
+    assert shop.rows("coupon_books", "total_assigned")[0].total_assigned == 2
+
+
+def test_points(shop, twice, later):
+    ledger, wallet = shop.organization.created.ledger_id, shop.organization.member()["ledgerWalletId"]
+    path, soon = f"/ledgers/{ledger}/wallets/{wallet}/mint", later.moment(days=1)
+    account = shop.account(pointTrackingEnabled=True)["ledgerAccountId"]
+    body = {"amount": 5, "expirationDate": soon}
+    twice(lambda key: shop.administration.post(path, {"systemUniqueKey": key, **body}, expect=200))
+    item = {"organizationId": shop.organization.id, "ledgerId": ledger, "ledgerAccountId": account}
+    item |= {"fromWalletId": None, "toWalletId": wallet, "amount": 5, "expirationDate": later.moment(days=1)}
+
+    def batch(key):
+        items = [{"systemUniqueKey": f"batch-{key}", **item}]
+        answer = shop.administration.post("/ledger-transactions/batch", {"items": items}, expect=200)
+        assert answer["failed"] == []
+        return answer
+
+    twice(batch)
+
+
+def test_tiers(shop, twice, later):
+    ladder, member = Ladder.new(shop, Gold=100), shop.member()
+    path = f"/members/{member}/loyalty-programs/{ladder.program['loyaltyProgramKey']}/tier"
+    body = {"loyaltyTierKey": ladder.key("Gold"), "expiresAt": later.moment(days=1)}
+    answer = twice(lambda key: shop.integration.put(path, {"systemUniqueKey": key, **body}))
+    assert answer == {"loyaltyTierKey": ladder.key("Gold")}
+    path = f"/members/by-loyalty-member-id/{member}/tier"
+    body = {"loyaltyTierId": ladder.id("Gold"), "loyaltyProgramId": ladder.program["loyaltyProgramId"]}
+    body |= {"expiresAt": later.moment(days=1)}
+    twice(lambda key: shop.administration.put(path, {"systemUniqueKey": f"{key}-more", **body}))
+
+
+def test_missions(shop, twice, later):
+    mission, member = missions.create(shop, validTo=later.moment(days=1)), shop.member()
+    twice(lambda key: missions.advance(shop, member, mission["missionId"], 1, systemUniqueKey=key))
+    assert missions.advance(shop, member, mission["missionId"], 1, expect=409)["type"] == "/problems/mission-closed"
+
+
+def test_badges(shop, later):
+    badges, member = Badges(shop), shop.member()
+    badge = badges.create()
+    first = badges.assign(member, badge, systemUniqueKey="once")
+    given_back = badges.unassign(member, badge, systemUniqueKey="back")
+    badges.change(badge, active=False)
+    later.wait(days=3)
+    assert badges.assign(member, badge, systemUniqueKey="once") == first
+    assert badges.unassign(member, badge, systemUniqueKey="back") == given_back
+
+
+def test_events(shop, twice, later):
+    campaign = {"eventType": GENERIC, "validTo": later.moment(days=1)}
+    shop.campaign(**campaign)
+    said = event(shop.member(), externalEventDate=later.moment(days=-1))
+    twice(lambda key: shop.track_one({**said, "systemUniqueKey": f"{key}-tracked"}))
+    queued = {"events": [{**said, "systemUniqueKey": "queued-once"}]}
+    twice(lambda key: shop.integration.post("/events/track-async", queued, expect=202))
