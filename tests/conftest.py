@@ -42,11 +42,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def temporary_directory() -> Iterator[Path]:
     """A directory for the run, reachable by the user that PostgreSQL runs as where root runs the tests."""
-    _remove_those_of_killed_runs()
-    directory = Path(tempfile.mkdtemp(prefix=_PREFIX))
-    directory.chmod(0o711)
-    held = os.open(directory, os.O_RDONLY)
-    fcntl.flock(held, fcntl.LOCK_EX)
+    # One at a time: a directory that is made and not yet held looks like one of a run that was killed.
+    with (Path(tempfile.gettempdir()) / f"{_PREFIX}lock").open("w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        _remove_those_of_killed_runs()
+        directory = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        directory.chmod(0o711)
+        held = os.open(directory, os.O_RDONLY)
+        fcntl.flock(held, fcntl.LOCK_EX)
     yield directory
     shutil.rmtree(directory, ignore_errors=True)
     os.close(held)
@@ -87,6 +90,8 @@ def db(engine: Engine) -> Iterator[Connection]:
 def _remove_those_of_killed_runs() -> None:
     """End the servers and remove the directories of test runs that were killed before they could do it."""
     for directory in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        if not directory.is_dir():
+            continue
         held = os.open(directory, os.O_RDONLY)
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
