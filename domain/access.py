@@ -36,15 +36,81 @@ class Grant:
         return (*((ADMIN,) if self.is_admin or self.is_system_admin else ()), *sorted(self.roles))
 
 
+def merged(grants: Iterable[Grant]) -> Grant:
+    """All that several grants give together; of the actions on one resource the highest stands alone."""
+    roles: set[str] = set()
+    is_admin = is_system_admin = False
+    for grant in grants:
+        roles |= grant.roles
+        is_admin |= grant.is_admin
+        is_system_admin |= grant.is_system_admin
+    return Grant(highest(roles), is_admin, is_system_admin)
+
+
+def highest(roles: Iterable[str]) -> frozenset[str]:
+    """The roles without those that another of them implies: `x:read` beside `x:write`."""
+    given = frozenset(roles)
+    return frozenset(role for role in given if not (role.endswith(":read") and _write(role) in given))
+
+
+def limited(claimed: Grant, current: Grant) -> Grant:
+    """What is left of the grant of a token, where its user has `current` by now: never more than either."""
+    if not lacking(current, claimed):
+        return claimed
+    return Grant(
+        roles=highest(_implied(claimed) & _implied(current)),
+        is_admin=_administers(claimed) and _administers(current),
+        is_system_admin=claimed.is_system_admin and current.is_system_admin,
+    )
+
+
+def lacking(held: Grant, wanted: Grant) -> list[str]:
+    """What `held` lacks of `wanted`, in the names of requests; empty means that the one may give the other."""
+    found = []
+    if wanted.is_system_admin and not held.is_system_admin:
+        found.append("isSystemAdmin")
+    if wanted.is_admin and not _administers(held):
+        found.append("isAdmin")
+    return found + sorted(wanted.roles - _implied(held))
+
+
+def added(before: Grant, after: Grant) -> Grant:
+    """What a change from one grant to another gives beyond what was there."""
+    return Grant(
+        roles=after.roles - _implied(before),
+        is_admin=after.is_admin and not before.is_admin,
+        is_system_admin=after.is_system_admin and not before.is_system_admin,
+    )
+
+
+def _administers(grant: Grant) -> bool:
+    return grant.is_admin or grant.is_system_admin
+
+
+def _implied(grant: Grant) -> frozenset[str]:
+    """Every role that a grant amounts to."""
+    if _administers(grant):
+        return ROLES
+    return grant.roles | {_read(role) for role in grant.roles}
+
+
+def _read(role: str) -> str:
+    return role.replace(":write", ":read")
+
+
+def _write(role: str) -> str:
+    return role.replace(":read", ":write")
+
+
 def narrowed(held: Grant, wanted: Iterable[str]) -> Grant | None:
     """The part of a grant that is asked for by scopes; None if they ask for more than is held.
 
     `x:write` holds `x:read`, and an administrator holds every role. Who asks for less than `admin` gets no more.
     """
     scopes = frozenset(wanted)
-    allowed = held.roles | {role.replace(":write", ":read") for role in held.roles}
+    allowed = _implied(held)
     if held.is_admin or held.is_system_admin:
-        allowed |= ROLES | {ADMIN}
+        allowed |= {ADMIN}
     if not scopes <= allowed:
         return None
     stays_admin = ADMIN in scopes

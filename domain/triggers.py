@@ -12,6 +12,8 @@ from domain.problems import Conflict
 WEB_HOOK, ENTITY_CHANGE, ASYNC_TRACK = "WebHook", "EntityChangeWebhook", "AsyncTrackWebhook"
 
 MEMBER, COUPON_BOOK, CAMPAIGN, PURCHASE_ORDER = "member", "coupon-book", "campaign", "purchase-order"
+# No kind of record: told only to triggers that name it, since it can hold the password of a new user.
+USER_INVITATION = "user-invitation"
 CREATED, UPDATED = "created", "updated"
 
 PENDING, SUCCEEDED, FAILED = "pending", "succeeded", "failed"
@@ -54,6 +56,11 @@ class Listener:
     def hears_entity(self, entity: str) -> bool:
         """True if the trigger is told of changes of records of this kind."""
         return self.type == ENTITY_CHANGE and (not self.entities or entity in self.entities)
+
+    @property
+    def hears_invitations(self) -> bool:
+        """True if the trigger is told of invitations of users."""
+        return self.type == ENTITY_CHANGE and USER_INVITATION in self.entities
 
 
 @dataclass(frozen=True, slots=True)

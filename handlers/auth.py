@@ -1,47 +1,88 @@
-"""Access tokens for API users: OAuth 2.0 client credentials (RFC 6749, section 4.4)."""
+"""Access tokens by OAuth 2.0 client credentials (RFC 6749, section 4.4), for API users and for people."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 from collections.abc import Mapping
-from functools import cache
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote_plus
 
-from argon2 import PasswordHasher
-from argon2.exceptions import InvalidHashError, VerificationError
-
 from domain.access import Grant, narrowed
-from handlers import tokens
+from domain.users import PasswordChangeRequired
+from handlers import passwords, tokens
 from handlers.call import Answer, Call
-from handlers.operations import operation
-from persistence import organizations
-from persistence.organizations import ApiUser
+from handlers.operations import Preparation, operation
+from persistence import organizations, users
+from persistence.users import Credentials
 
-_HASHER = PasswordHasher()
 _BASIC_CHALLENGE = ("WWW-Authenticate", 'Basic realm="loyalty"')
 _NOT_STORED = ("Cache-Control", "no-store")
+_LARGEST_ID_DIGITS = 18
 
 
 class _Refused(Exception):
-    """An error of RFC 6749, section 5.2."""
+    """An error of RFC 6749, section 5.2; `problem_type` where it is also a problem of the product's own."""
 
-    def __init__(self, status: int, error: str, description: str) -> None:
+    def __init__(self, status: int, error: str, description: str, problem_type: str | None = None) -> None:
         super().__init__(description)
-        self.status, self.error, self.description = status, error, description
+        self.status, self.error, self.description, self.problem_type = status, error, description, problem_type
+
+    def as_answer(self) -> Answer:
+        """The error object, with a challenge where the client is not known."""
+        body = {"error": self.error, "error_description": self.description}
+        if self.problem_type is not None:
+            body |= {"error_uri": self.problem_type, "type": self.problem_type}
+        return Answer(self.status, body, (_NOT_STORED, *((_BASIC_CHALLENGE,) if self.status == 401 else ())))
 
 
-@operation("createAccessToken")
-def create_access_token(call: Call, headers: Mapping[str, str], body: Mapping[str, Any]) -> Answer:
-    """Issue a token with all that the API user may do, or with the part of it that `scope` names."""
+@dataclass(frozen=True, slots=True)
+class _SignIn:
+    """A user whose credentials were right; `new_hash` is what is to be stored of the password from now on, if another.
+
+    `is_changed` tells a new password from the same one under newer parameters.
+    """
+
+    user: Credentials
+    new_hash: str | None = None
+    is_changed: bool = False
+
+
+def _sign_in(preparation: Preparation) -> _SignIn | _Refused:
+    """Check the credentials and hash a new password: slow, and so before the transaction of the call."""
+    body = preparation.body
     try:
-        user = _authenticated(call, *_credentials(headers, body))
-        grant = _grant(user, body.get("scope"))
+        client_id, secret = _credentials(preparation.headers, body)
+        organization_id = _organization_id(body.get("organization_id"))
+        user = preparation.read(lambda db: users.find_credentials(db, client_id, organization_id))
+        if not passwords.is_right(None if user is None else user.password_hash, secret) or user is None:
+            raise _unknown_client()
+        new_password = body.get("new_password")
+        if new_password is not None:
+            _check_new_password(user, secret, new_password)
+            return _SignIn(user, passwords.kept_password(new_password), is_changed=True)
+        if passwords.is_outdated(user.password_hash):
+            return _SignIn(user, passwords.kept_password(secret))
+        return _SignIn(user)
     except _Refused as refused:
-        challenge = (_BASIC_CHALLENGE,) if refused.status == 401 else ()
-        answer = {"error": refused.error, "error_description": refused.description}
-        return Answer(refused.status, answer, (_NOT_STORED, *challenge))
+        return refused
+
+
+@operation("createAccessToken", prepare=_sign_in)
+def create_access_token(call: Call, prepared: _SignIn | _Refused, body: Mapping[str, Any]) -> Answer:
+    """Issue a token with all that the user may do, or with the part of it that `scope` names."""
+    try:
+        if isinstance(prepared, _Refused):
+            raise prepared
+        user = _still_right(call, prepared)
+        found = organizations.find_with_standing(call.db, user.organization_id, user.user_id)
+        if found is None or not found[1].is_member:
+            raise _unknown_client()
+        grant = _narrowed(found[1].grant, body.get("scope"))
+        generation = _store(call, prepared, user)
+    except _Refused as refused:
+        return refused.as_answer()
     claims = {
         "sub": user.auth_client_id,
         "userId": user.user_id,
@@ -49,6 +90,7 @@ def create_access_token(call: Call, headers: Mapping[str, str], body: Mapping[st
         "roles": sorted(grant.roles),
         "isAdmin": grant.is_admin,
         "isSystemAdmin": grant.is_system_admin,
+        "tokenGeneration": generation,
     }
     lifetime = tokens.ACCESS_TOKEN_SECONDS
     issued: dict[str, Any] = {
@@ -58,6 +100,55 @@ def create_access_token(call: Call, headers: Mapping[str, str], body: Mapping[st
         "scope": " ".join(grant.scopes),
     }
     return Answer(200, issued, (_NOT_STORED,))
+
+
+def _still_right(call: Call, signed_in: _SignIn) -> Credentials:
+    """The user as of now, whose password may have been changed since it was looked at; raises _Refused."""
+    seen = signed_in.user
+    is_change = signed_in.new_hash is not None or seen.pending_provisioning
+    user = users.find_credentials(call.db, seen.auth_client_id, seen.organization_id, lock=is_change)
+    if user is None or user.user_id != seen.user_id or user.password_hash != seen.password_hash:
+        raise _unknown_client()
+    if user.password_is_temporary:
+        if user.password_expires_at is not None and user.password_expires_at <= call.now:
+            raise _Refused(401, "invalid_client", "The temporary password has expired.")
+        if not signed_in.is_changed:
+            description = "The password is temporary: send the one that is to replace it as new_password."
+            raise _Refused(403, "invalid_grant", description, f"/problems/{PasswordChangeRequired.slug}")
+    return user
+
+
+def _store(call: Call, signed_in: _SignIn, user: Credentials) -> int:
+    """Keep a new password, and that the user has signed in; answers the generation of the tokens from now on."""
+    if signed_in.is_changed and signed_in.new_hash is not None:
+        users.set_password(call.db, user.user_id, signed_in.new_hash, temporary_until=None, now=call.now)
+    elif signed_in.new_hash is not None:
+        users.change_user(call.db, user.user_id, password_hash=signed_in.new_hash)
+    if user.pending_provisioning:
+        users.change_user(call.db, user.user_id, pending_provisioning=False, updated_at=call.now)
+    return user.token_generation + signed_in.is_changed
+
+
+def _check_new_password(user: Credentials, secret: str, new_password: str) -> None:
+    if user.is_api_user:
+        raise _Refused(400, "invalid_request", "The secret of an API user is changed by resetUserPassword.")
+    fault = passwords.password_fault(new_password, (user.name, user.email, user.user_name, user.auth_client_id))
+    if new_password == secret:
+        fault = "is the present password"
+    if fault is not None:
+        raise _Refused(400, "invalid_request", f"The new_password {fault}.")
+
+
+def _unknown_client() -> _Refused:
+    return _Refused(401, "invalid_client", "The client is unknown or its secret is wrong.")
+
+
+def _organization_id(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= _LARGEST_ID_DIGITS):
+        raise _Refused(400, "invalid_request", "The organization_id is no whole number.")
+    return int(text)
 
 
 def _credentials(headers: Mapping[str, str], body: Mapping[str, Any]) -> tuple[str, str]:
@@ -86,29 +177,8 @@ def _basic(encoded: str) -> tuple[str, str]:
     return pair
 
 
-def _authenticated(call: Call, client_id: str, secret: str) -> ApiUser:
-    """The active API user with these credentials; an unknown one takes as long as a wrong secret."""
-    user = organizations.find_api_user(call.db, client_id)
-    stored = _hash_of_nobody() if user is None else user.password_hash
-    try:
-        _HASHER.verify(stored, secret)
-    except (VerificationError, InvalidHashError):
-        user = None
-    if user is None:
-        raise _Refused(401, "invalid_client", "The client is unknown or its secret is wrong.")
-    if _HASHER.check_needs_rehash(stored):
-        organizations.change_password_hash(call.db, user.user_id, _HASHER.hash(secret))
-    return user
-
-
-@cache
-def _hash_of_nobody() -> str:
-    return _HASHER.hash("")
-
-
-def _grant(user: ApiUser, scope: str | None) -> Grant:
-    held = Grant(frozenset(user.roles), user.is_admin, user.is_system_admin)
+def _narrowed(held: Grant, scope: str | None) -> Grant:
     grant = held if scope is None else narrowed(held, scope.split(" "))
     if grant is None:
-        raise _Refused(400, "invalid_scope", "The scope asks for a role that the client does not have.")
+        raise _Refused(400, "invalid_scope", "The scope asks for a role that the user does not have.")
     return grant

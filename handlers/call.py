@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from domain.access import Grant, limited
 from handlers.audit_trail import AuditTrail
 
 if TYPE_CHECKING:
@@ -34,8 +35,9 @@ class Caller:
     """Who calls, as the bearer token says: claims that were verified, not yet compared with the database.
 
     `organization_id` is None for a system administrator's token that names none. `user_id` is None for a token made
-    by the operator on the command line, which lives until it expires. `partner` is set for a partner that calls with
-    an API key, which holds no scope at all.
+    by the operator on the command line, which lives until it expires, and for one of the external issuer whose subject
+    is no user here. `token_generation` is that of the user when the token was issued. `partner` is set for a partner
+    that calls with an API key, which holds no scope at all.
     """
 
     subject: str
@@ -47,6 +49,20 @@ class Caller:
     loyalty_member_id: str | None = None
     token_id: str | None = None
     partner: PartnerKey | None = None
+    is_external: bool = False
+    token_generation: int = 1
+
+    @property
+    def grant(self) -> Grant:
+        """What the caller may do."""
+        return Grant(self.roles, self.is_admin, self.is_system_admin)
+
+    def limited_to(self, current: Grant) -> Caller:
+        """The caller with no more than its user has by now."""
+        left = limited(self.grant, current)
+        if left == self.grant:
+            return self
+        return replace(self, roles=left.roles, is_admin=left.is_admin, is_system_admin=left.is_system_admin)
 
     def holds(self, scope: str) -> bool:
         """True if the caller has the scope that an operation asks for; `x:write` implies `x:read`."""

@@ -13,7 +13,7 @@ from handlers.call import Call
 from handlers.operations import operation
 from handlers.wire.base import results, wrapped
 from handlers.wire.programs import PROGRAM, PROGRAM_BODY
-from persistence import ledger, organizations, programs
+from persistence import ledger, organizations, portals, programs
 from persistence.paging import Page
 
 _AUDITED = Audited("loyalty-program", "loyalty_program_id", PROGRAM)
@@ -79,7 +79,7 @@ def update_loyalty_program(call: Call, program: LoyaltyProgram, body: dict[str, 
 
 
 def _refuse_unknown(call: Call, body: Mapping[str, Any]) -> None:
-    """The ledger must exist, the accounts must belong to it, and there are no portals that a program could name."""
+    """The ledger must exist, the accounts must belong to it, and so must the portal."""
     organization_id, ledger_id = call.organization.organization_id, body["ledger_id"]
     if ledger.find_ledger(call.db, organization_id, ledger_id) is None:
         raise UnknownLedger(f"The organization has no ledger {ledger_id}.")
@@ -89,8 +89,9 @@ def _refuse_unknown(call: Call, body: Mapping[str, Any]) -> None:
         account = ledger.find_account(call.db, organization_id, account_id)
         if account is None or account.ledger_id != ledger_id:
             raise UnknownLedgerAccount(f"The ledger {ledger_id} has no account {account_id}.")
-    if body["main_portal_id"] is not None:
-        raise UnknownPortal(f"The organization has no portal {body['main_portal_id']}.")
+    portal_id = body["main_portal_id"]
+    if portal_id is not None and portals.find(call.db, organization_id, portal_id) is None:
+        raise UnknownPortal(f"The organization has no portal {portal_id}.")
 
 
 def _refuse_foreign_tier(call: Call, program: LoyaltyProgram, loyalty_tier_id: int | None) -> None:

@@ -23,6 +23,18 @@ Answering = Callable[[Any], Any]
 Rendering = Callable[[Any], str]
 
 
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """What can be asked before the transaction of a call begins: its body and headers, and the database by `read`."""
+
+    body: Any
+    headers: Mapping[str, str]
+    read: Callable[[Callable[[Any], Any]], Any]
+
+
+Prepare = Callable[[Preparation], Any]
+
+
 @dataclass(frozen=True)
 class Operation:
     """An operationId joined to its handler; `bodies` and `answers` are per surface.
@@ -40,6 +52,7 @@ class Operation:
     takes_body: bool
     audit: Audited | str | None
     renderings: Mapping[str, Rendering]
+    prepare: Prepare | None = None
 
 
 _OPERATIONS: dict[str, Operation] = {}
@@ -59,6 +72,7 @@ def operation(
     answer: Any = None,
     audit: Audited | str | None = None,
     renderings: Mapping[str, Rendering] | None = None,
+    prepare: Prepare | None = None,
 ) -> Callable[[Callable], Callable]:
     """Declare the handler of an operationId; `body` and `answer` are one shape, or one per surface.
 
@@ -80,12 +94,13 @@ def operation(
             function=function,
             bodies=_per_surface(body),
             answers=_per_surface(answer),
-            arguments=tuple(n for n in names if n not in ("query", "body")),
+            arguments=tuple(n for n in names if n not in ("query", "body", "prepared")),
             optional=frozenset(n for n in names if parameters[n].default is not inspect.Parameter.empty),
             takes_query="query" in names,
             takes_body="body" in names,
             audit=audit,
             renderings=renderings or {},
+            prepare=prepare,
         )
         return function
 

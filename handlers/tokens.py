@@ -16,8 +16,10 @@ from sqlalchemy import Connection, Engine
 
 from domain.problems import Unauthorized
 from handlers.call import Caller
+from handlers.flows.standing import known_caller
 from handlers.settings import Settings
 from persistence import organizations, transactions
+from persistence.engine import autocommit
 from persistence.organizations import SigningKey
 
 ALGORITHM = "ES256"
@@ -54,9 +56,16 @@ def issue_operator_token(
     is_admin: bool,
     lifetime: int,
     now: datetime,
+    is_system_admin: bool = False,
 ) -> str:
     """A token made on the command line: of no user, valid until it expires."""
-    claims = {"sub": "operator", "organizationId": organization_id, "roles": sorted(roles), "isAdmin": is_admin}
+    claims = {
+        "sub": "operator",
+        "organizationId": organization_id,
+        "roles": sorted(roles),
+        "isAdmin": is_admin,
+        "isSystemAdmin": is_system_admin,
+    }
     return issue(db, settings, claims, lifetime, now)
 
 
@@ -81,6 +90,7 @@ class Authenticator:
     def __init__(self, settings: Settings, engine: Engine) -> None:
         self._settings = settings
         self._engine = engine
+        self._reading = autocommit(engine)
         self._keys: dict[str, jwt.PyJWK] = {}
         self._verified: dict[str, tuple[float, Caller]] = {}
         self._lock = threading.Lock()
@@ -93,8 +103,10 @@ class Authenticator:
         known = self.remembered(token)
         if known is not None:
             return known
-        claims = self._claims(token)
-        caller = _caller(claims)
+        claims, is_external = self._claims(token)
+        caller = _caller(claims, is_external)
+        if is_external:
+            caller = transactions.read(self._reading, lambda db: known_caller(db, caller))
         with self._lock:
             if len(self._verified) >= _CACHED_TOKENS:
                 self._verified.clear()
@@ -111,19 +123,22 @@ class Authenticator:
         self._load_keys()
         return {"keys": [_public(key_id, key) for key_id, key in self._keys.items()]}
 
-    def _claims(self, token: str) -> dict[str, Any]:
+    def _claims(self, token: str) -> tuple[dict[str, Any], bool]:
+        """The verified claims of a token, and whether they are the external issuer's."""
         settings = self._settings
         try:
             header = jwt.get_unverified_header(token)
             issuer = jwt.decode(token, options={"verify_signature": False}).get("iss")
             if self._external is not None and issuer == settings.external_issuer:
+                is_external = True
                 key: Any = self._external.get_signing_key_from_jwt(token)
                 audience = settings.external_audience or settings.token_audience
                 algorithms = ["RS256", "ES256", "PS256", "EdDSA"]
             else:
+                is_external = False
                 issuer, key = settings.token_issuer, self._own_key(header.get("kid"))
                 audience, algorithms = settings.token_audience, [ALGORITHM]
-            return jwt.decode(
+            claims = jwt.decode(
                 token,
                 key,
                 algorithms=algorithms,
@@ -134,6 +149,7 @@ class Authenticator:
             )
         except (jwt.PyJWTError, ValueError, RecursionError) as error:
             raise Unauthorized("The access token is not valid or has expired.") from error
+        return claims, is_external
 
     def _own_key(self, key_id: Any) -> jwt.PyJWK:
         if not isinstance(key_id, str) or key_id not in self._keys:
@@ -159,19 +175,22 @@ def _public(key_id: str, key: jwt.PyJWK) -> dict[str, Any]:
     return {**jwt.algorithms.ECAlgorithm.to_jwk(key.key, as_dict=True), "kid": key_id, "use": "sig", "alg": ALGORITHM}
 
 
-def _caller(claims: Mapping[str, Any]) -> Caller:
+def _caller(claims: Mapping[str, Any], is_external: bool) -> Caller:
+    """The caller that verified claims speak of; another issuer knows no ids of users."""
     roles = claims.get("roles") or []
-    organization_id, user_id = claims.get("organizationId"), claims.get("userId")
+    organization_id, user_id = claims.get("organizationId"), None if is_external else claims.get("userId")
     member, token_id = claims.get("loyaltyMemberId"), claims.get("jti")
+    generation = claims.get("tokenGeneration", 1)
     if (
         not isinstance(roles, list)
-        or not isinstance(organization_id, int | None)
-        or not isinstance(user_id, int | None)
+        or not all(each is None or _is_id(each) for each in (organization_id, user_id))
+        or not _is_id(generation)
         or not isinstance(member, str | None)
+        or not _is_text(claims["sub"])
     ):
         raise Unauthorized("The access token has claims of the wrong type.")
     return Caller(
-        subject=str(claims["sub"]),
+        subject=claims["sub"],
         organization_id=organization_id,
         roles=frozenset(str(role) for role in roles),
         is_admin=claims.get("isAdmin") is True,
@@ -179,4 +198,19 @@ def _caller(claims: Mapping[str, Any]) -> Caller:
         user_id=user_id,
         loyalty_member_id=member,
         token_id=token_id if isinstance(token_id, str) else None,
+        is_external=is_external,
+        token_generation=generation,
     )
+
+
+def _is_id(value: Any) -> bool:
+    """True for an integer that the database could hold; a boolean is an `int` to Python and no id."""
+    return type(value) is int and 0 < value < 2**63
+
+
+def _is_text(value: Any) -> bool:
+    """True for a text that the database could hold."""
+    try:
+        return isinstance(value, str) and b"\x00" not in value.encode()
+    except UnicodeEncodeError:
+        return False

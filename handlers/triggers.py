@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
+from domain.access import ADMIN
 from domain.event_types import BUILT_IN_EVENT_TYPES
 from domain.events import UnknownEventType
 from domain.problems import FieldFault, InvalidRequest
-from domain.triggers import ENTITY_CHANGE, Trigger, TriggerDelivery, TriggerInactive
+from domain.triggers import ENTITY_CHANGE, USER_INVITATION, Trigger, TriggerDelivery, TriggerInactive
+from domain.users import PermissionNotHeld
 from domain.webhooks.receivers import header_fault, repeated_header, url_fault
 from domain.webhooks.signatures import SECRET_BYTES, key_of, secret_of
 from handlers.audit_trail import Audited
@@ -19,7 +21,7 @@ from handlers.flows.configuration import configuration_of
 from handlers.operations import operation
 from handlers.settings import ports_of
 from handlers.wire.base import listed, wrapped
-from handlers.wire.triggers import DELIVERY, DELIVERY_STATE, TRIGGER_BODY, ShownTrigger, trigger_record
+from handlers.wire.triggers import DELIVERY_STATE, TRIGGER_BODY, ShownTrigger, delivery_record, trigger_record
 from persistence import organizations, triggers
 from persistence.paging import Page, Paged
 
@@ -51,6 +53,7 @@ def list_triggers(call: Call, query: Mapping[str, Any]) -> Paged[ShownTrigger]:
 @operation("createTrigger", body=TRIGGER_BODY, answer=wrapped("trigger", trigger_record), audit=_AUDITED)
 def create_trigger(call: Call, body: dict[str, Any]) -> ShownTrigger:
     """Create a trigger; its secret is answered this once."""
+    _refuse_reach(call, body["settings"])
     given = _checked(call, body, {})
     secret = given or secret_of(secrets.token_bytes(SECRET_BYTES))
     organization_id = call.organization.organization_id
@@ -77,6 +80,7 @@ def update_trigger(call: Call, trigger: Trigger, body: dict[str, Any]) -> ShownT
     """Replace a trigger, but for its secret unless the body has another; all processes go by it at their next event."""
     organizations.raise_configuration_version(call.db, trigger.organization_id)
     before = triggers.lock(call.db, trigger)
+    _refuse_reach(call, body["settings"], before.settings)
     call.audit.found(before)
     given = _checked(call, body, before.settings["headers"])
     is_new = given is not None and given != before.secret
@@ -90,7 +94,7 @@ def update_trigger(call: Call, trigger: Trigger, body: dict[str, Any]) -> ShownT
     return ShownTrigger(after, given if is_new else None)
 
 
-@operation("listTriggerDeliveries", answer=listed(DELIVERY))
+@operation("listTriggerDeliveries", answer=listed(delivery_record))
 def list_trigger_deliveries(call: Call, trigger: Trigger, query: Mapping[str, Any]) -> Paged[TriggerDelivery]:
     """A page of what was or is to be sent for the trigger."""
     return triggers.find_delivery_page(call.db, trigger, Page.of(query), query.get("status"))
@@ -98,7 +102,7 @@ def list_trigger_deliveries(call: Call, trigger: Trigger, query: Mapping[str, An
 
 @operation(
     "redeliverTriggerDelivery",
-    answer=wrapped("triggerDelivery", DELIVERY),
+    answer=wrapped("triggerDelivery", delivery_record),
     audit=_AUDITED_DELIVERY.changing("delivery"),
 )
 def redeliver_trigger_delivery(call: Call, trigger: Trigger, delivery: TriggerDelivery) -> TriggerDelivery:
@@ -106,6 +110,13 @@ def redeliver_trigger_delivery(call: Call, trigger: Trigger, delivery: TriggerDe
     if not trigger.active:
         raise TriggerInactive(f"The trigger {trigger.trigger_key} is not active.")
     return triggers.queue_again(call.db, delivery, call.now)
+
+
+def _refuse_reach(call: Call, *settings: Mapping[str, Any]) -> None:
+    """Let administrators alone decide who gets invitations: these hold what it takes to become the invited user."""
+    named = any(USER_INVITATION in each.get("entities", ()) for each in settings)
+    if named and not (call.caller is not None and call.caller.holds(ADMIN)):
+        raise PermissionNotHeld(f"Only an administrator makes or changes a trigger for {USER_INVITATION}.")
 
 
 def _checked(call: Call, body: dict[str, Any], stored_headers: Mapping[str, str]) -> str | None:

@@ -7,43 +7,65 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, func, insert, literal, select, update
+from sqlalchemy import Connection, bindparam, func, insert, select, update
 
+from domain.access import Grant, merged
 from domain.organizations import Organization
-from persistence.rows import add, change, columns_of
+from persistence.permission_groups import groups_administer, roles_of_groups
+from persistence.rows import add, change, columns_of, record
 from persistence.tables.organizations import organization_users, organizations, signing_keys, users
 
 _COLUMNS = columns_of(organizations, Organization)
 
-_WITH_MEMBERSHIP = select(
-    *_COLUMNS,
-    select(literal(1))
-    .where(
-        organization_users.c.organization_id == organizations.c.organization_id,
-        organization_users.c.user_id == bindparam("user_id"),
-        organization_users.c.active,
-        users.c.user_id == organization_users.c.user_id,
-        users.c.active,
+_FIND = select(*_COLUMNS).where(organizations.c.organization_id == bindparam("organization_id"))
+
+_WITH_STANDING = (
+    select(
+        *_COLUMNS,
+        func.coalesce(users.c.active, False),
+        func.coalesce(users.c.active & organization_users.c.active, False),
+        func.coalesce(users.c.is_system_admin, False),
+        func.coalesce(organization_users.c.is_admin, False) | groups_administer(organization_users),
+        organization_users.c.roles,
+        roles_of_groups(organization_users),
+        func.coalesce(users.c.token_generation, 0),
     )
-    .exists()
-    .label("is_member"),
-).where(organizations.c.organization_id == bindparam("organization_id"))
+    .select_from(
+        organizations.outerjoin(users, users.c.user_id == bindparam("user_id")).outerjoin(
+            organization_users,
+            (organization_users.c.organization_id == organizations.c.organization_id)
+            & (organization_users.c.user_id == users.c.user_id),
+        )
+    )
+    .where(organizations.c.organization_id == bindparam("organization_id"))
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a user stands in an organization at this moment: inline permissions and those of groups, merged."""
+
+    is_active: bool
+    is_member: bool
+    grant: Grant
+    token_generation: int
 
 
 def find(db: Connection, organization_id: int) -> Organization | None:
     """The organization with this id."""
-    return find_with_membership(db, organization_id, 0)[0]
+    return record(Organization, db.execute(_FIND, {"organization_id": organization_id}).one_or_none())
 
 
-def find_with_membership(db: Connection, organization_id: int, user_id: int) -> tuple[Organization | None, bool]:
-    """The organization and whether the user is active and an active member of it, in one query."""
-    row = db.execute(_WITH_MEMBERSHIP, {"organization_id": organization_id, "user_id": user_id}).one_or_none()
-    return (None, False) if row is None else (Organization(*row[:-1]), row[-1])
-
-
-def user_is_active(db: Connection, user_id: int) -> bool:
-    """True if the user exists and is active, whatever the organization (for system administrators)."""
-    return bool(db.execute(select(users.c.active).where(users.c.user_id == user_id)).scalar())
+def find_with_standing(db: Connection, organization_id: int, user_id: int) -> tuple[Organization, Standing] | None:
+    """The organization and what the user, who may be unknown, has in it at this moment, in one query."""
+    row = db.execute(_WITH_STANDING, {"organization_id": organization_id, "user_id": user_id}).one_or_none()
+    if row is None:
+        return None
+    is_active, is_member, is_system_admin, is_admin, roles, group_roles, generation = row[len(_COLUMNS) :]
+    held = Grant(frozenset(), is_system_admin=is_system_admin and is_active)
+    if is_member:
+        held = merged([held, Grant(frozenset(roles), is_admin), Grant(frozenset(group_roles))])
+    return Organization(*row[: len(_COLUMNS)]), Standing(is_active, is_member, held, generation)
 
 
 def add_organization(db: Connection, **values: Any) -> Organization:
@@ -65,44 +87,6 @@ def raise_configuration_version(db: Connection, organization_id: int) -> None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ApiUser:
-    """A user as the token operation needs it, with the membership that the token will speak of."""
-
-    user_id: int
-    auth_client_id: str
-    password_hash: str
-    organization_id: int
-    is_admin: bool
-    is_system_admin: bool
-    roles: tuple[str, ...]
-
-
-def find_api_user(db: Connection, auth_client_id: str) -> ApiUser | None:
-    """The active API user with this client id, with its first active membership."""
-    row = db.execute(
-        select(
-            users.c.user_id,
-            users.c.auth_client_id,
-            users.c.password_hash,
-            organization_users.c.organization_id,
-            organization_users.c.is_admin,
-            users.c.is_system_admin,
-            organization_users.c.roles,
-        )
-        .join(organization_users, organization_users.c.user_id == users.c.user_id)
-        .where(
-            users.c.auth_client_id == auth_client_id,
-            users.c.active,
-            users.c.is_api_user,
-            organization_users.c.active,
-        )
-        .order_by(organization_users.c.organization_id)
-        .limit(1)
-    ).one_or_none()
-    return None if row is None else ApiUser(*row)
-
-
 def add_user(db: Connection, organization_id: int, membership: Mapping[str, Any], **values: Any) -> int:
     """Insert a user with a membership of the organization and answer the user's id."""
     now: datetime = values["created_at"]
@@ -113,11 +97,6 @@ def add_user(db: Connection, organization_id: int, membership: Mapping[str, Any]
         )
     )
     return user_id
-
-
-def change_password_hash(db: Connection, user_id: int, password_hash: str) -> None:
-    """Store the password of a user under another hash."""
-    db.execute(update(users).where(users.c.user_id == user_id).values(password_hash=password_hash))
 
 
 def find_oldest(db: Connection, name: str | None = None) -> int | None:

@@ -139,6 +139,7 @@ class IdStock:
 
 
 _SEQUENCES = {
+    "users": "users_user_id_seq",
     "coupon_usages": "coupon_usages_coupon_usage_id_seq",
     "coupons": "coupons_coupon_id_seq",
     "badge_trackings": "badge_trackings_badge_tracking_id_seq",

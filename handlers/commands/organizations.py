@@ -48,6 +48,7 @@ def create(name: str, as_json: bool) -> None:
 @click.option("--organization", type=click.IntRange(1), required=True, help="Id of the organization to act in.")
 @click.option("--role", "roles", multiple=True, metavar="ROLE", help="Such as members:write; may be repeated.")
 @click.option("--admin", is_flag=True, help="All roles, and what only administrators may do.")
+@click.option("--system-admin", is_flag=True, help="Everything, in every organization; makes system administrators.")
 @click.option(
     "--expires",
     type=click.IntRange(1, _LONGEST_LIFETIME),
@@ -56,7 +57,7 @@ def create(name: str, as_json: bool) -> None:
     metavar="SECONDS",
     help="How long the token is valid.",
 )
-def token(organization: int, roles: tuple[str, ...], admin: bool, expires: int) -> None:
+def token(organization: int, roles: tuple[str, ...], admin: bool, system_admin: bool, expires: int) -> None:
     """Print a bearer token for an organization."""
     from handlers.tokens import issue_operator_token
     from persistence.organizations import find
@@ -79,6 +80,7 @@ def token(organization: int, roles: tuple[str, ...], admin: bool, expires: int) 
                 organization_id=organization,
                 roles=frozenset(roles),
                 is_admin=admin,
+                is_system_admin=system_admin,
                 lifetime=expires,
                 now=datetime.now(UTC),
             )

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import secrets
 import uuid
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from argon2 import PasswordHasher
 from sqlalchemy import Connection, insert
 
+from handlers import passwords
 from persistence import organizations
 from persistence.tables.ledger import ledger_accounts, ledgers
 from persistence.tables.programs import loyalty_programs, loyalty_tiers
@@ -114,7 +113,6 @@ def create_organization(db: Connection, *, name: str, now: datetime) -> CreatedO
 
 def _add_users(db: Connection, organization_id: int, now: datetime) -> tuple[str, str]:
     """The administrator (who sets a password before signing in) and the API user, whose credentials are answered."""
-    hasher = PasswordHasher()
     stamps = {"created_at": now, "updated_at": now}
     organizations.add_user(
         db,
@@ -122,17 +120,17 @@ def _add_users(db: Connection, organization_id: int, now: datetime) -> tuple[str
         {"is_admin": True, "roles": []},
         name="Administrator",
         auth_client_id=f"administrator-{_key()}",
-        password_hash=hasher.hash(secrets.token_urlsafe(32)),
+        password_hash=None,
         **stamps,
     )
-    client_id, client_secret = f"api-{_key()}", secrets.token_urlsafe(32)
+    client_id, client_secret = f"api-{_key()}", passwords.new_secret()
     organizations.add_user(
         db,
         organization_id,
         {"is_admin": True, "roles": []},
         name="API user",
         auth_client_id=client_id,
-        password_hash=hasher.hash(client_secret),
+        password_hash=passwords.kept_secret(client_secret),
         is_api_user=True,
         **stamps,
     )

@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 from domain.events import NOT_EVALUATED
 from domain.members import Member
 from domain.organizations import Organization
-from domain.triggers import ASYNC_TRACK, WEB_HOOK
+from domain.triggers import ASYNC_TRACK, WEB_HOOK, Listener
 from handlers.call import Call
 from handlers.flows.configuration import Configuration, configuration_of
 from handlers.wire.notices import (
@@ -120,6 +120,19 @@ def queue_entities(
         type_ = f"{entity}.{action}"
         body = message(type_, {"entity": entity, "action": action, "record": record}, now)
         messages += [(trigger_id, type_, body) for trigger_id in listeners]
+    _queue(db, configuration, messages, now)
+
+
+def queue_to(
+    db: Connection,
+    configuration: Configuration,
+    listeners: Sequence[Listener],
+    type_: str,
+    data: Sequence[Mapping[str, Any]],
+    now: datetime,
+) -> None:
+    """Tell each of these triggers each of these things; at most one statement."""
+    messages = [(each.trigger_id, type_, message(type_, item, now)) for item in data for each in listeners]
     _queue(db, configuration, messages, now)
 
 

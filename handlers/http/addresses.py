@@ -25,9 +25,11 @@ from persistence import (
     missions,
     orders,
     partners,
+    permission_groups,
     programs,
     referrals,
     triggers,
+    users,
 )
 from persistence.coupons import books, codes, usages
 
@@ -109,6 +111,8 @@ ADDRESSES: Mapping[str, tuple[str, Resolve]] = {
     "apiCode": ("event_type", _in_organization(event_types.find)),
     "orderId": ("order", _inside(orders.find, "member", "member_id")),
     "loyaltyEventKey": ("event", _in_organization(events.find_by_key)),
+    "userId": ("user", _in_organization(users.find)),
+    "permissionGroupKey": ("permission_group", _in_organization(permission_groups.find_by_key)),
     # The catalogue of effects is the product's own: the handler looks the id up in it.
     "effectId": ("effect_id", lambda call, value, found: value),
 }

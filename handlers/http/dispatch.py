@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Connection, Engine
 
 import openapi
+from domain.organizations import Organization
 from domain.problems import FieldFault, Forbidden, InvalidRequest, NotFound, Unauthorized
 from handlers.audit_trail import Audited, lock_of
 from handlers.call import ADMINISTRATION, JSON, Answer, Call, Caller, Request
+from handlers.flows.standing import caller_by_now, known_caller
 from handlers.http.addresses import ADDRESSES, resolve_addresses
-from handlers.operations import Operation, all_operations
+from handlers.operations import Operation, Preparation, all_operations
 from handlers.settings import Settings
 from persistence import audit_log, organizations, transactions
 from persistence.engine import autocommit
+from persistence.users import first_organization
 
 # Operations that belong to no organization yet: they find out which.
 WITHOUT_ORGANIZATION = frozenset({"createAccessToken"})
@@ -37,16 +41,22 @@ class Dispatcher:
     def __call__(self, request: Request) -> Answer:
         """Do the request and answer; raises Refusals, and database errors once trying again is in vain."""
         operation = self._operations[request.operation_id]
-        status, reads, _, _ = self._routes[request.surface][request.operation_id]
-        run, engine = (transactions.read, self._reading) if reads else (transactions.run, self._engine)
-        return run(engine, lambda db: self._do(db, operation, request, status))
+        route = self._routes[request.surface][request.operation_id]
+        run, engine = (transactions.read, self._reading) if route.reads else (transactions.run, self._engine)
+        prepared = None if operation.prepare is None else operation.prepare(self._preparation(request))
+        return run(engine, lambda db: self._do(db, operation, request, route, prepared))
 
-    def _do(self, db: Connection, operation: Operation, request: Request, status: int) -> Answer:
-        organization = None if request.operation_id in WITHOUT_ORGANIZATION else _organization_of(db, request)
+    def _preparation(self, request: Request) -> Preparation:
+        return Preparation(request.body, request.headers, lambda work: transactions.read(self._reading, work))
+
+    def _do(self, db: Connection, operation: Operation, request: Request, route: Route, prepared: Any) -> Answer:
+        organization, caller = None, request.caller
+        if request.operation_id not in WITHOUT_ORGANIZATION:
+            organization, caller = _organization_of(db, request, route.scopes)
         call = Call(
             db=db,
             organization=organization,  # type: ignore[arg-type]
-            caller=request.caller,
+            caller=caller,
             now=datetime.now(UTC),
             request_id=request.request_id,
             surface=request.surface,
@@ -66,6 +76,8 @@ class Dispatcher:
         if operation.takes_body:
             shape = operation.bodies.get(request.surface)
             arguments["body"] = request.body if shape is None else shape.load(request.body)
+        if operation.prepare is not None:
+            arguments["prepared"] = prepared
         result = operation.function(call, **arguments)
         if audited is not None:
             audited.add(call, addressed, result)
@@ -74,29 +86,48 @@ class Dispatcher:
             return result
         rendering = operation.renderings.get(request.media_type)
         if rendering is not None:
-            return Answer(status, rendering(result), (("Content-Type", f"{request.media_type}; charset=utf-8"),))
+            return Answer(route.status, rendering(result), (("Content-Type", f"{request.media_type}; charset=utf-8"),))
         answering = operation.answers.get(request.surface)
-        return Answer(status, result if answering is None else answering(result))
+        return Answer(route.status, result if answering is None else answering(result))
 
 
-def _organization_of(db: Connection, request: Request) -> Any:
-    caller = request.caller
-    if caller is None:
+def _organization_of(db: Connection, request: Request, scopes: tuple[str, ...]) -> tuple[Organization, Caller]:
+    """The organization of a call, and the caller with no more than its user has in it at this moment."""
+    if request.caller is None:
         raise Unauthorized("This operation needs an access token.")
+    caller = known_caller(db, request.caller)
+    organization_id = _organization_id(db, request, caller)
+    if caller.user_id is None:
+        organization = organizations.find(db, organization_id)
+        if organization is None:
+            raise NotFound("There is no such organization.")
+        return organization, caller
+    found = organizations.find_with_standing(db, organization_id, caller.user_id)
+    if found is None:
+        raise NotFound("There is no such organization.")
+    organization, standing = found
+    current = caller_by_now(caller, standing)
+    if current is not caller:
+        missing = [scope for scope in scopes if not current.holds(scope)]
+        if missing:
+            raise Forbidden(f"The user of this access token does not have {', '.join(missing)} any more.")
+    return organization, current
+
+
+def _organization_id(db: Connection, request: Request, caller: Caller) -> int:
+    # What a user of the external issuer may do is the record's to say, and so in which organizations.
+    goes_by_record = caller.is_external and caller.user_id is not None
     if request.surface == ADMINISTRATION:
         organization_id = _path_organization(request.path["organizationId"])
-        if not caller.is_system_admin and organization_id != caller.organization_id:
+        if not (caller.is_system_admin or goes_by_record or organization_id == caller.organization_id):
             raise Forbidden("The access token is for another organization.")
-    elif caller.organization_id is None:
+        return organization_id
+    named = caller.organization_id
+    if named is None and goes_by_record and caller.user_id is not None:
+        named = first_organization(db, caller.user_id)
+    if named is None:
         raise Forbidden("The access token names no organization.")
-    else:
-        organization_id = caller.organization_id
-    organization, is_member = organizations.find_with_membership(db, organization_id, caller.user_id or 0)
-    if organization is None:
-        raise NotFound("There is no such organization.")
-    if caller.user_id is not None and not is_member:
-        _refuse_former_user(db, caller)
-    return organization
+    return named
 
 
 def _path_organization(value: Any) -> int:
@@ -108,19 +139,23 @@ def _path_organization(value: Any) -> int:
     raise InvalidRequest([FieldFault("organizationId is a whole number", parameter="organizationId")])
 
 
-def _refuse_former_user(db: Connection, caller: Caller) -> None:
-    """Deactivation of a user and removal of a membership count from the next request on, not from expiry."""
-    if caller.is_system_admin and caller.user_id is not None and organizations.user_is_active(db, caller.user_id):
-        return
-    raise Unauthorized("The user of this access token is no longer active in the organization.")
-
-
 def _new_key() -> str:
     return str(uuid.uuid4())
 
 
-def _routes(document: Mapping[str, Any]) -> dict[str, tuple[int, bool, tuple[str, ...], tuple[str, ...]]]:
-    """operationId -> (success status, reads only, path parameters, media types beside JSON) of a document."""
+@dataclass(frozen=True, slots=True)
+class Route:
+    """What the dispatcher goes by of a documented operation."""
+
+    status: int
+    reads: bool
+    parameters: tuple[str, ...]
+    scopes: tuple[str, ...]
+    further_media_types: tuple[str, ...]
+
+
+def _routes(document: Mapping[str, Any]) -> dict[str, Route]:
+    """The operations of a document by their ids."""
     routes = {}
     for path, item in document["paths"].items():
         parameters = tuple(part[1:-1] for part in path.split("/") if part.startswith("{"))
@@ -129,17 +164,20 @@ def _routes(document: Mapping[str, Any]) -> dict[str, tuple[int, bool, tuple[str
                 success = next(int(s) for s in operation["responses"] if s.startswith("2"))
                 content = operation["responses"][str(success)].get("content", {})
                 further = tuple(each for each in content if each != JSON)
-                routes[operation["operationId"]] = (success, method == "get", parameters, further)
+                # Alternatives are whole schemes; that of tokens is the one with roles.
+                scopes = next((tuple(each["token"]) for each in operation["security"] if "token" in each), ())
+                routes[operation["operationId"]] = Route(success, method == "get", parameters, scopes, further)
     return routes
 
 
-def _refuse_gaps(operations: Mapping[str, Operation], routes: Mapping[str, Mapping[str, tuple]]) -> None:
+def _refuse_gaps(operations: Mapping[str, Operation], routes: Mapping[str, Mapping[str, Route]]) -> None:
     """Refuse to start where documents, handlers and addresses do not fit together."""
     documented = {operation_id for surface in routes.values() for operation_id in surface}
     for operation_id in sorted(documented & set(operations)):
         for surface, by_id in routes.items():
-            offered = by_id[operation_id][3] if operation_id in by_id else operations[operation_id].renderings.keys()
-            if set(offered) != operations[operation_id].renderings.keys():
+            route = by_id.get(operation_id)
+            rendered = operations[operation_id].renderings.keys()
+            if route is not None and set(route.further_media_types) != rendered:
                 raise RuntimeError(f"{surface} {operation_id}: the document and the handler answer other media types")
     if documented != set(operations):
         raise RuntimeError(
@@ -147,7 +185,8 @@ def _refuse_gaps(operations: Mapping[str, Operation], routes: Mapping[str, Mappi
             f"without a document: {sorted(set(operations) - documented)}"
         )
     for surface, by_id in routes.items():
-        for operation_id, (_, _, parameters, _) in by_id.items():
+        for operation_id, route in by_id.items():
+            parameters = route.parameters
             unknown = [p for p in parameters if p != "organizationId" and p not in ADDRESSES]
             if unknown:
                 raise RuntimeError(f"{surface} {operation_id}: no address for {unknown}")

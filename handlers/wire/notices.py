@@ -13,6 +13,7 @@ from handlers.wire.events import kept_event
 EVENT_EVALUATED, EVENT_CANCELLED = "event.evaluated", "event.cancelled"
 NOTIFICATION = "campaign.notification"
 ASYNC_EVENT_EVALUATED = "async-event.evaluated"
+USER_INVITED = "user.invited"
 
 
 def message(type_: str, data: Mapping[str, Any], now: datetime) -> dict[str, Any]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from domain.triggers import Trigger
+from domain.triggers import Trigger, TriggerDelivery
 from handlers.wire.base import Instant, Plain, Shape, WireSchema
+from handlers.wire.notices import USER_INVITED
 
 
 class _Writable(WireSchema):
@@ -53,7 +54,7 @@ class _Delivery(WireSchema):
 
 
 TRIGGER_BODY = Shape(_Writable, complete=True)
-DELIVERY = Shape(_Delivery)
+_DELIVERY = Shape(_Delivery)
 DELIVERY_STATE = Shape(_DeliveryState)
 _TRIGGER = Shape(_Record)
 
@@ -77,3 +78,12 @@ def trigger_record(shown: ShownTrigger) -> dict[str, Any]:
     # Values of headers are credentials more often than not, so they are never shown.
     headers = dict.fromkeys(settings["headers"])
     return {**_TRIGGER.dump(shown.trigger), "settings": {**settings, "headers": headers, "secret": shown.secret}}
+
+
+def delivery_record(delivery: TriggerDelivery) -> dict[str, Any]:
+    """The record of a delivery, without the password that an invitation holds."""
+    answer = _DELIVERY.dump(delivery)
+    if delivery.type == USER_INVITED:
+        payload = answer["payload"]
+        answer["payload"] = {**payload, "data": {**payload["data"], "temporaryPassword": None}}
+    return answer

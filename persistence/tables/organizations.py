@@ -15,11 +15,14 @@ from sqlalchemy import (
 )
 
 from persistence.tables.base import (
+    belongs_to_organization,
     created_and_updated,
     document,
     instant,
     key,
     metadata,
+    refers_to,
+    tenant_table,
     texts,
 )
 
@@ -54,10 +57,16 @@ users = Table(
     Column("user_name", Text),
     Column("email", Text),
     Column("auth_client_id", Text, nullable=False),
-    Column("password_hash", Text, nullable=False),
+    Column("password_hash", Text),
+    Column("password_is_temporary", Boolean, nullable=False, server_default=text("false")),
+    instant("password_expires_at"),
+    # Tokens carry it; raising it ends all tokens that the user has.
+    Column("token_generation", BigInteger, nullable=False, server_default=text("1")),
+    Column("email_is_verified", Boolean, nullable=False, server_default=text("false")),
     Column("active", Boolean, nullable=False, server_default=text("true")),
     Column("is_system_admin", Boolean, nullable=False, server_default=text("false")),
     Column("is_api_user", Boolean, nullable=False, server_default=text("false")),
+    Column("is_external", Boolean, nullable=False, server_default=text("false")),
     Column("pending_provisioning", Boolean, nullable=False, server_default=text("false")),
     *created_and_updated(),
     UniqueConstraint("auth_client_id"),
@@ -76,6 +85,31 @@ organization_users = Table(
     ForeignKeyConstraint(["organization_id"], ["organizations.organization_id"]),
     ForeignKeyConstraint(["user_id"], ["users.user_id"]),
     Index(None, "user_id"),
+)
+
+permission_groups = tenant_table(
+    "permission_groups",
+    "permission_group_id",
+    Column("permission_group_key", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("description", Text),
+    Column("is_admin", Boolean, nullable=False),
+    texts("roles"),
+    *created_and_updated(),
+    UniqueConstraint("organization_id", "permission_group_key"),
+    belongs_to_organization(),
+)
+
+user_permission_groups = Table(
+    "user_permission_groups",
+    metadata,
+    Column("organization_id", BigInteger, nullable=False),
+    Column("user_id", BigInteger, nullable=False),
+    Column("permission_group_id", BigInteger, nullable=False),
+    PrimaryKeyConstraint("organization_id", "user_id", "permission_group_id"),
+    refers_to("organization_users", "user_id"),
+    refers_to("permission_groups", "permission_group_id"),
+    Index(None, "organization_id", "permission_group_id"),
 )
 
 signing_keys = Table(

@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import text
 
 from tests.builders.api import Organization
+from tests.builders.users import Users
 
 SECRET = "whsec_" + "c2VjcmV0LW9mLXRoZS10cmlnZ2VyLWl0c2VsZg=="
 HEADER = "only-the-receiver-knows"
@@ -17,9 +18,35 @@ HEADER = "only-the-receiver-knows"
 def make_all(organization: Organization) -> Mapping[str, Any]:
     """Call every audited operation at least once; what was made, by name."""
     made: dict[str, Any] = {}
-    for part in (_members, _configuration, _campaigns, _badges_and_tiers, _coupons, _ledger, _events, _partners):
+    for part in (
+        _members,
+        _configuration,
+        _campaigns,
+        _badges_and_tiers,
+        _coupons,
+        _ledger,
+        _events,
+        _partners,
+        _users,
+    ):
         part(organization, made)
     return made
+
+
+def _users(organization: Organization, made: dict[str, Any]) -> None:
+    users, a = Users.of(organization), organization.administration
+    group, ana = users.group(roles=["tiers:read"]), users.person()
+    a.put(f"/permission-groups/{group['permissionGroupKey']}", {"roles": []})
+    path = f"/users/{ana['userId']}"
+    a.put(path, {"organizations": [], "name": "Ana S."})
+    a.put(f"{path}/permissions", {"isAdmin": False, "roles": ["users:read"]})
+    a.put(f"{path}/password", {"password": "rain-and-espresso-42"}, expect=204)
+    emails = {"emails": ["bob@corner-coffee.example"]}
+    a.post("/users/bulk-add", emails, expect=200)
+    a.post("/users/bulk-reassign", {**emails, "roles": ["users:read"]}, expect=200)
+    a.post("/users/bulk-remove", emails, expect=200)
+    a.delete(path)
+    a.post("/portals", {"name": "Corner", "active": True})
 
 
 def _members(organization: Organization, made: dict[str, Any]) -> None:

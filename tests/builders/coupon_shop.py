@@ -57,7 +57,7 @@ class CouponShop:
         """Do any work as the product does it: committed, and started over where it lost a race."""
 
         def begin(db: Connection) -> Result:
-            organization, _ = organizations.find_with_membership(db, self.id, 0)
+            organization = organizations.find(db, self.id)
             assert organization is not None
             return work(
                 Call(

@@ -144,10 +144,16 @@ def records(organization: Organization) -> dict[str, Any]:
     order = {"externalId": MARKER, "type": "dine-in", "total": 5, "status": "created"}
     ordered = administration.post(f"/members/{member['memberId']}/purchase-orders", order)["order"]
     partner_key = administration.post("/partner-api-keys", {"partner": "partnera", "name": MARKER})["partnerApiKey"]
+    user = {"active": True, "name": MARKER, "nickname": None, "profilePictureUrl": None, "isSystemAdmin": False}
+    user |= {"pendingProvisioning": False, "isAdmin": False, "roles": [], "authClientId": f"{MARKER}-{organization.id}"}
+    user_id = administration.post("/users", {**user, "email": f"{MARKER}@x.example"})["user"]["userId"]
+    administration.post("/permission-groups", {"permissionGroupKey": MARKER, "name": MARKER})
     return {
         "organizationId": organization.id,
         "organizationKey": organization_key(Shop(organization)),
         "partnerApiKeyId": partner_key["partnerApiKeyId"],
+        "userId": user_id,
+        "permissionGroupKey": MARKER,
         "orderId": ordered["orderId"],
         "memberId": member["memberId"],
         "loyaltyMemberId": member["loyaltyMemberId"],

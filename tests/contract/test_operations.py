@@ -63,6 +63,8 @@ PAGE_SIZES = {
     ("administration", "listMemberTiers"): 100,
     ("administration", "listMissions"): 100,
     ("administration", "listPartnerApiKeys"): 100,
+    ("administration", "listPermissionGroups"): 100,
+    ("administration", "listPortals"): 100,
     ("administration", "listPurchaseOrders"): 25,
     ("administration", "listReferralCodeLogs"): 100,
     ("administration", "listReferralCodes"): 100,
@@ -70,6 +72,7 @@ PAGE_SIZES = {
     ("administration", "listTiers"): 100,
     ("administration", "listTriggerDeliveries"): 25,
     ("administration", "listTriggers"): 100,
+    ("administration", "listUsers"): 100,
     ("administration", "searchMembers"): 100,
 }
 # Lists whose pages are smaller than the greatest one unless asked for.

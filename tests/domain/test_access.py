@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from domain.access import ADMIN, ROLES, Grant, narrowed
+from domain.access import ADMIN, ROLES, Grant, added, lacking, limited, merged, narrowed
 
 TILL = Grant(frozenset({"orders:write", "members:read"}))
 ADMINISTRATOR = Grant(frozenset(), is_admin=True)
@@ -33,3 +35,40 @@ def test_an_administrator_who_asks_to_stay_one():
 def test_a_grant_as_scopes():
     assert TILL.scopes == ("members:read", "orders:write")
     assert OPERATOR.scopes == (ADMIN,)
+
+
+GRANTS = st.builds(Grant, st.frozensets(st.sampled_from(sorted(ROLES))), st.booleans(), st.booleans())
+
+
+def amounts_to(grant):
+    """Everything that a grant allows, said one by one: a naive model."""
+    if grant.is_admin or grant.is_system_admin:
+        allowed = set(ROLES) | {ADMIN}
+    else:
+        allowed = {role for role in ROLES if role in grant.roles or role.replace(":read", ":write") in grant.roles}
+    return allowed | ({"system"} if grant.is_system_admin else set())
+
+
+@given(st.lists(GRANTS, max_size=4))
+def test_what_is_merged_allows_what_its_parts_allow_and_says_it_shortly(grants):
+    found = merged(grants)
+    assert amounts_to(found) == set().union(*map(amounts_to, grants))
+    assert not any(role.replace(":write", ":read") in found.roles for role in found.roles if role.endswith(":write"))
+    assert merged([found, *reversed(grants)]) == found
+
+
+@given(GRANTS, GRANTS)
+def test_a_token_is_limited_to_what_its_user_has_by_now(claimed, current):
+    assert amounts_to(limited(claimed, current)) == amounts_to(claimed) & amounts_to(current)
+
+
+@given(GRANTS, GRANTS)
+def test_what_is_lacking_is_what_could_not_be_given(held, wanted):
+    assert (lacking(held, wanted) == []) == (amounts_to(wanted) <= amounts_to(held))
+
+
+@given(GRANTS, GRANTS)
+def test_what_a_change_adds_leads_from_one_grant_to_the_other(before, after):
+    assert amounts_to(merged([before, added(before, after)])) >= amounts_to(after)
+    assert not amounts_to(added(before, after)) - amounts_to(after)
+    assert added(before, before) == Grant(frozenset())

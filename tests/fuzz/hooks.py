@@ -27,10 +27,12 @@ from tests.fuzz.known import (
     open_coupon_uses,
     open_events,
     open_transactions,
+    removable_users,
 )
 from tests.fuzz.world import CONDITIONS, GIFT, REFERRAL_CODE
 
 LONGEST_URL = 8000
+GOOD_PASSWORD = "espresso-and-rain-41"
 FUTURE = "2099-12-31T23:00:00Z"
 _numbers = itertools.count(1)
 _following_links = False
@@ -96,6 +98,8 @@ def _use_real_ids(operation: str, path: dict[str, Any]) -> None:
         real["loyaltyEventKey"] = next(iter(dead_letters), real["loyaltyEventKey"])
     if operation == "cancelEvent":
         real["loyaltyEventKey"] = next(iter(open_events), real["loyaltyEventKey"])
+    if operation == "removeUser" and removable_users:
+        real["userId"] = removable_users.popitem()[0]
     if "organizationId" in path:
         path["organizationId"] = real["organizationId"]
     # What was generated can be the id of the very record that others are to find as it was.
@@ -531,11 +535,71 @@ def _orders(body: Body, path: Body) -> None:
         _real(order, "loyaltyMemberId", WORLD.ids["loyaltyMemberId"])
 
 
+def _user(body: Body, path: Body) -> None:
+    _unique(body, "authClientId")
+    body["isSystemAdmin"] = False
+    _groups(body)
+    is_person = body.get("email") is not None
+    if is_person:
+        body["email"] = f"{next(_numbers)}@corner-coffee.example"
+    if body.get("password") is not None:
+        body["password"] = GOOD_PASSWORD
+    # What the schema cannot say of these is a 400.
+    if body.get("isExternal"):
+        body.pop("password", None)
+    if body.get("isExternal") or not is_person:
+        body.pop("passwordIsTemporary", None)
+    if not is_person:
+        body.pop("sendInvite", None)
+
+
+def _user_change(body: Body, path: Body) -> None:
+    body.pop("isSystemAdmin", None)
+    _groups(body)
+    # An organization twice is a 400, and another than that of the path a 403.
+    body["organizations"] = [{**each, "organizationId": path["organizationId"]} for each in body["organizations"][:1]]
+
+
+def _user_permissions(body: Body, path: Body) -> None:
+    _groups(body)
+    if not body.get("permissionGroupKeys"):
+        body.setdefault("isAdmin", False)
+        body.setdefault("roles", [])
+
+
+def _groups(body: Body) -> None:
+    if body.get("permissionGroupKeys"):
+        body["permissionGroupKeys"] = [WORLD.ids["permissionGroupKey"]]
+
+
+def _new_password(body: Body, path: Body) -> None:
+    body["password"] = GOOD_PASSWORD
+    body.pop("permanent", None)
+
+
+def _addresses(body: Body, path: Body) -> None:
+    _groups(body)
+    body["emails"] = [f"{next(_numbers)}@corner-coffee.example" for _ in body["emails"]]
+
+
+def _permission_group(body: Body, path: Body) -> None:
+    _unique(body, "permissionGroupKey", 100)
+
+
+def _portal(body: Body, path: Body) -> None:
+    _real(body, "loyaltyProgramId", WORLD.ids["loyaltyProgramId"])
+    if body.get("authRedirectUrl") is not None:
+        body["authRedirectUrl"] = "https://members.corner-coffee.example/callback"
+
+
 def _credentials(body: Body, path: Body) -> None:
     if not _now_and_then():
         body |= {"client_id": WORLD.client_id, "client_secret": WORLD.client_secret}
     if "scope" in body:
         body["scope"] = "members:read"
+    # The secret of an API user stays, and there is one organization.
+    body.pop("new_password", None)
+    body.pop("organization_id", None)
 
 
 def _payment_intent(body: Body, path: Body) -> None:
@@ -611,4 +675,13 @@ _BODIES: dict[str, Callable[[Body, Body], None]] = {
     "createPurchaseOrder": _order,
     "batchCreatePurchaseOrders": _orders,
     "createAccessToken": _credentials,
+    "createUser": _user,
+    "updateUser": _user_change,
+    "setUserPermissions": _user_permissions,
+    "resetUserPassword": _new_password,
+    "bulkAddUsers": _addresses,
+    "bulkReassignUsers": _addresses,
+    "bulkRemoveUsers": _addresses,
+    "createPermissionGroup": _permission_group,
+    "createPortal": _portal,
 }

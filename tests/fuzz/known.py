@@ -19,6 +19,8 @@ open_events: dict[str, None] = {}
 open_badge_trackings: dict[str, None] = {}
 # The keys of uses of coupons that can still be reverted -> their ids, oldest first.
 open_coupon_uses: dict[str, int] = {}
+# The ids of users who can be removed.
+removable_users: dict[int, None] = {}
 # The keys of events that are on the dead-letter list.
 dead_letters: dict[str, None] = dict.fromkeys(WORLD.dead_letters)
 # Ids that answers have named so far, by the name of their path parameter.
@@ -41,6 +43,8 @@ def learn(operation: str, body: Any, answer: Any) -> None:
     elif operation in ("useCoupon", "useCouponCode"):
         for each in answer.get("couponUsages") or [answer["couponUsage"]]:
             open_coupon_uses[each["couponUsageKey"]] = each["couponUsageId"]
+    elif operation == "createUser":
+        removable_users[answer["user"]["userId"]] = None
     elif operation in ("assignBadge", "unassignBadge"):
         open_badge_trackings[answer["badgeTracking"]["badgeTrackingKey"]] = None
     elif operation == "requeueDeadLetterEvent":

@@ -158,6 +158,10 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         f"{home}/loyalty-programs",
         {"ledgerId": created["ledgerId"], "description": "Spare", "setAsDefault": False},
     )["loyaltyProgram"]
+    users = [call("POST", f"{home}/users", _user(name))["user"] for name in ("reader", "changed", "removed")]
+    groups = [
+        call("POST", f"{home}/permission-groups", {"permissionGroupKey": k, "name": k}) for k in ("leads", "others")
+    ]
     ids = {
         "organizationId": created["organizationId"],
         "loyaltyMemberId": members[0]["loyaltyMemberId"],
@@ -195,6 +199,8 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         "referralProgramId": referral_programs[0]["referralProgramId"],
         "referralCodeId": referral_code["referralCodeId"],
         "partnerApiKeyId": spare_key["partnerApiKeyId"],
+        "userId": users[0]["userId"],
+        "permissionGroupKey": groups[0]["permissionGroup"]["permissionGroupKey"],
     }
     changeable = {
         "updateMember": {"loyaltyMemberId": members[1]["loyaltyMemberId"], "memberId": members[1]["memberId"]},
@@ -216,6 +222,11 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         "updateAudience": {"audienceId": audiences[1]["audienceId"]},
         "updateTrigger": {"triggerId": triggers[1]["triggerId"]},
         "updateReferralProgram": {"referralProgramId": referral_programs[1]["referralProgramId"]},
+        "updateUser": {"userId": users[1]["userId"]},
+        "setUserPermissions": {"userId": users[1]["userId"]},
+        "resetUserPassword": {"userId": users[1]["userId"]},
+        "removeUser": {"userId": users[2]["userId"]},
+        "updatePermissionGroup": {"permissionGroupKey": "others"},
         "updateAudienceMembers": {"audienceId": audiences[2]["audienceId"]},
         "updateCouponBook": {
             "couponBookId": books[1]["couponBookId"],
@@ -304,6 +315,20 @@ def _gift(call: Client, home: str) -> tuple[Any, Any, list[Any]]:
     assigned = call("POST", f"{path}/assign", {"amount": 1_000_000})["couponUsage"]
     used = [call("POST", f"{path}/use", {})["couponUsage"] for _ in range(20)]
     return book, coupon, [assigned, *used]
+
+
+def _user(name: str) -> dict[str, Any]:
+    unset = {"nickname": None, "profilePictureUrl": None, "isSystemAdmin": False, "pendingProvisioning": False}
+    email = f"{name}@corner-coffee.example"
+    return {
+        "active": True,
+        "name": name,
+        "isAdmin": False,
+        "roles": [],
+        "authClientId": str(uuid.uuid4()),
+        "email": email,
+        **unset,
+    }
 
 
 def _event(member: str, event_type: str) -> dict[str, Any]:

@@ -176,7 +176,7 @@ def test_a_json_body_is_no_token_request(api, credentials):
     assert problem["type"] == "/problems/unsupported-media-type"
 
 
-@pytest.mark.parametrize("values", [{"active": False}, {"is_api_user": False}])
+@pytest.mark.parametrize("values", [{"active": False}, {"password_hash": None}])
 def test_users_who_get_no_token(ask, api_user, values):
     ask(GRANT, basic=api_user("members:read", **values), expect=401)
 
@@ -197,10 +197,10 @@ def test_an_outdated_hash_is_replaced(api, ask, api_user, db):
 
 
 def test_an_unknown_client_takes_as_long_as_a_wrong_secret(monkeypatch, ask, credentials):
-    from handlers import auth
+    from handlers import passwords
 
     verified = []
-    real = auth._HASHER
+    real = passwords._HASHER
 
     class Watched:
         def verify(self, stored, secret):
@@ -209,7 +209,7 @@ def test_an_unknown_client_takes_as_long_as_a_wrong_secret(monkeypatch, ask, cre
 
         hash = staticmethod(real.hash)
 
-    monkeypatch.setattr(auth, "_HASHER", Watched())
+    monkeypatch.setattr(passwords, "_HASHER", Watched())
     ask({**GRANT, "client_id": "nobody", "client_secret": "x"}, expect=401)
     ask({**GRANT, **credentials, "client_secret": "x"}, expect=401)
     unknown, wrong = verified

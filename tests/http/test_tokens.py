@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+import uuid
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -17,6 +18,8 @@ from domain.problems import Unauthorized
 from handlers import tokens
 from handlers.tokens import Authenticator
 from persistence import transactions
+from tests.builders.api import running_api
+from tests.builders.users import Users
 
 CLAIMS = {"sub": "till-4", "organizationId": 7, "roles": ["members:read"], "isAdmin": False}
 
@@ -69,6 +72,15 @@ def test_a_token_that_says_little_allows_little(authenticator, issue):
         {"sub": "x", "organizationId": "7"},
         {"sub": "x", "userId": "3"},
         {"sub": "x", "loyaltyMemberId": 7},
+        {"sub": "x", "organizationId": True},
+        {"sub": "x", "organizationId": 0},
+        {"sub": "x", "organizationId": 2**63},
+        {"sub": "x", "organizationId": 7.0},
+        {"sub": "x", "userId": True},
+        {"sub": "x", "userId": -1},
+        {"sub": "x", "tokenGeneration": "1"},
+        {"sub": "x\u0000"},
+        {"sub": "x\ud800"},
         {},
     ],
 )
@@ -246,3 +258,58 @@ def test_the_memory_of_tokens_is_bounded(authenticator, issue, monkeypatch):
         authenticator(token)
         assert authenticator.remembered(token) is not None
     assert sum(authenticator.remembered(token) is not None for token in made) <= 3
+
+
+@pytest.fixture(scope="module")
+def foreign_api(settings, issuer):
+    """The application, trusting the issuer."""
+    trusting = replace(settings, external_issuer=issuer.name, external_jwks_url=issuer.url)
+    with running_api(trusting) as api:
+        yield api
+
+
+@pytest.mark.parametrize(
+    "claims", [{"organizationId": True}, {"organizationId": 10**30}, {"organizationId": "1"}, {"sub": "a\u0000b"}]
+)
+def test_odd_claims_of_the_trusted_issuer_are_refused(foreign_api, issuer, claims):
+    reply = foreign_api.surface(token=issuer.token(isAdmin=True, **claims)).request("GET", "/members")
+    assert reply.status == 401, reply.text
+
+
+def test_a_user_of_the_trusted_issuer_may_do_what_the_record_says(foreign_api, issuer):
+    organization = foreign_api.organization()
+    users = Users.of(organization)
+    subject = f"auth0|{uuid.uuid4()}"
+    claims = {"sub": subject, "organizationId": organization.id, "roles": ["members:write"], "isAdmin": False}
+    # Nobody here has this subject: the claims count.
+    foreign_api.surface(token=issuer.token(**claims)).get("/members")
+    sue = users.create(isExternal=True, authClientId=subject, roles=["tiers:read"])
+    programs = "/loyalty-programs"
+    for own in ({"roles": ["members:read"], "isAdmin": True, "isSystemAdmin": True}, {"roles": None, "userId": 1}):
+        for named in (organization.id, None):
+            token = issuer.token(**{**claims, **own, "organizationId": named})
+            foreign_api.surface(f"/organizations/{organization.id}", token).get(programs)
+            foreign_api.surface(token=token).get("/members", expect=403)
+    other = foreign_api.organization("Another")
+    foreign_api.surface(f"/organizations/{other.id}", token).get(programs, expect=401)
+    kept = issuer.token(**{**claims, "again": True})
+    home = foreign_api.surface(f"/organizations/{organization.id}", kept)
+    home.get(programs)
+    users.surface.put(f"/users/{sue['userId']}/permissions", {"isAdmin": False, "roles": []})
+    home.get(programs, expect=403)
+    users.surface.put(f"/users/{sue['userId']}/permissions", {"isAdmin": True, "roles": []})
+    home.get(programs)
+    users.surface.delete(f"/users/{sue['userId']}")
+    home.get(programs, expect=401)
+    anew = issuer.token(**{**claims, "again": False})
+    foreign_api.surface(f"/organizations/{organization.id}", anew).get(programs, expect=401)
+
+
+def test_claims_do_not_go_beyond_a_record_that_was_made_later(foreign_api, issuer):
+    organization = foreign_api.organization()
+    subject = f"auth0|{uuid.uuid4()}"
+    token = issuer.token(sub=subject, organizationId=organization.id, isAdmin=True)
+    surface = foreign_api.surface(token=token)
+    surface.get("/members")
+    Users.of(organization).create(isExternal=True, authClientId=subject, roles=["tiers:read"])
+    surface.get("/members", expect=403)

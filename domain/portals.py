@@ -1,0 +1,52 @@
+"""Portals: the pages of an organization where its members help themselves (administration "Records": Portal)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+_LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
+
+
+@dataclass(frozen=True, slots=True)
+class Portal:
+    """How a portal looks, what it offers, and where people come back to after they have signed in."""
+
+    organization_id: int
+    portal_id: int
+    name: str
+    public_id: str
+    custom_attributes: Mapping[str, Any]
+    links: Mapping[str, Any]
+    theme: Mapping[str, Any]
+    forms: Mapping[str, Any]
+    metadata: Mapping[str, Any]
+    active: bool
+    loyalty_program_id: int | None
+    auth_redirect_url: str | None
+    auth_valid_scopes: tuple[str, ...]
+    created_at: datetime
+    updated_at: datetime
+
+
+def redirect_url_fault(url: str) -> str | None:
+    """What is wrong with an `authRedirectUrl`, as the end of a sentence; None if people can be sent there safely."""
+    if not url.isprintable() or any(character.isspace() or character == "\\" for character in url):
+        return "holds blanks, control characters or backslashes"
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        return "is no URL"
+    if parts.scheme not in ("https", "http") or not host:
+        return "is no absolute https: URL"
+    if parts.username is not None or parts.password is not None:
+        return "holds a user name or password"
+    if parts.fragment or url.endswith("#"):
+        return "holds a fragment"
+    if parts.scheme == "http" and host not in _LOCAL_HOSTS:
+        return "begins with http:, which is for localhost only"
+    return None

@@ -1,0 +1,45 @@
+"""What a caller may do by now, whatever its token was issued for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlalchemy import Connection
+
+from domain.access import ROLES
+from domain.problems import Unauthorized
+from handlers.call import Caller
+from persistence import users
+from persistence.organizations import Standing
+
+_FORMER_USER = "The user of this access token is no longer active in the organization."
+
+
+def known_caller(db: Connection, caller: Caller) -> Caller:
+    """The caller with its user, where a token of the external issuer speaks of one.
+
+    What such a user may do is the record's to say, so the claims of the token are not looked at.
+    """
+    if not caller.is_external or caller.user_id is not None or caller.loyalty_member_id is not None:
+        return caller
+    user_id = users.find_external(db, caller.subject)
+    return caller if user_id is None else of_record(caller, user_id)
+
+
+def of_record(caller: Caller, user_id: int) -> Caller:
+    """The caller as a user whose record alone says what it may do; `caller_by_now` limits it to that."""
+    return replace(caller, user_id=user_id, roles=ROLES, is_admin=True, is_system_admin=True)
+
+
+def caller_by_now(caller: Caller, standing: Standing) -> Caller:
+    """The caller with no more than its user has now: deactivation, removal and every loss count from this request on.
+
+    Raises Unauthorized for one who does not belong to the organization any more, and for a token that was ended.
+    """
+    is_ended = not caller.is_external and caller.token_generation != standing.token_generation
+    if not standing.is_active or is_ended:
+        raise Unauthorized(_FORMER_USER)
+    current = caller.limited_to(standing.grant)
+    if not standing.is_member and not current.is_system_admin:
+        raise Unauthorized(_FORMER_USER)
+    return current

@@ -1,0 +1,91 @@
+"""Passwords of people and secrets of programs: how they are made, kept and checked.
+
+A secret that the server makes has 256 bits, so one round of SHA-256 keeps it. What people choose is kept by argon2id,
+which is slow on purpose and happens outside of database transactions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Iterable
+from functools import cache
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
+
+SHORTEST, LONGEST = 10, 128
+# The beginning of every secret that the server makes. By it, and not by whether there is such a user, it is decided
+# whether argon2 has to be asked, so the time of an answer tells nothing about who exists.
+SECRET_PREFIX = "lsk_"
+_FAST = "sha256:"
+_LEAST_SCORE = 3
+# The time of the estimate grows with the square of the length; what is strong is so within this many characters.
+_ESTIMATED = 40
+
+_HASHER = PasswordHasher()
+
+
+def new_secret() -> str:
+    """A secret of 256 bits, for a program or as a temporary password."""
+    return SECRET_PREFIX + secrets.token_urlsafe(32)
+
+
+def kept_secret(secret: str) -> str:
+    """The form in which a secret that the server made is stored."""
+    return _FAST + hashlib.sha256(secret.encode()).hexdigest()
+
+
+def kept_password(password: str) -> str:
+    """The form in which a password that somebody chose is stored."""
+    return _HASHER.hash(password)
+
+
+def is_right(stored: str | None, given: str) -> bool:
+    """True if `given` is what is stored; None is stored for nobody, and takes as long as a wrong password."""
+    if given.startswith(SECRET_PREFIX):
+        expected = stored if stored is not None and stored.startswith(_FAST) else kept_secret("")
+        if hmac.compare_digest(expected, kept_secret(given)):
+            return True
+        # A password that was chosen before secrets had their prefix.
+        return stored is not None and not stored.startswith(_FAST) and _verified(stored, given)
+    if stored is None or stored.startswith(_FAST):
+        stored = _hash_of_nobody()
+    return _verified(stored, given)
+
+
+def is_outdated(stored: str) -> bool:
+    """True if a password should be stored anew, since its hash was made with other parameters."""
+    return not stored.startswith(_FAST) and _HASHER.check_needs_rehash(stored)
+
+
+def password_fault(password: str, about: Iterable[str | None] = ()) -> str | None:
+    """What is wrong with a password that somebody chose, as the end of a sentence; None if it will do.
+
+    `about` are texts that others know of the user, such as the name: they make a password easier to guess.
+    """
+    if not SHORTEST <= len(password) <= LONGEST:
+        return f"has not {SHORTEST} to {LONGEST} characters"
+    if password.startswith(SECRET_PREFIX):
+        return f"begins with {SECRET_PREFIX}, as only secrets that the server made do"
+    from zxcvbn import zxcvbn
+
+    known = [word for text in about if text for word in (text[:100], *text[:100].replace("@", " ").split())]
+    found = zxcvbn(password[:_ESTIMATED], user_inputs=known)
+    if found["score"] < _LEAST_SCORE:
+        hint = found["feedback"]["warning"].rstrip(".")
+        return "is too easy to guess" + (f": {hint[0].lower()}{hint[1:]}" if hint else "")
+    return None
+
+
+def _verified(stored: str, given: str) -> bool:
+    try:
+        return _HASHER.verify(stored, given)
+    except (VerificationError, InvalidHashError):
+        return False
+
+
+@cache
+def _hash_of_nobody() -> str:
+    return _HASHER.hash("")

@@ -1,0 +1,44 @@
+"""Portals of the organization (administration "Portals")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from domain.portals import Portal, redirect_url_fault
+from domain.problems import FieldFault, InvalidRequest
+from domain.programs import UnknownLoyaltyProgram
+from handlers.audit_trail import Audited
+from handlers.call import Call
+from handlers.operations import operation
+from handlers.wire.base import listed, wrapped
+from handlers.wire.portals import PORTAL, PORTAL_BODY
+from persistence import portals, programs
+from persistence.paging import Page, Paged
+
+
+@operation("listPortals", answer=listed(PORTAL))
+def list_portals(call: Call, query: Mapping[str, Any]) -> Paged[Portal]:
+    """A page of portals."""
+    return portals.find_page(
+        call.db, call.organization.organization_id, Page.of(query, 100), public_id=query.get("publicId")
+    )
+
+
+@operation(
+    "createPortal",
+    body=PORTAL_BODY,
+    answer=wrapped("portal", PORTAL),
+    audit=Audited("portal", "portal_id", PORTAL),
+)
+def create_portal(call: Call, body: dict[str, Any]) -> Portal:
+    """Create a portal; its public id is made here."""
+    organization_id, program_id = call.organization.organization_id, body["loyalty_program_id"]
+    fault = None if body["auth_redirect_url"] is None else redirect_url_fault(body["auth_redirect_url"])
+    if fault is not None:
+        raise InvalidRequest([FieldFault(f"authRedirectUrl {fault}", pointer="/authRedirectUrl")])
+    if program_id is not None and programs.find(call.db, organization_id, program_id) is None:
+        raise UnknownLoyaltyProgram(f"The organization has no loyalty program {program_id}.")
+    return portals.add_portal(
+        call.db, organization_id, public_id=call.new_key(), created_at=call.now, updated_at=call.now, **body
+    )

@@ -1,0 +1,175 @@
+"""Users of the organization and their permission groups (administration "Users")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from domain.access import Grant, added, highest
+from domain.problems import FieldFault, Forbidden, InvalidRequest
+from domain.users import PermissionGroup, User, require_held
+from handlers import passwords
+from handlers.audit_trail import Audited
+from handlers.call import Call
+from handlers.flows import change_many_users, change_users
+from handlers.flows.administer_users import administering
+from handlers.flows.change_many_users import Outcome
+from handlers.operations import Preparation, operation
+from handlers.wire.base import listed, wrapped
+from handlers.wire.users import (
+    GROUP,
+    GROUP_CHANGE,
+    NEW_GROUP,
+    NEW_USER,
+    PASSWORD,
+    PERMISSIONS,
+    USER_CHANGE,
+    USERS_TO_ADD,
+    USERS_TO_REASSIGN,
+    USERS_TO_REMOVE,
+    ShownUser,
+    bulk_results,
+    created_user,
+    user_record,
+)
+from persistence import permission_groups, users
+from persistence.paging import Page, Paged
+from persistence.users import UserFilters
+
+_AUDITED_GROUP = Audited("permission-group", "permission_group_id", GROUP)
+
+
+@operation("listUsers", answer=listed(user_record))
+def list_users(call: Call, query: Mapping[str, Any]) -> Paged[ShownUser]:
+    """A page of the users who match all filters."""
+    also_in = query.get("organizationId")
+    if also_in not in (None, call.organization.organization_id) and not _sees_all(call):
+        raise Forbidden("Only a system administrator asks who belongs to another organization.")
+    filters = UserFilters(
+        email=query.get("email"),
+        user_name=query.get("userName"),
+        auth_client_id=query.get("authClientId"),
+        active=query.get("active"),
+        also_in=also_in,
+        with_api_users=query["includeAPIUsers"],
+        with_external_users=query["includeCognitoUsers"],
+        search=query.get("search"),
+    )
+    found = users.find_page(call.db, call.organization.organization_id, Page.of(query, 100), filters)
+    return Paged(found.total_count, found.page, found.limit, _shown(call, *found.results))
+
+
+def _hash_given(preparation: Preparation) -> str | None:
+    """Hash the password of a request, if it has one, after looking whether it will do."""
+    body = preparation.body
+    password = body.get("password")
+    if password is None:
+        return None
+    fault = passwords.password_fault(password, [body.get(name) for name in ("name", "email", "userName")])
+    if fault is not None:
+        raise InvalidRequest([FieldFault(f"password {fault}", pointer="/password")])
+    return passwords.kept_password(password)
+
+
+@operation("createUser", body=NEW_USER, answer=created_user, prepare=_hash_given, audit="user")
+def create_user(call: Call, body: dict[str, Any], prepared: str | None) -> tuple[ShownUser, str | None]:
+    """Make a user; the password is answered this once."""
+    user, password = change_users.create_user(call, body, prepared)
+    return _shown(call, user)[0], password
+
+
+@operation("getUser", answer=wrapped("user", user_record))
+def get_user(call: Call, user: User) -> ShownUser:
+    """One user, active or not."""
+    return _shown(call, user)[0]
+
+
+@operation("updateUser", body=USER_CHANGE, answer=wrapped("user", user_record), audit="user")
+def update_user(call: Call, user: User, body: dict[str, Any]) -> ShownUser:
+    """Change a user; addresses and ids stay, and no membership is removed."""
+    return _shown(call, change_users.update_user(call, user, body))[0]
+
+
+@operation("removeUser", audit="user")
+def remove_user(call: Call, user: User) -> None:
+    """End a user's membership of this organization."""
+    change_users.remove_user(call, user)
+
+
+@operation("bulkAddUsers", body=USERS_TO_ADD, answer=bulk_results, audit="user")
+def bulk_add_users(call: Call, body: dict[str, Any]) -> list[Outcome]:
+    """Make users of addresses."""
+    return change_many_users.add_many(call, body)
+
+
+@operation("bulkReassignUsers", body=USERS_TO_REASSIGN, answer=bulk_results, audit="user")
+def bulk_reassign_users(call: Call, body: dict[str, Any]) -> list[Outcome]:
+    """Change what the users with these addresses may do."""
+    return change_many_users.reassign_many(call, body)
+
+
+@operation("bulkRemoveUsers", body=USERS_TO_REMOVE, answer=bulk_results, audit="user")
+def bulk_remove_users(call: Call, body: dict[str, Any]) -> list[Outcome]:
+    """End the memberships of the users with these addresses."""
+    return change_many_users.remove_many(call, body)
+
+
+@operation("setUserPermissions", body=PERMISSIONS, answer=wrapped("user", user_record), audit="user")
+def set_user_permissions(call: Call, user: User, body: dict[str, Any]) -> ShownUser:
+    """Change what a user may do, inline and by groups."""
+    return _shown(call, change_users.set_permissions(call, user, body))[0]
+
+
+@operation("resetUserPassword", body=PASSWORD, prepare=_hash_given, audit="user")
+def reset_user_password(call: Call, user: User, body: dict[str, Any], prepared: str) -> None:
+    """Give a user another password, temporary unless it is to be permanent."""
+    change_users.reset_password(call, user, body["permanent"], prepared)
+
+
+@operation("listPermissionGroups", answer=listed(GROUP))
+def list_permission_groups(call: Call, query: Mapping[str, Any]) -> Paged[PermissionGroup]:
+    """A page of permission groups."""
+    return permission_groups.find_page(call.db, call.organization.organization_id, Page.of(query, 100))
+
+
+@operation("createPermissionGroup", body=NEW_GROUP, answer=wrapped("permissionGroup", GROUP), audit=_AUDITED_GROUP)
+def create_permission_group(call: Call, body: dict[str, Any]) -> PermissionGroup:
+    """Create a group, which gives nothing that the caller does not hold."""
+    body["roles"] = sorted(highest(body["roles"]))
+    with administering(call) as held:
+        require_held(held, Grant(frozenset(body["roles"]), body["is_admin"]), "The group cannot give this")
+        return permission_groups.add_group(
+            call.db, call.organization.organization_id, created_at=call.now, updated_at=call.now, **body
+        )
+
+
+@operation(
+    "updatePermissionGroup",
+    body=GROUP_CHANGE,
+    answer=wrapped("permissionGroup", GROUP),
+    audit=_AUDITED_GROUP.changing(is_found_by_handler=True),
+)
+def update_permission_group(call: Call, permission_group: PermissionGroup, body: dict[str, Any]) -> PermissionGroup:
+    """Change a group, and with it from the next request on what all of its users may do."""
+    if "roles" in body:
+        body["roles"] = sorted(highest(body["roles"]))
+    with administering(call) as held:
+        before = permission_groups.lock(call.db, permission_group)
+        call.audit.found(before)
+        after = Grant(frozenset(body.get("roles", before.roles)), body.get("is_admin", before.is_admin))
+        require_held(held, added(before.grant, after), "The group cannot give this")
+        if before.is_admin:
+            require_held(held, Grant(frozenset(), is_admin=True), "The group is of administrators")
+        return permission_groups.change_group(call.db, before, updated_at=call.now, **body)
+
+
+def _sees_all(call: Call) -> bool:
+    return call.caller is not None and call.caller.is_system_admin
+
+
+def _shown(call: Call, *found: User) -> list[ShownUser]:
+    """The users with their membership of this organization; system administrators see those of others, too."""
+    if not _sees_all(call):
+        return [ShownUser(user, [user.membership]) for user in found]
+    memberships = users.memberships_of(call.db, [user.user_id for user in found])
+    return [ShownUser(user, memberships[user.user_id]) for user in found]

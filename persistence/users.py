@@ -1,0 +1,332 @@
+"""Users, their memberships of organizations, and their passwords."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, and_, delete, func, insert, or_, select, update
+from sqlalchemy.exc import IntegrityError
+
+from domain.users import Membership, User, UserExists
+from persistence.paging import Page, Paged, ordering
+from persistence.permission_groups import groups_administer, keys_of_groups, roles_of_groups
+from persistence.rows import add_all, as_json, fields_of
+from persistence.tables.organizations import organization_users as memberships
+from persistence.tables.organizations import organizations, user_permission_groups, users
+from persistence.transactions import constraint_of
+
+_ACTIVE = and_(users.c.active, memberships.c.active)
+ORDER_COLUMNS = {
+    "userId": users.c.user_id,
+    "name": users.c.name,
+    "nickname": users.c.nickname,
+    "userName": users.c.user_name,
+    "email": users.c.email,
+    "authClientId": users.c.auth_client_id,
+    "active": _ACTIVE,
+    "createdAt": users.c.created_at,
+    "updatedAt": users.c.updated_at,
+}
+
+_USER_COLUMNS = tuple(
+    _ACTIVE if name == "active" else users.c[name] for name in fields_of(User) if name != "membership"
+)
+_MEMBERSHIP_COLUMNS = (
+    memberships.c.organization_id,
+    memberships.c.user_id,
+    memberships.c.active,
+    memberships.c.is_admin,
+    memberships.c.roles,
+    keys_of_groups(memberships),
+    groups_administer(memberships),
+    roles_of_groups(memberships),
+)
+_JOINED = users.join(memberships, memberships.c.user_id == users.c.user_id)
+_NEW_USER = (
+    "user_id",
+    "name",
+    "email",
+    "email_is_verified",
+    "auth_client_id",
+    "password_hash",
+    "password_is_temporary",
+    "password_expires_at",
+    "pending_provisioning",
+    "created_at",
+    "updated_at",
+)
+
+# Later rows of one user would fail, so the caller names each once.
+_SAVE_MEMBERSHIPS = """
+INSERT INTO organization_users (organization_id, user_id, is_admin, roles, active, created_at, updated_at)
+SELECT organization_id, user_id, is_admin, ARRAY(SELECT json_array_elements_text(roles)), active, at, at
+FROM json_to_recordset(%s::json)
+    AS x(organization_id bigint, user_id bigint, is_admin boolean, roles json, active boolean, at timestamptz)
+ON CONFLICT (organization_id, user_id) DO UPDATE
+SET is_admin = excluded.is_admin, roles = excluded.roles, active = excluded.active, updated_at = excluded.updated_at
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class UserFilters:
+    """What a list of users is narrowed to; None narrows nothing."""
+
+    email: str | None = None
+    user_name: str | None = None
+    auth_client_id: str | None = None
+    active: bool | None = None
+    also_in: int | None = None
+    with_api_users: bool = False
+    with_external_users: bool = True
+    search: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """How a user signs in, with the membership that a token will speak of."""
+
+    user_id: int
+    auth_client_id: str
+    name: str
+    email: str | None
+    user_name: str | None
+    password_hash: str | None
+    password_is_temporary: bool
+    password_expires_at: datetime | None
+    is_api_user: bool
+    pending_provisioning: bool
+    token_generation: int
+    organization_id: int
+
+
+def _user(row: Any) -> User:
+    values: list[Any] = [*row[: len(_USER_COLUMNS)], _membership(row[len(_USER_COLUMNS) :])]
+    return User(*values)
+
+
+def _membership(row: Any) -> Membership:
+    values: list[Any] = [tuple(value) if isinstance(value, list) else value for value in row]
+    return Membership(*values)
+
+
+def _find(db: Connection, *conditions: Any) -> list[User]:
+    statement = select(*_USER_COLUMNS, *_MEMBERSHIP_COLUMNS).select_from(_JOINED).where(*conditions)
+    return [_user(row) for row in db.execute(statement.order_by(users.c.user_id))]
+
+
+def find(db: Connection, organization_id: int, user_id: int) -> User | None:
+    """The user with this id who belongs to the organization, active or not."""
+    found = _find(db, memberships.c.organization_id == organization_id, users.c.user_id == user_id)
+    return found[0] if found else None
+
+
+def find_by_emails(db: Connection, organization_id: int, emails: Collection[str]) -> dict[str, User]:
+    """The organization's users with these addresses, by address in small letters; of several the oldest."""
+    lowered = [email.lower() for email in emails]
+    found = _find(db, memberships.c.organization_id == organization_id, func.lower(users.c.email).in_(lowered))
+    return {user.email.lower(): user for user in reversed(found) if user.email is not None}
+
+
+def find_page(db: Connection, organization_id: int, page: Page, filters: UserFilters) -> Paged[User]:
+    """A page of the organization's users who match all filters."""
+    conditions = [memberships.c.organization_id == organization_id, *_conditions(filters)]
+    statement = select(*_USER_COLUMNS, *_MEMBERSHIP_COLUMNS).select_from(_JOINED).where(*conditions)
+    statement = statement.order_by(*ordering(page.order, ORDER_COLUMNS, users.c.user_id))
+    rows = db.execute(statement.limit(page.limit).offset(page.page * page.limit)).all()
+    counting = select(func.count()).select_from(_JOINED).where(*conditions)
+    return Paged(db.execute(counting).scalar_one(), page.page, page.limit, [_user(row) for row in rows])
+
+
+def _conditions(filters: UserFilters) -> list[Any]:
+    found: list[Any] = []
+    if filters.email is not None:
+        found.append(func.lower(users.c.email) == filters.email.lower())
+    if filters.user_name is not None:
+        found.append(users.c.user_name == filters.user_name)
+    if filters.auth_client_id is not None:
+        found.append(users.c.auth_client_id == filters.auth_client_id)
+    if filters.active is not None:
+        found.append(_ACTIVE if filters.active else ~_ACTIVE)
+    if filters.also_in is not None:
+        other = memberships.alias()
+        there = select(other.c.user_id).where(
+            other.c.organization_id == filters.also_in, other.c.user_id == users.c.user_id
+        )
+        found.append(there.exists())
+    if not filters.with_api_users:
+        found.append(~users.c.is_api_user)
+    if not filters.with_external_users:
+        found.append(~users.c.is_external)
+    if filters.search is not None:
+        texts = (users.c.name, users.c.nickname, users.c.user_name, users.c.email, users.c.auth_client_id)
+        found.append(or_(*(text.icontains(filters.search, autoescape=True) for text in texts)))
+    return found
+
+
+def memberships_of(db: Connection, user_ids: Collection[int]) -> dict[int, list[Membership]]:
+    """All memberships of the users, of whatever organization, in order; for system administrators only."""
+    statement = select(*_MEMBERSHIP_COLUMNS).where(memberships.c.user_id.in_(list(user_ids)))
+    found: dict[int, list[Membership]] = {user_id: [] for user_id in user_ids}
+    for row in db.execute(statement.order_by(memberships.c.organization_id)):
+        each = _membership(row)
+        found[each.user_id].append(each)
+    return found
+
+
+def belongs_elsewhere(db: Connection, organization_id: int, user_id: int) -> bool:
+    """True if the user has a membership of another organization."""
+    statement = select(memberships.c.user_id).where(
+        memberships.c.user_id == user_id, memberships.c.organization_id != organization_id
+    )
+    return db.execute(statement.limit(1)).first() is not None
+
+
+def lock_organizations(db: Connection, organization_ids: Collection[int]) -> set[int]:
+    """Let one transaction at a time change users of the organizations; answers the ids of those that exist."""
+    statement = (
+        select(organizations.c.organization_id)
+        .where(organizations.c.organization_id.in_(list(organization_ids)))
+        .order_by(organizations.c.organization_id)
+        .with_for_update(key_share=True)
+    )
+    return set(db.execute(statement).scalars())
+
+
+def lock_users(db: Connection, user_ids: Collection[int]) -> None:
+    """Let one transaction at a time change these users, whatever the organization."""
+    statement = select(users.c.user_id).where(users.c.user_id.in_(list(user_ids))).order_by(users.c.user_id)
+    db.execute(statement.with_for_update(key_share=True)).all()
+
+
+def administrators(db: Connection, organization_ids: Collection[int]) -> set[tuple[int, int]]:
+    """Who can act as an administrator now, inline or by a group, as pairs of organization and user."""
+    statement = (
+        select(memberships.c.organization_id, memberships.c.user_id)
+        .select_from(_JOINED)
+        .where(
+            memberships.c.organization_id.in_(list(organization_ids)),
+            _ACTIVE,
+            ~users.c.pending_provisioning,
+            memberships.c.is_admin | groups_administer(memberships),
+        )
+    )
+    return {(row[0], row[1]) for row in db.execute(statement)}
+
+
+def add_user(db: Connection, **values: Any) -> int:
+    """Insert a user without a membership and answer the id; raises UserExists where the `authClientId` is taken.
+
+    A user who belongs to no organization any more gives the `authClientId` away: who has it next is somebody else.
+    """
+    auth_client_id = values["auth_client_id"]
+    has_membership = select(memberships.c.user_id).where(memberships.c.user_id == users.c.user_id).exists()
+    db.execute(
+        update(users)
+        .where(users.c.auth_client_id == auth_client_id, ~has_membership, ~users.c.is_system_admin)
+        .values(auth_client_id=func.concat(users.c.auth_client_id, " #", users.c.user_id), active=False)
+    )
+    try:
+        return db.execute(insert(users).values(**values).returning(users.c.user_id)).scalar_one()
+    except IntegrityError as error:
+        if constraint_of(error) != "uq_users_auth_client_id":
+            raise
+        raise UserExists(f"The authClientId {auth_client_id} is taken.") from error
+
+
+def add_users(db: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert any number of users, whose ids were reserved, without memberships."""
+    add_all(db, users, _NEW_USER, rows)
+
+
+def save_memberships(db: Connection, rows: Sequence[Membership], now: datetime) -> None:
+    """Insert memberships, or replace what they give inline; their groups are saved by `set_groups`."""
+    if rows:
+        values = [
+            {
+                "organization_id": each.organization_id,
+                "user_id": each.user_id,
+                "is_admin": each.is_admin,
+                "roles": each.roles,
+                "active": each.active,
+                "at": now,
+            }
+            for each in rows
+        ]
+        db.exec_driver_sql(_SAVE_MEMBERSHIPS, (as_json(values),))
+
+
+def set_groups(db: Connection, organization_id: int, user_ids: Collection[int], group_ids: Collection[int]) -> None:
+    """Put the users into exactly these groups of the organization."""
+    table, ids, groups = user_permission_groups, list(user_ids), list(group_ids)
+    db.execute(
+        delete(table).where(
+            table.c.organization_id == organization_id,
+            table.c.user_id.in_(ids),
+            table.c.permission_group_id.not_in(groups),
+        )
+    )
+    if ids and groups:
+        db.exec_driver_sql(
+            "INSERT INTO user_permission_groups (organization_id, user_id, permission_group_id)"
+            " SELECT %s, u, g FROM unnest(%s::bigint[]) u, unnest(%s::bigint[]) g ON CONFLICT DO NOTHING",
+            (organization_id, ids, groups),
+        )
+
+
+def remove_memberships(db: Connection, organization_id: int, user_ids: Collection[int]) -> None:
+    """Take the users out of the organization; what else they belong to stays."""
+    for table in (user_permission_groups, memberships):
+        db.execute(delete(table).where(table.c.organization_id == organization_id, table.c.user_id.in_(list(user_ids))))
+
+
+def change_user(db: Connection, user_id: int, **values: Any) -> None:
+    """Change what a user is in all organizations."""
+    db.execute(update(users).where(users.c.user_id == user_id).values(**values))
+
+
+def set_password(
+    db: Connection, user_id: int, password_hash: str, *, temporary_until: datetime | None, now: datetime
+) -> None:
+    """Give a user another password, which ends all tokens that the user has."""
+    change_user(
+        db,
+        user_id,
+        password_hash=password_hash,
+        password_is_temporary=temporary_until is not None,
+        password_expires_at=temporary_until,
+        token_generation=users.c.token_generation + 1,
+        updated_at=now,
+    )
+
+
+def find_credentials(
+    db: Connection, auth_client_id: str, organization_id: int | None, *, lock: bool = False
+) -> Credentials | None:
+    """How the active user with this client id signs in to the organization, or to the first one with a membership."""
+    columns = [
+        memberships.c.organization_id if name == "organization_id" else users.c[name] for name in fields_of(Credentials)
+    ]
+    statement = select(*columns).select_from(_JOINED).where(users.c.auth_client_id == auth_client_id, _ACTIVE)
+    if organization_id is not None:
+        statement = statement.where(memberships.c.organization_id == organization_id)
+    statement = statement.order_by(memberships.c.organization_id).limit(1)
+    if lock:
+        statement = statement.with_for_update(of=users, key_share=True)
+    row = db.execute(statement).one_or_none()
+    return None if row is None else Credentials(*row)
+
+
+def find_external(db: Connection, subject: str) -> int | None:
+    """The id of the user whom the external issuer calls by this subject, active or not."""
+    statement = select(users.c.user_id).where(users.c.auth_client_id == subject, users.c.is_external)
+    return db.execute(statement).scalar()
+
+
+def first_organization(db: Connection, user_id: int) -> int | None:
+    """The first organization in which the user is active."""
+    statement = select(memberships.c.organization_id).select_from(_JOINED)
+    statement = statement.where(users.c.user_id == user_id, _ACTIVE).order_by(memberships.c.organization_id)
+    return db.execute(statement.limit(1)).scalar()

@@ -1,0 +1,96 @@
+"""Users of an organization as tests make them, and the tokens that they get."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from handlers import tokens
+from persistence import transactions
+from tests.builders.api import Organization, Reply, Surface
+
+PASSWORD = "espresso-and-rain-41"
+GRANT = {"grant_type": "client_credentials"}
+
+
+def user_body(**changed: Any) -> dict[str, Any]:
+    """An API user without permissions, unless `changed` says otherwise."""
+    return {
+        "active": True,
+        "name": "Till",
+        "nickname": None,
+        "profilePictureUrl": None,
+        "isSystemAdmin": False,
+        "pendingProvisioning": False,
+        "isAdmin": False,
+        "roles": [],
+        "authClientId": f"client-{uuid.uuid4()}",
+        **changed,
+    }
+
+
+def address() -> str:
+    """An email address that nobody has."""
+    return f"{uuid.uuid4().hex}@corner-coffee.example"
+
+
+@dataclass(frozen=True)
+class Users:
+    """The users of an organization, administered by whoever `surface` is."""
+
+    organization: Organization
+    surface: Surface
+
+    @classmethod
+    def of(cls, organization: Organization) -> Users:
+        return cls(organization, organization.administration)
+
+    def by(self, token: str) -> Users:
+        """The same users, administered by the bearer of a token."""
+        return Users(self.organization, self.surface.with_token(token))
+
+    def create(self, **changed: Any) -> dict[str, Any]:
+        """A new user with its `password`, which the record does not have."""
+        made = self.surface.post("/users", user_body(**changed))
+        return {**made["user"], "password": made["password"]}
+
+    def person(self, **changed: Any) -> dict[str, Any]:
+        """A new person with an address, who can sign in."""
+        return self.create(
+            **{"name": "Ana", "email": address(), "password": PASSWORD, "passwordIsTemporary": False, **changed}
+        )
+
+    def group(self, **changed: Any) -> dict[str, Any]:
+        body = {"permissionGroupKey": f"group-{uuid.uuid4()}", "name": "Group", "roles": [], **changed}
+        return self.surface.post("/permission-groups", body)["permissionGroup"]
+
+    def read(self, user: dict[str, Any]) -> dict[str, Any]:
+        return self.surface.get(f"/users/{user['userId']}")["user"]
+
+    def sign_in(self, user: dict[str, Any], expect: int = 200, **form: str) -> Reply:
+        """The answer to a token request."""
+        credentials = {"client_id": user["authClientId"], "client_secret": user["password"]}
+        anybody = self.organization.api.surface()
+        return anybody.request("POST", "/oauth/token", form={**GRANT, **credentials, **form}, expect=expect)
+
+    def token(self, user: dict[str, Any], **form: str) -> str:
+        return self.sign_in(user, **form).json["access_token"]
+
+    def system_token(self) -> str:
+        """A token of a system administrator, as the operator makes it."""
+        api = self.organization.api
+        return transactions.run(
+            api.engine,
+            lambda db: tokens.issue_operator_token(
+                db,
+                api.settings,
+                organization_id=self.organization.id,
+                roles=frozenset(),
+                is_admin=False,
+                is_system_admin=True,
+                lifetime=3600,
+                now=datetime.now(UTC),
+            ),
+        )

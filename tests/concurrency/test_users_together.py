@@ -1,0 +1,82 @@
+"""Users of the same organization changed from many sides at once."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+from argon2 import PasswordHasher
+
+from handlers import passwords
+from tests.builders.users import Users, address
+from tests.concurrency.together import together
+
+
+@pytest.fixture(autouse=True)
+def quick_hashes(monkeypatch):
+    """Argon2 as it is, but for its cost."""
+    monkeypatch.setattr(passwords, "_HASHER", PasswordHasher(time_cost=1, memory_cost=64))
+
+
+@pytest.fixture
+def users(busy_api):
+    return Users.of(busy_api.organization())
+
+
+def administrators(users):
+    found = users.surface.get("/users", includeAPIUsers=True)["results"]
+    return [each for each in found if each["active"] and each["organizations"][0]["isAdmin"]]
+
+
+def test_administrators_who_take_each_other_away_leave_one(users):
+    key = users.group(isAdmin=True)["permissionGroupKey"]
+    people = [users.person(isAdmin=True) for _ in range(4)]
+    people += [users.person(permissionGroupKeys=[key]) for _ in range(2)]
+    first = [each for each in administrators(users) if each["userId"] not in {p["userId"] for p in people}]
+    calls = [
+        partial(users.surface.request, "DELETE", f"/users/{people[0]['userId']}"),
+        partial(users.surface.request, "DELETE", f"/users/{people[1]['userId']}"),
+        partial(users.surface.request, "PUT", f"/users/{people[2]['userId']}", {"organizations": [], "active": False}),
+        partial(
+            users.surface.request,
+            "PUT",
+            f"/users/{people[3]['userId']}/permissions",
+            {"isAdmin": False, "roles": []},
+        ),
+        partial(users.surface.request, "PUT", f"/permission-groups/{key}", {"isAdmin": False}),
+        *(partial(users.surface.request, "DELETE", f"/users/{each['userId']}") for each in first),
+    ]
+    statuses = [reply.status for reply in together(calls)]
+    assert statuses.count(409) == 1
+    assert all(status in (200, 204, 409) for status in statuses)
+    assert administrators(users)
+
+
+def test_two_who_demote_each_other_do_not_both_succeed(users):
+    for _ in range(3):
+        ana, bob = (users.person(isAdmin=True) for _ in range(2))
+        hers, his = (users.by(users.token(each)) for each in (ana, bob))
+        body = {"isAdmin": False, "roles": []}
+        replies = together(
+            [
+                partial(hers.surface.request, "PUT", f"/users/{bob['userId']}/permissions", body),
+                partial(his.surface.request, "PUT", f"/users/{ana['userId']}/permissions", body),
+            ]
+        )
+        assert sorted(reply.status for reply in replies) == [200, 403]
+
+
+def test_an_address_becomes_one_user(users):
+    emails = [address() for _ in range(5)]
+    answers = together([partial(users.surface.post, "/users/bulk-add", {"emails": emails}, expect=200)] * 8)
+    assert sum(answer["summary"]["succeeded"] for answer in answers) == 5
+    assert users.surface.get("/users", search="@corner")["totalCount"] == 5
+
+
+def test_a_client_id_is_given_once(users):
+    made = users.create()
+    users.surface.delete(f"/users/{made['userId']}")
+    body = {**{name: made[name] for name in ("name", "nickname", "profilePictureUrl", "authClientId")}}
+    body |= {"active": True, "isSystemAdmin": False, "pendingProvisioning": False, "isAdmin": False, "roles": []}
+    replies = together([partial(users.surface.request, "POST", "/users", body)] * 8)
+    assert sorted(reply.status for reply in replies) == [201] + [409] * 7

@@ -1,0 +1,117 @@
+"""Portals over HTTP."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+
+@pytest.fixture
+def administration(organization):
+    return organization.administration
+
+
+def test_a_portal_is_created_and_listed(organization, administration):
+    body = {
+        "name": "Corner",
+        "active": False,
+        "customAttributes": {"a": [1, {"b": None}]},
+        "links": {"imprint": "https://x.example"},
+        "theme": {"primaryColour": "#6f4e37"},
+        "forms": {"signUp": {"fields": ["email"]}},
+        "metadata": {"title": "Corner"},
+        "loyaltyProgramId": organization.created.loyalty_program_id,
+        "authRedirectUrl": "https://members.corner.example:8443/callback?x=1",
+        "authValidScopes": ["openid", "email"],
+    }
+    made = administration.post("/portals", body)["portal"]
+    assert made == {
+        **body,
+        "portalId": made["portalId"],
+        "publicId": str(uuid.UUID(made["publicId"])),
+        "organizationId": organization.id,
+        "createdAt": made["createdAt"],
+        "updatedAt": made["createdAt"],
+    }
+    plain = administration.post("/portals", {"name": "Another", "active": True})["portal"]
+    unset = ("customAttributes", "links", "theme", "forms", "metadata")
+    assert {plain[name] == {} for name in unset} == {True}
+    assert (plain["loyaltyProgramId"], plain["authRedirectUrl"], plain["authValidScopes"]) == (None, None, [])
+    assert administration.get("/portals") == {"totalCount": 2, "page": 0, "limit": 100, "results": [plain, made]}
+    assert administration.get("/portals", publicId=made["publicId"])["results"] == [made]
+    assert administration.get("/portals", publicId=str(uuid.uuid4()))["totalCount"] == 0
+    assert administration.get("/portals", order="name,desc")["results"] == [made, plain]
+    administration.get("/portals", order="theme", expect=400)
+
+
+def test_paging_is_deprecated(administration):
+    administration.post("/portals", {"name": "Corner", "active": True})
+    assert "Deprecation" not in administration.request("GET", "/portals", expect=200).headers
+    for query in ({"page": 0}, {"limit": 5}):
+        reply = administration.request("GET", "/portals", expect=200, **query)
+        assert reply.headers["Deprecation"].startswith("@")
+    assert administration.get("/portals", page=1, limit=1)["results"] == []
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://x.example",
+        "https://x.example/a/b?c=d",
+        "http://localhost/callback",
+        "http://localhost:3000",
+        "http://127.0.0.1:8000/",
+        "http://[::1]:8000/",
+    ],
+)
+def test_where_people_can_be_sent(administration, url):
+    made = administration.post("/portals", {"name": "Corner", "active": True, "authRedirectUrl": url})["portal"]
+    assert made["authRedirectUrl"] == url
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "x",
+        "/callback",
+        "//x.example/",
+        "https://",
+        "http://x.example/",
+        "http://localhost.evil.example/",
+        "http://127.0.0.1.evil.example/",
+        "javascript:alert(1)",
+        "ftp://x.example/",
+        "https://ana:secret@x.example/",
+        "https://x.example/#fragment",
+        "https://x.example/#",
+        "https://x.example/a b",
+        "https://x.example\\@evil.example/",
+        "https://x.example:99999/",
+        "https://[::1/",
+        "https://x.example/\n",
+    ],
+)
+def test_where_nobody_is_sent(administration, url):
+    body = {"name": "Corner", "active": True, "authRedirectUrl": url}
+    problem = administration.post("/portals", body, expect=400)
+    assert [fault["pointer"] for fault in problem["errors"]] == ["/authRedirectUrl"]
+    assert administration.get("/portals")["totalCount"] == 0
+
+
+def test_the_program_must_exist(administration, other_organization):
+    for program_id in (10**15, other_organization.created.loyalty_program_id):
+        body = {"name": "Corner", "active": True, "loyaltyProgramId": program_id}
+        problem = administration.post("/portals", body, expect=404)
+        assert problem["type"] == "/problems/unknown-loyalty-program"
+
+
+def test_a_program_names_its_portal(organization, administration, other_organization):
+    portal = administration.post("/portals", {"name": "Corner", "active": True})["portal"]
+    body = {"ledgerId": organization.created.ledger_id, "description": "x", "setAsDefault": False}
+    made = administration.post("/loyalty-programs", {**body, "mainPortalId": portal["portalId"]})["loyaltyProgram"]
+    assert made["mainPortalId"] == portal["portalId"]
+    foreign = other_organization.administration.post("/portals", {"name": "Theirs", "active": True})["portal"]
+    refused = administration.post("/loyalty-programs", {**body, "mainPortalId": foreign["portalId"]}, expect=404)
+    assert refused["type"] == "/problems/unknown-portal"

@@ -1,0 +1,291 @@
+"""What people try who want to do more than they may, or to go on after they may no longer; each is refused."""
+
+from __future__ import annotations
+
+import pytest
+from argon2 import PasswordHasher
+
+from handlers import passwords
+from tests.builders.triggers import add_trigger, trigger_body
+from tests.builders.users import PASSWORD, Users, address, user_body
+
+
+@pytest.fixture(autouse=True)
+def quick_hashes(monkeypatch):
+    """Argon2 as it is, but for its cost."""
+    monkeypatch.setattr(passwords, "_HASHER", PasswordHasher(time_cost=1, memory_cost=64))
+
+
+@pytest.fixture
+def users(organization):
+    return Users.of(organization)
+
+
+@pytest.fixture
+def clerk(users):
+    """One who manages users and sees members, and no more."""
+    made = users.create(roles=["users:write", "members:read"])
+    return {**made, "token": users.token(made)}
+
+
+@pytest.fixture
+def mine(users, clerk):
+    """The users as this one administers them."""
+    return users.by(clerk["token"])
+
+
+def refused(reply, kind="permission-not-held"):
+    assert reply["type"] == f"/problems/{kind}", reply
+
+
+def only_administrator(users):
+    """Make one person the only administrator; answers the person."""
+    ana = users.person(isAdmin=True)
+    for each in users.surface.get("/users", includeAPIUsers=True)["results"]:
+        if each["userId"] != ana["userId"] and each["organizations"][0]["isAdmin"]:
+            users.surface.delete(f"/users/{each['userId']}")
+    return ana
+
+
+class TestGivingMoreThanOneHas:
+    @pytest.mark.parametrize(
+        "more", [{"roles": ["coupons:read"]}, {"roles": ["members:write"]}, {"isAdmin": True}, {"isSystemAdmin": True}]
+    )
+    def test_to_a_new_user(self, mine, more):
+        refused(mine.surface.post("/users", user_body(**more), expect=403))
+
+    def test_what_one_has_can_be_given(self, mine):
+        assert mine.create(roles=["members:read", "users:read"])["organizations"][0]["roles"]
+
+    @pytest.mark.parametrize("body", [{"isAdmin": True, "roles": []}, {"isAdmin": False, "roles": ["ledgers:write"]}])
+    def test_to_oneself(self, mine, clerk, body):
+        refused(mine.surface.put(f"/users/{clerk['userId']}/permissions", body, expect=403))
+        [item] = [{"organizationId": mine.organization.id, **body}]
+        refused(mine.surface.put(f"/users/{clerk['userId']}", {"organizations": [item]}, expect=403))
+
+    @pytest.mark.parametrize("given", [{"isAdmin": True}, {"roles": ["ledgers:read"]}])
+    def test_by_a_group(self, users, mine, clerk, given):
+        key = users.group(**given)["permissionGroupKey"]
+        keys = {"permissionGroupKeys": [key]}
+        refused(mine.surface.put(f"/users/{clerk['userId']}/permissions", keys, expect=403))
+        refused(mine.surface.put(f"/users/{clerk['userId']}", {"organizations": [], **keys}, expect=403))
+        refused(mine.surface.post("/users", user_body(**keys), expect=403))
+        refused(mine.surface.post("/users/bulk-add", {"emails": [address()], **keys}, expect=403))
+        group = {"permissionGroupKey": "mine", "name": "Mine", "roles": [], **given}
+        refused(mine.surface.post("/permission-groups", group, expect=403))
+
+    def test_by_changing_a_group_afterwards(self, users, mine, clerk):
+        key = mine.group(roles=["members:read"])["permissionGroupKey"]
+        mine.surface.put(f"/users/{clerk['userId']}/permissions", {"permissionGroupKeys": [key]})
+        for given in ({"isAdmin": True}, {"roles": ["members:write"]}):
+            refused(mine.surface.put(f"/permission-groups/{key}", given, expect=403))
+        # What others have put into it stays when the rest is changed.
+        users.surface.put(f"/permission-groups/{key}", {"roles": ["ledgers:read", "members:read"]})
+        mine.surface.put(f"/permission-groups/{key}", {"roles": ["ledgers:read"], "name": "Less"})
+
+    def test_by_many_at_once(self, users, mine):
+        ana = users.person()
+        for kind, emails in (("add", [address()]), ("reassign", [ana["email"]])):
+            for more in ({"isAdmin": True}, {"roles": ["orders:write"]}):
+                refused(mine.surface.post(f"/users/bulk-{kind}", {"emails": emails, **more}, expect=403))
+        assert mine.surface.get("/users", search="@corner")["totalCount"] == 1
+
+    def test_with_a_token_that_was_narrowed(self, users, organization):
+        ana = users.person(isAdmin=True)
+        narrow = users.by(users.token(ana, scope="users:write"))
+        refused(narrow.surface.post("/users", user_body(isAdmin=True), expect=403))
+
+    def test_in_another_organization(self, users, other_organization):
+        # An administrator's own power ends at the organization.
+        ana = users.person()
+        item = {"organizationId": other_organization.id, "isAdmin": True, "roles": []}
+        refused(users.surface.put(f"/users/{ana['userId']}", {"organizations": [item]}, expect=403))
+        item = {"organizationId": 10**15, "isAdmin": True, "roles": []}
+        refused(users.surface.put(f"/users/{ana['userId']}", {"organizations": [item]}, expect=403))
+
+    def test_system_administrators_are_made_by_their_like(self, users):
+        ana = users.person()
+        change = {"organizations": [], "isSystemAdmin": True}
+        refused(users.surface.put(f"/users/{ana['userId']}", change, expect=403))
+        system = users.by(users.system_token())
+        assert system.surface.put(f"/users/{ana['userId']}", change)["user"]["isSystemAdmin"]
+        back = {"organizations": [], "isSystemAdmin": False}
+        refused(users.surface.put(f"/users/{ana['userId']}", back, expect=403))
+        reset = {"password": "rain-and-espresso-42"}
+        refused(users.surface.put(f"/users/{ana['userId']}/password", reset, expect=403))
+
+
+class TestTakingOverOthers:
+    def test_by_resetting_the_password_of_one_who_may_more(self, users, mine):
+        for more in ({"isAdmin": True}, {"roles": ["ledgers:write"]}):
+            ana = users.person(**more)
+            refused(mine.surface.put(f"/users/{ana['userId']}/password", {"password": PASSWORD}, expect=403))
+            users.sign_in(ana)
+        equal = users.person(roles=["members:read"])
+        mine.surface.put(f"/users/{equal['userId']}/password", {"password": PASSWORD}, expect=204)
+
+    def test_by_changing_removing_or_deactivating_an_administrator(self, users, mine):
+        ana = users.person(isAdmin=True)
+        path = f"/users/{ana['userId']}"
+        refused(mine.surface.delete(path, expect=403))
+        refused(mine.surface.put(path, {"organizations": [], "active": False}, expect=403))
+        refused(mine.surface.put(f"{path}/permissions", {"isAdmin": False, "roles": []}, expect=403))
+        for kind, more in (("remove", {}), ("reassign", {"isAdmin": False})):
+            body = {"emails": [ana["email"]], **more}
+            [result] = mine.surface.post(f"/users/bulk-{kind}", body, expect=200)["results"]
+            refused(result["error"])
+        key = users.group(isAdmin=True)["permissionGroupKey"]
+        refused(mine.surface.put(f"/permission-groups/{key}", {"isAdmin": False}, expect=403))
+
+    def test_by_administering_another_organization_that_has_the_user(self, users, other_organization):
+        ana = users.person(roles=["members:read"])
+        item = {"organizationId": other_organization.id, "roles": ["members:read"]}
+        system = users.by(users.system_token())
+        system.surface.put(f"/users/{ana['userId']}", {"organizations": [item]})
+        theirs = Users.of(other_organization).surface
+        path = f"/users/{ana['userId']}"
+        for change in ({"name": "Evil"}, {"pendingProvisioning": True}):
+            refused(theirs.put(path, {"organizations": [], **change}, expect=403), "user-shared")
+        refused(theirs.put(f"{path}/password", {"password": PASSWORD}, expect=403), "user-shared")
+        theirs.put(path, {"organizations": [], "active": False, "name": "Ana"})
+        assert users.read(ana)["active"]
+        theirs.delete(path)
+        token = users.token(ana)
+        users.organization.api.surface(token=token).get("/members")
+        users.organization.api.surface(f"/organizations/{other_organization.id}", token).get("/members", expect=403)
+
+    def test_by_receiving_invitations(self, users, organization):
+        marketing = organization.administration.with_token(organization.token_of("campaigns:write"))
+        entities = {"entities": ["user-invitation"]}
+        refused(marketing.post("/triggers", trigger_body("EntityChangeWebhook", **entities), expect=403))
+        add_trigger(marketing, "EntityChangeWebhook", "plain")
+        mail = add_trigger(users.surface, "EntityChangeWebhook", "mail", **entities)
+        body = trigger_body("EntityChangeWebhook", "mail", url="https://evil.invalid/")
+        for changed in (body, trigger_body("EntityChangeWebhook", "mail", **entities)):
+            refused(marketing.put(f"/triggers/{mail['triggerId']}", changed, expect=403))
+
+    def test_with_a_members_token(self, users, organization):
+        token = organization.member_token(organization.member()["loyaltyMemberId"])
+        users.by(token).surface.get("/users", expect=403)
+        users.by(token).surface.post("/users", user_body(), expect=403)
+
+
+class TestGoingOnWithAnOldToken:
+    @pytest.fixture
+    def lead(self, users):
+        """One who may see members inline and change them by a group."""
+        group = users.group(roles=["members:write"])
+        made = users.person(roles=["members:read"], permissionGroupKeys=[group["permissionGroupKey"]])
+        return {**made, "token": users.token(made), "group": f"/permission-groups/{group['permissionGroupKey']}"}
+
+    def test_after_removal(self, users, lead):
+        surface = users.organization.api.surface(token=lead["token"])
+        surface.get("/members")
+        users.surface.delete(f"/users/{lead['userId']}")
+        assert surface.get("/members", expect=401)["type"] == "/problems/unauthorized"
+        users.sign_in(lead, expect=401)
+
+    def test_after_deactivation(self, users, lead):
+        surface = users.organization.api.surface(token=lead["token"])
+        users.surface.put(f"/users/{lead['userId']}", {"organizations": [], "active": False})
+        surface.get("/members", expect=401)
+        users.sign_in(lead, expect=401)
+        users.surface.put(f"/users/{lead['userId']}", {"organizations": [], "active": True})
+        surface.get("/members")
+
+    def test_after_the_group_shrank(self, users, lead):
+        surface = users.organization.api.surface(token=lead["token"])
+        surface.post("/members", {"loyaltyMemberId": "ana"})
+        users.surface.put(lead["group"], {"roles": []})
+        surface.post("/members", {"loyaltyMemberId": "bob"}, expect=403)
+        surface.get("/members")
+        # What is given is in the next token; what was taken and given back is in the old one still.
+        users.surface.put(lead["group"], {"roles": ["members:write", "tiers:read"]})
+        surface.post("/members", {"loyaltyMemberId": "bob"})
+        home = users.organization.api.surface(f"/organizations/{users.organization.id}", lead["token"])
+        home.get("/loyalty-programs", expect=403)
+
+    def test_after_leaving_the_group(self, users, lead):
+        surface = users.organization.api.surface(token=lead["token"])
+        users.surface.put(f"/users/{lead['userId']}", {"organizations": [], "permissionGroupKeys": []})
+        surface.post("/members", {"loyaltyMemberId": "bob"}, expect=403)
+
+    def test_after_demotion(self, users):
+        ana = users.person(isAdmin=True)
+        hers = users.by(users.token(ana))
+        path = f"/users/{ana['userId']}/permissions"
+        hers.surface.put(path, {"isAdmin": False, "roles": ["users:write"]})
+        # Even what the administrator had given a moment ago.
+        refused(hers.surface.put(path, {"isAdmin": True, "roles": []}, expect=403))
+        hers.surface.get("/members", expect=403)
+        users.surface.put(path, {"isAdmin": False, "roles": ["users:read"]})
+        hers.surface.put(path, {"isAdmin": False, "roles": []}, expect=403)
+        hers.surface.get("/users")
+
+    def test_after_being_a_system_administrator(self, users, other_organization):
+        system = users.by(users.system_token())
+        ana = system.person(isSystemAdmin=True)
+        there = users.organization.api.surface(f"/organizations/{other_organization.id}", users.token(ana))
+        there.get("/members")
+        system.surface.put(f"/users/{ana['userId']}", {"organizations": [], "isSystemAdmin": False})
+        there.get("/members", expect=401)
+
+    def test_after_the_password_was_reset(self, users, lead):
+        surface = users.organization.api.surface(token=lead["token"])
+        users.surface.put(f"/users/{lead['userId']}/password", {"password": "rain-and-espresso-42"}, expect=204)
+        surface.get("/members", expect=401)
+
+
+class TestLeavingNobodyToAdminister:
+    def ways(self, users, ana):
+        """Every call that would take the administrator away, with what is to be answered."""
+        path, own = f"/users/{ana['userId']}", {"organizationId": users.organization.id, "isAdmin": False}
+        return [
+            ("DELETE", path, None),
+            ("PUT", path, {"organizations": [], "active": False}),
+            ("PUT", path, {"organizations": [], "pendingProvisioning": True}),
+            ("PUT", path, {"organizations": [own]}),
+            ("PUT", f"{path}/permissions", {"isAdmin": False, "roles": []}),
+        ]
+
+    def test_by_any_way(self, users):
+        ana = only_administrator(users)
+        for surface in (users.surface, users.by(users.token(ana)).surface):
+            for method, path, body in self.ways(users, ana):
+                refused(surface.request(method, path, body, expect=409).json, "last-administrator")
+        for kind, more in (("remove", {}), ("reassign", {"isAdmin": False})):
+            body = {"emails": [ana["email"]], **more}
+            [result] = users.surface.post(f"/users/bulk-{kind}", body, expect=200)["results"]
+            refused(result["error"], "last-administrator")
+        assert users.read(ana)["organizations"][0]["isAdmin"]
+        users.person(isAdmin=True)
+        for method, path, body in self.ways(users, ana)[1:2]:
+            users.surface.request(method, path, body, expect=200)
+
+    def test_by_a_group(self, users):
+        ana = only_administrator(users)
+        key = users.group(isAdmin=True)["permissionGroupKey"]
+        path = f"/users/{ana['userId']}"
+        users.surface.put(f"{path}/permissions", {"isAdmin": False, "roles": [], "permissionGroupKeys": [key]})
+        for target, body in (
+            (f"/permission-groups/{key}", {"isAdmin": False}),
+            (path, {"organizations": [], "permissionGroupKeys": []}),
+            (f"{path}/permissions", {"isAdmin": False, "roles": [], "permissionGroupKeys": []}),
+        ):
+            refused(users.surface.put(target, body, expect=409), "last-administrator")
+        body = {"emails": [ana["email"]], "permissionGroupKeys": []}
+        [result] = users.surface.post("/users/bulk-reassign", body, expect=200)["results"]
+        refused(result["error"], "last-administrator")
+
+    def test_by_all_addresses_at_once(self, users):
+        ana = only_administrator(users)
+        bob = users.person(isAdmin=True)
+        body = {"emails": [bob["email"], ana["email"]]}
+        first, second = users.surface.post("/users/bulk-remove", body, expect=200)["results"]
+        assert first["status"] == "removed"
+        refused(second["error"], "last-administrator")
+
+    def test_somebody_who_never_signed_in_does_not_count(self, users):
+        ana = only_administrator(users)
+        users.surface.post("/users/bulk-add", {"emails": [address()], "isAdmin": True}, expect=200)
+        refused(users.surface.delete(f"/users/{ana['userId']}", expect=409), "last-administrator")

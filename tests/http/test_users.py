@@ -1,0 +1,427 @@
+"""Users and permission groups over HTTP: records, lists, permissions, passwords, and many at once."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import jwt
+import pytest
+from argon2 import PasswordHasher
+from sqlalchemy import select, update
+
+from handlers import passwords
+from persistence import transactions
+from persistence.tables.organizations import users as users_table
+from persistence.tables.triggers import trigger_deliveries
+from tests.builders.statements import counted
+from tests.builders.triggers import add_trigger
+from tests.builders.users import PASSWORD, Users, address, user_body
+
+
+@pytest.fixture(autouse=True)
+def quick_hashes(monkeypatch):
+    """Argon2 as it is, but for its cost."""
+    monkeypatch.setattr(passwords, "_HASHER", PasswordHasher(time_cost=1, memory_cost=64))
+
+
+@pytest.fixture
+def users(organization):
+    return Users.of(organization)
+
+
+def claims_of(reply):
+    return jwt.decode(reply.json["access_token"], options={"verify_signature": False})
+
+
+def names(users, **query):
+    return [each["name"] for each in users.surface.get("/users", **{"order": "name", **query})["results"]]
+
+
+def told(users, trigger):
+    """The rows of what is to be sent for a trigger, oldest first, as no answer shows them."""
+    table = trigger_deliveries
+    mine = select(table).where(table.c.trigger_id == trigger["triggerId"]).order_by(table.c.trigger_delivery_id)
+    with users.organization.api.engine.connect() as db:
+        return db.execute(mine).all()
+
+
+class TestRecords:
+    def test_an_api_user_is_created_and_read(self, users):
+        body = user_body(name="Till 4", nickname="4", roles=["orders:write", "orders:read"], userName="till")
+        made = users.surface.post("/users", body)
+        assert made["password"].startswith("lsk_")
+        assert len(made["password"]) == 47
+        user = made["user"]
+        assert user == {
+            "userId": user["userId"],
+            "name": "Till 4",
+            "nickname": "4",
+            "profilePictureUrl": None,
+            "userName": "till",
+            "email": None,
+            "emailIsVerified": False,
+            "authClientId": body["authClientId"],
+            "active": True,
+            "isSystemAdmin": False,
+            "isApiUser": True,
+            "isExternal": False,
+            "pendingProvisioning": False,
+            "passwordIsTemporary": False,
+            "organizations": [
+                {
+                    "organizationId": users.organization.id,
+                    "isAdmin": False,
+                    "roles": ["orders:write"],
+                    "inlineIsAdmin": False,
+                    "inlineRoles": ["orders:write"],
+                }
+            ],
+            "permissionGroupKeys": [],
+            "createdAt": user["createdAt"],
+            "updatedAt": user["createdAt"],
+        }
+        assert users.read(user) == user
+        assert users.sign_in({**user, "password": made["password"]}).json["scope"] == "orders:write"
+
+    def test_a_person_with_a_given_password_signs_in(self, users):
+        ana = users.person(profilePictureUrl="https://x.example/a.png", emailIsVerified=True, isAdmin=True)
+        assert (ana["isApiUser"], ana["passwordIsTemporary"], ana["password"]) == (False, False, PASSWORD)
+        assert (ana["profilePictureUrl"], ana["emailIsVerified"]) == ("https://x.example/a.png", True)
+        assert claims_of(users.sign_in(ana))["isAdmin"] is True
+
+    def test_no_hash_is_fast_but_of_what_the_server_made(self, users, db):
+        made, given = users.create(), users.create(password=PASSWORD)
+        stored = select(users_table.c.password_hash).where(users_table.c.user_id.in_([made["userId"], given["userId"]]))
+        kinds = sorted(value.split(":")[0].split("$")[-5 if "$" in value else 0] for value in db.scalars(stored))
+        assert kinds == ["argon2id", "sha256"]
+
+    @pytest.mark.parametrize(
+        ("changed", "pointer"),
+        [
+            ({"password": "short"}, "/password"),
+            ({"password": "password1234"}, "/password"),
+            ({"password": "Corner Coffee Till", "name": "Corner Coffee Till"}, "/password"),
+            ({"password": "lsk_abcdefghijklmnopq"}, "/password"),
+            ({"password": "x" * 129}, "/password"),
+            ({"passwordIsTemporary": True}, "/passwordIsTemporary"),
+            ({"sendInvite": True}, "/sendInvite"),
+            ({"isExternal": True, "password": PASSWORD}, "/password"),
+            ({"email": "no address"}, "/email"),
+            ({"roles": ["members:delete"]}, "/roles/0"),
+            ({"authClientId": " x"}, "/authClientId"),
+        ],
+    )
+    def test_what_cannot_be_is_refused(self, users, changed, pointer):
+        problem = users.surface.post("/users", user_body(**changed), expect=400)
+        assert pointer in {fault["pointer"] for fault in problem["errors"]}
+
+    def test_ids_and_addresses_are_taken_once(self, users, other_organization):
+        ana = users.person()
+        again = users.surface.post("/users", user_body(authClientId=ana["authClientId"]), expect=409)
+        assert again["type"] == "/problems/user-exists"
+        same = user_body(email=ana["email"].upper(), password=PASSWORD)
+        assert users.surface.post("/users", same, expect=409)["type"] == "/problems/user-exists"
+        # Whether somebody has an address elsewhere is not told.
+        Users.of(other_organization).create(email=ana["email"])
+
+    def test_the_client_id_of_a_removed_user_is_free_again(self, users):
+        till = users.create(roles=["members:read"])
+        token = users.token(till)
+        users.surface.delete(f"/users/{till['userId']}")
+        again = users.create(authClientId=till["authClientId"], roles=["members:read"])
+        assert again["userId"] != till["userId"]
+        users.sign_in(till, expect=401)
+        users.organization.api.surface(token=token).get("/members", expect=401)
+        users.organization.api.surface(token=users.token(again)).get("/members")
+
+    def test_users_of_other_organizations_are_not_there(self, users, other_organization):
+        stranger = Users.of(other_organization).person()
+        path = f"/users/{stranger['userId']}"
+        users.surface.get(path, expect=404)
+        users.surface.delete(path, expect=404)
+        users.surface.put(path, {"organizations": []}, expect=404)
+        users.surface.put(f"{path}/password", {"password": PASSWORD}, expect=404)
+
+
+class TestLists:
+    def test_filters(self, users):
+        ana = users.person(name="Ana", userName="ana", nickname="Nina")
+        users.person(name="Bob", active=False)
+        users.create(name="Till", authClientId=f"Till_{ana['userId']}%")
+        users.create(name="Sue", isExternal=True, email=address())
+        everybody = ["API user", "Administrator", "Ana", "Bob", "Sue", "Till"]
+        assert names(users) == [each for each in everybody if each not in ("API user", "Till")]
+        assert names(users, includeAPIUsers=True) == everybody
+        assert names(users, includeCognitoUsers=False) == ["Administrator", "Ana", "Bob"]
+        assert names(users, email=ana["email"].upper()) == ["Ana"]
+        assert names(users, userName="ana") == ["Ana"]
+        assert names(users, authClientId=ana["authClientId"]) == ["Ana"]
+        assert names(users, active=False) == ["Bob"]
+        assert names(users, active=True, search="Bob") == []
+        assert names(users, search="NIN") == ["Ana"]
+        assert names(users, search=f"_{ana['userId']}%", includeAPIUsers=True) == ["Till"]
+        assert names(users, search="%") == []
+        assert names(users, organizationId=users.organization.id, search="sue") == ["Sue"]
+        page = users.surface.get("/users", limit=2, page=1, order="name,desc")
+        assert (page["totalCount"], [each["name"] for each in page["results"]]) == (4, ["Ana", "Administrator"])
+
+    def test_another_organization_is_asked_about_by_system_administrators(self, users, other_organization):
+        users.surface.get("/users", organizationId=other_organization.id, expect=403)
+        system = users.by(users.system_token())
+        ana = users.person(name="Shared")
+        membership = {"organizationId": other_organization.id, "roles": ["members:read"]}
+        changed = system.surface.put(f"/users/{ana['userId']}", {"organizations": [membership]})["user"]
+        assert [each["organizationId"] for each in changed["organizations"]] == sorted(
+            [users.organization.id, other_organization.id]
+        )
+        assert names(system, organizationId=other_organization.id) == ["Shared"]
+        # Others see their own organization alone.
+        assert len(users.read(ana)["organizations"]) == 1
+        elsewhere = users.token(ana, organization_id=str(other_organization.id))
+        users.organization.api.surface(f"/organizations/{other_organization.id}", elsewhere).get("/members")
+        users.sign_in(ana, organization_id=str(10**15), expect=401)
+        users.sign_in(ana, organization_id="1x", expect=400)
+
+    @pytest.mark.parametrize("query", [{"order": "password"}, {"limit": 101}, {"search": ""}, {"roles": "x"}])
+    def test_what_is_not_offered(self, users, query):
+        users.surface.get("/users", expect=400, **query)
+
+
+class TestChanges:
+    def test_what_is_left_out_stays(self, users):
+        group = users.group(roles=["tiers:read"])
+        ana = users.person(roles=["members:read"], permissionGroupKeys=[group["permissionGroupKey"]], nickname="An")
+        path = f"/users/{ana['userId']}"
+        ignored = {"email": "other@x.example", "userName": "other", "authClientId": "other"}
+        changed = users.surface.put(path, {"organizations": [], "name": "Ana S.", **ignored})["user"]
+        expected = {**users.read(ana), "name": "Ana S."}
+        assert changed == expected
+        assert (changed["email"], changed["nickname"]) == (ana["email"], "An")
+        assert users.surface.put(path, {"organizations": [], "nickname": None})["user"]["nickname"] is None
+        own = {"organizationId": users.organization.id}
+        [membership] = users.surface.put(path, {"organizations": [own]})["user"]["organizations"]
+        assert membership["inlineRoles"] == ["members:read"]
+        [membership] = users.surface.put(path, {"organizations": [{**own, "roles": ["orders:read"]}]})["user"][
+            "organizations"
+        ]
+        assert (membership["inlineRoles"], membership["roles"]) == (["orders:read"], ["orders:read", "tiers:read"])
+        assert (
+            users.surface.put(path, {"organizations": [], "permissionGroupKeys": []})["user"]["permissionGroupKeys"]
+            == []
+        )
+        assert users.surface.put(path, {"organizations": [], "active": False})["user"]["active"] is False
+        assert users.surface.put(path, {"organizations": [own, own]}, expect=400)["errors"]
+
+    def test_permissions_are_inline_and_by_groups(self, users):
+        lead = users.group(roles=["orders:write", "tiers:read"])
+        admin = users.group(isAdmin=True)
+        till = users.create(roles=["orders:read"])
+        path, key = f"/users/{till['userId']}/permissions", lead["permissionGroupKey"]
+
+        def held(user):
+            [membership] = user["organizations"]
+            return membership["isAdmin"], membership["roles"], membership["inlineRoles"]
+
+        by_group = users.surface.put(path, {"permissionGroupKeys": [key]})["user"]
+        assert held(by_group) == (False, ["orders:write", "tiers:read"], ["orders:read"])
+        assert users.sign_in(till).json["scope"] == "orders:write tiers:read"
+        both = users.surface.put(path, {"isAdmin": False, "roles": ["members:write", "members:read"]})["user"]
+        assert held(both) == (False, ["members:write", "orders:write", "tiers:read"], ["members:write"])
+        assert both["permissionGroupKeys"] == [key]
+        users.surface.put(path, {"permissionGroupKeys": [admin["permissionGroupKey"]]})
+        assert users.sign_in(till).json["scope"] == "admin members:write"
+        for body in ({}, {"isAdmin": False}, {"roles": []}, {"permissionGroupKeys": []}):
+            users.surface.put(path, body, expect=400)
+        unknown = users.surface.put(path, {"permissionGroupKeys": ["nobody"]}, expect=404)
+        assert unknown["type"] == "/problems/unknown-permission-group"
+
+    def test_groups_are_created_listed_and_changed(self, users):
+        made = users.group(permissionGroupKey="shift-leads", name="Leads", roles=["orders:read", "orders:write"])
+        assert made == {
+            "organizationId": users.organization.id,
+            "permissionGroupId": made["permissionGroupId"],
+            "permissionGroupKey": "shift-leads",
+            "name": "Leads",
+            "description": None,
+            "isAdmin": False,
+            "roles": ["orders:write"],
+            "createdAt": made["createdAt"],
+            "updatedAt": made["createdAt"],
+        }
+        users.group(permissionGroupKey="admins", isAdmin=True)
+        listed = users.surface.get("/permission-groups", order="permissionGroupKey")
+        assert [each["permissionGroupKey"] for each in listed["results"]] == ["admins", "shift-leads"]
+        taken = {"permissionGroupKey": "shift-leads", "name": "x"}
+        assert users.surface.post("/permission-groups", taken, expect=409)["type"] == "/problems/name-taken"
+        changed = users.surface.put("/permission-groups/shift-leads", {"description": "x"})["permissionGroup"]
+        assert changed == {**made, "description": "x", "updatedAt": changed["updatedAt"]}
+        cleared = users.surface.put("/permission-groups/shift-leads", {"description": None, "roles": []})
+        assert (cleared["permissionGroup"]["description"], cleared["permissionGroup"]["roles"]) == (None, [])
+        users.surface.put("/permission-groups/nobody", {}, expect=404)
+
+
+class TestPasswords:
+    def test_a_temporary_password_has_to_be_changed(self, users):
+        ana = users.create(name="Ana", email=address(), pendingProvisioning=True, roles=["members:read"])
+        assert ana["passwordIsTemporary"]
+        refused = users.sign_in(ana, expect=403)
+        assert refused.json["type"] == refused.json["error_uri"] == "/problems/password-change-required"
+        assert refused.json["error"] == "invalid_grant"
+        for weak in ("short", "password1234", ana["password"]):
+            assert users.sign_in(ana, new_password=weak, expect=400).json["error"] == "invalid_request"
+        assert users.read(ana)["pendingProvisioning"]
+        assert users.sign_in(ana, new_password=PASSWORD).json["scope"] == "members:read"
+        after = users.read(ana)
+        assert (after["passwordIsTemporary"], after["pendingProvisioning"]) == (False, False)
+        users.sign_in(ana, expect=401)
+        users.sign_in({**ana, "password": PASSWORD})
+
+    def test_it_ends_after_a_week(self, users):
+        ana = users.create(email=address())
+        late = datetime.now(UTC) - timedelta(seconds=1)
+
+        def age(db):
+            db.execute(
+                update(users_table).where(users_table.c.user_id == ana["userId"]).values(password_expires_at=late)
+            )
+
+        transactions.run(users.organization.api.engine, age)
+        users.sign_in(ana, expect=401)
+        users.sign_in(ana, new_password=PASSWORD, expect=401)
+
+    def test_people_change_their_own_and_programs_do_not(self, users):
+        ana, till = users.person(roles=["members:read"]), users.create()
+        token = users.token(ana)
+        users.sign_in(ana, new_password="a new one, at last 77")
+        users.organization.api.surface(token=token).get("/members", expect=401)
+        users.sign_in(till, new_password=PASSWORD, expect=400)
+        users.sign_in(till)
+
+    def test_a_wrong_scope_changes_nothing(self, users):
+        ana = users.create(email=address())
+        users.sign_in(ana, new_password=PASSWORD, scope="admin", expect=400)
+        users.sign_in(ana, new_password=PASSWORD)
+
+    def test_resets(self, users):
+        ana, till = users.person(roles=["members:read"]), users.create()
+        path = f"/users/{ana['userId']}/password"
+        token = users.token(ana)
+        new = "rain-and-espresso-42"
+        users.surface.put(path, {"password": new}, expect=204)
+        users.organization.api.surface(token=token).get("/members", expect=401)
+        users.sign_in({**ana, "password": new}, expect=403)
+        users.surface.put(path, {"password": PASSWORD, "permanent": True}, expect=204)
+        users.sign_in(ana)
+        users.surface.put(path, {"password": "password1234"}, expect=400)
+        secret = f"/users/{till['userId']}/password"
+        users.surface.put(secret, {"password": PASSWORD, "permanent": False}, expect=400)
+        users.surface.put(secret, {"password": PASSWORD}, expect=204)
+        users.sign_in({**till, "password": PASSWORD})
+        sue = users.create(isExternal=True)
+        assert sue["password"] is None
+        refused = users.surface.put(f"/users/{sue['userId']}/password", {"password": PASSWORD}, expect=409)
+        assert refused["type"] == "/problems/external-user"
+        users.sign_in({**sue, "password": "lsk_"}, expect=401)
+
+
+class TestManyAtOnce:
+    def bulk(self, users, kind, emails, **body):
+        answer = users.surface.post(f"/users/bulk-{kind}", {"emails": emails, **body}, expect=200)
+        failed = sum(each["status"] == "failed" for each in answer["results"])
+        assert answer["summary"] == {"total": len(emails), "succeeded": len(emails) - failed, "failed": failed}
+        assert [each["email"] for each in answer["results"]] == emails
+        return [
+            each["error"]["type"].removeprefix("/problems/") if "error" in each else each["status"]
+            for each in answer["results"]
+        ]
+
+    def test_adding(self, users):
+        ana, group = users.person(), users.group(roles=["tiers:read"])
+        new = address()
+        emails = [new, new.upper(), ana["email"], "no address"]
+        permissions = {"roles": ["members:read"], "permissionGroupKeys": [group["permissionGroupKey"]]}
+        assert self.bulk(users, "add", emails, **permissions) == [
+            "added",
+            "user-exists",
+            "user-exists",
+            "invalid-request",
+        ]
+        [made] = users.surface.get("/users", email=new)["results"]
+        assert (made["name"], made["pendingProvisioning"], made["isApiUser"]) == (new, True, False)
+        assert made["organizations"][0]["roles"] == ["members:read", "tiers:read"]
+        path = f"/users/{made['userId']}/password"
+        users.surface.put(path, {"password": PASSWORD, "permanent": True}, expect=204)
+        assert users.sign_in({**made, "password": PASSWORD}).json["scope"] == "members:read tiers:read"
+
+    def test_reassigning_and_removing(self, users):
+        ana, bob, group = users.person(roles=["members:read"]), users.person(), users.group(roles=["tiers:read"])
+        emails = [ana["email"], address(), bob["email"].upper(), bob["email"]]
+        keys = {"permissionGroupKeys": [group["permissionGroupKey"]]}
+        assert self.bulk(users, "reassign", emails, **keys) == [
+            "reassigned",
+            "unknown-user",
+            "reassigned",
+            "reassigned",
+        ]
+        assert users.read(ana)["organizations"][0]["roles"] == ["members:read", "tiers:read"]
+        assert self.bulk(users, "reassign", [ana["email"]], roles=[], isAdmin=True) == ["reassigned"]
+        [membership] = users.read(ana)["organizations"]
+        assert (membership["isAdmin"], membership["roles"]) == (True, ["tiers:read"])
+        assert self.bulk(users, "remove", emails) == ["removed", "unknown-user", "removed", "unknown-user"]
+        users.surface.get(f"/users/{ana['userId']}", expect=404)
+        users.sign_in(ana, expect=401)
+
+    def test_the_number_of_statements_does_not_grow(self, users):
+        def statements(kind, emails, **body):
+            with counted(users.organization.api.engine) as found:
+                self.bulk(users, kind, emails, **body)
+            return len(found)
+
+        keys = [users.group(roles=["tiers:read"])["permissionGroupKey"] for _ in range(3)]
+        add_trigger(users.surface, "EntityChangeWebhook", "mail", entities=["user-invitation"])
+        statements("add", [address()])
+        one, many = [address()], [address() for _ in range(300)]
+        for kind, body in (
+            ("add", {"roles": ["members:read"], "permissionGroupKeys": keys}),
+            ("reassign", {"roles": ["orders:read"], "permissionGroupKeys": keys[:1]}),
+            ("remove", {}),
+        ):
+            assert statements(kind, one, **body) == statements(kind, many, **body)
+
+
+class TestInvitations:
+    def test_triggers_that_name_them_are_told_what_is_needed(self, users):
+        trigger = add_trigger(users.surface, "EntityChangeWebhook", "mail", entities=["user-invitation"])
+        deaf = add_trigger(users.surface, "EntityChangeWebhook", "crm")
+        email = address()
+        users.surface.post("/users/bulk-add", {"emails": [email], "roles": ["members:read"]}, expect=200)
+        users.surface.post("/users/bulk-add", {"emails": [address()], "sendInvite": False}, expect=200)
+        given = users.person(sendInvite=True)
+        first, second = told(users, trigger)
+        assert first.type == "user.invited"
+        data = first.payload["data"]
+        [made] = users.surface.get("/users", email=email)["results"]
+        assert {name: data[name] for name in ("organizationId", "organizationName", "userId", "email")} == {
+            "organizationId": users.organization.id,
+            "organizationName": "Corner Coffee",
+            "userId": made["userId"],
+            "email": email,
+        }
+        assert data["tokenUrl"].endswith("/v2/oauth/token")
+        assert second.payload["data"]["temporaryPassword"] is None
+        assert second.payload["data"]["userId"] == given["userId"]
+        assert told(users, deaf) == []
+        invited = {**made, "password": data["temporaryPassword"]}
+        users.sign_in(invited, expect=403)
+        assert users.sign_in(invited, new_password=PASSWORD).json["scope"] == "members:read"
+        assert users.read(made)["pendingProvisioning"] is False
+
+    def test_listed_deliveries_do_not_show_the_password(self, users):
+        trigger = add_trigger(users.surface, "EntityChangeWebhook", "mail", entities=["user-invitation"])
+        users.create(email=address(), sendInvite=True)
+        [row] = told(users, trigger)
+        secret = row.payload["data"]["temporaryPassword"]
+        reply = users.surface.request("GET", f"/triggers/{trigger['triggerId']}/deliveries", expect=200)
+        assert secret not in reply.text
+        path = f"/triggers/{trigger['triggerId']}/deliveries/{row.trigger_delivery_id}/redeliver"
+        assert secret not in users.surface.request("POST", path).text
