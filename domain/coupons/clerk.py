@@ -132,7 +132,7 @@ class Clerk:
             had = self._shelf.had(member.member_id, book.coupon_book_id)
             facts = replace(self._facts(member, book), used_in_period=had.used, discounted_in_period=had.discounted)
             without = _LEDGER_SAYS | (PERIOD_LIMITS if asked.bypass else frozenset())
-            refuse_excluded(book, facts, Attempt(USE, amount_discounted=asked.amount_discounted or ZERO), without)
+            refuse_excluded(book, facts, Attempt(USE, amount_discounted=asked.amount_discounted), without)
             lot = self._to_use(member, book, asked, said)
             usages.append(self._use(member, book, lot, asked.amount_discounted, said))
         return usages

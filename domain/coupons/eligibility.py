@@ -66,10 +66,7 @@ class MemberFacts:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What is asked for: an assignment of `amount`, a use with a discount, or both.
-
-    A discount of None is not known yet, as in lists: the limit of the period must then leave some of it.
-    """
+    """What is asked for: an assignment of `amount`, a use with a discount if there is one, or both."""
 
     purpose: frozenset[str]
     amount: Decimal = ONE
@@ -185,8 +182,8 @@ def _discount_limit(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> s
     if most is None:
         return None
     had, more = facts.discounted_in_period, attempt.amount_discounted
-    # A list asks whether any discount is left; a use that gives none takes nothing of the limit.
-    if had < most if more is None else not more or had + more <= most:
+    # A use that gives no discount takes nothing of the limit, and a book that can be used so is in lists.
+    if not more or had + more <= most:
         return None
     return f"The discount may come to {_plain(most)} {book.discount_period_type}, and has come to {_plain(had)}."
 

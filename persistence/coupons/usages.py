@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, func, select
+from sqlalchemy.dialects.postgresql import distinct_on
 
 from domain.coupons.usages import CouponUsage
 from domain.members import Member
@@ -123,7 +124,7 @@ def last_uses(db: Connection, member: Member, book_ids: Collection[int]) -> dict
     statement = (
         select(*_COLUMNS)
         .select_from(_JOINED)
-        .distinct(table.c.coupon_book_id)
+        .ext(distinct_on(table.c.coupon_book_id))
         .where(
             table.c.organization_id == member.organization_id,
             table.c.member_id == member.member_id,

@@ -181,6 +181,7 @@ class TestRewards:
                 "ledgerAccountKey": account["ledgerAccountKey"],
                 "badgeKey": None,
                 "couponBookKey": None,
+                "code": None,
             }
         ]
         assert shop.balance(ana, account["ledgerAccountId"]) == 25

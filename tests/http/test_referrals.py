@@ -48,7 +48,7 @@ def test_both_sides_are_rewarded_and_it_is_logged(shop, friends):
     [code] = friends.codes(ana)
     result = shop.track_one(refer(code["code"], ben))
     account = shop.organization.created.ledger_account_id
-    reward = {"ledgerAccountId": account, "couponBookKey": None, "status": "executed"}
+    reward = {"ledgerAccountId": account, "couponBookKey": None, "code": None, "status": "executed"}
     assert result["referrals"] == [
         {
             "code": code["code"],

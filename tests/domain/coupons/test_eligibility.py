@@ -139,7 +139,7 @@ def test_uses_in_the_period():
     ("had", "more", "refused"),
     [
         ("9.99", None, False),
-        ("10", None, True),
+        ("10", None, False),
         ("7", "3", False),
         ("7", "3.01", True),
         ("10", "0", False),
