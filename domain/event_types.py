@@ -33,6 +33,8 @@ BUILT_IN_EVENT_TYPES: tuple[str, ...] = (
     "member-payment-confirmed",
 )
 
+EVENTS_WITH_ORDER = frozenset(each for each in BUILT_IN_EVENT_TYPES if each.startswith("member-purchase-order-"))
+
 # Emitted by the server alone: a client that reports one would claim a movement that never happened.
 NOT_TRACKABLE = frozenset({"ledger-transaction-created"})
 

@@ -85,7 +85,9 @@ def update_audience_members(call: Call, audience: Audience, body: Mapping[str, A
     added, removed = set(body["add"]), set(body["remove"])
     contradictions = [index for index, member_id in enumerate(body["remove"]) if member_id in added]
     if contradictions:
-        raise InvalidRequest([FieldFault("is in add, too", pointer=f"/remove/{index}") for index in contradictions])
+        detail = "remove names a member whom add names, too: member {}"
+        named = [(index, body["remove"][index]) for index in contradictions]
+        raise InvalidRequest([FieldFault(detail.format(one), pointer=f"/remove/{index}") for index, one in named])
     unknown = audiences.unknown_members(call.db, audience.organization_id, added)
     if unknown:
         raise UnknownMember(f"There is no member {min(unknown)}.")
@@ -113,8 +115,12 @@ def _check(call: Call, body: dict[str, Any]) -> None:
     matcher = body["matcher"]
     if body["matcher_type"] == ATTRIBUTE_MATCHER:
         if matcher is None:
-            raise InvalidRequest([FieldFault("is required with attribute-matcher", pointer="/matcher")])
+            raise InvalidRequest(
+                [FieldFault("matcher is required where matcherType is attribute-matcher", pointer="/matcher")]
+            )
         compile_attribute_matcher(matcher)
         body["refreshed_at"] = body["refreshed_at"] or call.now
     elif matcher is not None:
-        raise InvalidRequest([FieldFault("goes with attribute-matcher alone", pointer="/matcher")])
+        raise InvalidRequest(
+            [FieldFault("matcher is allowed only where matcherType is attribute-matcher", pointer="/matcher")]
+        )

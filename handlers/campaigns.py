@@ -7,13 +7,20 @@ from typing import Any
 
 from domain.audiences import UnknownAudience
 from domain.badges import UnknownBadge
-from domain.campaigns.compiled import CompiledEffect, compile_effects, compile_rules
+from domain.campaigns.checks import faults_of_constants, faults_of_limits
+from domain.campaigns.compiled import CompiledEffect, compile_effects, compile_rules, without_nulls
 from domain.campaigns.records import Action, Campaign, CampaignChanged
-from domain.campaigns.references import unknown_matchers
+from domain.campaigns.references import (
+    Sources,
+    calls_matches,
+    named_keys,
+    sources_of,
+    unknown_keys,
+    unknown_matchers,
+)
 from domain.coupons.books import UnknownCouponBook
-from domain.event_types import BUILT_IN_EVENT_TYPES
-from domain.events import UnknownEventType
-from domain.expressions import Node
+from domain.event_types import BUILT_IN_EVENT_TYPES, EVENTS_WITH_ORDER
+from domain.expressions import MAX_TEXTS, Node
 from domain.ledger.refusals import UnknownLedgerAccount
 from domain.missions.records import UnknownMission
 from domain.problems import FieldFault, InvalidRequest
@@ -22,7 +29,7 @@ from domain.scalars import is_key
 from domain.triggers import CAMPAIGN, CREATED, UPDATED
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.flows.configuration import Configuration, configuration_of
+from handlers.flows.configuration import Configuration, configuration_of, refuse_unknown_event_type
 from handlers.flows.notices import entity_changed
 from handlers.operations import operation
 from handlers.wire.base import listed, wrapped
@@ -52,7 +59,7 @@ def list_campaigns(call: Call, query: Mapping[str, Any]) -> Paged[Campaign]:
 @operation("createCampaign", body=CAMPAIGN_BODY, answer=wrapped("campaign", campaign_record), audit=_AUDITED)
 def create_campaign(call: Call, body: dict[str, Any]) -> Campaign:
     """Create a campaign, which has no actions yet."""
-    _check(call, body)
+    _check(call, body, None)
     organization_id = call.organization.organization_id
     organizations.raise_configuration_version(call.db, organization_id)
     made = campaigns.add_campaign(
@@ -76,7 +83,7 @@ def get_campaign(call: Call, campaign: Campaign) -> Campaign:
 )
 def update_campaign(call: Call, campaign: Campaign, body: dict[str, Any]) -> Campaign:
     """Replace a campaign; all processes go by it at their next event."""
-    _check(call, body)
+    _check(call, body, campaign)
     organizations.raise_configuration_version(call.db, campaign.organization_id)
     changed = campaigns.change_campaign(call.db, campaign, updated_at=call.now, **body)
     entity_changed(call, CAMPAIGN, UPDATED, lambda: campaign_record(changed))
@@ -92,7 +99,7 @@ def list_actions(call: Call, campaign: Campaign, query: Mapping[str, Any]) -> Pa
 @operation("createAction", body=ACTION_BODY, answer=wrapped("action", ACTION), audit=_AUDITED_ACTION)
 def create_action(call: Call, campaign: Campaign, body: dict[str, Any]) -> Action:
     """Add an action, after the campaign's last one unless it says where."""
-    _check_action(call, body)
+    _check_action(call, campaign, body, None)
     # Raising the version also makes two creations at once take their places one after the other.
     organizations.raise_configuration_version(call.db, campaign.organization_id)
     _refuse_outdated(call, campaign, body.pop("campaign_version_id"))
@@ -119,7 +126,7 @@ def get_action(call: Call, campaign: Campaign, action: Action) -> Action:
 )
 def update_action(call: Call, campaign: Campaign, action: Action, body: dict[str, Any]) -> Action:
     """Replace an action; it keeps its place unless the body says where."""
-    _check_action(call, body)
+    _check_action(call, campaign, body, action)
     organizations.raise_configuration_version(call.db, action.organization_id)
     _refuse_outdated(call, campaign, body.pop("campaign_version_id"))
     if body["action_index"] is None:
@@ -143,10 +150,16 @@ def _refuse_outdated(call: Call, campaign: Campaign, version: int | None) -> Non
         raise CampaignChanged(f"The campaign is at version {now.campaign_version_id}, not {version}.")
 
 
-def _check(call: Call, body: dict[str, Any]) -> None:
-    """Refuse a campaign that names what is not there, or ends before it begins."""
+def _check(call: Call, body: dict[str, Any], before: Campaign | None) -> None:
+    """Refuse a campaign that names what is not there, ends before it begins or has limits that cannot be reached.
+
+    An event type that it named `before` may have been deactivated since.
+    """
     if body["valid_from"] and body["valid_to"] and body["valid_to"] < body["valid_from"]:
-        raise InvalidRequest([FieldFault("validTo is not before validFrom", pointer="/validTo")])
+        raise InvalidRequest([FieldFault("validTo is before validFrom", pointer="/validTo")])
+    faults = faults_of_limits(body["limit_rules"])
+    if faults:
+        raise InvalidRequest(faults)
     configuration = configuration_of(call.db, call.organization)
     program_id = body["loyalty_program_id"]
     if program_id is not None and programs.find(call.db, call.organization.organization_id, program_id) is None:
@@ -155,10 +168,10 @@ def _check(call: Call, body: dict[str, Any]) -> None:
     _refuse_unknown_audiences(call, body)
     for rule in body["limit_rules"]:
         _refuse_unknown_account(configuration, rule.get("ledgerAccountKey"))
-    own = configuration.custom_event_types
+    kept = set() if before is None else {before.event_type, *before.enabled_topics}
     for event_type in (*body["enabled_topics"], *([body["event_type"]] if body["event_type"] else [])):
-        if event_type not in BUILT_IN_EVENT_TYPES and event_type not in own:
-            raise UnknownEventType(f"There is no active event type {event_type}.")
+        if event_type not in kept:
+            refuse_unknown_event_type(configuration, event_type)
 
 
 def _refuse_unknown_tiers(configuration: Configuration, body: Mapping[str, Any]) -> None:
@@ -219,9 +232,52 @@ def _refuse_unknown_records(call: Call, configuration: Configuration, effect: Co
     _refuse_unknown_place(configuration, named.get("loyaltyProgramKey"), named.get("loyaltyTierKey"))
 
 
-def _check_action(call: Call, body: Mapping[str, Any]) -> None:
-    """Compile rules and effects, all faults at once; what is named outright must be there."""
-    faults: list[FieldFault] = []
+def _known_keys(call: Call, configuration: Configuration, sources: Sources) -> dict[str, dict[str, str]]:
+    """The keys of the organization with their names, by the variables of expressions that hold them."""
+    accounts = {account.ledger_account_key: account.name for account in configuration.accounts.values()}
+    accounts |= {each.alias: each.name for each in configuration.accounts.values() if each.alias is not None}
+    named = {key.key for _, node in sources for key in named_keys(node) if key.variable == "audiences"}
+    return {
+        "balances": accounts,
+        "balancesAfter": accounts,
+        "badges": {key: badge.name for key, badge in configuration.badges.items()},
+        "missions": {each.mission.mission_key: each.mission.name for each in configuration.missions.values()},
+        "audiences": audiences.names_by_key(call.db, configuration.organization_id) if named else {},
+        "tiers": {key: tier.name for key, tier in configuration.tiers.items()},
+    }
+
+
+def _matches_without_items(campaign: Campaign, sources: Sources) -> list[FieldFault]:
+    """A fault if a rule looks at order items, and no event that the campaign looks at has any."""
+    types = {*campaign.enabled_topics, *([campaign.event_type] if campaign.event_type else [])}
+    if not types or not types.isdisjoint(EVENTS_WITH_ORDER) or not types <= set(BUILT_IN_EVENT_TYPES):
+        return []
+    if not calls_matches(sources):
+        return []
+    detail = f"matches() looks at items of orders, and {', '.join(sorted(types))} has none"
+    return [FieldFault(detail, pointer="/rules")]
+
+
+def _too_long(body: Mapping[str, Any]) -> list[FieldFault]:
+    """A fault if the texts of all expressions together are longer than what is compiled in a moment."""
+    params = [param for item in body["effects"].get("items", ()) for param in item.get("params", ())]
+    size = sum(len(param.get("expression") or "") for param in params)
+    if size <= MAX_TEXTS:
+        return []
+    return [FieldFault(f"the expressions have more than {MAX_TEXTS} characters together", pointer="/effects")]
+
+
+def _check_action(call: Call, campaign: Campaign, body: dict[str, Any], before: Action | None) -> None:
+    """Compile rules and effects, all faults at once; what is named outright must be there.
+
+    Rules and effects that are those of `before` are taken as they are, so that an action can always be stopped.
+    """
+    body["rules"], body["effects"] = without_nulls(body["rules"], body["effects"])
+    if before is not None and (body["rules"], body["effects"]) == (before.rules, before.effects):
+        return
+    faults = _too_long(body)
+    if faults:
+        raise InvalidRequest(faults)
     rule: Node | None = None
     effects: tuple[CompiledEffect, ...] = ()
     try:
@@ -230,10 +286,15 @@ def _check_action(call: Call, body: Mapping[str, Any]) -> None:
         faults += refusal.faults
     try:
         effects = compile_effects(body["effects"])
+        faults += faults_of_constants(effects, body["effects"], call.now)
     except InvalidRequest as refusal:
         faults += refusal.faults
     configuration = configuration_of(call.db, call.organization)
-    faults = faults or unknown_matchers(body["rules"], rule, body["effects"], effects, configuration.matcher_keys)
+    if not faults:
+        sources = sources_of(body["rules"], rule, body["effects"], effects)
+        faults += unknown_matchers(sources, configuration.matcher_keys)
+        faults += unknown_keys(sources, _known_keys(call, configuration, sources))
+        faults += _matches_without_items(campaign, sources)
     if faults:
         raise InvalidRequest(faults)
     for effect in effects:

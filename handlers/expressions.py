@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from domain.campaigns.variables import ENVIRONMENT
-from domain.expressions import BOOL, ExpressionError, Fault, check, from_tree, label, parse, to_text, to_tree
+from domain.expressions import BOOL, MAX_TEXTS, ExpressionError, Fault, check, from_tree, label, parse, to_text, to_tree
+from domain.problems import FieldFault, InvalidRequest
 from handlers.call import Call
 from handlers.operations import operation
 
@@ -15,6 +16,7 @@ from handlers.operations import operation
 def parse_expressions(call: Call, body: Mapping[str, Any]) -> dict[str, Any]:
     """Each text as a tree, printed again and in words, with its faults."""
     annotate = body.get("annotate", False)
+    _refuse_longer(sum(len(each["expression"]) for each in body["inputs"]))
     return {"nodes": [_parsed(each["expression"], each, annotate) for each in body["inputs"]]}
 
 
@@ -22,7 +24,20 @@ def parse_expressions(call: Call, body: Mapping[str, Any]) -> dict[str, Any]:
 def format_expressions(call: Call, body: Mapping[str, Any]) -> dict[str, Any]:
     """Each tree as text and in words, with its faults."""
     annotate = body.get("annotate", False)
-    return {"nodes": [_parsed(None, each, annotate) for each in body["inputs"]]}
+    nodes: list[dict[str, Any]] = []
+    characters = 0
+    for each in body["inputs"]:
+        nodes.append(_parsed(None, each, annotate))
+        characters += len(nodes[-1]["expression"] or "")
+        _refuse_longer(characters)
+    return {"nodes": nodes}
+
+
+def _refuse_longer(characters: int) -> None:
+    """Refuse more text than is parsed and checked in a moment."""
+    if characters > MAX_TEXTS:
+        detail = f"inputs have more than {MAX_TEXTS} characters together; send them in several calls"
+        raise InvalidRequest([FieldFault(detail, pointer="/inputs")])
 
 
 def _parsed(text: str | None, asked: Mapping[str, Any], annotate: bool) -> dict[str, Any]:

@@ -40,7 +40,7 @@ def list_missions(call: Call, query: Mapping[str, Any]) -> Paged[Mission]:
 @operation("createMission", body=MISSION_BODY, answer=wrapped("mission", MISSION), audit=_AUDITED)
 def create_mission(call: Call, body: dict[str, Any]) -> Mission:
     """Create a mission, which counts from the next event on."""
-    check_mission(call, body)
+    check_mission(call, body, None)
     organization_id = call.organization.organization_id
     organizations.raise_configuration_version(call.db, organization_id)
     return missions.add_mission(
@@ -57,7 +57,7 @@ def get_mission(call: Call, mission: Mission) -> Mission:
 @operation("updateMission", body=MISSION_BODY, answer=wrapped("mission", MISSION), audit=_AUDITED.changing("mission"))
 def update_mission(call: Call, mission: Mission, body: dict[str, Any]) -> Mission:
     """Replace a mission; members keep their progress, and all processes go by it at their next event."""
-    check_mission(call, body)
+    check_mission(call, body, mission)
     organizations.raise_configuration_version(call.db, mission.organization_id)
     return missions.change_mission(call.db, mission, updated_at=call.now, **body)
 

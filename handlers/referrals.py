@@ -7,8 +7,7 @@ from typing import Any
 
 from domain.audiences import UnknownAudience
 from domain.coupons.books import UnknownCouponBook
-from domain.event_types import BUILT_IN_EVENT_TYPES
-from domain.events import UnknownCampaign, UnknownEventType, UnknownMember
+from domain.events import UnknownCampaign, UnknownMember
 from domain.ledger.books import round_down
 from domain.ledger.refusals import UnknownLedger, UnknownLedgerAccount, WalletNotInLedger
 from domain.members import MemberInactive
@@ -25,7 +24,7 @@ from domain.referrals import (
 )
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.flows.configuration import Configuration, configuration_of
+from handlers.flows.configuration import Configuration, configuration_of, refuse_unknown_event_type
 from handlers.operations import operation
 from handlers.wire.base import listed, results, wrapped
 from handlers.wire.referrals import CODE, LEADERBOARD_ROW, LOG, NEW_CODES, PROGRAM_BODY, program_record
@@ -59,7 +58,7 @@ def list_referral_programs(call: Call, query: Mapping[str, Any]) -> Paged[Found]
 )
 def create_referral_program(call: Call, body: dict[str, Any]) -> Found:
     """Create a program, which has no codes yet."""
-    _check(call, body)
+    _check(call, body, None)
     organization_id = call.organization.organization_id
     organizations.raise_configuration_version(call.db, organization_id)
     program = referrals.add_program(
@@ -82,7 +81,7 @@ def get_referral_program(call: Call, referral_program: ReferralProgram) -> Found
 )
 def update_referral_program(call: Call, referral_program: ReferralProgram, body: dict[str, Any]) -> Found:
     """Replace a program; all processes go by it at their next event."""
-    _check(call, body)
+    _check(call, body, referral_program)
     organizations.raise_configuration_version(call.db, referral_program.organization_id)
     changed = referrals.change_program(call.db, referral_program, updated_at=call.now, **body)
     return _with_totals(call, changed)
@@ -131,11 +130,14 @@ def _with_totals(call: Call, program: ReferralProgram) -> Found:
     return program, referrals.totals_of(call.db, program.organization_id, [identity])[identity]
 
 
-def _check(call: Call, body: dict[str, Any]) -> None:
-    """Refuse a program that names what is not there, ends before it begins or pays what cannot be paid."""
+def _check(call: Call, body: dict[str, Any], before: ReferralProgram | None) -> None:
+    """Refuse a program that names what is not there, ends before it begins or pays what cannot be paid.
+
+    The event type that it named `before` may have been deactivated since.
+    """
     begins, ends = body["valid_from_date"], body["valid_to_date"]
     if begins and ends and ends < begins:
-        raise InvalidRequest([FieldFault("validToDate is not before validFromDate", pointer="/validToDate")])
+        raise InvalidRequest([FieldFault("validToDate is before validFromDate", pointer="/validToDate")])
     organization_id = call.organization.organization_id
     configuration = configuration_of(call.db, call.organization)
     for what, find, unknown in (
@@ -146,9 +148,8 @@ def _check(call: Call, body: dict[str, Any]) -> None:
         identity = body[f"{what}_id"]
         if identity is not None and find(call.db, organization_id, identity) is None:
             raise unknown(f"There is no {what.replace('_', ' ')} {identity}.")
-    event_type = body["event_type"]
-    if event_type not in BUILT_IN_EVENT_TYPES and event_type not in configuration.custom_event_types:
-        raise UnknownEventType(f"There is no active event type {event_type}.")
+    if before is None or body["event_type"] != before.event_type:
+        refuse_unknown_event_type(configuration, body["event_type"])
     for side in (REFERRER, REFERRED):
         _check_side(call, configuration, body, side)
 
@@ -175,5 +176,5 @@ def _check_side(call: Call, configuration: Configuration, body: Mapping[str, Any
     if account is None:
         raise UnknownLedgerAccount("The default ledger has no account that points could go to.")
     if points != round_down(account, points):
-        fault = f"has at most {account.decimals} fraction digits in this account"
+        fault = f"{side}PointsAccrual has at most {account.decimals} fraction digits in this account"
         raise InvalidRequest([FieldFault(fault, pointer=f"/{side}PointsAccrual")])

@@ -193,6 +193,11 @@ class Settings:
         "believed; without it all clients of a proxy have one address.",
         documented_default="none",
     )
+    evaluation_ms: int = _setting(
+        _whole(10, 60_000),
+        250,
+        "Milliseconds of CPU time that the expressions of an event may take; rules that are not done then fail.",
+    )
     statement_timeout_ms: int = _setting(
         _whole(0, 3_600_000), 30_000, "Milliseconds after which the database ends a statement; 0 never does."
     )

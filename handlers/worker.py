@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from sqlalchemy import Engine
 
 from handlers.flows.drain_queue import Drain
+from handlers.flows.evaluation_time import limit_evaluation
 from handlers.flows.send_deliveries import send_due
 from handlers.jobs import add_jobs, run_due_job
 from handlers.settings import Settings
@@ -48,6 +49,7 @@ class Worker:
 
     def __init__(self, settings: Settings) -> None:
         self._stopped = threading.Event()
+        limit_evaluation(settings)
         self._engine = create_engine(
             settings.database_url,
             threads=len(_LOOPS),

@@ -95,6 +95,12 @@ def find_matching(db: Connection, organization_id: int) -> list[Audience]:
     return records(Audience, rows)
 
 
+def names_by_key(db: Connection, organization_id: int) -> dict[str, str]:
+    """The names of all audiences, by their keys, active or not."""
+    statement = select(table.c.audience_key, table.c.name).where(table.c.organization_id == organization_id)
+    return {row.audience_key: row.name for row in db.execute(statement.order_by(table.c.name))}
+
+
 def known_keys(db: Connection, organization_id: int, keys: Collection[str]) -> set[str]:
     """Those of the keys that belong to an audience, active or not."""
     rows = db.execute(

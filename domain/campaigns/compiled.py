@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
@@ -16,6 +16,7 @@ from domain.campaigns.obstacles import Restriction, restrictions_of
 from domain.campaigns.records import Action, Campaign
 from domain.campaigns.variables import ENVIRONMENT
 from domain.expressions import ExpressionError, Node, Program, compile_expression, from_tree, parse
+from domain.expressions.check import did_you_mean
 from domain.expressions.types import BOOL, DECIMAL, STRING, TIMESTAMP, Type
 from domain.ledger.records import LedgerAccount
 from domain.problems import FieldFault, InvalidRequest
@@ -40,12 +41,16 @@ class CompiledEffect:
 
 @dataclass(frozen=True, slots=True)
 class CompiledAction:
-    """An action with its rule (None holds always) and effects; `node` is the rule's tree, for explanations."""
+    """An action with its rule (None holds always) and effects; `node` is the rule's tree, for explanations.
+
+    `fault` says why an action that was saved by other rules than today's cannot run: it fails at every event.
+    """
 
     action: Action
     node: Node | None
     rule: Program | None
     effects: tuple[CompiledEffect, ...]
+    fault: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +92,41 @@ def compile_campaign(
 
 
 def compile_action(action: Action, before: CompiledAction | None = None) -> CompiledAction:
-    """Compile a stored action; raises InvalidRequest as `compile_rules` and `compile_effects` do.
+    """Compile a stored action; one that cannot be compiled any more has a `fault`, so that the others go on.
 
     Where rules and effects are those of `before`, what was compiled of them is taken over.
     """
     if before is not None and (before.action.rules, before.action.effects) == (action.rules, action.effects):
         return replace(before, action=action)
-    node, rule = compile_rules(action.rules)
-    return CompiledAction(action, node, rule, compile_effects(action.effects))
+    try:
+        node, rule = compile_rules(action.rules)
+        return CompiledAction(action, node, rule, compile_effects(action.effects))
+    except InvalidRequest as refusal:
+        return CompiledAction(action, None, None, (), fault=refusal.faults[0].detail)
+
+
+def without_nulls(rules: Mapping[str, Any], effects: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Rules and effects without what counts as left out: null, or `node: {}`, beside an expression, and both in rules.
+
+    An optional parameter keeps a `value` of null where it has nothing else.
+    """
+    kept = {form: source for form, source in rules.items() if source is not None and source != {}}
+    return kept, {**effects, "items": [_item_without_nulls(item) for item in effects.get("items", ())]}
+
+
+def _item_without_nulls(item: Mapping[str, Any]) -> dict[str, Any]:
+    if "params" not in item:
+        return dict(item)
+    return {**item, "params": [_param_without_nulls(param) for param in item["params"]]}
+
+
+def _param_without_nulls(param: Mapping[str, Any]) -> dict[str, Any]:
+    has_expression = param.get("expression") is not None
+    return {
+        name: value
+        for name, value in param.items()
+        if not (name == "expression" and value is None) and not (name == "value" and value is None and has_expression)
+    }
 
 
 def compile_rules(rules: Mapping[str, Any]) -> tuple[Node | None, Program | None]:
@@ -102,7 +134,9 @@ def compile_rules(rules: Mapping[str, Any]) -> tuple[Node | None, Program | None
     if not rules:
         return None, None
     if len(rules) > 1:
-        raise InvalidRequest([FieldFault("rules hold an expression or a node, not both", pointer="/rules")])
+        raise InvalidRequest(
+            [FieldFault("rules hold both an expression and a node; only one of them is allowed", pointer="/rules")]
+        )
     [(form, source)] = rules.items()
     node, program = _compile(source, form == "node", BOOL, f"/rules/{form}")
     return node, program
@@ -116,7 +150,12 @@ def compile_effects(effects: Mapping[str, Any]) -> tuple[CompiledEffect, ...]:
         pointer = f"/effects/items/{index}"
         effect = EFFECTS.get(item["effectId"])
         if effect is None:
-            faults.append(FieldFault(f"there is no effect {item['effectId']}", pointer=f"{pointer}/effectId"))
+            faults.append(
+                FieldFault(
+                    _unknown(f"there is no effect {item['effectId']}", item["effectId"], EFFECTS),
+                    pointer=f"{pointer}/effectId",
+                )
+            )
             continue
         try:
             params = _compile_params(effect, item.get("params", ()), f"{pointer}/params")
@@ -128,6 +167,11 @@ def compile_effects(effects: Mapping[str, Any]) -> tuple[CompiledEffect, ...]:
     return tuple(compiled)
 
 
+def _unknown(detail: str, name: str, known: Collection[str]) -> str:
+    """The detail about an unknown name, with the known one that it may stand for, or else all of them."""
+    return detail + (did_you_mean(name, known) or f"; there are: {', '.join(known)}")
+
+
 def _compile_params(effect: Effect, given: Sequence[Mapping[str, Any]], pointer: str) -> tuple[CompiledParameter, ...]:
     known = {parameter.id: parameter for parameter in effect.params}
     compiled: dict[str, CompiledParameter] = {}
@@ -136,7 +180,12 @@ def _compile_params(effect: Effect, given: Sequence[Mapping[str, Any]], pointer:
         at = f"{pointer}/{index}"
         parameter = known.get(param["id"])
         if parameter is None:
-            faults.append(FieldFault(f"{effect.effect_id} has no parameter {param['id']}", pointer=f"{at}/id"))
+            faults.append(
+                FieldFault(
+                    _unknown(f"{effect.effect_id} has no parameter {param['id']}", param["id"], known),
+                    pointer=f"{at}/id",
+                )
+            )
         elif parameter.id in compiled:
             faults.append(FieldFault(f"{parameter.id} is given twice", pointer=f"{at}/id"))
         else:
@@ -156,7 +205,7 @@ def _compile_params(effect: Effect, given: Sequence[Mapping[str, Any]], pointer:
 
 def _compile_param(parameter: Parameter, param: Mapping[str, Any], pointer: str) -> CompiledParameter:
     if ("value" in param) == ("expression" in param):
-        raise InvalidRequest([FieldFault(f"{parameter.id} has a value or an expression, one of both", pointer=pointer)])
+        raise InvalidRequest([FieldFault(f"{parameter.id} needs either a value or an expression", pointer=pointer)])
     if "expression" in param:
         _, program = _compile(param["expression"], False, parameter.type, f"{pointer}/expression")
         return CompiledParameter(parameter, program=program)
@@ -209,7 +258,7 @@ def _moment(value: Any) -> Any:
 
 def _wanted(parameter: Parameter) -> str:
     if parameter.choices:
-        return f"{parameter.id} is one of {', '.join(parameter.choices)}"
+        return f"{parameter.id} must be one of {', '.join(parameter.choices)}"
     if parameter.type == JSON_OBJECT:
-        return f"{parameter.id} is a JSON object within bounds"
-    return f"{parameter.id} is a {parameter.type}"
+        return f"{parameter.id} must be a JSON object within bounds"
+    return f"{parameter.id} must be a {parameter.type}"

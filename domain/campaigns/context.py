@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
 from domain.calendar import instant_of
 from domain.events import IncomingEvent
-from domain.expressions import EvaluationError
+from domain.expressions import Budget, EvaluationError
+from domain.ledger.books import Books
+from domain.ledger.records import LedgerAccount
 from domain.matchers import ItemPredicate
 from domain.members import Member
 from domain.orders import Order, OrderItem
@@ -113,6 +115,16 @@ def member_variable(member: Member | None) -> dict[str, Any] | None:
     }
 
 
+def balances_by_name(books: Books, wallet_id: int, accounts: Iterable[LedgerAccount]) -> dict[str, Decimal]:
+    """`balances`: what the wallet can spend of each account, by its key and by its alias."""
+    return {
+        name: books.holding(wallet_id, account.ledger_account_id).current
+        for account in accounts
+        for name in (account.ledger_account_key, account.alias)
+        if name is not None
+    }
+
+
 def spend_of(order: Order | None, payment: Mapping[str, Any] | None) -> Decimal | None:
     """What `minSpendValue` is compared with: the order's total, else the payment's."""
     if order is not None:
@@ -131,16 +143,30 @@ def moment_of(event: IncomingEvent, now: datetime) -> datetime:
     return now if dated is None else instant_of(dated)
 
 
+# A matcher has up to fifty conditions, each of which may look at all of a list of the item.
+_MATCHER_COST = 50
+
+
+def _heft(value: Any) -> int:
+    """How many values a condition on an item may have to look at."""
+    if isinstance(value, dict):
+        return 1 + max(map(_heft, value.values()), default=0)
+    if isinstance(value, list):
+        return 1 + len(value)
+    return 1 + len(value) // 256 if isinstance(value, str) else 1
+
+
 Functions = Mapping[str, Callable[..., Any]]
 
 
 def host_functions(matchers: Mapping[str, ItemPredicate]) -> Functions:
     """The functions of expressions: `matches` looks items up in the organization's matchers, by their keys."""
 
-    def matches(item: Mapping[str, Any], key: str) -> bool:
+    def matches(budget: Budget, item: Mapping[str, Any], key: str) -> bool:
         matcher = matchers.get(key)
         if matcher is None:
-            raise EvaluationError("missing", f"there is no matcher {key}")
+            raise EvaluationError("missing", f"there is no matcher {key[:60]}")
+        budget.charge(_MATCHER_COST * _heft(item))
         return matcher(item)
 
     return {"matches": matches}

@@ -12,6 +12,7 @@ from typing import Any
 
 from domain.campaigns.allowances import Allowances
 from domain.campaigns.compiled import CompiledAction, CompiledCampaign, CompiledEffect, constant, is_bad
+from domain.campaigns.context import balances_by_name
 from domain.campaigns.effects import BURN_POINTS, DISCOUNT, MINT_POINTS
 from domain.campaigns.facts import EventFacts, Executor
 from domain.campaigns.limits import Counters, LimitRule
@@ -30,15 +31,19 @@ from domain.campaigns.outcomes import (
     Explanation,
     LimitReached,
     Reason,
+    RuleError,
 )
 from domain.campaigns.point_effects import PointEffects
 from domain.campaigns.records import Action
 from domain.campaigns.variables import ENVIRONMENT
 from domain.events import AUTHORIZE, DRY_RUN
-from domain.expressions import EVENT_COST, Budget, EvaluationError, explain, reason
+from domain.expressions import EVENT_COST, Budget, Deadline, EvaluationError, Node, Room, Trace, explain, reason
 from domain.ledger.books import Books
 from domain.ledger.records import LedgerAccount
 from domain.problems import Conflict, Refusal
+
+MAX_ERRORS = 100
+"""Most errors of rules that are told of one event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +67,8 @@ class Evaluator:
     """Runs one event through the campaigns, posting to the books and counting in the counters of its batch.
 
     `executors`, by effect id, do the effects that are neither points nor a discount. `mode` is that of the request;
-    with `tracing` a dry run tells what every part of the rules came to.
+    with `tracing` a dry run tells what every part of the rules came to. Rules fail that are not done at the
+    `deadline`, which explanations share.
     """
 
     def __init__(
@@ -75,15 +81,20 @@ class Evaluator:
         executors: Mapping[str, Executor],
         mode: str,
         tracing: bool = False,
+        deadline: Deadline | None = None,
     ) -> None:
         self._event = event
+        self._books = books
+        self._accounts = accounts
         self._counters = counters
         self._functions = functions
         self._executors = executors
         self._explaining = mode == DRY_RUN
         self._authorizing = mode == AUTHORIZE
         self._tracing = tracing
-        self._budget = Budget(EVENT_COST)
+        self._budget = Budget(EVENT_COST, deadline)
+        self._deadline = deadline
+        self._telling: tuple[Budget, Room] | None = None
         self._found = Evaluation()
         self._allowances = Allowances(event.member_id, event.at, counters)
         self._points = PointEffects(event, books, accounts, self._allowances, self._authorizing)
@@ -121,7 +132,7 @@ class Evaluator:
             label = f"another action of the group {record.exclusive_group} has applied"
             self._explain(campaign, record, False, Reason("EXCLUSIVE_GROUP", label, record.exclusive_group))
             return
-        holds, error = self._rule_holds(action)
+        holds, error = self._rule_holds(campaign, action)
         if not holds:
             if (error and record.abort_evaluation_on_error) or (not error and record.abort_evaluation_if_false):
                 self._aborted.add(campaign_id)
@@ -133,14 +144,25 @@ class Evaluator:
         if failed and record.abort_evaluation_on_error:
             self._aborted.add(campaign_id)
 
-    def _rule_holds(self, action: CompiledAction) -> tuple[bool, bool]:
+    def _rule_holds(self, campaign: CompiledCampaign, action: CompiledAction) -> tuple[bool, bool]:
         """Whether the rule holds, and whether it could not be told."""
+        if action.fault is not None:
+            self._note_error(campaign, action, action.fault, None)
+            return False, True
         if action.rule is None:
             return True, False
         try:
             return action.rule.run(self._event.context, self._budget, self._functions) is True, False
-        except EvaluationError:
+        except EvaluationError as error:
+            self._note_error(campaign, action, error.message, (error.start, error.end))
             return False, True
+
+    def _note_error(
+        self, campaign: CompiledCampaign, action: CompiledAction, message: str, at: tuple[int, int] | None
+    ) -> None:
+        if len(self._found.errors) < MAX_ERRORS:
+            error = RuleError(campaign.campaign.campaign_id, action.action.action_id, message, at)
+            self._found.errors.append(error)
 
     def _apply(self, campaign: CompiledCampaign, action: CompiledAction) -> bool:
         """Run the effects of an action whose rule holds; True if one failed."""
@@ -159,7 +181,15 @@ class Evaluator:
             if status in (EXECUTED, PARTIAL, AUTHORIZED):
                 self._allowances.count_event(campaign)
             self._report(campaign, action, each, status, error)
+        if any(each.effect_id in (MINT_POINTS, BURN_POINTS) for each in computed):
+            self._refresh_balances()
         return failed
+
+    def _refresh_balances(self) -> None:
+        """Let `balancesAfter` be what the action has left."""
+        after = self._event.context.get("balancesAfter")
+        if after is not None:
+            after.update(balances_by_name(self._books, self._event.wallet_id, self._accounts.values()))
 
     def _compute(self, effect: CompiledEffect) -> _Computed:
         """The values of an effect's parameters for this event."""
@@ -255,7 +285,7 @@ class Evaluator:
 
     def _explain_rule(self, campaign: CompiledCampaign, action: CompiledAction) -> None:
         if self._explaining and action.node is not None:
-            trace = explain(action.node, ENVIRONMENT, self._event.context, self._functions)
+            trace = self._told_of(action.node)
             found = reason(trace)
             if found is None:
                 # By itself the rule holds: it is what went before that has used up the cost of an event.
@@ -268,7 +298,14 @@ class Evaluator:
         """What every part of the action's rule came to, where that is asked for."""
         if not (self._explaining and self._tracing) or action.node is None:
             return None
-        return explain(action.node, ENVIRONMENT, self._event.context, self._functions)
+        return self._told_of(action.node)
+
+    def _told_of(self, node: Node) -> Trace:
+        """What a rule and its parts come to; all explanations of the event share a budget, a deadline and a length."""
+        if self._telling is None:
+            self._telling = Budget(EVENT_COST, self._deadline), Room()
+        budget, room = self._telling
+        return explain(node, ENVIRONMENT, self._event.context, self._functions, budget, room=room)
 
     def _explain(
         self,

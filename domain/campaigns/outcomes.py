@@ -70,6 +70,15 @@ class EffectOutcome:
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
+class RuleError(NamedTuple):
+    """A rule that could not be told to hold or not; `at` is the place of what failed in its text."""
+
+    campaign_id: int
+    action_id: int
+    message: str
+    at: tuple[int, int] | None
+
+
 class Reason(NamedTuple):
     """The first thing that was not fulfilled, `at` its place in the text of a rule, and the value that was seen."""
 
@@ -102,6 +111,7 @@ class Evaluation:
     """What an event set in motion, gathered while its actions run."""
 
     effects: list[EffectOutcome] = field(default_factory=list)
+    errors: list[RuleError] = field(default_factory=list)
     explanations: list[Explanation] = field(default_factory=list)
     limit_discarded: Decimal = ZERO
     counted: list[tuple[CounterKey, Decimal]] = field(default_factory=list)

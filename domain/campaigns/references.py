@@ -2,43 +2,166 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
 
 from domain.campaigns.compiled import CompiledCampaign, CompiledEffect
 from domain.campaigns.variables import MATCHES
 from domain.expressions import Node
-from domain.expressions.tree import Call, Constant, Identifier, parts
+from domain.expressions.tree import Call, Constant, Identifier, ListLiteral, Macro, Select, parts
 from domain.problems import FieldFault
 
+Sources = Sequence[tuple[str, Node]]
+"""The expressions of an action, each with its JSON pointer."""
 
-def unknown_matchers(
-    rules: Mapping[str, Any],
-    rule: Node | None,
-    effects: Mapping[str, Any],
-    compiled: Collection[CompiledEffect],
-    known: Collection[str],
-) -> list[FieldFault]:
-    """A fault for every key of a matcher that is written in the rule or in an effect's expression and is not known."""
-    faults = [] if rule is None else _faults(rule, f"/rules/{next(iter(rules))}", known)
+MOST_LISTED = 20
+
+
+def sources_of(
+    rules: Mapping[str, Any], rule: Node | None, effects: Mapping[str, Any], compiled: Collection[CompiledEffect]
+) -> Sources:
+    """The rule and the expressions of the effects, which are the compiled ones as they were written."""
+    found = [] if rule is None else [(f"/rules/{next(iter(rules))}", rule)]
     for index, (item, effect) in enumerate(zip(effects.get("items", ()), compiled, strict=True)):
         programs = {param.parameter.id: param.program for param in effect.params}
         for place, param in enumerate(item.get("params", ())):
             program = programs[param["id"]]
             if program is not None:
-                pointer = f"/effects/items/{index}/params/{place}/expression"
-                faults += _faults(program.checked.node, pointer, known)
-    return faults
+                found.append((f"/effects/items/{index}/params/{place}/expression", program.checked.node))
+    return found
 
 
-def _faults(node: Node, pointer: str, known: Collection[str]) -> list[FieldFault]:
+def unknown_matchers(sources: Sources, known: Collection[str]) -> list[FieldFault]:
+    """A fault for every key of a matcher that is written in an expression and is not known."""
     return [
         FieldFault(
             f"there is no matcher {key.value}", pointer=pointer, code="unknown-matcher", start=key.start, end=key.end
         )
+        for pointer, node in sources
         for key in _keys(node)
         if key.value not in known
     ]
+
+
+class NamedKey(NamedTuple):
+    """A key that an expression spells out, and the variable whose keys it is compared with."""
+
+    variable: str
+    key: str
+    start: int
+    end: int
+
+
+def named_keys(
+    node: Node, hidden: frozenset[str] = frozenset(), each: Mapping[str, str] | None = None
+) -> list[NamedKey]:
+    """The keys of `balances.x`, `badges["x"]`, `"x" in tiers`, `audiences.exists(a, a == "x")` and the like.
+
+    `hidden` are variables of macros around; `each` are those of them that go through the keys of one of `KEYED`.
+    """
+    each = each or {}
+    found = list(_own_keys(node, hidden, each))
+    for part in parts(node):
+        inner, inner_each = hidden, each
+        if isinstance(node, Macro) and part is not node.target:
+            inner = hidden | {node.variable}
+            inner_each = {name: of for name, of in each.items() if name != node.variable}
+            of = _keyed(node.target, hidden)
+            if of is not None:
+                inner_each[node.variable] = of
+        found += named_keys(part, inner, inner_each)
+    return found
+
+
+def _own_keys(node: Node, hidden: frozenset[str], each: Mapping[str, str]) -> Iterator[NamedKey]:
+    """The keys that the node itself compares, those of its parts left out."""
+    if isinstance(node, Select):
+        of = _keyed(node.target, hidden)
+        if of is not None and of not in LISTS:
+            yield NamedKey(of, node.field, node.start, node.end)
+    if not isinstance(node, Call) or node.target is not None or len(node.args) != 2:
+        return
+    left, right = node.args
+    if node.function == "[]":
+        yield from _texts(_keyed(left, hidden, but=LISTS), right)
+    elif node.function == "in":
+        yield from _texts(_keyed(right, hidden), left)
+        yield from _texts(_variable_of(left, each), right)
+    elif node.function in ("==", "!="):
+        yield from _texts(_element_of(left, hidden, each), right)
+        yield from _texts(_element_of(right, hidden, each), left)
+
+
+def _texts(variable: str | None, node: Node) -> Iterator[NamedKey]:
+    """The texts that the node spells out: itself, or the items of a list."""
+    for each in node.items if isinstance(node, ListLiteral) else (node,):
+        if variable is not None and isinstance(each, Constant) and isinstance(each.value, str):
+            yield NamedKey(variable, each.value, each.start, each.end)
+
+
+def _keyed(node: Node, hidden: frozenset[str], but: Collection[str] = ()) -> str | None:
+    is_keyed = isinstance(node, Identifier) and node.name in KEYED and node.name not in hidden
+    return node.name if is_keyed and node.name not in but else None  # type: ignore[attr-defined]
+
+
+def _variable_of(node: Node, each: Mapping[str, str]) -> str | None:
+    return each.get(node.name) if isinstance(node, Identifier) else None
+
+
+def _element_of(node: Node, hidden: frozenset[str], each: Mapping[str, str]) -> str | None:
+    """The variable whose keys the node is one of, or all of."""
+    if isinstance(node, Call) and node.target is None and node.function == "[]":
+        found = _keyed(node.args[0], hidden)
+        return found if found in LISTS else None
+    return _variable_of(node, each) or (_keyed(node, hidden) if _keyed(node, hidden) in LISTS else None)
+
+
+KEYED: Mapping[str, str] = {
+    "balances": "ledger account",
+    "balancesAfter": "ledger account",
+    "badges": "badge",
+    "missions": "mission",
+    "audiences": "audience",
+    "tiers": "tier",
+}
+"""The variables that hold keys of the organization, and what these are keys of."""
+
+LISTS = frozenset({"audiences", "tiers"})
+
+
+def unknown_keys(sources: Sources, known: Mapping[str, Mapping[str, str]]) -> list[FieldFault]:
+    """A fault for every key that is spelled out and no key of the organization.
+
+    `known` are keys with their names, by variable; of variables that are not there nothing is known.
+    """
+    faults = []
+    for pointer, node in sources:
+        for found in named_keys(node):
+            keys = known.get(found.variable)
+            if keys is not None and found.key not in keys:
+                detail = f'there is no {KEYED[found.variable]} with the key "{found.key[:60]}"; {_listed(keys)}'
+                fault = FieldFault(detail, pointer=pointer, code="unknown-key", start=found.start, end=found.end)
+                faults.append(fault)
+    return faults
+
+
+def _listed(keys: Mapping[str, str]) -> str:
+    if not keys:
+        return "there is none at all"
+    shown = [f"{name}: {key}" for key, name in islice(keys.items(), MOST_LISTED)]
+    return f"there are {', '.join(shown)}" + (f" and {len(keys) - MOST_LISTED} more" if len(keys) > MOST_LISTED else "")
+
+
+def calls_matches(sources: Sources) -> bool:
+    """True if an expression asks whether an order item matches a matcher."""
+    return any(_calls_matches(node) for _, node in sources)
+
+
+def _calls_matches(node: Node) -> bool:
+    if isinstance(node, Call) and node.target is None and node.function == MATCHES.name:
+        return True
+    return any(map(_calls_matches, parts(node)))
 
 
 def _keys(node: Node) -> Iterator[Constant]:

@@ -150,7 +150,7 @@ MISSION = _object(
     },
 )
 
-MATCHES = HostFunction("matches", (ITEM, STRING), BOOL, "{0} matches {1}")
+MATCHES = HostFunction("matches", (ITEM, STRING), BOOL, "{0} matches {1}", metered=True)
 """Whether an order item matches the matcher of a key."""
 
 
@@ -162,6 +162,7 @@ ENVIRONMENT = Environment(
         "member": MEMBER,
         "sponsor": MEMBER,
         "balances": MapOf(DECIMAL),
+        "balancesAfter": MapOf(DECIMAL),
         "badges": MapOf(DECIMAL),
         "missions": MapOf(MISSION),
         "audiences": TEXTS,
@@ -170,6 +171,7 @@ ENVIRONMENT = Environment(
     },
     labels={
         "balances": "balance of",
+        "balancesAfter": "balance so far of",
         "badges": "badges of",
         "missions": "mission",
         "audiences": "member audiences",

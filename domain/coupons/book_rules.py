@@ -30,7 +30,9 @@ def check_book(values: Mapping[str, Any]) -> None:
         if values[period] is not None and values[limit] is None:
             faults.append(FieldFault(f"{period_name} needs a {limit_name}", pointer=f"/{limit_name}"))
     if values["timezone"] is not None and not is_zone(values["timezone"]):
-        faults.append(FieldFault("not a time zone of the IANA database", pointer="/timezone"))
+        faults.append(
+            FieldFault("timezone is not a time zone of the IANA database, such as Europe/Madrid", pointer="/timezone")
+        )
     if values["required_points_config"] is None and any(values[name] is not None for name in _POINTS):
         detail = "required with assignmentRequiredPoints or usageRequiredPoints"
         faults.append(FieldFault(detail, pointer="/requiredPointsConfig"))

@@ -8,14 +8,14 @@ The language is described in docs/expressions.md.
 from domain.expressions.check import Checked, check
 from domain.expressions.environment import Environment, Functions, HostFunction
 from domain.expressions.errors import CostExceeded, EvaluationError, ExpressionError, Fault
-from domain.expressions.explain import Trace, explain, reason
+from domain.expressions.explain import Room, Trace, explain, reason
 from domain.expressions.jsontree import from_tree, to_tree
 from domain.expressions.labels import label
-from domain.expressions.limits import DEFAULT_COST, EVENT_COST
+from domain.expressions.limits import DEFAULT_COST, EVENT_COST, MAX_TEXTS
 from domain.expressions.parse import parse
 from domain.expressions.program import Program, compile_expression
 from domain.expressions.render import to_text
-from domain.expressions.runtime import Budget, TypeValue
+from domain.expressions.runtime import Budget, Deadline, TypeValue
 from domain.expressions.tree import Node
 from domain.expressions.types import (
     BOOL,
@@ -41,12 +41,14 @@ __all__ = [
     "DYN",
     "EVENT_COST",
     "INT",
+    "MAX_TEXTS",
     "NULL",
     "STRING",
     "TIMESTAMP",
     "Budget",
     "Checked",
     "CostExceeded",
+    "Deadline",
     "Environment",
     "EvaluationError",
     "ExpressionError",
@@ -59,6 +61,7 @@ __all__ = [
     "Node",
     "ObjectOf",
     "Program",
+    "Room",
     "Trace",
     "Type",
     "TypeValue",

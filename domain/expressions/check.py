@@ -6,8 +6,9 @@ from difflib import get_close_matches
 from typing import Any
 
 from domain.expressions.environment import Environment
-from domain.expressions.errors import EvaluationError, Fault
+from domain.expressions.errors import EvaluationError, ExpressionError, Fault
 from domain.expressions.functions import FUNCTIONS, METHODS, OPERATORS, Overload
+from domain.expressions.limits import MAX_FAULTS
 from domain.expressions.runtime import TYPE_NAMES
 from domain.expressions.tree import (
     CHAINS,
@@ -64,10 +65,19 @@ class Checked:
 
 
 def check(node: Node, environment: Environment, expected: Type | None = None) -> Checked:
-    """Types the expression; with `expected`, its type must fit that (an int fits a decimal, dyn is checked later)."""
+    """Types the expression; with `expected`, its type must fit that (an int fits a decimal, dyn is checked later).
+
+    Raises `ExpressionError` if its type is nested so deep that it cannot be told.
+    """
     checker = _Checker(environment)
-    found = checker.type(node, dict(environment.variables))
-    if expected is not None and not fits(found, expected):
+    try:
+        found = checker.type(node, dict(environment.variables))
+        fitting = expected is None or fits(found, expected)
+        str(found)
+    except RecursionError:
+        fault = Fault("the type of the expression is nested too deep", node.start, node.end, "limit")
+        raise ExpressionError([fault]) from None
+    if expected is not None and not fitting:
         checker.fault(node, f"the expression must be {_article(expected)}, this is {_article(found)}")
     return Checked(node, found, tuple(checker.faults), tuple(checker.warnings), checker.types, checker.overloads)
 
@@ -96,7 +106,8 @@ class _Checker:
         self.overloads: dict[int, Overload] = {}
 
     def fault(self, node: Node, message: str, code: str = "type") -> Type:
-        self.faults.append(Fault(message, node.start, node.end, code))
+        if len(self.faults) < MAX_FAULTS:
+            self.faults.append(Fault(message, node.start, node.end, code))
         return DYN
 
     def warn(self, node: Node, message: str, code: str) -> None:
@@ -157,6 +168,8 @@ class _Checker:
         for part, _ in node.entries:
             if self.types[id(part)] not in (STRING, INT, BOOL, DYN):
                 self.fault(part, f"a map key is a string, int or bool, not {_article(self.types[id(part)])}")
+                # Types of keys without parts keep a type as large as the text that it comes from.
+                key = DYN
         return MapOf(self.common([value for _, value in node.entries], scope, "map values"), key)
 
     def macro(self, node: Macro, scope: Mapping[str, Type]) -> Type:

@@ -16,9 +16,11 @@ from domain.expressions.runtime import (
     TYPE_NAMES,
     Budget,
     as_bool,
+    at_key,
     contains,
     different,
     has_field,
+    in_list,
     item_at,
     loop,
     make_map,
@@ -184,7 +186,8 @@ class _Generator:
                 return self.index(node, scope)
             if name in self.environment.functions:
                 call = self.environment.functions[name].call
-                return self.call_of(call, _name("functions"), *(self.expression(argument, scope) for argument in args))
+                given = _name("functions"), _name("budget")
+                return self.call_of(call, *given, *(self.expression(argument, scope) for argument in args))
         return self.overloaded(node, scope)
 
     def equality(self, node: Call, scope: frozenset[str]) -> ast.expr:
@@ -196,7 +199,9 @@ class _Generator:
                     # Python warns of `1 is None`; the answer is plain.
                     return ast.Constant(node.function == "!=")
                 return ast.Compare(other, [ast.Is() if node.function == "==" else ast.IsNot()], [ast.Constant(None)])
-        if self.is_plain(left) and self.is_plain(right):
+        # A constant is short; two texts that are not may be long, and comparing them has its price.
+        is_short = self.checked.type_of(left) != STRING or isinstance(left, Constant) or isinstance(right, Constant)
+        if self.is_plain(left) and self.is_plain(right) and is_short:
             return ast.Compare(codes[0], [_COMPARISONS[node.function]], [codes[1]])
         return self.with_budget(same if node.function == "==" else different, *codes)
 
@@ -212,9 +217,11 @@ class _Generator:
             if listed is not None:
                 return ast.Compare(code, [ast.In()], [self.constant(listed)])
             if isinstance(kind, ListOf) and is_plain(kind.element):
+                if not isinstance(needle, Constant):
+                    return self.with_budget(in_list, code, self.expression(values, scope))
                 sized_values = self.with_budget(sized, self.expression(values, scope))
                 return ast.Compare(code, [ast.In()], [sized_values])
-            if isinstance(kind, MapOf) and kind.key == STRING and self.checked.type_of(needle) == STRING:
+            if isinstance(kind, MapOf) and kind.key == STRING and _is_text_constant(needle):
                 return ast.Compare(code, [ast.In()], [self.expression(values, scope)])
         return self.with_budget(contains, code, self.expression(values, scope))
 
@@ -236,8 +243,10 @@ class _Generator:
             return _subscript(code, index.value)
         position = self.expression(index, scope)
         if isinstance(kind, MapOf) and kind.key == STRING and self.checked.type_of(index) == STRING:
-            return ast.Subscript(code, position, ast.Load())
-        return self.call_of(item_at, code, position)
+            if isinstance(index, Constant):
+                return ast.Subscript(code, position, ast.Load())
+            return self.with_budget(at_key, code, position)
+        return self.with_budget(item_at, code, position)
 
     def overloaded(self, node: Call, scope: frozenset[str]) -> ast.expr:
         overload = self.checked.overload(node)
@@ -245,10 +254,14 @@ class _Generator:
         if overload is None:
             known = METHODS if node.target is not None else OPERATORS if node.function in OPERATORS else FUNCTIONS
             return self.with_budget(_dispatch(node.function, known[node.function]), *arguments)
-        if node.function in _COMPARISONS:
+        if node.function in _COMPARISONS and not (
+            overload.metered and not any(isinstance(part, Constant) for part in parts(node))
+        ):
             return ast.Compare(arguments[0], [_COMPARISONS[node.function]], [arguments[1]])
         if node.function in _FOLDED and isinstance(node.args[0], Constant):
             return self.folded(overload, node.args[0], arguments)
+        if overload.metered:
+            return self.with_budget(overload.call, *arguments)
         if overload.linear:
             arguments[0] = self.with_budget(sized, arguments[0])
         return self.call_of(overload.call, *arguments)
@@ -260,6 +273,10 @@ class _Generator:
         except Exception:
             # Its failure belongs to the run: an `||` may absorb it.
             return self.call_of(overload.call, *codes)
+
+
+def _is_text_constant(node: Node) -> bool:
+    return isinstance(node, Constant) and node.type == "string"
 
 
 def _dispatch(name: str, overloads: tuple[Overload, ...]) -> Callable[..., Any]:

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from domain.expressions.errors import EvaluationError
-from domain.expressions.runtime import accepts, name_of
+from domain.expressions.runtime import Budget, accepts, name_of
 from domain.expressions.types import Type
 
 Functions = Mapping[str, Callable[..., Any]]
@@ -17,21 +17,26 @@ Functions = Mapping[str, Callable[..., Any]]
 class HostFunction:
     """A function that the caller supplies when an expression runs.
 
-    `label` renders a call for people, with `{0}`, `{1}`... for the arguments; without one the name is shown.
+    A call charges `cost` units; if it is `metered`, the callable takes the budget before its arguments and charges the
+    rest. `label` renders a call for people, with `{0}`, `{1}`... for the arguments; without one the name is shown.
     """
 
     name: str
     parameters: tuple[Type, ...]
     result: Type
     label: str = ""
+    cost: int = 4
+    metered: bool = False
 
-    def call(self, functions: Functions, *values: Any) -> Any:
+    def call(self, functions: Functions, budget: Budget, *values: Any) -> Any:
         """What the callable of this name answers, if arguments and answer are of the declared types."""
         if not all(map(accepts, self.parameters, values)):
             given = ", ".join(map(name_of, values))
             raise EvaluationError("null" if None in values else "type", f"{self.name}() cannot be used on ({given})")
+        budget.charge(self.cost)
         try:
-            answer = functions[self.name](*values)
+            function = functions[self.name]
+            answer = function(budget, *values) if self.metered else function(*values)
         except EvaluationError:
             raise
         except Exception as error:

@@ -39,5 +39,13 @@ class EvaluationError(Exception):
 class CostExceeded(EvaluationError):
     """The budget ran out; never absorbed by `&&`, `||`, `all` or `exists`."""
 
+    text = "the expression costs more than its budget allows"
+
     def __init__(self, start: int = 0, end: int = 0) -> None:
-        super().__init__("cost", "the expression costs more than its budget allows", start, end)
+        super().__init__("cost", self.text, start, end)
+
+
+class TimeExceeded(CostExceeded):
+    """The deadline of the evaluation has passed; like a budget that ran out."""
+
+    text = "the expressions of the event take more time than its evaluation may"

@@ -25,11 +25,27 @@ Trace = dict[str, Any]
 `operator` (the sign or macro), `children` (the parts that were evaluated) and `elements` (the first ten passes of a
 macro, each with its `element`)."""
 
+MAX_TOLD = 250_000
+"""Characters that the explanations of one event tell in all; parts beyond are left out, values are shown as "…"."""
+
 MAX_TRACES = 1_000
 MAX_ELEMENTS = 10
 _SHOWN_ITEMS = 10
 _SHOWN_TEXT = 200
 _SHOWN_DEPTH = 4
+
+
+class Room:
+    """Characters that explanations may still take; several may share it."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, characters: int = MAX_TOLD) -> None:
+        self.left = characters
+
+    def take(self, characters: int) -> None:
+        """Note what was told."""
+        self.left -= characters
 
 
 def explain(
@@ -39,6 +55,7 @@ def explain(
     functions: Functions = NO_FUNCTIONS,
     budget: Budget | None = None,
     expected: Type | None = None,
+    room: Room | None = None,
 ) -> Trace:
     """Evaluates the expression and tells each part's value; `&&` and `||` show all operands, decided or not.
 
@@ -47,7 +64,7 @@ def explain(
     checked = check(node, environment, expected)
     if checked.faults:
         raise ExpressionError(checked.faults)
-    explainer = _Explainer(checked, environment, context, budget or Budget(), functions)
+    explainer = _Explainer(room or Room(), checked, environment, context, budget or Budget(), functions)
     explainer.observe(node, {})
     return explainer.traces[0]
 
@@ -58,8 +75,9 @@ class _Explainer(Interpreter):
     exhaustive = True
     price = 1
 
-    def __init__(self, *arguments: Any) -> None:
+    def __init__(self, room: Room, *arguments: Any) -> None:
         super().__init__(*arguments)
+        self.room = room
         self.traces: list[Trace] = []
         self.passes: list[Trace] = []
         self.silent = False
@@ -82,7 +100,7 @@ class _Explainer(Interpreter):
         self.silent = _is_path(node)
         try:
             value = super().value(node, scope)
-            trace["value"] = shown(value)
+            trace["value"] = shown(value, self.room)
             return value
         except EvaluationError as error:
             trace["error"] = {"code": error.code, "message": error.message, "at": [error.start, error.end]}
@@ -98,13 +116,14 @@ class _Explainer(Interpreter):
         """Constants speak for themselves; in loops there are only so many traces, outside them all."""
         if node is self.checked.node:
             return False
-        enough = self.in_loops > 0 and self.looped >= MAX_TRACES
+        enough = self.room.left <= 0 or (self.in_loops > 0 and self.looped >= MAX_TRACES)
         return enough or isinstance(node, Constant) or _is_constant_list(node)
 
     def trace(self, node: Node, scope: Scope) -> Trace:
         words = self.words.get(id(node))
         if words is None:
             words = self.words[id(node)] = (to_text(node), label(node, self.environment, self.checked, tuple(scope)))
+        self.room.take(len(words[0]) + len(words[1]))
         trace: Trace = {"expression": words[0], "labelledExpression": words[1], "at": [node.start, node.end]}
         if isinstance(node, Macro) or (isinstance(node, Call) and is_operator(node)):
             trace["operator"] = node.function
@@ -121,12 +140,16 @@ class _Explainer(Interpreter):
         finally:
             self.in_loops -= 1
             self.silent = False
-            self.passes.extend(trace | {"element": shown(scope[variable])} for trace in self.traces)
+            self.passes.extend(trace | {"element": shown(scope[variable], self.room)} for trace in self.traces)
             self.traces = around
 
 
-def shown(value: Any, depth: int = 0) -> Any:
+def shown(value: Any, room: Room | None = None, depth: int = 0) -> Any:
     """A value as JSON of bounded size: decimals, times and durations as texts, long lists and texts cut with "…"."""
+    room = room or Room()
+    if room.left <= 0:
+        return "…"
+    room.take(min(len(value), _SHOWN_TEXT) if isinstance(value, str) else 10)
     if isinstance(value, str):
         return value if len(value) <= _SHOWN_TEXT else value[:_SHOWN_TEXT] + "…"
     if isinstance(value, Decimal):
@@ -138,13 +161,13 @@ def shown(value: Any, depth: int = 0) -> Any:
     if isinstance(value, list):
         if depth >= _SHOWN_DEPTH:
             return "…"
-        items = [shown(item, depth + 1) for item in value[:_SHOWN_ITEMS]]
+        items = [shown(item, room, depth + 1) for item in value[:_SHOWN_ITEMS]]
         return items if len(value) <= _SHOWN_ITEMS else [*items, "…"]
     if isinstance(value, dict):
         if depth >= _SHOWN_DEPTH:
             return "…"
         pairs = list(islice(value.items(), _SHOWN_ITEMS))
-        members = {str(key)[:_SHOWN_TEXT]: shown(item, depth + 1) for key, item in pairs}
+        members = {str(key)[:_SHOWN_TEXT]: shown(item, room, depth + 1) for key, item in pairs}
         return members if len(value) <= _SHOWN_ITEMS else members | {"…": "…"}
     return value if value is None or isinstance(value, bool) else _other(value)
 

@@ -33,8 +33,9 @@ Result = Type | Callable[[tuple[Type, ...]], Type]
 class Overload:
     """One way to call: parameter types (the receiver of a method first), result, implementation.
 
-    `variadic` repeats the last parameter; `linear` charges for the size of the first argument; `validators` check
-    constant arguments, by position, before anything runs.
+    `variadic` repeats the last parameter; `linear` charges for the size of the first argument; a `metered` one takes
+    the budget before its arguments and charges what it costs. `validators` check constant arguments, by position,
+    before anything runs.
     """
 
     parameters: tuple[Type, ...]
@@ -42,6 +43,7 @@ class Overload:
     call: Callable[..., Any]
     variadic: bool = False
     linear: bool = False
+    metered: bool = False
     validators: Mapping[int, Callable[[Any], object]] = field(default_factory=dict)
     classes: tuple[frozenset[type], ...] = field(init=False)
 
@@ -73,6 +75,8 @@ def apply(budget: Budget, name: str, overloads: tuple[Overload, ...], values: tu
     """Calls the first overload that takes the values."""
     for overload in overloads:
         if overload.takes_values(values):
+            if overload.metered:
+                return overload.call(budget, *values)
             if overload.linear:
                 sized(budget, values[0])
             return overload.call(*values)
@@ -94,7 +98,8 @@ def _joined(types: tuple[Type, ...]) -> Type:
     return join(types[0], types[1]) or ANY_LIST
 
 
-def _concatenate(left: list[Any], right: list[Any]) -> list[Any]:
+def _concatenate(budget: Budget, left: list[Any], right: list[Any]) -> list[Any]:
+    budget.charge(len(left) + len(right))
     return limited_list(left + right)
 
 
@@ -113,11 +118,14 @@ def _sum(values: list[Any]) -> Any:
 
 
 def _extreme(choose: Callable[..., Any], name: str) -> Callable[..., Any]:
-    def pick(values: list[Any]) -> Any:
+    def pick(budget: Budget, values: list[Any]) -> Any:
+        budget.charge(4 * len(values))
         if not values:
             raise EvaluationError("invalid", f"{name}() of an empty list")
         if not any(all(accepts(kind, value) for value in values) for kind in (DECIMAL, STRING, TIMESTAMP, DURATION)):
             raise EvaluationError("null" if None in values else "type", f"{name}() needs values that can be compared")
+        if type(values[0]) is str:
+            budget.charge(sum(map(len, values)) >> 4)
         return choose(values)
 
     return pick
@@ -147,7 +155,12 @@ def _given(value: Any) -> Any:
 
 
 def _order(call: Callable[..., bool]) -> tuple[Overload, ...]:
-    return tuple(Overload((kind, kind), BOOL, call) for kind in (DECIMAL, STRING, BOOL, TIMESTAMP, DURATION))
+    def of_texts(budget: Budget, left: str, right: str) -> bool:
+        budget.charge(min(len(left), len(right)) >> 4)
+        return call(left, right)
+
+    plain = (Overload((kind, kind), BOOL, call) for kind in (DECIMAL, BOOL, TIMESTAMP, DURATION))
+    return (Overload((STRING, STRING), BOOL, of_texts, metered=True), *plain)
 
 
 def _arithmetic(on_ints: Callable[..., int], on_decimals: Callable[..., Any]) -> tuple[Overload, ...]:
@@ -160,8 +173,8 @@ def _arithmetic(on_ints: Callable[..., int], on_decimals: Callable[..., Any]) ->
 OPERATORS: dict[str, tuple[Overload, ...]] = {
     "+": (
         *_arithmetic(numbers.add_int, numbers.DECIMALS.add),
-        Overload((STRING, STRING), STRING, texts.concatenate, linear=True),
-        Overload((ANY_LIST, ANY_LIST), _joined, _concatenate, linear=True),
+        Overload((STRING, STRING), STRING, texts.concatenate, metered=True),
+        Overload((ANY_LIST, ANY_LIST), _joined, _concatenate, metered=True),
         Overload((TIMESTAMP, DURATION), TIMESTAMP, times.move),
         Overload((DURATION, TIMESTAMP), TIMESTAMP, lambda by, value: times.move(value, by)),
         Overload((DURATION, DURATION), DURATION, times.add_durations),
@@ -246,10 +259,10 @@ FUNCTIONS["double"] = FUNCTIONS["decimal"]
 
 METHODS: dict[str, tuple[Overload, ...]] = {
     "size": _SIZES,
-    "contains": (Overload((STRING, STRING), BOOL, str.__contains__, linear=True),),
-    "startsWith": (Overload((STRING, STRING), BOOL, str.startswith),),
-    "endsWith": (Overload((STRING, STRING), BOOL, str.endswith),),
-    "matches": (Overload((STRING, STRING), BOOL, texts.matches, linear=True, validators={1: texts.pattern}),),
+    "contains": (Overload((STRING, STRING), BOOL, texts.contains, metered=True),),
+    "startsWith": (Overload((STRING, STRING), BOOL, texts.starts_with, metered=True),),
+    "endsWith": (Overload((STRING, STRING), BOOL, texts.ends_with, metered=True),),
+    "matches": (Overload((STRING, STRING), BOOL, texts.matches, metered=True, validators={1: texts.check_pattern}),),
     "lowerAscii": (Overload((STRING,), STRING, texts.lower_ascii, linear=True),),
     "upperAscii": (Overload((STRING,), STRING, texts.upper_ascii, linear=True),),
     "trim": (Overload((STRING,), STRING, str.strip, linear=True),),
@@ -259,32 +272,32 @@ METHODS: dict[str, tuple[Overload, ...]] = {
         Overload((STRING, INT, INT), STRING, texts.substring, linear=True),
     ),
     "indexOf": (
-        Overload((STRING, STRING), INT, texts.index_of, linear=True),
-        Overload((STRING, STRING, INT), INT, texts.index_from, linear=True),
+        Overload((STRING, STRING), INT, texts.index_of, metered=True),
+        Overload((STRING, STRING, INT), INT, texts.index_from, metered=True),
     ),
     "lastIndexOf": (
-        Overload((STRING, STRING), INT, texts.last_index_of, linear=True),
-        Overload((STRING, STRING, INT), INT, texts.last_index_from, linear=True),
+        Overload((STRING, STRING), INT, texts.last_index_of, metered=True),
+        Overload((STRING, STRING, INT), INT, texts.last_index_from, metered=True),
     ),
     "replace": (
-        Overload((STRING, STRING, STRING), STRING, texts.replace, linear=True),
-        Overload((STRING, STRING, STRING, INT), STRING, texts.replace, linear=True),
+        Overload((STRING, STRING, STRING), STRING, texts.replace, metered=True),
+        Overload((STRING, STRING, STRING, INT), STRING, texts.replace, metered=True),
     ),
     "split": (
-        Overload((STRING, STRING), ListOf(STRING), texts.split, linear=True),
-        Overload((STRING, STRING, INT), ListOf(STRING), texts.split, linear=True),
+        Overload((STRING, STRING), ListOf(STRING), texts.split, metered=True),
+        Overload((STRING, STRING, INT), ListOf(STRING), texts.split, metered=True),
     ),
     "join": (
-        Overload((ListOf(STRING),), STRING, texts.join, linear=True),
-        Overload((ListOf(STRING), STRING), STRING, texts.join, linear=True),
+        Overload((ListOf(STRING),), STRING, texts.join, metered=True),
+        Overload((ListOf(STRING), STRING), STRING, texts.join, metered=True),
     ),
     "sum": (Overload((ListOf(DECIMAL),), lambda types: _number((_element(types),)), _sum, linear=True),),
     "min": tuple(
-        Overload((ListOf(kind),), _element, _extreme(min, "min"), linear=True)
+        Overload((ListOf(kind),), _element, _extreme(min, "min"), metered=True)
         for kind in (DECIMAL, STRING, TIMESTAMP, DURATION)
     ),
     "max": tuple(
-        Overload((ListOf(kind),), _element, _extreme(max, "max"), linear=True)
+        Overload((ListOf(kind),), _element, _extreme(max, "max"), metered=True)
         for kind in (DECIMAL, STRING, TIMESTAMP, DURATION)
     ),
 }

@@ -4,7 +4,7 @@ Slower than generated code, but it knows where it is, and has CEL's rule for err
 an error when another operand decides the result. It runs when generated code failed, and to explain.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import DecimalException
 from typing import Any, NoReturn
 
@@ -125,7 +125,7 @@ class Interpreter:
             if simple:
                 return simple(self.budget, *values)
             if name in self.environment.functions:
-                return self.environment.functions[name].call(self.functions, *values)
+                return self.environment.functions[name].call(self.functions, self.budget, *values)
         overload = self.checked.overload(node)
         known = METHODS if node.target is not None else OPERATORS if name in OPERATORS else FUNCTIONS
         return apply(self.budget, _shown(node), (overload,) if overload else known[name], values)
@@ -155,7 +155,7 @@ class Interpreter:
     def _macro(self, node: Macro, scope: Scope) -> Any:
         inside = weight(node.body) + (0 if node.condition is None else weight(node.condition))
         values = list(loop(self.budget, self.value(node.target, scope), inside * self.price))
-        scopes = [{**scope, node.variable: value} for value in values]
+        scopes = ({**scope, node.variable: value} for value in self.budget.watched(values, inside * self.price))
         if node.function in ("all", "exists"):
             return self._quantify(node, scopes)
         if node.function == "map":
@@ -167,7 +167,7 @@ class Interpreter:
             return sum(answers) == 1
         return [value for value, answer in zip(values, answers, strict=True) if answer]
 
-    def _quantify(self, node: Macro, scopes: list[dict[str, Any]]) -> bool:
+    def _quantify(self, node: Macro, scopes: Iterable[dict[str, Any]]) -> bool:
         stop = node.function == "exists"
         failure: EvaluationError | None = None
         for scope in scopes:
@@ -205,11 +205,7 @@ def _different(budget: Budget, left: Any, right: Any) -> bool:
     return not same(budget, left, right)
 
 
-def _item(budget: Budget, values: Any, index: Any) -> Any:
-    return item_at(values, index)
-
-
-_SIMPLE = {"==": same, "!=": _different, "in": contains, "[]": _item}
+_SIMPLE = {"==": same, "!=": _different, "in": contains, "[]": item_at}
 
 
 def _shown(node: Call) -> str:

@@ -3,6 +3,9 @@
 MAX_TEXT = 4_000
 """Longest expression text, in code points."""
 
+MAX_TEXTS = 20_000
+"""Most code points of the expressions of one action, or of one call that parses them."""
+
 MAX_DEPTH = 64
 """Deepest nesting of a tree; `&&` and `||` chains count as one level however long they are."""
 
@@ -14,6 +17,24 @@ MAX_STRING = 100_000
 
 MAX_ITEMS = 10_000
 """Most elements of a list or map an evaluation may make or answer."""
+
+MAX_PATTERN = 1_000
+"""Longest regular expression, in code points."""
+
+MAX_PROGRAM = 4_000
+"""Most instructions that a regular expression may compile to; repetitions multiply them."""
+
+MAX_MATCHING = 2_000_000
+"""Most of instructions times bytes of text for one search: some 60 ms at worst, and nothing can interrupt it."""
+
+INSTRUCTIONS_PER_UNIT = 8
+"""How many instructions of a regular expression, for one byte of the text, cost one unit."""
+
+CHECK_EVERY = 5_000
+"""Cost units after which an evaluation with a deadline looks at the clock: a few milliseconds."""
+
+MAX_FAULTS = 100
+"""Most faults that are told of one expression."""
 
 DEFAULT_COST = 100_000
 """Cost units of one evaluation when the caller shares no budget; about one unit for each node visited."""

@@ -124,8 +124,8 @@ def to_int(value: Decimal | int) -> int:
 
 def int_from_text(text: str) -> int:
     """The integer a text spells in decimal digits."""
-    digits = text[1:] if text[:1] in ("-", "+") else text
-    if not (digits.isascii() and digits.isdigit()) or len(digits) > 40:
+    digits = text[1:42] if text[:1] in ("-", "+") else text
+    if len(digits) > 40 or not (digits.isascii() and digits.isdigit()):
         raise EvaluationError("invalid", "the text is not an integer")
     return int64(int(text))
 

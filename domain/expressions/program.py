@@ -44,9 +44,9 @@ class Program:
         try:
             budget.charge(self._weight)
             value = self._run(context, budget, functions)
-        except CostExceeded:
+        except CostExceeded as error:
             node = self.checked.node
-            raise CostExceeded(node.start, node.end) from None
+            raise type(error)(node.start, node.end) from None
         except Exception:
             budget.left = before
             value = self.run_strictly(context, budget, functions)

@@ -3,13 +3,13 @@
 Values are None, bool, int, Decimal, str, aware datetime, timedelta, list, dict and `TypeValue`; never float.
 """
 
-from collections.abc import Sized
+from collections.abc import Callable, Iterable, Iterator, Sized
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from domain.expressions.errors import CostExceeded, EvaluationError
-from domain.expressions.limits import DEFAULT_COST, MAX_ITEMS
+from domain.expressions.errors import CostExceeded, EvaluationError, TimeExceeded
+from domain.expressions.limits import CHECK_EVERY, DEFAULT_COST, MAX_ITEMS
 from domain.expressions.types import (
     BOOL,
     DECIMAL,
@@ -27,19 +27,58 @@ from domain.expressions.types import (
 )
 
 
+class Deadline:
+    """The end of an evaluation: so many seconds after now, by a clock such as the CPU time of the thread."""
+
+    __slots__ = ("_clock", "_end")
+
+    def __init__(self, seconds: float, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._end = clock() + seconds
+
+    def has_passed(self) -> bool:
+        """Whether it is over."""
+        return self._clock() >= self._end
+
+
 class Budget:
-    """Cost units left for one evaluation, or for all evaluations of an event that share it. Not for several threads."""
+    """Cost units left for one evaluation, or for all evaluations of an event that share it. Not for several threads.
 
-    __slots__ = ("left",)
+    With a deadline, which several budgets of a thread may share, it also ends when that has passed.
+    """
 
-    def __init__(self, units: int = DEFAULT_COST) -> None:
+    __slots__ = ("_deadline", "_watched_below", "left")
+
+    def __init__(self, units: int = DEFAULT_COST, deadline: Deadline | None = None) -> None:
         self.left = units
+        self._deadline = deadline
+        self._watched_below = 0 if deadline is None else max(0, units - CHECK_EVERY)
 
     def charge(self, units: int) -> None:
-        """Takes units away; raises `CostExceeded` when they are not there."""
+        """Takes units away; raises `CostExceeded` when they, or the time, are not there."""
         self.left -= units
-        if self.left < 0:
-            raise CostExceeded
+        if self.left < self._watched_below:
+            if self.left < 0:
+                raise CostExceeded
+            self.watch()
+
+    def watch(self) -> None:
+        """Looks at the clock; raises `TimeExceeded` from the deadline on."""
+        if self._deadline is None:
+            return
+        if self._deadline.has_passed():
+            # Whatever is charged from now on ends here, too.
+            self._watched_below = self.left + 2**62
+            raise TimeExceeded
+        self._watched_below = max(0, self.left - CHECK_EVERY)
+
+    def watched(self, values: Iterable[Any], weight: int) -> Iterator[Any]:
+        """The values of a long loop, with a look at the clock now and then; `weight` is the cost of one pass."""
+        stride = max(1, CHECK_EVERY // max(1, weight))
+        for index, value in enumerate(values):
+            if index % stride == 0:
+                self.watch()
+            yield value
 
 
 class TypeValue:
@@ -129,14 +168,27 @@ def loop(budget: Budget, values: Any, weight: int) -> Any:
     """The values, once a loop over them with so many nodes inside is paid for."""
     if type(values) is not list and type(values) is not dict:
         raise EvaluationError("null" if values is None else "type", f"cannot loop over {name_of(values)}")
-    budget.charge(len(values) * weight)
-    return values
+    cost = len(values) * weight
+    budget.charge(cost)
+    return values if cost < CHECK_EVERY else budget.watched(values, weight)
 
 
 def sized(budget: Budget, value: Sized) -> Any:
     """The value, once looking at all of it is paid for."""
     budget.charge(len(value) >> 4 if type(value) is str else len(value))
     return value
+
+
+def in_list(budget: Budget, needle: Any, values: Any) -> bool:
+    """`needle in values` for a list of values without parts; a long text is compared with each of them."""
+    budget.charge(len(values) * (1 + (len(needle) >> 4 if type(needle) is str else 0)))
+    return needle in values
+
+
+def at_key(budget: Budget, values: Any, key: Any) -> Any:
+    """`values[key]` for a map with string keys, once looking at the key is paid for."""
+    budget.charge(len(key) >> 4)
+    return values[key]
 
 
 def same(budget: Budget, left: Any, right: Any) -> bool:
@@ -154,9 +206,11 @@ def same(budget: Budget, left: Any, right: Any) -> bool:
     if kind is dict:
         sized(budget, left)
         return len(left) == len(right) and all(
-            holds_key(right, key) and same(budget, value, right[key]) for key, value in left.items()
+            holds_key(budget, right, key) and same(budget, value, right[key]) for key, value in left.items()
         )
     _check_known(left)
+    if kind is str and len(left) == len(right):
+        budget.charge(len(left) >> 4)
     return bool(left == right)
 
 
@@ -170,9 +224,12 @@ def different(budget: Budget, left: Any, right: Any) -> bool:
     return not same(budget, left, right)
 
 
-def holds_key(values: dict[Any, Any], key: Any) -> bool:
+def holds_key(budget: Budget, values: dict[Any, Any], key: Any) -> bool:
     """Whether the map has the key; `true` and `1` are different keys here, though not in Python."""
-    if type(key) is bool or (key in (0, 1) and type(key) in (int, Decimal)):
+    if type(key) is str:
+        budget.charge(len(key) >> 4)
+    elif type(key) is bool or (key in (0, 1) and type(key) in (int, Decimal)):
+        budget.charge(len(values))
         return any(key == known and (type(key) is bool) == (type(known) is bool) for known in values)
     return type(key) in (str, int, Decimal) and key in values
 
@@ -184,11 +241,11 @@ def contains(budget: Budget, needle: Any, values: Any) -> bool:
         return any(same(budget, needle, value) for value in values)
     if type(values) is dict:
         _check_known(needle)
-        return holds_key(values, needle)
+        return holds_key(budget, values, needle)
     raise EvaluationError("null" if values is None else "type", f"'in' needs a list or map, not {name_of(values)}")
 
 
-def item_at(values: Any, index: Any) -> Any:
+def item_at(budget: Budget, values: Any, index: Any) -> Any:
     """`values[index]`, for a list or map."""
     if type(values) is list:
         if type(index) not in (int, Decimal):
@@ -199,7 +256,7 @@ def item_at(values: Any, index: Any) -> Any:
             raise EvaluationError("type", f"{shown(index)} is not an index of a list")
         return values[int(index)]
     if type(values) is dict:
-        if holds_key(values, index):
+        if holds_key(budget, values, index):
             return values[index]
         raise EvaluationError("missing", f"no key {shown(index)}")
     raise EvaluationError("null" if values is None else "type", f"{name_of(values)} has no elements")
@@ -241,15 +298,20 @@ def only_one(answers: Any) -> bool:
 
 def shown(value: object) -> str:
     """A key in a message, cut to a readable length."""
-    text = f'"{value}"' if isinstance(value, str) else str(value)
+    text = f'"{value[:80]}"' if isinstance(value, str) else str(value)
     return text if len(text) <= 60 else text[:59] + "…"
 
 
 def limited_list(values: list[Any]) -> list[Any]:
     """The list, if it is not too long to be made."""
-    if len(values) > MAX_ITEMS:
-        raise EvaluationError("too-large", f"a list of more than {MAX_ITEMS} elements")
+    limited_count(len(values))
     return values
+
+
+def limited_count(count: int) -> None:
+    """Raise EvaluationError if a list of so many elements is too long to be made."""
+    if count > MAX_ITEMS:
+        raise EvaluationError("too-large", f"a list of more than {MAX_ITEMS} elements")
 
 
 def result_of(value: Any, left: list[int] | None = None) -> Any:

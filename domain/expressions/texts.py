@@ -7,48 +7,108 @@ from typing import Any
 import re2
 
 from domain.expressions.errors import EvaluationError
-from domain.expressions.limits import MAX_STRING
-from domain.expressions.runtime import limited_list
-
-_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
-_UPPER = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
-_MAX_PATTERN = 1_000
+from domain.expressions.limits import INSTRUCTIONS_PER_UNIT, MAX_MATCHING, MAX_PATTERN, MAX_PROGRAM, MAX_STRING
+from domain.expressions.runtime import Budget, limited_count, limited_list
 
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False
-_OPTIONS.max_mem = 1 << 21
+# No text is asked for its groups, and an automaton that remembers none is faster.
+_OPTIONS.never_capture = True
+_OPTIONS.max_mem = 1 << 18
+
+_SEARCH_COST = 32
+_CHARACTERS_PER_UNIT = 16
+_COMPARISONS_PER_UNIT = 64
 
 
-@lru_cache(maxsize=512)
-def pattern(text: str) -> Callable[[str], Any]:
-    """The search of a regular expression in RE2 syntax, which takes time linear in the text."""
-    if len(text) > _MAX_PATTERN:
-        raise EvaluationError("invalid", f"a pattern has at most {_MAX_PATTERN} characters")
+@lru_cache(maxsize=256)
+def pattern(text: str) -> tuple[Callable[[str], Any], int]:
+    """The search of a regular expression in RE2 syntax, and how many instructions it compiles to.
+
+    Its time is at worst in proportion to these times the length of the text. Repetitions multiply the instructions.
+    """
+    if len(text) > MAX_PATTERN:
+        raise EvaluationError("invalid", f"the pattern is longer than {MAX_PATTERN} characters")
     try:
-        return re2.compile(text, _OPTIONS).search
-    except (re2.error, UnicodeError):
+        compiled = re2.compile(text, _OPTIONS)
+    except (re2.error, UnicodeError) as error:
+        if "too large" in str(error):
+            raise _too_large() from None
         raise EvaluationError("invalid", "not a regular expression in RE2 syntax") from None
+    size = max(compiled.programsize, compiled.reverseprogramsize)
+    if size > MAX_PROGRAM or compiled.reverseprogramsize < 0:
+        raise _too_large()
+    return compiled.search, size
 
 
-def matches(text: str, regular_expression: str) -> bool:
-    """Whether the pattern is found anywhere in the text."""
-    return pattern(regular_expression)(text) is not None
+def _too_large() -> EvaluationError:
+    message = "the pattern is too large: repetitions and classes of characters multiply, make them shorter or fewer"
+    return EvaluationError("invalid", message)
 
 
-def concatenate(left: str, right: str) -> str:
+def check_pattern(text: str) -> None:
+    """Raise EvaluationError for a text that cannot be used as a pattern."""
+    pattern(text)
+
+
+def matches(budget: Budget, text: str, regular_expression: str) -> bool:
+    """Whether the pattern is found anywhere in the text; costs the pattern's instructions times the text's length."""
+    # What compiling costs is charged before, and looked at after: it is remembered for some patterns only.
+    budget.charge(_SEARCH_COST + len(regular_expression))
+    search, size = pattern(regular_expression)
+    work = size * (len(text) if text.isascii() else len(text.encode("utf-8", "replace")))
+    if work > MAX_MATCHING:
+        raise EvaluationError("too-large", f"a text of {len(text)} characters is too long for the pattern")
+    budget.charge(work // INSTRUCTIONS_PER_UNIT)
+    budget.watch()
+    return search(text) is not None
+
+
+def _charge(budget: Budget, characters: int) -> None:
+    budget.charge(characters // _CHARACTERS_PER_UNIT)
+
+
+def _charge_search(budget: Budget, text: str, part: str) -> None:
+    """Charge for finding a part: at worst the product of both lengths, until Python takes a way that is linear."""
+    size, part_size = len(text), len(part)
+    is_linear = size >= 30_000 or (size >= 2_500 and part_size >= 100)
+    budget.charge(size // 4 if is_linear else size * (part_size + 4) // _COMPARISONS_PER_UNIT)
+
+
+def contains(budget: Budget, text: str, part: str) -> bool:
+    """Whether the part is in the text."""
+    _charge_search(budget, text, part)
+    return part in text
+
+
+def starts_with(budget: Budget, text: str, part: str) -> bool:
+    """Whether the text starts with the part."""
+    _charge(budget, len(part))
+    return text.startswith(part)
+
+
+def ends_with(budget: Budget, text: str, part: str) -> bool:
+    """Whether the text ends with the part."""
+    _charge(budget, len(part))
+    return text.endswith(part)
+
+
+def concatenate(budget: Budget, left: str, right: str) -> str:
     """Both texts in one."""
     _refuse_longer(len(left) + len(right))
+    _charge(budget, len(left) + len(right))
     return left + right
 
 
 def lower_ascii(text: str) -> str:
     """The text with A to Z in lower case."""
-    return text.translate(_LOWER)
+    # Bytes know the case of ASCII letters alone, and are fast.
+    return text.encode("utf-8", "surrogatepass").lower().decode("utf-8", "surrogatepass")
 
 
 def upper_ascii(text: str) -> str:
     """The text with a to z in upper case."""
-    return text.translate(_UPPER)
+    return text.encode("utf-8", "surrogatepass").upper().decode("utf-8", "surrogatepass")
 
 
 def char_at(text: str, index: int) -> str:
@@ -71,49 +131,73 @@ def substring_from(text: str, start: int) -> str:
     return substring(text, start, len(text))
 
 
-def index_of(text: str, part: str) -> int:
+def index_of(budget: Budget, text: str, part: str) -> int:
     """Where the part first is, else -1."""
+    _charge_search(budget, text, part)
     return text.find(part)
 
 
-def index_from(text: str, part: str, start: int) -> int:
+def index_from(budget: Budget, text: str, part: str, start: int) -> int:
     """Where the part first is at or after the index, else -1."""
     _within(start, text)
+    _charge_search(budget, text, part)
     return text.find(part, start)
 
 
-def last_index_of(text: str, part: str) -> int:
+def last_index_of(budget: Budget, text: str, part: str) -> int:
     """Where the part last is, else -1."""
-    return text.rfind(part)
+    _charge_search(budget, text, part)
+    return _find_last(text, part)
 
 
-def last_index_from(text: str, part: str, start: int) -> int:
+def last_index_from(budget: Budget, text: str, part: str, start: int) -> int:
     """Where the part last is at or before the index, else -1."""
     _within(start, text)
-    return text.rfind(part, 0, start + len(part))
+    _charge_search(budget, text, part)
+    return _find_last(text[: start + len(part)], part)
 
 
-def replace(text: str, old: str, new: str, count: int = -1) -> str:
+def _find_last(text: str, part: str) -> int:
+    """As `rfind`, whose time is the product of both lengths at worst; `find` is linear where they are long."""
+    if len(part) <= 16:
+        return text.rfind(part)
+    found = text[::-1].find(part[::-1])
+    return found if found < 0 else len(text) - len(part) - found
+
+
+def replace(budget: Budget, text: str, old: str, new: str, count: int = -1) -> str:
     """The text with a part replaced, everywhere or so many times."""
+    _charge_search(budget, text, old)
     found = text.count(old) if count < 0 else min(count, text.count(old))
-    _refuse_longer(len(text) + found * (len(new) - len(old)))
+    size = len(text) + found * (len(new) - len(old))
+    _refuse_longer(size)
+    _charge(budget, size)
     return text.replace(old, new, count)
 
 
-def split(text: str, separator: str, limit: int = -1) -> list[str]:
+def split(budget: Budget, text: str, separator: str, limit: int = -1) -> list[str]:
     """The parts between separators, at most so many; an empty separator splits into characters."""
     if limit == 0:
         return []
+    _charge_search(budget, text, separator)
     if len(separator) == 0:
         whole = len(text) if limit < 0 else min(limit - 1, len(text))
+        limited_count(whole)
+        budget.charge(whole)
         rest = text[whole:]
         return limited_list([*text[:whole], rest] if rest else list(text))
-    return limited_list(text.split(separator, limit - 1 if limit > 0 else -1))
+    found = text.count(separator) + 1 if limit < 0 else min(limit, text.count(separator) + 1)
+    limited_count(found)
+    budget.charge(found)
+    return text.split(separator, limit - 1 if limit > 0 else -1)
 
 
-def join(parts: list[str], separator: str = "") -> str:
+def join(budget: Budget, parts: list[str], separator: str = "") -> str:
     """The texts in one, with a separator between."""
-    _refuse_longer(sum(map(len, parts)) + len(separator) * (len(parts) - 1))
+    budget.charge(len(parts))
+    size = sum(map(len, parts)) + len(separator) * (len(parts) - 1)
+    _refuse_longer(size)
+    _charge(budget, size)
     return separator.join(parts)
 
 

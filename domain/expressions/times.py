@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from decimal import Decimal
-from functools import lru_cache
-from zoneinfo import ZoneInfo
+from functools import cache, lru_cache
+from zoneinfo import ZoneInfo, available_timezones
 
 from domain.expressions.errors import EvaluationError
 from domain.expressions.numbers import int64
@@ -38,7 +38,7 @@ def _invalid(message: str) -> EvaluationError:
 
 def timestamp_from_text(text: str) -> datetime:
     """The time an RFC 3339 text names, in UTC; digits beyond the microsecond are cut off."""
-    match = _TIMESTAMP.fullmatch(text)
+    match = _TIMESTAMP.fullmatch(text) if len(text) <= 40 else None
     if not match:
         raise _invalid('a timestamp is written like "2024-05-31T18:30:00Z"')
     fraction, offset = match[7] or "", timedelta(0)
@@ -84,11 +84,13 @@ def aware(value: datetime) -> datetime:
 
 def duration_from_text(text: str) -> timedelta:
     """The duration a text like `1h30m`, `90s` or `1.5s` names; whole microseconds only."""
+    if len(text) > 100:
+        raise _invalid('a duration is written like "36h", "1h30m" or "90s"')
     body = text[1:] if text[:1] in ("-", "+") else text
     if body == "0":
         return timedelta(0)
     parts = _DURATION.findall(body)
-    if not parts or len(text) > 100 or "".join(number + unit for number, unit in parts) != body:
+    if not parts or "".join(number + unit for number, unit in parts) != body:
         raise _invalid('a duration is written like "36h", "1h30m" or "90s"')
     total = Decimal(0)
     for number, unit in parts:
@@ -146,12 +148,18 @@ def negate_duration(value: timedelta) -> timedelta:
     return -value
 
 
-@lru_cache(maxsize=1024)
+@cache
+def _zone_names() -> frozenset[str]:
+    return frozenset(available_timezones())
+
+
+@lru_cache(maxsize=4096)
 def zone(name: str) -> tzinfo:
     """The time zone of a name like `Europe/Madrid` or an offset like `-03:00`."""
-    if match := _OFFSET.fullmatch(name):
+    if len(name) <= 64 and (match := _OFFSET.fullmatch(name)):
         return timezone(_offset(*match.groups()))
-    if len(name) <= 64 and _ZONE.fullmatch(name):
+    # The names are looked up first: to look for a file that is not there takes long.
+    if len(name) <= 64 and _ZONE.fullmatch(name) and name in _zone_names():
         try:
             return ZoneInfo(name)
         except (KeyError, ValueError, OSError):

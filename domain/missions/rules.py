@@ -147,25 +147,26 @@ def _faults(body: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     event_type = body["event_type"]
     has_items = event_type == PAYMENT_CONFIRMED or status_of_event(event_type) is not None
     if body["valid_from"] and body["valid_to"] and body["valid_to"] < body["valid_from"]:
-        yield "/validTo", "validTo is not before validFrom"
+        yield "/validTo", "validTo is before validFrom"
     if body["min_spend_value"] is not None and not has_items:
-        yield "/minSpendValue", "goes with purchase order events and member-payment-confirmed alone"
+        yield "/minSpendValue", "minSpendValue goes with purchase order events and member-payment-confirmed alone"
     for name, pointer in (("matcher_id", "/matcherId"), ("inline_matcher", INLINE_MATCHER)):
         if body[name] is None:
             continue
         if not has_items:
-            yield pointer, "goes with purchase order events and member-payment-confirmed alone, which have items"
+            fault = "goes with purchase order events and member-payment-confirmed alone, which have items"
+            yield pointer, f"{pointer[1:]} {fault}"
         if body["badge_matcher"] is not None:
-            yield pointer, "does not go together with badgeMatcher"
+            yield pointer, f"{pointer[1:]} does not go together with badgeMatcher"
     if body["badge_matcher"] is not None and event_type not in BADGE_EVENTS:
-        yield "/badgeMatcher", "goes with badge-assigned and badge-unassigned alone"
+        yield "/badgeMatcher", "badgeMatcher goes with badge-assigned and badge-unassigned alone"
     if body["period_limit"] is not None and body["repetition_period"] is None:
-        yield "/periodLimit", "needs the repetitionPeriod that it limits"
+        yield "/periodLimit", "periodLimit needs the repetitionPeriod that it limits"
     if body["repetition_period"] is not None and body["period_limit"] is None:
-        yield "/repetitionPeriod", "needs the periodLimit that is to hold in it"
+        yield "/repetitionPeriod", "repetitionPeriod needs the periodLimit that is to hold in it"
     if body["ledger_id"] is not None and body["points_accrual"] is None:
-        yield "/ledgerId", "goes with pointsAccrual"
+        yield "/ledgerId", "ledgerId goes with pointsAccrual alone"
     if body["ledger_account_id"] is not None and body["points_accrual"] is None:
-        yield "/ledgerAccountId", "goes with pointsAccrual"
+        yield "/ledgerAccountId", "ledgerAccountId goes with pointsAccrual alone"
     if body["manual_expiration"] is not None and body["points_accrual"] is None:
-        yield "/manualExpiration", "goes with pointsAccrual"
+        yield "/manualExpiration", "manualExpiration goes with pointsAccrual alone"

@@ -8,23 +8,25 @@ from typing import Any
 from domain.audiences import UnknownAudience
 from domain.badges import UnknownBadge
 from domain.coupons.books import UnknownCouponBook
-from domain.event_types import BUILT_IN_EVENT_TYPES
-from domain.events import UnknownCampaign, UnknownEventType
+from domain.events import UnknownCampaign
 from domain.ledger.books import round_down
 from domain.ledger.records import LedgerAccount
 from domain.ledger.refusals import UnknownLedger, UnknownLedgerAccount, WalletNotInLedger
 from domain.matchers import UnknownMatcher, compile_matcher
+from domain.missions.records import Mission
 from domain.missions.rules import INLINE_MATCHER, faults_of
 from domain.problems import FieldFault, InvalidRequest
 from domain.programs import UnknownLoyaltyProgram
 from handlers.call import Call
-from handlers.flows.configuration import configuration_of
+from handlers.flows.configuration import configuration_of, refuse_unknown_event_type
 from persistence import audiences, campaigns, ledger, matchers, programs
 from persistence.coupons import books
 
 
-def check_mission(call: Call, body: dict[str, Any]) -> None:
+def check_mission(call: Call, body: dict[str, Any], before: Mission | None) -> None:
     """Refuse a mission whose members (by inside names) do not go together, or that names what is not there.
+
+    The event type that it named `before` may have been deactivated since.
 
     Raises InvalidRequest with every fault, else NotFound of its kind, or WalletNotInLedger.
     """
@@ -36,17 +38,12 @@ def check_mission(call: Call, body: dict[str, Any]) -> None:
             faults += refusal.faults
     if faults:
         raise InvalidRequest(faults)
-    _refuse_unknown_event_type(call, body["event_type"])
+    if before is None or body["event_type"] != before.event_type:
+        refuse_unknown_event_type(configuration_of(call.db, call.organization), body["event_type"])
     _refuse_unknown_records(call, body)
     _refuse_unknown_badges(call, body)
     _refuse_unknown_book(call, body)
     _check_points(call, body)
-
-
-def _refuse_unknown_event_type(call: Call, event_type: str) -> None:
-    own = configuration_of(call.db, call.organization).custom_event_types
-    if event_type not in BUILT_IN_EVENT_TYPES and event_type not in own:
-        raise UnknownEventType(f"There is no active event type {event_type}.")
 
 
 def _refuse_unknown_records(call: Call, body: Mapping[str, Any]) -> None:
@@ -96,7 +93,7 @@ def _check_points(call: Call, body: Mapping[str, Any]) -> None:
         detail = f"pointsAccrual has at most {account.decimals} fraction digits in this account"
         raise InvalidRequest([FieldFault(detail, pointer="/pointsAccrual")])
     if body["manual_expiration"] is not None and not account.point_tracking_enabled:
-        detail = "needs a ledger account with pointTrackingEnabled, whose points can expire"
+        detail = "manualExpiration needs a ledger account with pointTrackingEnabled, whose points can expire"
         raise InvalidRequest([FieldFault(detail, pointer="/manualExpiration")])
 
 

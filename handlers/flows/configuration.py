@@ -20,6 +20,8 @@ from domain.campaigns.effects import ADVANCE_MISSION, SET_TIER
 from domain.campaigns.limits import limit_rules_of
 from domain.campaigns.lineup import Lineup, Lineups
 from domain.campaigns.references import names_variable
+from domain.event_types import BUILT_IN_EVENT_TYPES
+from domain.events import UnknownEventType
 from domain.ledger.records import LedgerAccount
 from domain.matchers import compile_matcher
 from domain.missions.rules import CompiledMission, compile_mission
@@ -92,6 +94,12 @@ class Configuration:
             return self.lineups
         wanted = set(keys)
         return Lineups(c for c in self.campaigns if c.campaign.campaign_key in wanted)
+
+
+def refuse_unknown_event_type(configuration: Configuration, event_type: str) -> None:
+    """Raise UnknownEventType for one that is neither built in nor an active one of the organization."""
+    if event_type not in BUILT_IN_EVENT_TYPES and event_type not in configuration.custom_event_types:
+        raise UnknownEventType(f"There is no active event type {event_type}.")
 
 
 _kept: dict[int, Configuration] = {}

@@ -241,9 +241,16 @@ def _refuse_twofold_price(asked: Asked) -> None:
     if asked.pending is not None:
         pointer = "/pendingCaptureLedgerTransactionId"
         if asked.points_override is not None:
-            faults.append(FieldFault("stands in place of pointsOverride, not beside it", pointer=pointer))
+            faults.append(
+                FieldFault(
+                    "pendingCaptureLedgerTransactionId stands in place of pointsOverride, not beside it",
+                    pointer=pointer,
+                )
+            )
         if asked.count > 1:
-            faults.append(FieldFault("pays for one code, not for several", pointer=pointer))
+            faults.append(
+                FieldFault("pendingCaptureLedgerTransactionId pays for one code, not for several", pointer=pointer)
+            )
     if faults:
         raise InvalidRequest(faults)
 

@@ -34,6 +34,7 @@ from handlers.flows.derive_events import Derivation, OwnEvent, balance_of, possi
 from handlers.flows.desks.desks import Desks, open_desks
 from handlers.flows.desks.opening import Opening, Reversal, TransactionIds
 from handlers.flows.desks.referrals import may_refer, usable_codes
+from handlers.flows.evaluation_time import evaluation_deadline
 from handlers.flows.event_facts import event_facts
 from handlers.flows.event_intake import Accepted, Result, event_digest
 from handlers.flows.event_limits import open_limits
@@ -41,6 +42,7 @@ from handlers.flows.event_rows import event_row
 from handlers.flows.match_audiences import match_audiences
 from handlers.flows.notices import queue_entities, queue_events
 from handlers.flows.revert_events import Reversals, extent_of
+from handlers.http import metrics
 from handlers.wire.events import track_result
 from handlers.wire.missions import mission_outcome
 from handlers.wire.order_records import order_record
@@ -90,6 +92,8 @@ class EventUnit:
         self._campaign_keys = None if campaign_keys is None else sorted(set(campaign_keys))
         self._mode = mode
         self._tracing = tracing
+        # A dry run is for people, who wait for it: its events share one.
+        self._deadline = evaluation_deadline() if mode == DRY_RUN else None
         self._now = now
         self._new_key = new_key
         self._request_id = request_id
@@ -288,6 +292,8 @@ class EventUnit:
             answer["referrals"] = referral_results(work.desks.referrals.taken(), self._mode == DRY_RUN)
         if reverted:
             answer["reverted"] = [reverted_event(one) for one in reverted]
+        for failed in () if found is None or self._mode == DRY_RUN else found.errors:
+            metrics.count_rule_error(self._organization_id, failed.campaign_id)
         if self._mode != DRY_RUN:
             location = order[0].location_code if order else None
             request_id = each.request_id or self._request_id
@@ -311,6 +317,7 @@ class EventUnit:
             executors=desks.executors,
             mode=self._mode,
             tracing=self._tracing,
+            deadline=self._deadline or evaluation_deadline(),
         )
         found = evaluator.run(self._considered(each))
         if self._mode in (FULL, DRY_RUN):

@@ -7,7 +7,14 @@ from datetime import datetime
 from typing import Any
 
 from domain.audiences import CompiledAudience
-from domain.campaigns.context import event_variable, member_variable, order_variable, payment_variable, spend_of
+from domain.campaigns.context import (
+    balances_by_name,
+    event_variable,
+    member_variable,
+    order_variable,
+    payment_variable,
+    spend_of,
+)
 from domain.campaigns.facts import EventFacts
 from handlers.flows.configuration import Configuration
 from handlers.flows.desks.desks import Desks
@@ -30,18 +37,15 @@ def event_facts(
     known = configuration.tier_keys
     tier_keys = frozenset(known[tier_id] for tier_id in tier_ids if tier_id in known)
     audience_keys = [audience.audience_key for audience in audiences]
+    balances = balances_by_name(desks.books, each.member.wallet_id, configuration.accounts.values())
     context = {
         "event": event_variable(each.event, each.key),
         "order": order_variable(record, items),
         "payment": payment,
         "member": member_variable(each.member),
         "sponsor": member_variable(each.sponsor),
-        "balances": {
-            name: desks.books.holding(each.member.wallet_id, account.ledger_account_id).current
-            for account in configuration.accounts.values()
-            for name in (account.ledger_account_key, account.alias)
-            if name is not None
-        },
+        "balances": balances,
+        "balancesAfter": dict(balances),
         **desks.variables(each.member.member_id),
         "audiences": audience_keys,
         "tiers": sorted(tier_keys),

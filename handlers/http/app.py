@@ -17,6 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.types import ASGIApp
 
 import openapi
+from handlers.flows.evaluation_time import limit_evaluation
 from handlers.http import metrics, problems, storage
 from handlers.http.contract import ResponseContract
 from handlers.http.dispatch import Dispatcher
@@ -52,6 +53,7 @@ def create_app(settings: Settings, engine: Engine) -> ASGIApp:
         # Whoever has set up logging before, such as a test run, keeps it.
         configure(settings.log_level, settings.log_format)
     metrics.watch_pool(engine)
+    limit_evaluation(settings)
     authenticator = Authenticator(settings, engine)
     return build_app(
         {surface: openapi.bundle(surface) for surface in openapi.SURFACES},

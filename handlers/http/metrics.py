@@ -34,6 +34,9 @@ _connections = Gauge(
 
 _throttled = Counter("loyalty_http_throttled", "Requests answered 429, by what was used up.", ("rate",))
 _refused_clients = Counter("loyalty_token_requests_refused", "Token requests with wrong credentials.")
+_rule_errors = Counter(
+    "loyalty_rule_errors", "Rules of campaigns that failed at an event.", ("organization", "campaign")
+)
 
 _counters: dict[tuple[str, str, int], Counter] = {}
 _histograms: dict[tuple[str, str], Histogram] = {}
@@ -60,6 +63,11 @@ def count_throttled(rate: str) -> None:
 def count_refused_client() -> None:
     """Count one token request with wrong credentials."""
     _refused_clients.inc()
+
+
+def count_rule_error(organization_id: int, campaign_id: int) -> None:
+    """Count one rule that failed at an event."""
+    _rule_errors.labels(str(organization_id), str(campaign_id)).inc()
 
 
 def watch_pool(engine: Engine) -> None:

@@ -157,9 +157,10 @@ def asked_of(body: Mapping[str, Any], *, coupon_id: int | None = None) -> Asked:
     count = body.get("number_of_codes") or len(codes) or 1
     faults = []
     if codes and count != len(codes):
-        faults.append(FieldFault("is another number than that of codes", pointer="/numberOfCodes"))
+        faults.append(FieldFault("numberOfCodes does not match the number of codes", pointer="/numberOfCodes"))
     if keys and count != len(keys):
-        faults.append(FieldFault(f"names {len(keys)} keys for {count} codes", pointer="/systemUniqueKeys"))
+        detail = f"systemUniqueKeys has {len(keys)} keys for {count} codes"
+        faults.append(FieldFault(detail, pointer="/systemUniqueKeys"))
     if faults:
         raise InvalidRequest(faults)
     return Asked(

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from domain.campaigns.limits import ALL_ACCOUNTS, ALL_MEMBERS, CounterKey
-from domain.campaigns.outcomes import EffectOutcome, Evaluation, Explanation
+from domain.campaigns.outcomes import EffectOutcome, Evaluation, Explanation, RuleError
 from domain.events import WAITING, IncomingEvent, LoyaltyEvent
 from domain.problems import FieldFault, InvalidRequest, Refusal
 from domain.queue import DeadLetter
@@ -121,6 +121,8 @@ def track_result(
         "referrals": [],
         "explain": [_explanation(each) for each in found.explanations],
     }
+    if found.errors:
+        result["errors"] = [_rule_error(each) for each in found.errors]
     if error is not None:
         result["error"] = error.as_problem()
     return result
@@ -185,6 +187,16 @@ def _effect(outcome: EffectOutcome) -> dict[str, Any]:
     if outcome.error is not None:
         answer["error"] = outcome.error
     return answer
+
+
+def _rule_error(error: RuleError) -> dict[str, Any]:
+    position = None if error.at is None else {"start": error.at[0], "end": error.at[1]}
+    return {
+        "campaignId": error.campaign_id,
+        "actionId": error.action_id,
+        "message": error.message,
+        "position": position,
+    }
 
 
 def _explanation(why: Explanation) -> dict[str, Any]:

@@ -231,7 +231,9 @@ def test_custom_types_can_be_named_while_they_are_active(shop, administration):
     made = administration.post("/campaigns", {"code": code(), "name": "n", "eventType": "cup"})["campaign"]
     shop.integration.patch("/custom-event-types/cup", {"active": False})
     body = {"code": made["code"], "name": "n", "eventType": "cup"}
-    problem = administration.put(f"/campaigns/{made['campaignId']}", body, expect=404)
+    # What it named before stays, so that it can still be changed; another one cannot name it any more.
+    administration.put(f"/campaigns/{made['campaignId']}", body)
+    problem = administration.post("/campaigns", {**body, "code": code()}, expect=404)
     assert problem["type"] == "/problems/unknown-event-type"
 
 
@@ -468,7 +470,7 @@ def test_all_faults_of_rules_and_effects_come_together(administration, campaign_
         ({"effects": None}, "/effects"),
         ({"effects": {}}, "/effects/items"),
         ({"effects": {"items": [{"effectId": "mint-points"}]}}, "/effects/items/0/params"),
-        ({"rules": {"expression": "true", "node": {}}}, "/rules"),
+        ({"rules": {"expression": "true", "node": {"kind": "constant", "type": "bool", "value": True}}}, "/rules"),
         ({"rules": {"expression": ""}}, "/rules/expression"),
         ({"rules": {"text": "true"}}, "/rules/text"),
         ({"actionIndex": -1}, "/actionIndex"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from domain.campaigns.compiled import compile_effects, compile_rules
-from domain.campaigns.references import unknown_matchers
+from domain.campaigns.references import sources_of, unknown_matchers
 from domain.expressions import parse, to_tree
 from domain.matchers import compile_matcher
 from tests.builders.campaigns import Bench, action, campaign, facts, mint, statuses, why
@@ -30,7 +30,7 @@ RULE = 'order.items.exists(i, matches(i, "hot"))'
 def faults(rules, *effects, known=()):
     node, _ = compile_rules(rules)
     items = {"items": list(effects)}
-    found = unknown_matchers(rules, node, items, compile_effects(items), known)
+    found = unknown_matchers(sources_of(rules, node, items, compile_effects(items)), known)
     return [(fault.pointer, fault.code, fault.start, fault.end) for fault in found]
 
 

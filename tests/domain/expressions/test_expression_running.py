@@ -3,6 +3,7 @@ import threading
 import time
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import partial
 
 import pytest
 
@@ -443,11 +444,12 @@ OVERLOADS = [
 def test_no_implementation_takes_null_for_a_value(overload):
     """Generated code calls implementations unchecked where types are known; a null must make them raise."""
     arguments = [SAMPLES[str(parameter)] for parameter in overload.parameters]
+    call = partial(overload.call, Budget()) if overload.metered else overload.call
     if not overload.validators:
-        overload.call(*arguments)
+        call(*arguments)
     for position in range(len(arguments)):
         with pytest.raises((EvaluationError, TypeError, AttributeError)):
-            overload.call(*arguments[:position], None, *arguments[position + 1 :])
+            call(*arguments[:position], None, *arguments[position + 1 :])
 
 
 class Strange:

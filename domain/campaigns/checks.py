@@ -1,0 +1,62 @@
+"""Values that can never work, to be refused when a campaign or an action is saved."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from domain.campaigns.compiled import CompiledEffect
+from domain.campaigns.effects import DISCOUNT
+from domain.campaigns.limits import TRANSACTIONS
+from domain.problems import FieldFault
+
+_DATES = ("expirationDate", "expiresAt")
+
+
+def faults_of_limits(rules: Sequence[Mapping[str, Any]]) -> list[FieldFault]:
+    """Limits that no count can be compared with: transactions are whole, and only points go into accounts."""
+    faults = []
+    for index, rule in enumerate(rules):
+        at = f"/limitRules/{index}"
+        if rule["type"] == TRANSACTIONS and rule["limit"] % 1:
+            faults.append(FieldFault("limit of transactions must be a whole number", pointer=f"{at}/limit"))
+        if rule["type"] == TRANSACTIONS and rule.get("ledgerAccountKey"):
+            detail = "ledgerAccountKey goes with a limit of points alone"
+            faults.append(FieldFault(detail, pointer=f"{at}/ledgerAccountKey"))
+    return faults
+
+
+def faults_of_constants(
+    compiled: Collection[CompiledEffect], effects: Mapping[str, Any], now: datetime
+) -> list[FieldFault]:
+    """Constants of effects that every event would fail with; `effects` are the compiled ones as they were written."""
+    faults = []
+    for index, (effect, item) in enumerate(zip(compiled, effects.get("items", ()), strict=True)):
+        values = {param.parameter.id: param.value for param in effect.params if param.program is None}
+        places = {param["id"]: place for place, param in enumerate(item.get("params", ()))}
+        for name, detail in _faults(effect.effect.effect_id, values, now):
+            if name in places:
+                pointer = f"/effects/items/{index}/params/{places[name]}/value"
+                faults.append(FieldFault(detail, pointer=pointer))
+    return faults
+
+
+def _faults(effect_id: str, values: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, str]]:
+    amount = values.get("amount")
+    if amount is not None and amount <= 0:
+        yield "amount", f"amount of {effect_id} is {amount}; it must be more than 0"
+    if effect_id == DISCOUNT and isinstance(values.get("value"), int | Decimal):
+        yield from _of_discount(values)
+    for name in _DATES:
+        if values.get(name) is not None and values[name] <= now:
+            yield name, f"{name} of {effect_id} must be in the future"
+
+
+def _of_discount(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    value = values["value"]
+    if value <= 0:
+        yield "value", f"value of a discount is {value}; it must be more than 0"
+    elif values.get("type") == "percentage" and value > 100:
+        yield "value", f"value of a discount is {value} percent; it must be at most 100"

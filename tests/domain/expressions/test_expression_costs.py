@@ -1,0 +1,258 @@
+"""What expressions cost: units in proportion to the work, whatever they are made of, and an end by the clock."""
+
+import random
+import time
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+
+from domain.campaigns.context import host_functions
+from domain.campaigns.variables import ENVIRONMENT
+from domain.expressions import (
+    BOOL,
+    EVENT_COST,
+    Budget,
+    CostExceeded,
+    Deadline,
+    EvaluationError,
+    ExpressionError,
+    Room,
+    check,
+    compile_expression,
+    explain,
+    parse,
+)
+from domain.expressions.errors import TimeExceeded
+from domain.expressions.limits import MAX_FAULTS, MAX_MATCHING
+
+LONG = "a" * 100_000
+PAYLOAD = {
+    "long": LONG,
+    "same": "a" * 99_999 + "a",
+    "wide": "é" * 50_000 + "𝒳" * 50_000,
+    "digits": "1" * 100_000,
+    "texts": ["a" * 5_000] * 200,
+    "numbers": [Decimal(n) for n in range(10_000)],
+    "map": {f"k{n}": n for n in range(20_000)},
+    "nested": [[["x" * 300] * 10] * 10] * 10,
+}
+ITEM = {"productCode": "A", "customAttributes": {"list": ["x"] * 50_000}, "quantity": Decimal(1), "total": Decimal(1)}
+CONTEXT = {
+    "event": {"payload": PAYLOAD, "eventType": "e", "tags": ["a"] * 1_000, "description": LONG},
+    "order": {"items": [ITEM] * 20, "tags": [], "total": Decimal(5)},
+    "member": {"profile": {"name": "Ana", "tags": []}, "customAttributes": {}},
+    "sponsor": None,
+    "payment": None,
+    "balances": {"points": Decimal(5)},
+    "badges": {},
+    "missions": {},
+    "tiers": [],
+    "audiences": [],
+    "now": datetime(2026, 1, 1, tzinfo=UTC),
+}
+MATCHERS = host_functions({"key": lambda item: False})
+
+
+def cost(text, deadline=None):
+    """The units that an evaluation takes, all of an event's where it fails for want of them."""
+    program = compile_expression(parse(text), ENVIRONMENT)
+    budget = Budget(EVENT_COST, deadline)
+    try:
+        program.run(CONTEXT, budget, MATCHERS)
+    except CostExceeded:
+        return EVENT_COST
+    except EvaluationError:
+        pass
+    return EVENT_COST - budget.left
+
+
+@pytest.mark.parametrize(
+    "pattern", ["(((a{1,30}){1,30}){1,1})b", "((a{0,10}){0,10}){0,10}b", "(a?){500}b", ".{1,300}b", r"(?i)\pL{1,3}b"]
+)
+def test_a_pattern_costs_its_instructions_times_the_text(pattern):
+    short = cost(f'event.description.substring(0, 20).matches("{pattern}")'.replace("\\", "\\\\"))
+    assert 1_000 < short < 20_000
+    program = compile_expression(parse(f'event.description.matches(r"{pattern}")'), ENVIRONMENT, BOOL)
+    with pytest.raises(EvaluationError, match="too long for the pattern"):
+        program.run(CONTEXT, Budget(EVENT_COST))
+
+
+def test_a_plain_pattern_stays_cheap():
+    assert cost('"ESP-1".matches("^[A-Z]+-[0-9]$")') < 100
+    assert cost('event.description.matches("^b+$")') < 100_000
+
+
+def test_a_pattern_may_not_compile_to_too_much():
+    for pattern in (r"\pL{1,60}", "((a{1,100}){1,9}){1,9}", ".{1,1000}"):
+        with pytest.raises(ExpressionError, match=r"pattern is too large|not a regular expression"):
+            compile_expression(parse(f'"a".matches(r"{pattern}")'), ENVIRONMENT)
+
+
+def test_a_computed_pattern_is_paid_for_before_it_is_compiled():
+    assert cost("event.payload.numbers.exists(n, ''.matches('(x|y)*' + string(n)))") > 400_000
+
+
+# One evaluation each that looks small, and works through long texts, lists or maps.
+HEAVY = [
+    "('' + event.payload.long).size() > 0",
+    "event.payload.long.replace('a', 'b').size() > 0",
+    "'a'.replace('a', event.payload.long).size() > 0",
+    "[event.payload.long.substring(1), 'a'].join().size() > 0",
+    "event.payload.long == event.payload.same",
+    "event.description == string(event.payload.same)",
+    "event.description < string(event.payload.same)",
+    "event.payload.long < event.payload.same",
+    "event.description.endsWith(string(event.payload.same))",
+    "event.payload.wide.lowerAscii() == ''",
+    "event.payload.long.contains('aaaaaaaaaaaaaaaaaaab')",
+    "event.payload.long.indexOf('b') > 0",
+    "event.payload.long.lastIndexOf(event.payload.long.substring(0, 50000) + 'b') > 0",
+    "1 in event.payload.map",
+    "true in event.payload.map",
+    "string(event.payload.same) in event.tags",
+    "[] + event.payload.numbers == []",
+    "event.payload.texts.max() == ''",
+    "event.payload.numbers.sum() > 0",
+    'order.items.exists(i, matches(i, "key"))',
+]
+
+
+@pytest.mark.parametrize("text", HEAVY)
+def test_work_on_long_values_is_charged(text):
+    assert cost(text) > 400
+
+
+@pytest.mark.parametrize("text", ["duration(event.payload.digits)", "timestamp(event.payload.digits)"])
+def test_long_texts_are_no_durations_and_no_times(text):
+    before = time.thread_time()
+    assert cost(f"{text} == {text}") < 100
+    assert time.thread_time() - before < 30  # Backtracking took hours.
+
+
+def test_last_index_of_long_texts():
+    text = "lastIndexOf('b' + event.payload.long.substring(0, 50000))"
+    found = compile_expression(parse(f"('b' + event.payload.long.substring(0, 60000)).{text}"), ENVIRONMENT)
+    assert found.run(CONTEXT) == 0
+    shorter = compile_expression(parse("'abcabcabcabcabcabcabc'.lastIndexOf('abcabcabcabcabcabc', 2)"), ENVIRONMENT)
+    assert shorter.run(CONTEXT) == 0
+
+
+def test_a_type_does_not_grow_beyond_its_text():
+    text = "[1]" + "".join(f".map(a{n}, {{a{n}: a{n}}})" for n in range(40))
+    assert check(parse(text), ENVIRONMENT).faults
+
+
+def test_a_type_that_is_nested_too_deep_is_a_fault():
+    text = "[1]" + "".join(".map(a, " + "[" * 30 + "a" + "]" * 30 + ")" for n in range(30))
+    with pytest.raises(ExpressionError, match="nested too deep"):
+        check(parse(text), ENVIRONMENT)
+
+
+def test_faults_are_told_up_to_a_number():
+    text = "||".join(f"x{n}" for n in range(500))
+    assert len(check(parse(text), ENVIRONMENT).faults) == MAX_FAULTS
+
+
+def test_explanations_have_an_end():
+    text = "event.payload.numbers.all(n, event.payload.nested == event.payload.nested)"
+    room = Room()
+    for _ in range(20):
+        explain(parse(text), ENVIRONMENT, CONTEXT, room=room)
+    trace = explain(parse(text), ENVIRONMENT, CONTEXT, room=room)
+    assert len(str(trace)) < 5_000
+
+
+def test_the_deadline_ends_all_that_comes_after():
+    budget = Budget(EVENT_COST, Deadline(0, time.thread_time))
+    program = compile_expression(parse("event.payload.numbers.map(n, n + 1).size() > 0 || true"), ENVIRONMENT, BOOL)
+    for _ in range(2):
+        with pytest.raises(TimeExceeded) as caught:
+            program.run(CONTEXT, budget)
+        assert caught.value.code == "cost"
+        assert "time" in caught.value.message
+    assert compile_expression(parse("1 < 2"), ENVIRONMENT, BOOL).run(CONTEXT, Budget()) is True
+
+
+def test_no_one_step_goes_without_a_look_at_the_clock():
+    """What cannot be interrupted is bounded: a search by its instructions, a loop by the units between two looks."""
+    assert MAX_MATCHING <= 2_000_000
+    budget = Budget(EVENT_COST, Deadline(0, time.thread_time))
+    with pytest.raises(TimeExceeded):
+        next(budget.watched([1], 1))
+
+
+def _random_text(rng, depth):
+    texts = ["event.payload.long", "event.payload.wide", "event.description", '"ab"', "event.payload.digits", "v"]
+    if depth == 0:
+        return rng.choice(texts)
+    inner = [_random_text(rng, depth - 1) for _ in range(3)]
+    part = rng.choice(["{0} + {1}", "{0}.replace({1}, {2})", "{0}.lowerAscii()", "{0}.substring(0, {1}.size())"])
+    part = rng.choice([part, "{0}.split({1}).join({2})", "[{0}, {1}].join({2})", "[{0}, {1}].max()", "{0}.trim()"])
+    return "(" + part.format(*inner) + ")"
+
+
+def _random_pattern(rng, depth=4):
+    if depth == 0:
+        return rng.choice(["a", "b", ".", r"\\pL", "[^b]", "(?i)k", "é", r"\\d", r"\\b", "1"])
+    inner = _random_pattern(rng, depth - 1)
+    low = rng.randint(0, 20)
+    return rng.choice(
+        [
+            f"({inner}){{{low},{low + rng.randint(0, 30)}}}",
+            f"({inner}|{_random_pattern(rng, depth - 1)})*",
+            f"({inner})+",
+        ]
+    ) + rng.choice(["", "b", "$", inner])
+
+
+def _random_condition(rng):
+    text = _random_text(rng, rng.randint(0, 3)).replace("v", "string(v)") if rng.random() < 2 else ""
+    body = rng.choice(
+        [
+            f'{text}.matches("{_random_pattern(rng)}")',
+            f"{text} == {_random_text(rng, 1).replace('v', 'string(v)')}",
+            f"{text}.contains({_random_text(rng, 1).replace('v', 'string(v)')})",
+            f"{text}.lastIndexOf({_random_text(rng, 1).replace('v', 'string(v)')}) > 5",
+            f"duration({text}) > duration('1s') || timestamp({text}) > now || int({text}) > 5",
+            f"{text} in event.tags || v in event.payload.map || event.payload.map[{text}] == 1",
+            f"now.getHours({text}) > 1 || decimal({text}) % 7.5 > 1e300 * 1e400",
+        ]
+    )
+    loop = rng.choice(["numbers", "texts", "map", "nested"])
+    kind = rng.choice(["all", "exists", "exists_one", "filter", "map"])
+    text = body.replace("string(v)", "dyn(v)") if rng.random() < 0.3 else body
+    found = f"event.payload.{loop}.{kind}(v, {text})"
+    if kind in ("filter", "map"):
+        found += ".size() > 3"
+    return f"event.payload.numbers.{rng.choice(['all', 'exists'])}(w, {found})" if rng.random() < 0.4 else found
+
+
+@pytest.mark.stress
+def test_no_accepted_expression_takes_much_longer_than_the_deadline():
+    """CPU time against a generous bound: twice the deadline of 250 ms, of which one search may take 60 ms."""
+    rng = random.Random(20_26)
+    worst = (0.0, "")
+    accepted = 0
+    while accepted < 300:
+        text = _random_condition(rng)
+        if len(text) > 4_000:
+            continue
+        try:
+            node = parse(text)
+            program = compile_expression(node, ENVIRONMENT, BOOL)
+        except ExpressionError:
+            continue
+        accepted += 1
+        for explained in (False, True):
+            before = time.thread_time()
+            budget = Budget(EVENT_COST, Deadline(0.25, time.thread_time))
+            try:
+                if explained:
+                    explain(node, ENVIRONMENT, CONTEXT, MATCHERS, budget)
+                else:
+                    program.run(CONTEXT, budget, MATCHERS)
+            except EvaluationError:
+                pass
+            worst = max(worst, (time.thread_time() - before, text))
+    assert worst[0] < 0.5, worst

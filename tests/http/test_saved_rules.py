@@ -1,0 +1,214 @@
+"""What is refused when campaigns and the like are saved, what is kept, and rules that fail."""
+
+from __future__ import annotations
+
+import pytest
+
+from domain.campaigns.compiled import compile_action
+from handlers.http import metrics
+from tests.builders.campaigns import action, effect, mint
+from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, running
+
+
+@pytest.fixture
+def shop(organization):
+    return Shop(organization)
+
+
+@pytest.fixture
+def member(shop):
+    return shop.member()
+
+
+def refused(shop, body, **campaign):
+    """The texts of the faults of an action."""
+    made = shop.campaign(**campaign)
+    path = f"/campaigns/{made['campaignId']}/actions"
+    problem = shop.administration.post(path, body, expect=400)
+    assert shop.administration.get(path)["results"] == []
+    return [each["detail"] for each in problem["errors"]]
+
+
+def discount(kind, value):
+    return effect("discount", type=kind, value=value)
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        (mint(-5), "amount of mint-points is -5; it must be more than 0"),
+        (mint(0), "amount of mint-points is 0; it must be more than 0"),
+        (
+            effect("discount", type="percentage", value=150),
+            "value of a discount is 150 percent; it must be at most 100",
+        ),
+        (discount("amount", -1), "value of a discount is -1; it must be more than 0"),
+        (mint(1, expirationDate="2001-01-01T00:00:00Z"), "expirationDate of mint-points must be in the future"),
+        (effect("mint-point", amount=1), "there is no effect mint-point; did you mean 'mint-points'?"),
+        (mint(1, amonut=2), "mint-points has no parameter amonut; did you mean 'amount'?"),
+        (mint(1, recipient="nobody"), "recipient must be one of member, sponsor"),
+    ],
+)
+def test_constants_that_can_never_work_are_refused(shop, what, said):
+    assert refused(shop, running(what)) == [said]
+
+
+@pytest.mark.parametrize("rule", ["balances.pionts > 1", 'balancesAfter["pionts"] > 1'])
+def test_an_unknown_account_is_refused_with_those_there_are(shop, rule):
+    account = shop.account(alias="stars")
+    [said] = refused(shop, running(mint(1), rule=rule))
+    assert said.startswith('there is no ledger account with the key "pionts"; there are ')
+    assert f"Stars: {account['ledgerAccountKey']}" in said
+    assert "Stars: stars" in said
+    shop.campaign(running(mint(1), rule="balances.stars >= 0 && balancesAfter.stars >= 0"))
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        '"gold" in tiers',
+        '!("gold" in tiers)',
+        'tiers.exists(t, t == "gold")',
+        'tiers.exists(t, t in ["gold"])',
+        '["gold"] == tiers',
+        'tiers.size() > 0 && tiers[0] == "gold"',
+    ],
+)
+def test_the_name_of_a_tier_is_refused_with_the_keys_that_stand_for_it(shop, rule):
+    program = shop.organization.created.loyalty_program_id
+    tiers = shop.administration.get(f"/loyalty-programs/{program}/tiers")["results"]
+    [said] = refused(shop, running(mint(1), rule=rule))
+    assert said.startswith('there is no tier with the key "gold"; there are ')
+    assert f"{tiers[0]['name']}: {tiers[0]['loyaltyTierKey']}" in said
+    shop.campaign(running(mint(1), rule=rule.replace("gold", tiers[0]["loyaltyTierKey"])))
+
+
+@pytest.mark.parametrize(
+    ("rule", "what"),
+    [
+        ('"vip" in audiences', "audience"),
+        ('"vip" in badges', "badge"),
+        ("has(badges.vip)", "badge"),
+        ('missions["vip"].timesAchieved > 1', "mission"),
+    ],
+)
+def test_unknown_keys_of_other_kinds_are_refused(shop, rule, what):
+    assert refused(shop, running(mint(1), rule=rule)) == [
+        f'there is no {what} with the key "vip"; there is none at all'
+    ]
+
+
+def test_keys_of_variables_that_hide_these_are_free(shop):
+    shop.campaign(running(mint(1), rule='[["gold"]].exists(tiers, "gold" in tiers)'))
+
+
+def test_effects_are_looked_at_too(shop):
+    said = refused(shop, running(mint(("=", 'balances.nothing + ("gold" in tiers ? 1 : 2)'))))
+    assert len(said) == 2
+
+
+def test_a_matcher_has_nothing_to_look_at_without_items(shop):
+    rule = 'order.items.exists(i, matches(i, "k"))'
+    body = {"name": "Coffee", "type": "item-matcher", "matcher": {"operator": "AND", "conditions": []}}
+    body["matcher"]["conditions"] = [{"field": "productCode", "operator": "equals", "value": "c"}]
+    key = shop.administration.post("/matchers", body)["matcher"]["matcherKey"]
+    said = refused(shop, running(mint(1), rule=rule.replace('"k"', f'"{key}"')), eventType="member-created")
+    assert said == ["matches() looks at items of orders, and member-created has none"]
+
+
+def test_limits_of_transactions_are_whole(shop):
+    rule = {"scope": "member", "type": "transactions", "period": "daily", "limit": 1.5}
+    body = {"code": "c", "name": "n", "limitRules": [rule]}
+    problem = shop.administration.post("/campaigns", body, expect=400)
+    [fault] = problem["errors"]
+    assert (fault["detail"], fault["pointer"]) == (
+        "limit of transactions must be a whole number",
+        "/limitRules/0/limit",
+    )
+
+
+def test_the_end_before_the_begin_is_told_as_such(shop):
+    window = {"validFrom": "2026-02-01T00:00:00Z", "validTo": "2026-01-01T00:00:00Z"}
+    problem = shop.administration.post("/campaigns", {"code": "c", "name": "n", **window}, expect=400)
+    assert problem["errors"][0]["detail"] == "validTo is before validFrom"
+
+
+@pytest.mark.parametrize(
+    ("param", "rules"),
+    [
+        ({"id": "amount", "value": None, "expression": "2 + 3"}, {"expression": "true", "node": None}),
+        ({"id": "amount", "value": 5, "expression": None}, {"expression": "true", "node": {}}),
+    ],
+)
+def test_null_beside_what_is_given_counts_as_left_out(shop, member, param, rules):
+    body = {**running({"effectId": "mint-points", "params": [param]}), "rules": rules}
+    made = shop.campaign(body, eventType=GENERIC)
+    assert made["actions"][0]["rules"] == {"expression": "true"}
+    assert shop.track_one(event(member))["effects"][0]["params"][0] == {"id": "amount", "value": 5}
+
+
+def test_neither_value_nor_expression_is_refused(shop):
+    body = running({"effectId": "mint-points", "params": [{"id": "amount", "expression": None}]})
+    assert refused(shop, body) == ["amount needs either a value or an expression"]
+
+
+def test_what_names_a_deactivated_event_type_can_still_be_changed(shop):
+    administration = shop.administration
+    visit = {"apiCode": "visit", "name": "Visit", "schemaType": "custom"}
+    shop.integration.post("/custom-event-types", visit)
+    campaign = shop.campaign(eventType="visit", enabledTopics=["visit"])
+    mission = {"name": "m", "eventType": "visit", "maxRepetitions": 1, "goalCount": 1, "code": "m"}
+    mission_id = administration.post("/missions", mission)["mission"]["missionId"]
+    shop.integration.patch("/custom-event-types/visit", {"active": False})
+    body = {"code": campaign["code"], "name": "n", "eventType": "visit", "enabledTopics": ["visit"], "active": False}
+    path = f"/campaigns/{campaign['campaignId']}"
+    assert administration.put(path, body)["campaign"]["active"] is False
+    path = f"/missions/{mission_id}"
+    assert administration.put(path, {**mission, "active": False})["mission"]["active"] is False
+    administration.post("/campaigns", {**body, "code": "other"}, expect=404)
+    administration.post("/missions", {**mission, "code": "other"}, expect=404)
+
+
+def test_rules_that_fail_are_told_in_every_mode_and_counted(shop, member):
+    made = shop.campaign(
+        running(mint(1), rule="payment.total > 5"), running(mint(2)), running(mint(3), rule="false"), eventType=GENERIC
+    )
+    failed = {
+        "campaignId": made["campaignId"],
+        "actionId": made["actions"][0]["actionId"],
+        "message": 'null has no field "total"',
+        "position": {"start": 0, "end": 13},
+    }
+    sent = event(member)
+    result = shop.track_one(sent)
+    assert result["errors"] == [failed]
+    assert [each["params"][0]["value"] for each in result["effects"]] == [2]
+    assert shop.track_one(sent)["errors"] == [failed]
+    [dry] = shop.track(event(member), executionMode="dryRun")
+    assert dry["errors"] == [failed]
+    [authorized] = shop.track(event(member), executionMode="authorize")
+    assert authorized["errors"] == [failed]
+    assert "errors" not in shop.track_one(order(member))
+    counted = f'loyalty_rule_errors_total{{campaign="{made["campaignId"]}",organization="{shop.organization.id}"}} 2.0'
+    assert counted in metrics.exposition().decode()
+
+
+def test_the_balance_after_what_the_event_has_given(shop, member):
+    shop.account(alias="stars")
+    key = shop.administration.get(f"/ledgers/{shop.organization.created.ledger_id}/accounts")["results"]
+    main = next(a for a in key if a["ledgerAccountId"] == shop.organization.created.ledger_account_id)
+    name = main["ledgerAccountKey"]
+    crossed = f'balances["{name}"] < 100 && balancesAfter["{name}"] >= 100'
+    shop.campaign(
+        running(mint(60)),
+        running(mint(7), rule=crossed, priority=2),
+        eventType=ORDER_CREATED,
+    )
+    found = [[each["params"][0]["value"] for each in shop.track_one(order(member))["effects"]] for _ in range(3)]
+    assert found == [[60], [60, 7], [60]]
+
+
+def test_an_action_saved_by_other_rules_fails_alone():
+    compiled = compile_action(action(1, mint(1), rule='"a".matches("(((a{1,99}){1,99}){1,99})")'))
+    assert compiled.fault
+    assert compiled.rule is None
