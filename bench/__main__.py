@@ -15,6 +15,7 @@ BENCHMARKS = (
     "coupon_usages",
     "coupon_lists",
     "reports",
+    "content",
 )
 
 

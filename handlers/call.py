@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 INTEGRATION = "integration"
 ADMINISTRATION = "administration"
 JSON = "application/json"
+# The scope of what a member's own token reaches.
+MEMBER = "member"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,10 @@ class Caller:
     def holds(self, scope: str) -> bool:
         """True if the caller has the scope that an operation asks for; `x:write` implies `x:read`."""
         if self.loyalty_member_id is not None:
-            return scope == "member"
+            return scope == MEMBER
+        if scope == MEMBER:
+            # What members are shown is open to those who read all content, too.
+            return self.holds("benefits:read")
         if self.is_admin or self.is_system_admin or scope in self.roles:
             return True
         resource, _, action = scope.partition(":")

@@ -18,6 +18,7 @@ from handlers.operations import operation
 from handlers.wire.base import listed, results, wrapped
 from handlers.wire.coupon_books import BOOK, BOOK_STATUS, CHANGED_BOOK, NEW_BOOK, book_filter, references
 from handlers.wire.coupons import CODE, CODES, COUPON
+from persistence.content import documents
 from persistence.coupons import book_lists, book_references, books, codes
 from persistence.paging import Page, Paged
 
@@ -85,7 +86,10 @@ def _told(call: Call, book: CouponBook, action: str) -> CouponBook:
 @operation("checkCouponBookReferences", answer=references)
 def check_coupon_book_references(call: Call, book: CouponBook) -> Mapping[str, Any]:
     """What refers to the book."""
-    return {"campaigns": book_references.of_campaigns(call.db, book), "documents": []}
+    return {
+        "campaigns": book_references.of_campaigns(call.db, book),
+        "documents": documents.documents_about(call.db, book),
+    }
 
 
 @operation("listCouponBookCoupons", answer=listed(COUPON))

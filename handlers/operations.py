@@ -52,6 +52,7 @@ class Operation:
     takes_body: bool
     audit: Audited | str | None
     renderings: Mapping[str, Rendering]
+    from_replica: bool
     prepare: Prepare | None = None
 
 
@@ -73,10 +74,12 @@ def operation(
     audit: Audited | str | None = None,
     renderings: Mapping[str, Rendering] | None = None,
     prepare: Prepare | None = None,
+    from_replica: bool = False,
 ) -> Callable[[Callable], Callable]:
     """Declare the handler of an operationId; `body` and `answer` are one shape, or one per surface.
 
-    `renderings` make texts of other media types than JSON of what the handler returns.
+    `renderings` make texts of other media types than JSON of what the handler returns. `from_replica` is for reads that
+    may be a little behind: they are served from the read replica where there is one.
 
     The handler takes the call, then by keyword: what its path addresses (see `handlers.http.addresses`), `query`
     (typed parameters by their documented names) and `body` (loaded), each only if it names it. What has a default need
@@ -101,6 +104,7 @@ def operation(
             audit=audit,
             renderings=renderings or {},
             prepare=prepare,
+            from_replica=from_replica,
         )
         return function
 

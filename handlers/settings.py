@@ -139,6 +139,14 @@ class Settings:
         documented_default="embedded",
         secret=True,
     )
+    read_database_url: str = _setting(
+        _database_url,
+        "",
+        "URL of a read replica of the database, from which searches of content are served; while it is away, the "
+        "database itself serves them.",
+        documented_default="none",
+        secret=True,
+    )
     home: Path = _setting(  # noqa: RUF009  (a field with the immutable default `_HOME`, not a shared value)
         _path, _HOME, "Directory of the embedded database; whoever uses the same one shares the same data."
     )

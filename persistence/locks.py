@@ -17,6 +17,8 @@ Before all: a turn, by those who change a record of the configuration, so that t
    book allows), alone from the first assignment on where a figure caps the stock, else when all is written. Then the
    coupon that all members of a book share.
 6. an audience, alone, by those who change its list; events read lists without a lock.
+7. a collection of content: shared by those who write its documents, alone by those who change it. Then versions of
+   documents in the order of the request; batches that meet in another order start over.
 
 Workers claim the heads of lines and jobs before all these, passing over what is locked, so they wait for none of them.
 

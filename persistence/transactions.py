@@ -28,6 +28,7 @@ ATTEMPTS = 8
 # A key that two calls claim at once: the loser starts over, then finds the winner's record and answers from it.
 CLAIMED_KEYS = frozenset(
     {
+        "uq_content_collections_organization_id_slug",
         "uq_coupon_usages_organization_id_system_unique_key",
         "uq_coupons_organization_id_coupon_book_id_code",
         "uq_badge_trackings_organization_id_system_unique_key",

@@ -35,6 +35,7 @@ def test_without_variables_every_setting_has_its_default():
 def test_every_setting_is_read_from_its_variable(each):
     samples = {
         "database_url": "postgresql://a:b@db/loyalty",
+        "read_database_url": "postgresql://a:b@replica/loyalty",
         "base_url": "https://loyalty.example/v2/",
         "external_issuer": "https://id.example/",
         "external_jwks_url": "https://id.example/jwks",

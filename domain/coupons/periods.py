@@ -19,11 +19,12 @@ def zone_of(book: CouponBook) -> tzinfo:
 
 def is_zone(name: str) -> bool:
     """True for the name of a zone of the IANA time zone database."""
-    return name in _zones()
+    return name in zone_names()
 
 
 @cache
-def _zones() -> frozenset[str]:
+def zone_names() -> frozenset[str]:
+    """The names of all zones of the IANA time zone database."""
     return frozenset(available_timezones())
 
 

@@ -10,7 +10,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from domain.problems import NotFound
+from domain.content.collections import is_uuid
+from domain.content.documents import DEFAULT_LOCALE, DEFAULT_LOCALE_IN_PATHS, DocumentAddress
+from domain.problems import Forbidden, NotFound
 from handlers.call import Call
 from persistence import (
     audiences,
@@ -31,6 +33,7 @@ from persistence import (
     triggers,
     users,
 )
+from persistence.content import collections, documents
 from persistence.coupons import books, codes, usages
 
 Resolve = Callable[[Call, Any, Mapping[str, Any]], Any]
@@ -52,6 +55,22 @@ def _inside(find: Callable[..., Any], parent: str, parent_id: str) -> Resolve:
     return resolve
 
 
+def _member(call: Call, value: str, found: Mapping[str, Any]) -> Any:
+    """The member; a member's own token is refused for any other, whether or not there is one."""
+    own = call.caller.loyalty_member_id if call.caller is not None else None
+    if own is not None and own != value:
+        raise Forbidden("The access token is another member's.")
+    return members.find_by_loyalty_member_id(call.db, call.organization.organization_id, value)
+
+
+def _document(call: Call, value: str, found: Mapping[str, Any]) -> DocumentAddress | None:
+    """The document with this slug, or the key of one that may not exist yet: the form decides which of the two."""
+    if is_uuid(value):
+        return DocumentAddress(value, value.lower())
+    key = documents.find_key(call.db, found["collection"], value)
+    return None if key is None else DocumentAddress(value, key)
+
+
 _ID = re.compile("[1-9][0-9]{0,17}")
 
 
@@ -71,7 +90,7 @@ def _by_id_or(find_by_id: Callable[..., Any], find_by_name: Callable[..., Any]) 
 
 # path parameter -> (argument of the handler, how it is found)
 ADDRESSES: Mapping[str, tuple[str, Resolve]] = {
-    "loyaltyMemberId": ("member", _in_organization(members.find_by_loyalty_member_id)),
+    "loyaltyMemberId": ("member", _member),
     "memberId": ("member", _in_organization(members.find)),
     "memberIdentifier": ("member", _in_organization(_by_id_or(members.find, members.find_by_loyalty_member_id))),
     "badgeKey": ("badge", _in_organization(badges.find_by_key)),
@@ -108,6 +127,9 @@ ADDRESSES: Mapping[str, tuple[str, Resolve]] = {
         _inside(referrals.find_code, "referral_program", "referral_program_id"),
     ),
     "partnerApiKeyId": ("partner_api_key", _in_organization(partners.find)),
+    "collectionKeyOrSlug": ("collection", _in_organization(collections.find)),
+    "documentKeyOrSlug": ("document", _document),
+    "locale": ("locale", lambda call, value, found: DEFAULT_LOCALE if value == DEFAULT_LOCALE_IN_PATHS else value),
     "apiCode": ("event_type", _in_organization(event_types.find)),
     "orderId": ("order", _inside(orders.find, "member", "member_id")),
     "loyaltyEventKey": ("event", _in_organization(events.find_by_key)),

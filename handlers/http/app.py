@@ -36,7 +36,7 @@ from handlers.partner_authentication import KeyAuthenticator
 from handlers.settings import Settings
 from handlers.tokens import Authenticator
 from persistence import queue, schema, transactions, triggers
-from persistence.engine import autocommit
+from persistence.engine import autocommit, create_engine
 
 Figures = TypeVar("Figures")
 
@@ -57,7 +57,7 @@ def create_app(settings: Settings, engine: Engine) -> ASGIApp:
     authenticator = Authenticator(settings, engine)
     return build_app(
         {surface: openapi.bundle(surface) for surface in openapi.SURFACES},
-        Dispatcher(settings, engine),
+        Dispatcher(settings, engine, _replica(settings)),
         authenticator,
         settings,
         Site(
@@ -69,6 +69,19 @@ def create_app(settings: Settings, engine: Engine) -> ASGIApp:
             _figures(engine, triggers.figures),
         ),
         authenticate_key=KeyAuthenticator(engine),
+    )
+
+
+def _replica(settings: Settings) -> Engine | None:
+    """The engine of the read replica, which connects when it is first asked; None where there is no replica."""
+    if not settings.read_database_url:
+        return None
+    return create_engine(
+        settings.read_database_url,
+        threads=settings.threads,
+        statement_timeout_ms=settings.statement_timeout_ms,
+        lock_timeout_ms=settings.lock_timeout_ms,
+        application_name="loyalty-read",
     )
 
 

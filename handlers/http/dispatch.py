@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError, TimeoutError
 
 import openapi
 from domain.organizations import Organization
@@ -27,13 +30,24 @@ from persistence.users import first_organization
 WITHOUT_ORGANIZATION = frozenset({"createAccessToken"})
 
 
-class Dispatcher:
-    """Calls the handler of a request that its document has accepted."""
+# So long the read replica is left alone after it did not answer.
+REPLICA_PAUSE_SECONDS = 30.0
 
-    def __init__(self, settings: Settings, engine: Engine) -> None:
+_log = logging.getLogger("loyalty.replica")
+
+
+class Dispatcher:
+    """Calls the handler of a request that its document has accepted.
+
+    With a `replica`, operations declared `from_replica` read there; without it, or while it is away, from the primary.
+    """
+
+    def __init__(self, settings: Settings, engine: Engine, replica: Engine | None = None) -> None:
         self._settings = settings
         self._engine = engine
         self._reading = autocommit(engine)
+        self._replica = None if replica is None else autocommit(replica)
+        self._replica_away_until = 0.0
         self._operations = all_operations()
         self._routes = {surface: _routes(openapi.bundle(surface)) for surface in openapi.SURFACES}
         _refuse_gaps(self._operations, self._routes)
@@ -42,6 +56,10 @@ class Dispatcher:
         """Do the request and answer; raises Refusals, and database errors once trying again is in vain."""
         operation = self._operations[request.operation_id]
         route = self._routes[request.surface][request.operation_id]
+        if route.reads and operation.from_replica and self._replica is not None:
+            answer = self._from_replica(self._replica, operation, request, route)
+            if answer is not None:
+                return answer
         run, engine = (transactions.read, self._reading) if route.reads else (transactions.run, self._engine)
         prepared = None if operation.prepare is None else operation.prepare(self._preparation(request))
         return run(engine, lambda db: self._do(db, operation, request, route, prepared))
@@ -49,9 +67,37 @@ class Dispatcher:
     def _preparation(self, request: Request) -> Preparation:
         return Preparation(request.body, request.headers, lambda work: transactions.read(self._reading, work))
 
-    def _do(self, db: Connection, operation: Operation, request: Request, route: Route, prepared: Any) -> Answer:
-        organization, caller = None, request.caller
-        if request.operation_id not in WITHOUT_ORGANIZATION:
+    def _from_replica(self, replica: Engine, operation: Operation, request: Request, route: Route) -> Answer | None:
+        """The answer of the read replica; None where it has none, or not yet: the primary then has to answer."""
+        if time.monotonic() < self._replica_away_until:
+            return None
+        # Who may call is asked of the primary: what was taken from a user counts from the next request on.
+        allowed = transactions.read(self._reading, lambda db: _organization_of(db, request, route.scopes))
+        try:
+            return transactions.read(replica, lambda db: self._do(db, operation, request, route, None, allowed))
+        except NotFound:
+            return None
+        except (DBAPIError, TimeoutError) as error:
+            if not (isinstance(error, TimeoutError) or transactions.is_away(error)):
+                if not transactions.may_start_over(error):
+                    raise
+                # The replica gave the statement up for the primary's changes.
+                return None
+            self._replica_away_until = time.monotonic() + REPLICA_PAUSE_SECONDS
+            _log.warning("the read replica does not answer; the primary serves for %.0f s", REPLICA_PAUSE_SECONDS)
+            return None
+
+    def _do(
+        self,
+        db: Connection,
+        operation: Operation,
+        request: Request,
+        route: Route,
+        prepared: Any,
+        allowed: tuple[Organization, Caller] | None = None,
+    ) -> Answer:
+        organization, caller = allowed or (None, request.caller)
+        if organization is None and request.operation_id not in WITHOUT_ORGANIZATION:
             organization, caller = _organization_of(db, request, route.scopes)
         call = Call(
             db=db,

@@ -19,6 +19,13 @@ _BAD_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 _MAX_INTEGER_DIGITS = 20
 _MAX_PAIRS = 500
 
+FAMILY = "x-parameter-family"
+"""On a query parameter: the beginning of the names of further ones, as in `range.price.min`.
+
+They reach the handler under that beginning, as pairs of name and text in the order in which they came.
+"""
+MAX_FAMILY, MAX_FAMILY_TEXT = 50, 2000
+
 
 class UnreadableText(ValueError):
     """A text of a URL or form that has no value of its documented type."""
@@ -106,6 +113,8 @@ class ParameterPlan:
         self._by_place: dict[str, dict[str, Parameter]] = {"path": {}, "query": {}, "header": {}}
         self._required: dict[str, list[str]] = {"path": [], "query": [], "header": []}
         self._defaults: dict[str, Any] = {}
+        # Beginnings of the names of query parameters that a document cannot list one by one.
+        self._families: tuple[str, ...] = ()
         checks: dict[str, dict[str, Any]] = {"path": {}, "query": {}, "header": {}}
         for each in declared:
             place, name = each["in"], each["name"]
@@ -119,6 +128,8 @@ class ParameterPlan:
             checks[place][key] = schemas.translate(each["schema"])
             if each.get("required"):
                 self._required[place].append(key)
+            if place == "query" and FAMILY in each:
+                self._families += (_family(each[FAMILY], where),)
             if place == "query" and "default" in schema:
                 self._defaults[name] = schema["default"]
         self._validators = {
@@ -145,17 +156,28 @@ class ParameterPlan:
         """The typed query parameters with their defaults, and the names of those that the client sent."""
         known = self._by_place["query"]
         texts: dict[str, list[str]] = {}
+        families: dict[str, list[tuple[str, str]]] = {}
         if raw:
             for name, text in pairs_of(raw, faults):
                 if name in known:
                     texts.setdefault(name, []).append(text)
+                elif self._families and (family := self._family_of(name)):
+                    if len(families.setdefault(family, [])) < MAX_FAMILY and len(text) <= MAX_FAMILY_TEXT:
+                        families[family].append((name, text))
+                    else:
+                        detail = f"There are more than {MAX_FAMILY} parameters {family}, or one is too long."
+                        faults.append(FieldFault(detail, parameter=name[:100]))
                 else:
                     faults.append(FieldFault("This query parameter is not known here.", parameter=name[:100]))
         values = self._typed("query", texts, faults)
         for name, default in self._defaults.items():
             if name not in texts:
                 values[name] = default
+        values.update(families)
         return values, texts.keys()
+
+    def _family_of(self, name: str) -> str | None:
+        return next((family for family in self._families if name.startswith(family)), None)
 
     def check_headers(self, headers: Mapping[str, str], faults: list[FieldFault]) -> None:
         """Validate the documented header parameters; they reach the handler as text."""
@@ -225,6 +247,12 @@ class FormPlan:
                 faults.append(FieldFault(str(error), pointer=f"/{name[:100]}"))
         faults.extend(FieldFault(f.detail, pointer=f"/{f.parameter}" if f.parameter else "") for f in unlocated)
         return body
+
+
+def _family(beginning: Any, where: str) -> str:
+    if not isinstance(beginning, str) or not beginning.endswith("."):
+        raise DocumentError(f"{where}: {FAMILY} is the beginning of the names, and ends in a dot, not {beginning!r}")
+    return beginning
 
 
 def _parameter(declared: Mapping[str, Any], schema: Mapping[str, Any], schemas: Schemas, where: str) -> Parameter:

@@ -71,6 +71,7 @@ class BookFilter:
     type: str | None = None
     coupon_book_id: int | None = None
     coupon_book_key: str | None = None
+    coupon_book_keys: Collection[str] | None = None
 
 
 def find_page(db: Connection, organization_id: int, page: Page, wanted: BookFilter) -> Paged[CouponBook]:
@@ -99,6 +100,8 @@ def conditions_of(organization_id: int, wanted: BookFilter) -> list[Any]:
         value = getattr(wanted, name)
         if value is not None:
             found.append(table.c[name] == value)
+    if wanted.coupon_book_keys is not None:
+        found.append(table.c.coupon_book_key.in_(list(wanted.coupon_book_keys)))
     if wanted.loyalty_program_id is not None:
         own = table.c.loyalty_program_id == wanted.loyalty_program_id
         found.append(or_(own, table.c.loyalty_program_id.is_(None)) if wanted.or_no_program else own)

@@ -30,6 +30,14 @@ def find_all(db: Connection, organization_id: int, coupon_book_ids: Collection[i
     return records(CouponBook, db.execute(select(*COLUMNS).where(table.c.organization_id == organization_id, wanted)))
 
 
+def known_keys(db: Connection, organization_id: int, keys: Collection[str]) -> set[str]:
+    """Those of the keys that books have; one statement."""
+    wanted = table.c.coupon_book_key.in_(list(keys))
+    return set(
+        db.execute(select(table.c.coupon_book_key).where(table.c.organization_id == organization_id, wanted)).scalars()
+    )
+
+
 def lock(db: Connection, book: CouponBook) -> CouponBook:
     """The book as it is now, for this transaction alone to change it or to add codes to it; see `locks`."""
     statement = select(*COLUMNS).where(

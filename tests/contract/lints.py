@@ -45,6 +45,7 @@ LEFT_OUT = {
     ("ActionEffectParam", "expression"),
     ("ActionEffectParam", "value"),
     ("ActionRules", "expression"),
+    ("ContentFacetField", "type"),
     ("CouponBookCondition", "expression"),
     ("ItemProblem", "errors"),
     ("Member", "ledgerBalances"),
@@ -60,7 +61,13 @@ LEFT_OUT = {
     ("TrackResult", "reverted"),
 }
 # Written parts that null clears, as the interface has it; answers leave them out or have them empty.
-CLEARED = {"CodePatternOrNull", "FilterWordsOrNull", "RequiredPointsConfigOrNull"}
+CLEARED = {
+    "CodePatternOrNull",
+    "ContentDaysOfWeekOrNull",
+    "ContentScheduleOrNull",
+    "FilterWordsOrNull",
+    "RequiredPointsConfigOrNull",
+}
 # What an operation that can refuse a header Accept answers beside JSON.
 FURTHER_TYPES = ("text/csv", "image/svg+xml")
 BOUNDED_FORMATS = {"uuid", "date", "date-time"}
@@ -121,6 +128,8 @@ def _response_faults(each: Documented, status: str, response: dict[str, Any]) ->
     content = response.get("content", {})
     if (each.operation_id, status) in BODILESS:
         return [*found, *(["has a body"] if content else [])]
+    if status == "304":
+        return found + (["a body"] if content else [])
     if status.startswith("2") or (each.operation_id in OAUTH and status in ("400", "401", "403")):
         expected = "application/json"
     else:

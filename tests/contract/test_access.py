@@ -18,11 +18,14 @@ from tests.builders.partners import Partner, organization_key
 from tests.builders.tracking import Shop
 from tests.contract.documents import Documented, body_contents, operations, path_parameters
 
+DOCUMENT_KEY = "7c1d2e3f-4a5b-4c6d-9e8f-0a1b2c3d4e5f"
 MARKER = "only-the-first-tenant-has-this"
 # Public on purpose: this is where tokens come from.
 PUBLIC = {"createAccessToken"}
+# The scope of members' own tokens; those who read all content may do what it is for, too.
+MEMBER = "member"
 # Path parameters that name the organization, or what belongs to no organization.
-NO_RECORD = {"organizationId", "effectId"}
+NO_RECORD = {"organizationId", "effectId", "locale"}
 
 DOCUMENTS = {surface: openapi.bundle(surface) for surface in openapi.SURFACES}
 
@@ -69,7 +72,8 @@ class Operation:
                 body = {**body, name: values[name]}
         surface = api.surface(token=None if key else token)
         headers = {"x-api-key": key} if key else {}
-        return surface.request(self.documented.method.upper(), path, body, headers=headers)
+        query = {p["name"]: "" for p in self.documented.parameters if p["in"] == "query" and p.get("required")}
+        return surface.request(self.documented.method.upper(), path, body, headers=headers, **query)
 
 
 EVERY = [Operation(surface, each) for surface, document in DOCUMENTS.items() for each in operations(document)]
@@ -148,7 +152,14 @@ def records(organization: Organization) -> dict[str, Any]:
     user |= {"pendingProvisioning": False, "isAdmin": False, "roles": [], "authClientId": f"{MARKER}-{organization.id}"}
     user_id = administration.post("/users", {**user, "email": f"{MARKER}@x.example"})["user"]["userId"]
     administration.post("/permission-groups", {"permissionGroupKey": MARKER, "name": MARKER})
+    collection = {"name": MARKER, "description": MARKER, "slug": MARKER}
+    collection = organization.integration.post("/content/collections", collection)["collection"]
+    document_path = f"/content/collections/{MARKER}/documents/{DOCUMENT_KEY}/locales/default"
+    organization.integration.put(document_path, {"attrs": {"title": MARKER}, "status": "published"})
     return {
+        "collectionKeyOrSlug": collection["collectionKey"],
+        "documentKeyOrSlug": DOCUMENT_KEY,
+        "locale": "es",
         "organizationId": organization.id,
         "organizationKey": organization_key(Shop(organization)),
         "partnerApiKeyId": partner_key["partnerApiKeyId"],
@@ -216,6 +227,8 @@ def test_without_the_role(api: Api, organization: Organization, records: dict[st
     (scope,) = operation.scopes
     # What is written may be read, but not the other way round.
     sufficient = {scope, scope.replace(":read", ":write")}
+    if scope == MEMBER:
+        sufficient = {"benefits:read", "benefits:write"}
     reply = operation.call(api, organization.token_of(*(ROLES - sufficient)), records)
     assert reply.status == 403, reply.text
     assert json.loads(reply.text)["type"] == "/problems/forbidden"
@@ -232,6 +245,7 @@ def test_with_a_members_token(api: Api, organization: Organization, records: dic
 @by_name(SECURED)
 def test_with_the_role(api: Api, organization: Organization, records: dict[str, Any], operation: Operation):
     for scope in operation.scopes or ["orders:read"]:
+        scope = "benefits:read" if scope == MEMBER else scope
         token = organization.token_of(is_admin=True) if scope == ADMIN else organization.token_of(scope)
         assert operation.call(api, token, records).status not in {400, 401, 403}
         if scope.endswith(":read"):

@@ -75,9 +75,17 @@ PAGE_SIZES = {
     ("administration", "listUsers"): 100,
     ("administration", "searchMembers"): 100,
 }
+# Lists of content, whose pages are ordered by `sort`, and hold 20 unless asked for more.
+SORTED_PAGE_SIZES = {
+    ("integration", "listCollections"): 100,
+    ("integration", "searchDocuments"): 200,
+    ("integration", "listMemberContentDocuments"): 200,
+    ("integration", "listMemberValidDocuments"): 200,
+}
 # Lists whose pages are smaller than the greatest one unless asked for.
 DEFAULT_SIZES = {("integration", "listCouponBooks"): 25, ("integration", "listMemberCouponBooks"): 25}
 WHOLE_LISTS = {
+    ("integration", "listDocumentLocales"),
     ("integration", "listEventTypes"),
     ("administration", "listDailyBalances"),
     ("administration", "listWallets"),
@@ -164,7 +172,12 @@ def test_operations_stand_in_the_file_of_their_tag(surface: str) -> None:
 
 def test_every_list_pages_as_agreed() -> None:
     lists = {key for key in DOCUMENTED if key[1].startswith(("list", "search"))}
-    assert lists == PAGE_SIZES.keys() | WHOLE_LISTS
+    assert lists == PAGE_SIZES.keys() | SORTED_PAGE_SIZES.keys() | WHOLE_LISTS
+    for key, most in SORTED_PAGE_SIZES.items():
+        by_name = {p["name"]: p["schema"] for p in DOCUMENTED[key].parameters if p["in"] == "query"}
+        assert {"page", "limit", "sort"} <= by_name.keys(), key
+        limit = by_name["limit"]
+        assert (limit["minimum"], limit["maximum"], limit["default"]) == (1, most, 20), key
     for key, most in PAGE_SIZES.items():
         by_name = {p["name"]: p["schema"] for p in DOCUMENTED[key].parameters if p["in"] == "query"}
         assert {"page", "limit", "order"} <= by_name.keys(), key

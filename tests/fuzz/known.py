@@ -23,6 +23,8 @@ open_coupon_uses: dict[str, int] = {}
 removable_users: dict[int, None] = {}
 # The keys of events that are on the dead-letter list.
 dead_letters: dict[str, None] = dict.fromkeys(WORLD.dead_letters)
+# The keys of documents that can still be deleted.
+deletable_documents: dict[str, None] = dict.fromkeys(WORLD.documents)
 # Ids that answers have named so far, by the name of their path parameter.
 _ids: set[tuple[str, str]] = {(name, str(value)) for name, value in WORLD.ids.items()}
 

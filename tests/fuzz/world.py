@@ -57,6 +57,8 @@ class World:
     organization_key: str = ""
     # The API keys of the partners, by the names that stand in their paths.
     partner_keys: Mapping[str, str] = field(default_factory=dict)
+    # Keys of documents of which nothing else is asked, so that they can be deleted.
+    documents: list[str] = field(default_factory=list)
 
     def credentials(self, path: str) -> dict[str, str]:
         """The headers that open the operation of a path."""
@@ -140,6 +142,12 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
     codes = f"{home}/coupon-books/{books[0]['couponBookId']}/coupons"
     coupons = call("POST", codes, {"codes": ["COFFEE-1", "COFFEE-2"]})["codes"]
     gift, gift_coupon, usages = _gift(call, home)
+    collections = [
+        call("POST", "/content/collections", _collection(name))["collection"] for name in ("Drinks", "Cakes")
+    ]
+    shown = _document(call, collections[0]["slug"], "flat-white")
+    changed = _document(call, collections[0]["slug"], "latte")
+    deletable = [_document(call, collections[0]["slug"], None) for _ in range(40)]
     referral_programs = [
         call("POST", f"{home}/referral-programs", _referral_program(code))["referralProgram"]
         for code in ("friends", "neighbours")
@@ -189,6 +197,9 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         "audienceId": audiences[0]["audienceId"],
         "couponBookId": books[0]["couponBookId"],
         "couponBookKey": books[0]["couponBookKey"],
+        "collectionKeyOrSlug": collections[0]["collectionKey"],
+        "documentKeyOrSlug": shown["documentKey"],
+        "locale": "default",
         "couponId": coupons[0]["couponId"],
         "couponCode": GIFT,
         "couponUsageKey": usages[0]["couponUsageKey"],
@@ -233,6 +244,10 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
             "couponBookKey": books[1]["couponBookKey"],
         },
         "updateCouponBookStatus": {"couponBookKey": books[2]["couponBookKey"]},
+        "updateCollection": {"collectionKeyOrSlug": collections[1]["collectionKey"]},
+        "updateDocument": {"documentKeyOrSlug": changed["documentKey"]},
+        "upsertDocumentLocale": {"documentKeyOrSlug": changed["documentKey"]},
+        "deleteDocument": {"documentKeyOrSlug": deletable[0]["documentKey"]},
         "updateCouponCode": {"couponId": coupons[1]["couponId"]},
         **{
             operation: {
@@ -261,7 +276,8 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
     dead_letters = [each["loyaltyEventKey"] for each in call("POST", "/events/track", captured)["results"]]
     secrets = created["clientId"], created["clientSecret"]
     organization_key = call("GET", home)["organization"]["organizationKey"]
-    made = (wallet_ids, posted, trees, dead_letters, organization_key, partner_keys)
+    documents = [each["documentKey"] for each in deletable]
+    made = (wallet_ids, posted, trees, dead_letters, organization_key, partner_keys, documents)
     return World(token, *secrets, ids, changeable, keys, *made)
 
 
@@ -329,6 +345,18 @@ def _user(name: str) -> dict[str, Any]:
         "email": email,
         **unset,
     }
+
+
+def _collection(name: str) -> dict[str, Any]:
+    schema = {"properties": {"price": {"type": "number"}, "since": {"type": "string", "format": "date"}}}
+    facets = {"colour": {"type": "string"}}
+    return {"name": name, "description": name, "ftsFields": ["title"], "facetFields": facets, "jsonschema": schema}
+
+
+def _document(call: Client, collection: str, slug: str | None) -> Any:
+    attrs = {"title": slug or "A drink", "price": 3.5, "colour": "red", "since": "2026-01-01"}
+    path = f"/content/collections/{collection}/documents/{uuid.uuid4()}/locales/default"
+    return call("PUT", path, {"slug": slug, "attrs": attrs, "status": "published"})["document"]
 
 
 def _event(member: str, event_type: str) -> dict[str, Any]:

@@ -212,3 +212,40 @@ def test_a_documented_header_is_checked_and_handed_on(served):
 def test_a_parameter_that_cannot_be_served_is_refused_at_start(declared):
     with pytest.raises(DocumentError):
         serve({"/x": {"get": operation("x", parameters=[declared])}})
+
+
+FAMILY = operation(
+    "getFamily",
+    parameters=[
+        parameter(
+            "range",
+            {"type": "array", "items": {"type": "string"}},
+            style="form",
+            explode=False,
+            **{"x-parameter-family": "range."},
+        )
+    ],
+)
+
+
+def test_parameters_of_a_family_reach_the_handler_in_their_order():
+    client, recorder = serve({"/books": {"get": FAMILY}})
+    assert client("GET", "/v2/books?range.a.min=1&range.b=%C3%A9&range.a.min=2&range=x,y").status == 200
+    pairs = [("range.a.min", "1"), ("range.b", "é"), ("range.a.min", "2")]
+    assert recorder.last.query == {"range": ["x", "y"], "range.": pairs}
+    assert client("GET", "/v2/books").status == 200
+    assert recorder.last.query == {}
+
+
+def test_parameters_of_a_family_are_bounded():
+    client, _ = serve({"/books": {"get": FAMILY}})
+    many = "&".join(f"range.{n}=1" for n in range(51))
+    assert client("GET", f"/v2/books?{many}").faults().keys() == {"range.50"}
+    assert client("GET", f"/v2/books?range.a={'x' * 2001}").faults().keys() == {"range.a"}
+    assert client("GET", "/v2/books?ranges.a=1").faults().keys() == {"ranges.a"}
+
+
+def test_a_family_needs_a_beginning_that_ends_in_a_dot():
+    wrong = {**FAMILY, "parameters": [{**FAMILY["parameters"][0], "x-parameter-family": "range"}]}
+    with pytest.raises(DocumentError, match="ends in a dot"):
+        serve({"/books": {"get": wrong}})

@@ -1,0 +1,176 @@
+"""What searches of content cost where there are many documents: `python -m bench.content`.
+
+Two organizations in one database, with 10,000 and with 100,000 published documents in one collection; each search is
+asked of both in turn. Prints a table for `docs/performance.md`.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from sqlalchemy import Connection, Engine, text
+
+from domain.content.collections import ContentCollection
+from domain.content.documents import PUBLISHED
+from domain.content.searching import Search
+from handlers.flows.create_organization import create_organization
+from handlers.wire.content_search import search_of
+from persistence import embedded, schema, transactions
+from persistence.content import collections, documents, member_documents, search
+from persistence.content.languages import languages_of
+from persistence.content.member_documents import Viewer
+from persistence.engine import autocommit, create_engine
+
+SMALL, LARGE, BATCH = 10_000, 100_000, 200
+ROUNDS = 9
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+COLOURS = [f"colour-{n}" for n in range(10)]
+WORDS = [f"word{n}" for n in range(2_000)]
+_QUERY: dict[str, Any] = {"locale": "", "status": PUBLISHED, "page": 0, "limit": 20}
+
+
+@dataclass(frozen=True)
+class Tenant:
+    """An organization with all its documents in one collection."""
+
+    collection: ContentCollection
+    count: int
+
+    def search(self, **query: Any) -> Search:
+        return search_of(self.collection, {**_QUERY, **query})[0]
+
+
+def _tenant(db: Connection, count: int) -> Tenant:
+    created = create_organization(db, name="Corner Coffee", now=NOW)
+    schema_ = {"properties": {"price": {"type": "number"}, "since": {"type": "string", "format": "date"}}}
+    collection = collections.add_collection(
+        db,
+        created.organization_id,
+        {},
+        collection_key=str(uuid.uuid4()),
+        name="Drinks",
+        description="",
+        slug="drinks",
+        fts_fields=["title", "body"],
+        facet_fields={"colour": {}, "tags": {}, "vegan": {"type": "boolean"}},
+        jsonschema=schema_,
+        tags=[],
+        content_type="static",
+        custom_attributes={},
+        language="english",
+        created_at=NOW,
+        updated_at=NOW,
+    )
+    languages = languages_of(collection, [""])
+    for rows in _batches(count):
+        documents.upsert(db, collection, rows, languages, NOW)
+    return Tenant(collection, count)
+
+
+def _batches(count: int) -> Iterator[list[dict[str, Any]]]:
+    chance = Random(8)
+    for first in range(0, count, BATCH):
+        yield [
+            {
+                "document_key": str(uuid.UUID(int=n + 1)),
+                "locale": "",
+                "slug": f"document-{n}",
+                "status": PUBLISHED,
+                "from_date": None,
+                "to_date": None,
+                "audience_keys": [],
+                "days_of_week": [],
+                "day_of_week_schedule": None,
+                "attrs": {
+                    "title": " ".join(chance.choices(WORDS, k=4)),
+                    "body": "common " + " ".join(chance.choices(WORDS, k=12)),
+                    "price": chance.randrange(100_000),
+                    "since": (NOW - timedelta(days=chance.randrange(3_000))).date().isoformat(),
+                    "colour": chance.choice(COLOURS),
+                    "tags": chance.sample(COLOURS, 2),
+                    "vegan": chance.random() < 0.5,
+                },
+            }
+            for n in range(first, min(first + BATCH, count))
+        ]
+
+
+def _searches() -> dict[str, Callable[[Connection, Tenant], Any]]:
+    """Each kind of search by its name; shares are those of the documents that match."""
+
+    def ask(without_facets: bool = False, **query: Any) -> Callable[[Connection, Tenant], Any]:
+        def asked(db: Connection, tenant: Tenant) -> Any:
+            if without_facets:
+                tenant = replace(tenant, collection=replace(tenant.collection, facet_fields={}))
+            return search.find(db, tenant.search(**query))
+
+        return asked
+
+    narrow = {"range": ["price:500..599"]}
+    return {
+        "everything, newest, no facets to count": ask(True),
+        "everything, newest": ask(),
+        "everything by price, no facets to count": ask(True, sort="price:asc"),
+        "everything by price and date, page 100, no facets to count": ask(True, sort="price:asc,since:desc", page=100),
+        "a range (0.1 %)": ask(**narrow),
+        "a range (0.1 %), by price": ask(sort="price:desc", **narrow),
+        "a range of dates (3 %)": ask(range=["since:2026-01-01..2026-03-31"]),
+        "a facet (10 %), by price": ask(facet=["colour=colour-3"], sort="price:asc"),
+        "two facets (5 %), newest": ask(facet=["colour=colour-3", "vegan=true"]),
+        "two words (0.004 %)": ask(q="word12 word77"),
+        "a word (0.8 %)": ask(q="word123"),
+        "a beginning (10 %), by price": ask(q="word12", sort="price:asc"),
+        "a word and a range": ask(q="word123", range=["price:0..9999"]),
+        "what a member sees, by price": lambda db, t: member_documents.find_page(
+            db, t.collection, Viewer(NOW, 1, {}, [], None), t.search(sort="price:asc").sort, 0, 20
+        ),
+        "what a member sees": lambda db, t: member_documents.find_page(
+            db, t.collection, Viewer(NOW, 1, {}, [], None), (), 0, 20
+        ),
+    }
+
+
+def _median(engine: Engine, ask: Callable[[Connection, Tenant], Any], tenants: list[Tenant]) -> list[float]:
+    """The median time of each tenant in milliseconds, asked in turns."""
+    taken: list[list[float]] = [[] for _ in tenants]
+    with engine.connect() as db:
+        for _ in range(ROUNDS):
+            for number, tenant in enumerate(tenants):
+                started = time.perf_counter()
+                ask(db, tenant)
+                taken[number].append((time.perf_counter() - started) * 1000)
+    return [statistics.median(each) for each in taken]
+
+
+def main() -> None:
+    """Fill the two organizations, ask, and print the table."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
+        Path(directory).chmod(0o755)  # for the user that PostgreSQL runs as where root works
+        with embedded.server(Path(directory) / "home") as url:
+            engine = create_engine(url, threads=2)
+            schema.migrate(engine)
+            started = time.perf_counter()
+            tenants = [transactions.run(engine, lambda db, n=n: _tenant(db, n)) for n in (SMALL, LARGE)]
+            written = (time.perf_counter() - started) / (SMALL + LARGE) * BATCH * 1000
+            with autocommit(engine).connect() as db:
+                db.execute(text("SET statement_timeout = 0"))
+                db.execute(text("VACUUM ANALYZE"))
+            print(f"A batch of {BATCH} documents is written in {written:.0f} ms.\n", flush=True)
+            print(f"| search | {SMALL:,} documents | {LARGE:,} documents | ratio |\n|---|---|---|---|")
+            for name, ask in _searches().items():
+                small, large = _median(autocommit(engine), ask, tenants)
+                print(f"| {name} | {small:.1f} ms | {large:.1f} ms | {large / small:.1f} |", flush=True)
+            engine.dispose()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""Collections of content: their slugs, and the fields that searches may name (integration 2.5)."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from domain.problems import FieldFault, InvalidRequest
+
+STATIC, COUPON = "static", "coupon"
+STRING, NUMBER, BOOLEAN, DATE = "string", "number", "boolean", "date"
+
+LONGEST_SLUG = 200
+LONGEST_FIELD_NAME = 100
+# The path of the batch operation stands where a document of this slug would be found.
+RESERVED_SLUG = "batch"
+
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.I)
+_TYPES = {"string": STRING, "number": NUMBER, "integer": NUMBER, "boolean": BOOLEAN}
+
+
+@dataclass(frozen=True, slots=True)
+class ContentCollection:
+    """A stored collection; `language` names the text search configuration of documents of the default locale."""
+
+    organization_id: int
+    content_collection_id: int
+    collection_key: str
+    name: str
+    description: str
+    slug: str
+    fts_fields: tuple[str, ...]
+    facet_fields: Mapping[str, Mapping[str, Any]]
+    jsonschema: Mapping[str, Any]
+    tags: tuple[str, ...]
+    content_type: str
+    custom_attributes: Mapping[str, Any]
+    language: str
+    created_at: datetime
+    updated_at: datetime
+
+    @property
+    def is_coupon(self) -> bool:
+        """True where each document is about a coupon book."""
+        return self.content_type == COUPON
+
+    @property
+    def properties(self) -> Mapping[str, Any]:
+        """The fields of `attrs` that the JSON Schema describes at its top."""
+        found = self.jsonschema.get("properties")
+        return found if isinstance(found, dict) else {}
+
+    def declares(self, field: str) -> bool:
+        """True for a field of `attrs` that is in `facetFields` or in the JSON Schema."""
+        return field in self.facet_fields or field in self.properties
+
+    def type_of(self, field: str) -> str | None:
+        """The type that `facetFields`, else the JSON Schema, gives a field; None where neither says one."""
+        if field in self.facet_fields:
+            return self.facet_fields[field].get("type", STRING)
+        described = self.properties.get(field)
+        if not isinstance(described, dict):
+            return None
+        kind = described.get("type")
+        if kind == "array" and isinstance(described.get("items"), dict):
+            described = described["items"]
+            kind = described.get("type")
+        if isinstance(kind, list):
+            kinds = [each for each in kind if each != "null"]
+            kind = kinds[0] if len(kinds) == 1 else None
+        if kind == "string" and described.get("format") in ("date", "date-time"):
+            return DATE
+        return _TYPES.get(kind) if isinstance(kind, str) else None
+
+
+def is_uuid(text: str) -> bool:
+    """True for the form of a key, which no slug has."""
+    return _UUID.fullmatch(text) is not None
+
+
+def slug_fault(slug: str | None) -> FieldFault | None:
+    """What is wrong with a slug beyond its letters."""
+    if slug is None or not (is_uuid(slug) or slug == RESERVED_SLUG):
+        return None
+    return FieldFault(f"slug {slug} is a key or a reserved word; choose another text", pointer="/slug")
+
+
+def slug_of(name: str, taken: Collection[str]) -> str:
+    """The slug that a name gives, with the first number from 2 on behind it where it is taken."""
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
+    slug = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[: LONGEST_SLUG - 10].strip("-") or "collection"
+    if is_uuid(slug) or slug == RESERVED_SLUG:
+        slug = f"collection-{slug}"
+    if slug not in taken:
+        return slug
+    number = 2
+    while f"{slug}-{number}" in taken:
+        number += 1
+    return f"{slug}-{number}"
+
+
+def check_collection(values: Mapping[str, Any]) -> None:
+    """Raise InvalidRequest for fields of a collection that no document could say enough about."""
+    faults = [fault] if (fault := slug_fault(values.get("slug"))) else []
+    for field in values.get("facet_fields") or ():
+        if not 0 < len(field) <= LONGEST_FIELD_NAME:
+            detail = f"the name of a facet field has 1 to {LONGEST_FIELD_NAME} characters"
+            faults.append(FieldFault(detail, pointer="/facetFields"))
+    if faults:
+        raise InvalidRequest(faults)

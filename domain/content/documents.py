@@ -1,0 +1,119 @@
+"""Documents: one version for each locale, grouped by the document's key (integration 2.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from domain.content.collections import ContentCollection, is_uuid, slug_fault
+from domain.content.schedules import open_hours, schedule_faults
+from domain.content.values import MOST_VALUES, searchable_values
+from domain.problems import Conflict, FieldFault
+
+DRAFT, PUBLISHED = "draft", "published"
+DEFAULT_LOCALE = ""
+DEFAULT_LOCALE_IN_PATHS = "default"
+MOST_ATTRS_BYTES = 65_536
+MOST_ATTRS_DEPTH = 32
+BOOK_FIELD = "couponBookKey"
+
+
+class LocaleFixed(Conflict):
+    """A version of a document keeps its locale; another locale is another version."""
+
+    slug = "locale-fixed"
+    title = "The locale of a version of a document cannot change"
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentAddress:
+    """A document as a path names it, by its key or slug, and its key; there need not be a document of the key."""
+
+    named: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class ContentDocument:
+    """One locale version of a document."""
+
+    organization_id: int
+    content_document_id: int
+    content_collection_id: int
+    document_key: str
+    locale: str
+    slug: str | None
+    attrs: Mapping[str, Any]
+    status: str
+    from_date: datetime | None
+    to_date: datetime | None
+    audience_keys: tuple[str, ...]
+    days_of_week: tuple[str, ...]
+    day_of_week_schedule: Mapping[str, Any] | None
+    created_at: datetime
+    updated_at: datetime
+
+
+def document_faults(
+    collection: ContentCollection, values: Mapping[str, Any], attrs_bytes: int, zones: frozenset[str]
+) -> list[FieldFault]:
+    """What is wrong with the fields of a document that have the right form each; `attrs` only where it is there."""
+    faults = [fault] if (fault := slug_fault(values.get("slug"))) else []
+    begin, end = values.get("from_date"), values.get("to_date")
+    if begin is not None and end is not None and end < begin:
+        faults.append(FieldFault("toDate is before fromDate", pointer="/toDate"))
+    faults += schedule_faults(values.get("day_of_week_schedule"), zones)
+    if "attrs" in values:
+        faults += _attrs_faults(collection, values["attrs"], attrs_bytes)
+    return faults
+
+
+def _attrs_faults(collection: ContentCollection, attrs: Mapping[str, Any], attrs_bytes: int) -> list[FieldFault]:
+    faults = []
+    if attrs_bytes > MOST_ATTRS_BYTES:
+        detail = f"attrs is longer than {MOST_ATTRS_BYTES} bytes as JSON"
+        faults.append(FieldFault(detail, pointer="/attrs"))
+    if is_deeper(attrs, MOST_ATTRS_DEPTH):
+        faults.append(FieldFault(f"attrs is nested deeper than {MOST_ATTRS_DEPTH} levels", pointer="/attrs"))
+    if not faults and len(searchable_values(attrs)) > MOST_VALUES:
+        detail = f"attrs holds more than {MOST_VALUES} values at its top and in lists there"
+        faults.append(FieldFault(detail, pointer="/attrs"))
+    if collection.is_coupon and coupon_book_key_of(attrs) is None:
+        detail = f"{BOOK_FIELD} is not the key of a coupon book, which a collection of this contentType needs"
+        faults.append(FieldFault(detail, pointer=f"/attrs/{BOOK_FIELD}"))
+    return faults
+
+
+def is_deeper(value: Any, levels: int) -> bool:
+    """True for a JSON value that is nested deeper than so many levels."""
+    level = [value]
+    for _ in range(levels):
+        level = [
+            child
+            for node in level
+            if isinstance(node, dict | list)
+            for child in (node.values() if isinstance(node, dict) else node)
+        ]
+        if not level:
+            return False
+    return any(isinstance(node, dict | list) for node in level)
+
+
+def coupon_book_key_of(attrs: Mapping[str, Any]) -> str | None:
+    """The key of the coupon book that a document is about, if it names one."""
+    found = attrs.get(BOOK_FIELD)
+    return found.lower() if isinstance(found, str) and is_uuid(found) else None
+
+
+def derived_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What is stored beside a document's own fields so that it is found: its hours and its coupon book."""
+    derived: dict[str, Any] = {}
+    if "day_of_week_schedule" in values:
+        schedule = values["day_of_week_schedule"]
+        derived["schedule_zone"] = None if schedule is None else schedule["timezone"]
+        derived["schedule_hours"] = None if schedule is None else open_hours(schedule)
+    if "attrs" in values:
+        derived["coupon_book_key"] = coupon_book_key_of(values["attrs"])
+    return derived

@@ -1,0 +1,60 @@
+"""When a document is shown: days of the week, and hours of them in a time zone (integration 2.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, tzinfo
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from domain.calendar import day_of_week
+from domain.organizations import Organization
+from domain.problems import FieldFault
+
+HOURS_OF_DAY = 24
+
+
+def zone_of_organization(organization: Organization) -> tzinfo:
+    """The time zone of the days that `daysOfWeek` names: the organization's where it has one, else UTC."""
+    name = getattr(organization, "timezone", None)
+    return ZoneInfo(name) if name else UTC
+
+
+def hour_of_week(at: datetime, zone: tzinfo) -> int:
+    """The hour of the week on the clocks of a zone: 0 is Monday from 00:00 to 00:59, 167 Sunday from 23:00."""
+    day = day_of_week(at, zone) - 1
+    try:
+        hour = at.astimezone(zone).hour
+    except OverflowError:
+        hour = at.hour
+    return day * HOURS_OF_DAY + hour
+
+
+def open_hours(schedule: Mapping[str, Any]) -> list[int]:
+    """The hours of the week that a schedule's windows cover, in order; both ends of a window belong to it."""
+    hours = {
+        (window["day"] - 1) * HOURS_OF_DAY + hour
+        for window in schedule["schedule"]
+        for hour in range(window["fromHour"], window["toHour"] + 1)
+    }
+    return sorted(hours)
+
+
+def open_hours_now(zones: Iterable[str], at: datetime) -> dict[str, int]:
+    """The hour of the week that it is in each of the zones."""
+    return {name: hour_of_week(at, ZoneInfo(name)) for name in zones}
+
+
+def schedule_faults(schedule: Mapping[str, Any] | None, zones: frozenset[str]) -> list[FieldFault]:
+    """What is wrong with a schedule of the right form; `zones` are the names of all time zones."""
+    if schedule is None:
+        return []
+    faults = []
+    if schedule["timezone"] not in zones:
+        detail = "timezone is not the name of a time zone of the IANA database"
+        faults.append(FieldFault(detail, pointer="/dayOfWeekSchedule/timezone"))
+    for place, window in enumerate(schedule["schedule"]):
+        if window["fromHour"] > window["toHour"]:
+            detail = "fromHour is after toHour; a window across midnight is two, one for each day"
+            faults.append(FieldFault(detail, pointer=f"/dayOfWeekSchedule/schedule/{place}/fromHour"))
+    return faults

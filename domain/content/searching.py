@@ -1,0 +1,152 @@
+"""What a search of documents asks for, checked against what its collection declares (integration 4.4, item 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from domain.content.collections import BOOLEAN, DATE, NUMBER, STRING, ContentCollection
+from domain.content.values import LONGEST_TEXT, is_date, moment_of, number_of, number_text
+from domain.problems import FieldFault, InvalidRequest
+
+RECORD_FIELDS = ("documentKey", "slug", "status", "locale", "fromDate", "toDate", "createdAt", "updatedAt")
+_ONE_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class SortKey:
+    """One field to sort by: of the record, or of `attrs` with its type (None where nothing says one)."""
+
+    field: str
+    descending: bool
+    of_record: bool
+    type: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The values of a field that a range lets through; `before` is an end that does not belong to it."""
+
+    field: str
+    type: str
+    least: Decimal | datetime | None = None
+    most: Decimal | datetime | None = None
+    before: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A search of one locale and status of a collection."""
+
+    collection: ContentCollection
+    locale: str
+    status: str
+    words: tuple[str, ...] = ()
+    facets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    ranges: tuple[Bounds, ...] = ()
+    sort: tuple[SortKey, ...] = ()
+    page: int = 0
+    limit: int = 20
+
+
+class SearchReader:
+    """Reads the parameters of a search one after the other and keeps every fault."""
+
+    def __init__(self, collection: ContentCollection) -> None:
+        self._collection = collection
+        self._faults: list[FieldFault] = []
+
+    def refuse_faults(self) -> None:
+        """Raise InvalidRequest with every fault so far, if there is any."""
+        if self._faults:
+            raise InvalidRequest(self._faults)
+
+    def fault(self, parameter: str, detail: str) -> None:
+        """Keep a fault of a parameter."""
+        self._faults.append(FieldFault(detail, parameter=parameter[:100]))
+
+    def sort(self, text: str | None) -> tuple[SortKey, ...]:
+        """The keys of `field:direction,...`."""
+        keys = []
+        for part in (text or "").split(",") if text else ():
+            name, _, direction = part.partition(":")
+            of_record = name in RECORD_FIELDS
+            collection = self._collection
+            # A collection that describes no fields leaves it to its documents which there are.
+            if not of_record and not collection.declares(name) and collection.properties:
+                self._unknown("sort", name)
+            kind = None if of_record else collection.type_of(name)
+            keys.append(SortKey(name, direction == "desc", of_record, kind))
+        return tuple(keys)
+
+    def facets(self, given: Mapping[str, Sequence[tuple[str, str]]]) -> dict[str, tuple[str, ...]]:
+        """The values by field, from (parameter, value) pairs by field."""
+        found: dict[str, tuple[str, ...]] = {}
+        for name, pairs in given.items():
+            if not self._collection.declares(name):
+                self._unknown(pairs[0][0], name)
+                continue
+            values = [text for parameter, value in pairs for text in self._facet_values(name, parameter, value)]
+            found[name] = tuple(dict.fromkeys(values))
+        return found
+
+    def _facet_values(self, name: str, parameter: str, value: str) -> list[str]:
+        kind = self._collection.type_of(name)
+        if not 0 < len(value) <= LONGEST_TEXT:
+            self.fault(parameter, f"A value of {name} has 1 to {LONGEST_TEXT} characters.")
+        elif kind == NUMBER:
+            number = number_of(value)
+            if number is not None:
+                return [number_text(number)]
+            self.fault(parameter, f"{name} is compared with numbers, which {value[:50]} is not.")
+        elif kind == BOOLEAN and value not in ("true", "false"):
+            self.fault(parameter, f"{name} is compared with true or false, not with {value[:50]}.")
+        elif kind == DATE and moment_of(value) is None:
+            self.fault(parameter, f"{name} is compared with dates, which {value[:50]} is not.")
+        elif kind is None and (number := number_of(value)) is not None:
+            return [value, number_text(number)]
+        return [value]
+
+    def ranges(self, given: Mapping[str, Mapping[str, tuple[str, str]]]) -> tuple[Bounds, ...]:
+        """The bounds of fields, from (parameter, text) by `min` and `max` by field."""
+        found = []
+        for name, ends in given.items():
+            if not self._collection.declares(name):
+                self._unknown(next(iter(ends.values()))[0], name)
+                continue
+            bounds = self._bounds(name, ends)
+            if bounds is not None:
+                found.append(bounds)
+        return tuple(found)
+
+    def _bounds(self, name: str, ends: Mapping[str, tuple[str, str]]) -> Bounds | None:
+        kind = self._collection.type_of(name)
+        if kind in (STRING, BOOLEAN):
+            parameter = next(iter(ends.values()))[0]
+            self.fault(parameter, f"{name} is a {kind}; a range is of numbers or dates.")
+            return None
+        if kind is None:
+            kind = NUMBER if all(number_of(text) is not None for _, text in ends.values()) else DATE
+        read: Any = number_of if kind == NUMBER else moment_of
+        values: dict[str, Any] = {}
+        for end, (parameter, text) in ends.items():
+            values[end] = read(text)
+            if values[end] is None:
+                noun = "a number" if kind == NUMBER else "a date or date-time (RFC 3339)"
+                self.fault(parameter, f"{text[:50]} is not {noun}, which a bound of {name} is.")
+        if None in values.values():
+            return None
+        least, most = values.get("min"), values.get("max")
+        if kind == DATE and most is not None and is_date(ends["max"][1]):
+            try:
+                # A date as the end takes the whole day in.
+                return Bounds(name, kind, least=least, before=most + _ONE_DAY)
+            except OverflowError:
+                pass
+        return Bounds(name, kind, least=least, most=most)
+
+    def _unknown(self, parameter: str, name: str) -> None:
+        self.fault(parameter, f"The field {name[:100]} is neither in facetFields nor in jsonschema of the collection.")

@@ -1,0 +1,93 @@
+"""The searchable values of a document: what ranges, facets and sorting compare of its `attrs`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Context, Decimal
+from typing import Any
+
+from domain.calendar import instant_of
+from domain.content.collections import LONGEST_FIELD_NAME
+
+LONGEST_TEXT = 255
+"""Longer texts are found by full text only; of them the first characters are sorted by."""
+MOST_ELEMENTS = 100
+"""Elements of one list that facets and ranges see."""
+MOST_VALUES = 1000
+
+_WITHOUT_ROUNDING = Context(prec=1000)
+_DATE = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:?[0-9]{2})?)?"
+)
+_NUMBER = re.compile(r"-?[0-9]{1,80}(\.[0-9]{1,80})?([eE][+-]?[0-9]{1,3})?")
+
+
+@dataclass(frozen=True, slots=True)
+class FieldValue:
+    """One value of a field; `position` is 0 for the value itself, from 1 for the elements of a list."""
+
+    field: str
+    position: int
+    text_value: str
+    number_value: Decimal | int | None
+    instant_value: datetime | None
+
+
+def is_date(text: str) -> bool:
+    """True for a date without a time."""
+    return len(text) == len("2026-01-01") and moment_of(text) is not None
+
+
+def moment_of(text: str) -> datetime | None:
+    """The moment of an RFC 3339 date or date-time, a date being its first moment in UTC; None for other texts."""
+    if not _DATE.fullmatch(text):
+        return None
+    try:
+        return instant_of(text)
+    except ValueError:
+        return None
+
+
+def number_of(text: str) -> Decimal | None:
+    """The number that a text writes; None for other texts."""
+    return Decimal(text) if _NUMBER.fullmatch(text) else None
+
+
+def number_text(number: Decimal | int) -> str:
+    """The one text of a number, however it was written: 12 for 12.0."""
+    if isinstance(number, int):
+        return str(number)
+    plain = number.normalize(_WITHOUT_ROUNDING)
+    return "0" if not plain else f"{plain:f}" if -40 < plain.adjusted() < 40 else str(plain)
+
+
+def searchable_values(attrs: Mapping[str, Any]) -> list[FieldValue]:
+    """The values of the fields at the top of `attrs` that are texts, numbers or booleans, or lists of them."""
+    found: list[FieldValue] = []
+    for field, value in attrs.items():
+        if not 0 < len(field) <= LONGEST_FIELD_NAME:
+            continue
+        if not isinstance(value, list):
+            found.extend(_value(field, 0, value))
+            continue
+        distinct: dict[str, FieldValue] = {}
+        for element in value:
+            for each in _value(field, len(distinct) + 1, element):
+                distinct.setdefault(each.text_value, each)
+            if len(distinct) == MOST_ELEMENTS:
+                break
+        found.extend(distinct.values())
+    return found
+
+
+def _value(field: str, position: int, value: Any) -> Iterator[FieldValue]:
+    if isinstance(value, bool):
+        yield FieldValue(field, position, "true" if value else "false", None, None)
+    elif isinstance(value, int | Decimal):
+        yield FieldValue(field, position, number_text(value), value, None)
+    elif isinstance(value, str):
+        # One character more than a facet can have, so that a text that was cut is none of its values.
+        yield FieldValue(field, position, value[: LONGEST_TEXT + 1], None, moment_of(value))

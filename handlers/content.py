@@ -1,0 +1,196 @@
+"""Collections of content and their documents (integration 4.4, items 1 to 11)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import openapi
+from domain.content.collections import ContentCollection, check_collection, slug_of
+from domain.content.documents import ContentDocument, DocumentAddress
+from domain.problems import InvalidRequest, NameTaken, NotFound, Refusal
+from handlers.audit_trail import Audited
+from handlers.call import INTEGRATION, Call
+from handlers.flows.content_schemas import check_schema
+from handlers.flows.write_documents import (
+    DOCUMENT_ENTITY,
+    BatchOutcome,
+    change_version,
+    note_versions,
+    version_of,
+    write_batch,
+    write_version,
+)
+from handlers.http.schemas import Schemas, Validator, body_faults
+from handlers.operations import operation
+from handlers.wire.base import listed, wrapped
+from handlers.wire.content import (
+    BATCH_ITEM,
+    COLLECTION,
+    COLLECTION_BODY,
+    COLLECTION_CHANGES,
+    DOCUMENT,
+    DOCUMENT_BODY,
+    DOCUMENT_CHANGES,
+    batch_answer,
+)
+from handlers.wire.content_search import search_answer, search_of
+from persistence.content import collections, documents, search
+from persistence.content.languages import language_of, languages_of
+from persistence.paging import Page, Paged
+
+_AUDITED = Audited("content-collection", "content_collection_id", COLLECTION.dump)
+_BATCH_ITEM_SCHEMA = "#/components/schemas/ContentBatchDocument"
+
+
+@operation("listCollections", answer=listed(COLLECTION.dump), from_replica=True)
+def list_collections(call: Call, query: Mapping[str, Any]) -> Paged[ContentCollection]:
+    """A page of the collections that match all filters."""
+    order = query["sort"].replace(":", ",") if "sort" in query else None
+    page = Page(query["page"], query["limit"], order)
+    return collections.find_page(
+        call.db,
+        call.organization.organization_id,
+        page,
+        content_type=query.get("contentType"),
+        tags=query.get("tags", ()),
+    )
+
+
+@operation("createCollection", body=COLLECTION_BODY, answer=wrapped("collection", COLLECTION.dump), audit=_AUDITED)
+def create_collection(call: Call, body: dict[str, Any]) -> ContentCollection:
+    """Create a collection; a slug that nobody asked for is made of the name."""
+    check_collection(body)
+    check_schema(body["jsonschema"])
+    organization_id = call.organization.organization_id
+    refusals: dict[str, Refusal] = {collections.SLUG_CONSTRAINT: _slug_taken(body["slug"])}
+    if body["slug"] is None:
+        # Should another call take the same one meanwhile, this one starts over.
+        plain = slug_of(body["name"], ())
+        body["slug"] = slug_of(body["name"], collections.slugs_like(call.db, organization_id, plain))
+        refusals = {}
+    return collections.add_collection(
+        call.db,
+        organization_id,
+        refusals,
+        collection_key=call.new_key(),
+        language=language_of(call.organization.default_locale),
+        created_at=call.now,
+        updated_at=call.now,
+        **body,
+    )
+
+
+@operation("getCollection", answer=COLLECTION.dump)
+def get_collection(call: Call, collection: ContentCollection) -> ContentCollection:
+    """One collection, which is the whole answer."""
+    return collection
+
+
+@operation(
+    "updateCollection",
+    body=COLLECTION_CHANGES,
+    answer=wrapped("collection", COLLECTION.dump),
+    audit=_AUDITED.changing(is_found_by_handler=True),
+)
+def update_collection(call: Call, collection: ContentCollection, body: dict[str, Any]) -> ContentCollection:
+    """Change the fields that are sent; documents stay as they are, but are indexed anew for other `ftsFields`."""
+    check_collection(body)
+    if "jsonschema" in body:
+        check_schema(body["jsonschema"])
+    before = collections.lock(call.db, collection)
+    call.audit.found(before)
+    refusals = {collections.SLUG_CONSTRAINT: _slug_taken(body.get("slug"))}
+    if body.get("fts_fields", before.fts_fields) != before.fts_fields:
+        body["language"] = language_of(call.organization.default_locale)
+    after = collections.change_collection(call.db, before, refusals, updated_at=call.now, **body)
+    if "language" in body:
+        locales = documents.locales_in_use(call.db, after)
+        documents.reindex(call.db, after, languages_of(after, locales))
+    return after
+
+
+def _slug_taken(slug: str | None) -> NameTaken:
+    return NameTaken(f"Another collection has the slug {slug}.")
+
+
+@operation("searchDocuments", from_replica=True)
+def search_documents(call: Call, collection: ContentCollection, query: Mapping[str, Any]) -> dict[str, Any]:
+    """The documents that match all that the query names, and how often the values of facet fields occur among them."""
+    asked, described = search_of(collection, query)
+    return search_answer(collection, described, search.find(call.db, asked))
+
+
+@operation("batchUpsertDocuments", answer=batch_answer, audit=DOCUMENT_ENTITY)
+def batch_upsert_documents(call: Call, collection: ContentCollection, body: Mapping[str, Any]) -> BatchOutcome:
+    """Create or replace versions of documents; what is wrong with one of them concerns no other."""
+    given = body["documents"]
+    return write_batch(call, collection, [_batch_item(each) for each in given], given)
+
+
+def _batch_item(item: Any) -> dict[str, Any] | InvalidRequest:
+    """A document of a batch in its inside form, or what is wrong with its form."""
+    validator = _batch_items()
+    faults = [] if validator.accepts(item) else body_faults(validator, item)
+    if faults:
+        return InvalidRequest(faults)
+    try:
+        values = BATCH_ITEM.load(item)
+    except InvalidRequest as refusal:
+        return refusal
+    return {**values, "document_key": values["document_key"].lower(), "locale": values["locale"] or ""}
+
+
+@cache
+def _batch_items() -> Validator:
+    """The validator of one document of a batch."""
+    return Schemas(INTEGRATION, openapi.bundle(INTEGRATION)).validator({"$ref": _BATCH_ITEM_SCHEMA})
+
+
+@operation("getDocument", answer=wrapped("document", DOCUMENT.dump))
+def get_document(
+    call: Call, collection: ContentCollection, document: DocumentAddress, query: Mapping[str, Any]
+) -> ContentDocument:
+    """One version of a document."""
+    return version_of(call, collection, document, query["locale"])
+
+
+@operation("updateDocument", body=DOCUMENT_CHANGES, answer=wrapped("document", DOCUMENT.dump), audit=DOCUMENT_ENTITY)
+def update_document(
+    call: Call,
+    collection: ContentCollection,
+    document: DocumentAddress,
+    query: Mapping[str, Any],
+    body: dict[str, Any],
+) -> ContentDocument:
+    """Change the fields of a version that are sent."""
+    return change_version(call, collection, document, query["locale"], body)
+
+
+@operation("deleteDocument", answer=wrapped("document", DOCUMENT.dump), audit=DOCUMENT_ENTITY)
+def delete_document(
+    call: Call, collection: ContentCollection, document: DocumentAddress, query: Mapping[str, Any]
+) -> ContentDocument:
+    """Delete one version of a document; the versions for other locales stay."""
+    version = version_of(call, collection, document, query["locale"], lock=True)
+    deleted = documents.delete(call.db, version, call.now)
+    note_versions(call, [deleted], deleted=True)
+    return deleted
+
+
+@operation("listDocumentLocales")
+def list_document_locales(call: Call, collection: ContentCollection, document: DocumentAddress) -> dict[str, Any]:
+    """The locales that a document has versions for, the default one as the empty string."""
+    locales = documents.locales_of(call.db, collection, document.key)
+    if not locales:
+        raise NotFound(f"There is no document {document.named} in the collection {collection.slug}.")
+    return {"documentKeyOrSlug": document.named, "locales": locales}
+
+
+@operation("upsertDocumentLocale", body=DOCUMENT_BODY, answer=wrapped("document", DOCUMENT.dump), audit=DOCUMENT_ENTITY)
+def upsert_document_locale(
+    call: Call, collection: ContentCollection, document: DocumentAddress, locale: str, body: dict[str, Any]
+) -> ContentDocument:
+    """Create or replace the version of a document for a locale."""
+    return write_version(call, collection, document, locale, body)

@@ -1,0 +1,28 @@
+"""The content that a member is shown (integration 4.4, item 12, and 4.5, item 11)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from domain.content.collections import ContentCollection
+from domain.members import Member
+from handlers.call import Answer, Call
+from handlers.flows.member_content import member_content
+from handlers.operations import operation
+
+
+@operation("listMemberContentDocuments")
+def list_member_content_documents(
+    call: Call, member: Member, collection: ContentCollection, query: Mapping[str, Any], headers: Mapping[str, str]
+) -> Answer:
+    """The documents that the member is shown, for the member's own app."""
+    return member_content(call, member, collection, query, headers)
+
+
+@operation("listMemberValidDocuments")
+def list_member_valid_documents(
+    call: Call, member: Member, collection: ContentCollection, query: Mapping[str, Any], headers: Mapping[str, str]
+) -> Answer:
+    """The documents that the member is shown, for programs that read content."""
+    return member_content(call, member, collection, query, headers)

@@ -1,0 +1,1 @@
+"""Collections and documents in the database."""

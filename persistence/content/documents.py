@@ -1,0 +1,205 @@
+"""Locale versions of documents: found, written with what searches need, deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, select, text, update
+
+from domain.content.collections import ContentCollection, is_uuid
+from domain.content.documents import ContentDocument, derived_values
+from domain.content.values import searchable_values
+from domain.coupons.books import CouponBook
+from persistence.rows import as_json, columns_of, record, records
+from persistence.tables.content import content_documents as table
+
+COLUMNS = columns_of(table, ContentDocument)
+_FIELDS = (
+    *("document_key", "locale", "slug", "attrs", "status", "from_date", "to_date", "audience_keys", "days_of_week"),
+    *("day_of_week_schedule", "schedule_zone", "schedule_hours", "coupon_book_key"),
+)
+_TYPES = (
+    *("uuid", "text", "text", "jsonb", "text", "timestamptz", "timestamptz", "text[]", "text[]"),
+    *("jsonb", "text", "smallint[]", "uuid"),
+)
+
+# What words are looked for in: the text of the first field weighs more than that of the others. As it stands, for
+# the beginnings of words, and in the stems of the language.
+_SEARCH = """(
+    SELECT setweight(jsonb_to_tsvector({language}::regconfig, part.first, '["string", "numeric"]'), 'A')
+        || setweight(jsonb_to_tsvector('simple', part.first, '["string", "numeric"]'), 'A')
+        || setweight(jsonb_to_tsvector({language}::regconfig, part.others, '["string", "numeric"]'), 'B')
+        || setweight(jsonb_to_tsvector('simple', part.others, '["string", "numeric"]'), 'B')
+    FROM (SELECT
+        coalesce({attrs} -> (CAST(:fts_fields AS text[]))[1], '{{}}'::jsonb) AS first,
+        coalesce((
+            SELECT jsonb_agg({attrs} -> name ORDER BY place)
+            FROM unnest((CAST(:fts_fields AS text[]))[2:]) WITH ORDINALITY AS field(name, place)
+        ), '[]'::jsonb) AS others
+    ) AS part
+)"""
+
+_UPSERT = f"""
+INSERT INTO content_documents (organization_id, content_collection_id, {", ".join(_FIELDS)}, search, created_at,
+    updated_at)
+SELECT :organization_id, :collection_id, {", ".join(f"x.{name}" for name in _FIELDS)},
+    {_SEARCH.format(language="x.language", attrs="x.attrs")}, :now, :now
+FROM json_to_recordset(CAST(:rows AS json))
+    AS x({", ".join(f"{name} {kind}" for name, kind in zip(_FIELDS, _TYPES, strict=True))}, language text)
+ON CONFLICT (organization_id, content_collection_id, document_key, locale) WHERE deleted_at IS NULL
+DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in _FIELDS[2:])}, search = excluded.search,
+    updated_at = excluded.updated_at
+RETURNING {", ".join(column.name for column in COLUMNS)}
+"""
+
+_UPSERT_ROWS = text(_UPSERT).columns(*COLUMNS)
+
+_FORGET_VALUES = """
+DELETE FROM content_values WHERE organization_id = %s AND content_document_id = ANY(%s::bigint[])
+"""
+
+_ADD_VALUES = """
+INSERT INTO content_values (organization_id, content_document_id, series, position, text_value, number_value,
+    instant_value)
+SELECT %s, x.id, x.series, x.position, x.text_value, x.number_value, x.instant_value
+FROM json_to_recordset(%s::json) AS x(id bigint, series text, position smallint, text_value text,
+    number_value numeric, instant_value timestamptz)
+"""
+
+_REINDEX = f"""
+UPDATE content_documents AS d
+SET search = {_SEARCH.format(language="coalesce(CAST(:languages AS jsonb) ->> d.locale, 'simple')", attrs="d.attrs")}
+WHERE d.organization_id = :organization_id AND d.content_collection_id = :collection_id
+    AND d.deleted_at IS NULL
+"""
+
+_OF_BOOK = """
+SELECT DISTINCT c.collection_key::text, d.document_key::text, c.content_collection_id
+FROM content_documents d
+JOIN content_collections c
+    ON c.organization_id = d.organization_id AND c.content_collection_id = d.content_collection_id
+WHERE d.organization_id = %s AND d.coupon_book_key = %s AND d.deleted_at IS NULL AND c.content_type = 'coupon'
+ORDER BY c.content_collection_id, d.document_key::text
+"""
+
+
+def series_of(collection: ContentCollection, locale: str, status: str, field: str) -> str:
+    """The series of values that a field has in one locale and status of a collection."""
+    return f"{collection.content_collection_id}/{locale}/{status}/{field}"
+
+
+def find_key(db: Connection, collection: ContentCollection, key_or_slug: str) -> str | None:
+    """The key of the document with this key or slug; among equal slugs that of the oldest."""
+    condition = table.c.document_key == key_or_slug if is_uuid(key_or_slug) else table.c.slug == key_or_slug
+    statement = select(table.c.document_key).where(*_of(collection), condition)
+    return db.execute(statement.order_by(table.c.content_document_id).limit(1)).scalar()
+
+
+def find_version(
+    db: Connection, collection: ContentCollection, document_key: str, locale: str, *, lock: bool = False
+) -> ContentDocument | None:
+    """The version of a document for a locale; locked for this transaction if asked."""
+    statement = select(*COLUMNS).where(*_of(collection), table.c.document_key == document_key, table.c.locale == locale)
+    if lock:
+        statement = statement.with_for_update()
+    return record(ContentDocument, db.execute(statement).one_or_none())
+
+
+def locales_of(db: Connection, collection: ContentCollection, document_key: str) -> list[str]:
+    """The locales that a document has versions for, sorted."""
+    statement = select(table.c.locale).where(*_of(collection), table.c.document_key == document_key)
+    return sorted(db.execute(statement).scalars())
+
+
+def _of(collection: ContentCollection) -> tuple[Any, ...]:
+    return (
+        table.c.organization_id == collection.organization_id,
+        table.c.content_collection_id == collection.content_collection_id,
+        table.c.deleted_at.is_(None),
+    )
+
+
+def upsert(
+    db: Connection,
+    collection: ContentCollection,
+    rows: Sequence[Mapping[str, Any]],
+    languages: Mapping[str, str],
+    now: datetime,
+) -> list[ContentDocument]:
+    """Write whole versions, each key and locale once, three statements for all; `languages` are those of the locales.
+
+    Returns the versions in the order of the rows.
+    """
+    if not rows:
+        return []
+    written = [{**row, **derived_values(row), "language": languages[row["locale"]]} for row in rows]
+    found = db.execute(
+        _UPSERT_ROWS,
+        {
+            "organization_id": collection.organization_id,
+            "collection_id": collection.content_collection_id,
+            "fts_fields": list(collection.fts_fields),
+            "rows": as_json(written),
+            "now": now,
+        },
+    )
+    by_place = {(each.document_key, each.locale): each for each in records(ContentDocument, found)}
+    documents = [by_place[row["document_key"], row["locale"]] for row in rows]
+    _store_values(db, collection, documents)
+    return documents
+
+
+def _store_values(db: Connection, collection: ContentCollection, documents: Sequence[ContentDocument]) -> None:
+    ids = [each.content_document_id for each in documents]
+    db.exec_driver_sql(_FORGET_VALUES, (collection.organization_id, ids))
+    rows = [
+        {
+            "id": each.content_document_id,
+            "series": series_of(collection, each.locale, each.status, value.field),
+            "position": value.position,
+            "text_value": value.text_value,
+            "number_value": value.number_value,
+            "instant_value": value.instant_value,
+        }
+        for each in documents
+        for value in searchable_values(each.attrs)
+    ]
+    db.exec_driver_sql(_ADD_VALUES, (collection.organization_id, as_json(rows)))
+
+
+def delete(db: Connection, document: ContentDocument, now: datetime) -> ContentDocument:
+    """Delete a version: it stays in its table, and no search or address leads to it."""
+    ids = (document.organization_id, [document.content_document_id])
+    db.exec_driver_sql(_FORGET_VALUES, ids)
+    statement = update(table).where(
+        table.c.organization_id == document.organization_id,
+        table.c.content_document_id == document.content_document_id,
+    )
+    return ContentDocument(*db.execute(statement.values(deleted_at=now).returning(*COLUMNS)).one())
+
+
+def locales_in_use(db: Connection, collection: ContentCollection) -> list[str]:
+    """The locales that documents of the collection have versions for."""
+    statement = select(table.c.locale).where(*_of(collection)).distinct()
+    return list(db.execute(statement).scalars())
+
+
+def reindex(db: Connection, collection: ContentCollection, languages: Mapping[str, str]) -> None:
+    """Index the words of all documents of a collection anew, after its `ftsFields` changed; one statement."""
+    db.execute(
+        text(_REINDEX),
+        {
+            "organization_id": collection.organization_id,
+            "collection_id": collection.content_collection_id,
+            "fts_fields": list(collection.fts_fields),
+            "languages": as_json(languages),
+        },
+    )
+
+
+def documents_about(db: Connection, book: CouponBook) -> list[tuple[str, str]]:
+    """The keys of collection and document of all documents that are about a coupon book."""
+    rows = db.exec_driver_sql(_OF_BOOK, (book.organization_id, book.coupon_book_key))
+    return [(row[0], row[1]) for row in rows]

@@ -1,0 +1,53 @@
+"""The text search configurations of PostgreSQL, by the language of a locale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from domain.content.collections import ContentCollection
+
+SIMPLE = "simple"
+
+# Those of every supported PostgreSQL, from 15 on.
+_BY_LANGUAGE = {
+    "ar": "arabic",
+    "ca": "catalan",
+    "da": "danish",
+    "de": "german",
+    "el": "greek",
+    "en": "english",
+    "es": "spanish",
+    "eu": "basque",
+    "fi": "finnish",
+    "fr": "french",
+    "ga": "irish",
+    "hi": "hindi",
+    "hu": "hungarian",
+    "hy": "armenian",
+    "id": "indonesian",
+    "it": "italian",
+    "lt": "lithuanian",
+    "nb": "norwegian",
+    "ne": "nepali",
+    "nl": "dutch",
+    "nn": "norwegian",
+    "no": "norwegian",
+    "pt": "portuguese",
+    "ro": "romanian",
+    "ru": "russian",
+    "sr": "serbian",
+    "sv": "swedish",
+    "ta": "tamil",
+    "tr": "turkish",
+    "yi": "yiddish",
+}
+
+
+def language_of(locale: str) -> str:
+    """The configuration for a locale such as `es-AR`; `simple`, which takes words as they are, for other languages."""
+    return _BY_LANGUAGE.get(locale.replace("_", "-").partition("-")[0].lower(), SIMPLE)
+
+
+def languages_of(collection: ContentCollection, locales: Iterable[str]) -> dict[str, str]:
+    """The configuration of each locale in a collection."""
+    return {locale: language_of(locale) if locale else collection.language for locale in locales}

@@ -1,0 +1,119 @@
+"""The documents that a member is shown (integration 4.4, item 12)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import ColumnElement, Connection, and_, any_, cast, exists, false, func, literal, or_, select
+
+from domain.content.collections import ContentCollection
+from domain.content.documents import DEFAULT_LOCALE, PUBLISHED, ContentDocument
+from domain.content.searching import SortKey
+from persistence.content.documents import COLUMNS, series_of
+from persistence.content.ordering import order_by
+from persistence.rows import records
+from persistence.tables.content import content_documents as documents
+
+
+@dataclass(frozen=True, slots=True)
+class Viewer:
+    """For whom documents are looked up, and when.
+
+    `day` is the day of the week, 1 to 7, that `daysOfWeek` is compared with; `hours` the hour of the week in each time
+    zone of schedules. `book_keys` are the coupon books that the member is shown, None where no document is about one.
+    """
+
+    at: datetime
+    day: int
+    hours: Mapping[str, int]
+    audience_keys: Collection[str]
+    book_keys: Collection[str] | None
+    locale: str = DEFAULT_LOCALE
+
+
+def zones_in_use(db: Connection, collection: ContentCollection) -> list[str]:
+    """The time zones of the schedules of the collection's documents."""
+    statement = select(documents.c.schedule_zone).where(*_of(collection), documents.c.schedule_zone.is_not(None))
+    return list(db.execute(statement.distinct()).scalars())
+
+
+def coupon_books_in_use(db: Connection, collection: ContentCollection) -> list[str]:
+    """The keys of the coupon books that published documents of the collection are about."""
+    statement = select(documents.c.coupon_book_key).where(
+        *_of(collection), documents.c.status == PUBLISHED, documents.c.coupon_book_key.is_not(None)
+    )
+    return list(db.execute(statement.distinct()).scalars())
+
+
+def find_page(
+    db: Connection, collection: ContentCollection, viewer: Viewer, sort: Sequence[SortKey], page: int, limit: int
+) -> tuple[int, list[ContentDocument]]:
+    """How many documents the viewer is shown, and a page of them; each once, the newest first unless sorted."""
+    conditions = _conditions(collection, viewer)
+    id_ = documents.c.content_document_id
+
+    def series(field: str) -> list[str]:
+        return [series_of(collection, locale, PUBLISHED, field) for locale in {DEFAULT_LOCALE, viewer.locale}]
+
+    order = order_by(sort, id_, collection.organization_id, series)
+    last = id_.desc() if not sort or sort[-1].descending else id_.asc()
+    statement = select(*COLUMNS).where(*conditions).order_by(*order, last)
+    found = records(ContentDocument, db.execute(statement.limit(limit).offset(page * limit)))
+    if len(found) < limit and (found or page == 0):
+        return page * limit + len(found), found
+    total = db.execute(select(func.count()).select_from(documents).where(*conditions)).scalar_one()
+    return total, found
+
+
+def _of(collection: ContentCollection) -> tuple[ColumnElement[bool], ...]:
+    return (
+        documents.c.organization_id == collection.organization_id,
+        documents.c.content_collection_id == collection.content_collection_id,
+        documents.c.deleted_at.is_(None),
+    )
+
+
+def _conditions(collection: ContentCollection, viewer: Viewer) -> list[ColumnElement[bool]]:
+    begin, end, audiences = documents.c.from_date, documents.c.to_date, documents.c.audience_keys
+    is_for_all = func.cardinality(audiences) == 0
+    keys = cast(list(viewer.audience_keys), audiences.type)
+    found = [
+        *_of(collection),
+        documents.c.status == PUBLISHED,
+        _locale(collection, viewer.locale),
+        or_(begin.is_(None), begin <= viewer.at),
+        or_(end.is_(None), end >= viewer.at),
+        or_(is_for_all, audiences.bool_op("&&")(keys)) if viewer.audience_keys else is_for_all,
+        _is_open(viewer),
+    ]
+    if viewer.book_keys is not None:
+        found.append(documents.c.coupon_book_key.in_(list(viewer.book_keys)) if viewer.book_keys else false())
+    return found
+
+
+def _locale(collection: ContentCollection, locale: str) -> ColumnElement[bool]:
+    """The version of each document: that of the locale where it is published, else the default one."""
+    if locale == DEFAULT_LOCALE:
+        return documents.c.locale == DEFAULT_LOCALE
+    other = documents.alias()
+    has_other = exists().where(
+        other.c.organization_id == collection.organization_id,
+        other.c.content_collection_id == collection.content_collection_id,
+        other.c.document_key == documents.c.document_key,
+        other.c.locale == locale,
+        other.c.status == PUBLISHED,
+        other.c.deleted_at.is_(None),
+    )
+    return or_(documents.c.locale == locale, and_(documents.c.locale == DEFAULT_LOCALE, ~has_other))
+
+
+def _is_open(viewer: Viewer) -> ColumnElement[bool]:
+    """The schedule decides where there is one, else the days of the week, where any are named."""
+    zone, days = documents.c.schedule_zone, documents.c.days_of_week
+    by_day = and_(zone.is_(None), or_(func.cardinality(days) == 0, literal(str(viewer.day)) == any_(days)))
+    by_hour = [
+        and_(zone == name, literal(hour) == any_(documents.c.schedule_hours)) for name, hour in viewer.hours.items()
+    ]
+    return or_(by_day, *by_hour)

@@ -1,0 +1,271 @@
+"""Searches of documents, by index whatever fields they name.
+
+Each condition is one stretch of an index and yields ids; the conditions are intersected, so that no plan depends on how
+many rows the planner expects. Pages come in the order of an index: first the documents that have the field, then those
+without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import (
+    CTE,
+    ColumnElement,
+    Connection,
+    Select,
+    and_,
+    cast,
+    func,
+    intersect,
+    literal,
+    select,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, REGCONFIG
+from sqlalchemy.types import Text
+
+from domain.content.collections import NUMBER, ContentCollection
+from domain.content.documents import ContentDocument
+from domain.content.searching import Bounds, Search, SortKey
+from domain.content.values import LONGEST_TEXT
+from persistence.content.documents import COLUMNS, series_of
+from persistence.content.languages import SIMPLE, languages_of
+from persistence.content.ordering import NULLABLE, RECORD_COLUMNS, directed, order_by, value_columns
+from persistence.rows import records
+from persistence.tables.content import content_documents as documents
+from persistence.tables.content import content_values as values
+
+MOST_FACET_VALUES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A page of what a search found, how many documents match in all, and how often each value occurs among them."""
+
+    total_count: int
+    items: list[ContentDocument]
+    facets: dict[str, list[tuple[str, int]]]
+
+
+def find(db: Connection, search: Search) -> Found:
+    """Search; a fixed number of statements."""
+    query = _Query(search)
+    total = db.execute(query.count()).scalar_one()
+    ids = _page_ids(db, query, total)
+    return Found(total, find_by_ids(db, search.collection, ids), _facets(db, query, total))
+
+
+def find_by_ids(db: Connection, collection: ContentCollection, ids: Sequence[int]) -> list[ContentDocument]:
+    """The versions with these ids, in the order of the ids."""
+    if not ids:
+        return []
+    statement = select(*COLUMNS).where(
+        documents.c.organization_id == collection.organization_id,
+        documents.c.content_document_id == func.any(cast(list(ids), ARRAY(documents.c.content_document_id.type))),
+    )
+    by_id = {each.content_document_id: each for each in records(ContentDocument, db.execute(statement))}
+    return [by_id[each] for each in ids if each in by_id]
+
+
+def _page_ids(db: Connection, query: _Query, total: int) -> list[int]:
+    """The ids of the page, one pass after the other until it is full."""
+    search = query.search
+    found: list[int] = []
+    offset = search.page * search.limit
+    if offset >= total:
+        return found
+    for one_pass in query.passes():
+        wanted = search.limit - len(found)
+        rows = list(db.execute(one_pass.limit(wanted).offset(offset)).scalars())
+        found += rows
+        if len(found) == search.limit:
+            break
+        if rows or not offset:
+            offset = 0
+        else:
+            offset -= db.execute(select(func.count()).select_from(one_pass.order_by(None).subquery())).scalar_one()
+    return found
+
+
+def _facets(db: Connection, query: _Query, total: int) -> dict[str, list[tuple[str, int]]]:
+    fields = list(query.search.collection.facet_fields)
+    found: dict[str, list[tuple[str, int]]] = {field: [] for field in fields}
+    if not fields or not total:
+        return found
+    by_series = {query.series(field): field for field in fields}
+    for series, value, count in db.execute(query.facets(list(by_series))):
+        found[by_series[series]].append((value, count))
+    return found
+
+
+class _Query:
+    """The statements of one search."""
+
+    def __init__(self, search: Search) -> None:
+        self.search = search
+        self._organization_id = search.collection.organization_id
+        self._match = self._intersection()
+
+    def series(self, field: str) -> str:
+        """The series of a field in what is searched."""
+        return series_of(self.search.collection, self.search.locale, self.search.status, field)
+
+    def count(self) -> Select:
+        """How many documents match."""
+        if self._match is not None:
+            return select(func.count()).select_from(self._match)
+        return select(func.count()).select_from(documents).where(*self._scope())
+
+    def facets(self, series: Sequence[str]) -> Select:
+        """The most frequent values of each series among the documents that match: series, value, count."""
+        asked = select(func.unnest(cast(list(series), ARRAY(Text))).label("series")).subquery("asked")
+        number = func.count().label("number")
+        counted = select(values.c.text_value, number).where(
+            values.c.organization_id == self._organization_id,
+            values.c.series == asked.c.series.collate("C"),
+            func.char_length(values.c.text_value) <= LONGEST_TEXT,
+        )
+        if self._match is not None:
+            counted = counted.where(values.c.content_document_id.in_(select(self._match.c.id)))
+        counted = counted.group_by(values.c.text_value).order_by(number.desc(), values.c.text_value)
+        most = counted.correlate(asked).limit(MOST_FACET_VALUES).lateral("counted")
+        joined = asked.join(most, literal(True))
+        return (
+            select(asked.c.series, most.c.text_value, most.c.number)
+            .select_from(joined)
+            .order_by(asked.c.series, most.c.number.desc(), most.c.text_value)
+        )
+
+    def passes(self) -> list[Select]:
+        """The statements that together give the ids in order, each in the order of an index where there is one."""
+        keys = self.search.sort
+        if not keys:
+            return [self._best_match() if self.search.words else self._newest()]
+        first = keys[0]
+        if first.of_record:
+            return self._record_passes(first)
+        lists = value_columns(first)
+        passes = [self._value_pass(first, lists[: place + 1]) for place in range(len(lists))]
+        return [*passes, self._without_value_pass(first, lists)]
+
+    def _scope(self) -> tuple[ColumnElement[bool], ...]:
+        search = self.search
+        return (
+            documents.c.organization_id == self._organization_id,
+            documents.c.content_collection_id == search.collection.content_collection_id,
+            documents.c.locale == search.locale,
+            documents.c.status == search.status,
+            documents.c.deleted_at.is_(None),
+        )
+
+    def _in_series(self, field: str) -> tuple[ColumnElement[bool], ...]:
+        return values.c.organization_id == self._organization_id, values.c.series == self.series(field)
+
+    def _intersection(self) -> CTE | None:
+        """The ids of the documents that meet all conditions; None where there are none, and all documents match."""
+        search, ids = self.search, values.c.content_document_id.label("id")
+        parts = [
+            select(ids).where(*self._in_series(field), values.c.text_value.in_(some))
+            for field, some in search.facets.items()
+        ]
+        parts += [select(ids).where(*self._in_series(each.field), *_within(each)) for each in search.ranges]
+        if search.words:
+            id_ = documents.c.content_document_id.label("id")
+            parts.append(select(id_).where(*self._scope(), documents.c.search.bool_op("@@")(self._words())))
+        if not parts:
+            return None
+        found = intersect(*parts) if len(parts) > 1 else parts[0].distinct()
+        # Computed once, though the facets ask for it once for each field.
+        return found.cte("matching").prefix_with("MATERIALIZED")
+
+    def _words(self) -> ColumnElement[Any]:
+        """The words as a text search query: in the language's stems, and the last one also as a beginning."""
+        search = self.search
+        language = languages_of(search.collection, [search.locale])[search.locale]
+        *whole, last = search.words
+        beginning = "'" + last.replace("\\", "\\\\").replace("'", "''") + "':*"
+        stem = func.plainto_tsquery(cast(language, REGCONFIG), last)
+        query = stem.op("||")(func.to_tsquery(cast(SIMPLE, REGCONFIG), beginning))
+        for word in whole:
+            query = func.plainto_tsquery(cast(language, REGCONFIG), word).op("&&")(query)
+        return query
+
+    def _matching(self, id_: Any) -> tuple[ColumnElement[bool], ...]:
+        return () if self._match is None else (id_.in_(select(self._match.c.id)),)
+
+    def _newest(self) -> Select:
+        id_ = documents.c.content_document_id
+        return select(id_).where(*self._scope(), *self._matching(id_)).order_by(id_.desc())
+
+    def _best_match(self) -> Select:
+        id_ = documents.c.content_document_id
+        rank = func.ts_rank(documents.c.search, self._words())
+        return select(id_).where(*self._scope(), *self._matching(id_)).order_by(rank.desc(), id_.desc())
+
+    def _record_passes(self, key: SortKey) -> list[Select]:
+        column_, id_ = RECORD_COLUMNS[key.field], documents.c.content_document_id
+        plain = select(id_).where(*self._scope(), *self._matching(id_))
+        if key.field not in NULLABLE:
+            return [plain.order_by(directed(column_, key), *self._further(id_))]
+        return [
+            plain.where(column_.is_not(None)).order_by(directed(column_, key), *self._further(id_)),
+            plain.where(column_.is_(None)).order_by(*self._further(id_)),
+        ]
+
+    def _value_pass(self, key: SortKey, columns: Sequence[Any]) -> Select:
+        id_ = values.c.content_document_id
+        *before, column_ = columns
+        statement = select(id_).where(
+            *self._in_series(key.field),
+            values.c.position == 0,
+            column_.is_not(None),
+            *(each.is_(None) for each in before),
+            *self._matching(id_),
+        )
+        if self._further_needs_documents():
+            statement = statement.join(
+                documents,
+                and_(
+                    documents.c.organization_id == values.c.organization_id,
+                    documents.c.content_document_id == values.c.content_document_id,
+                ),
+            )
+        return statement.order_by(directed(column_, key), *self._further(id_))
+
+    def _without_value_pass(self, key: SortKey, columns: Sequence[Any]) -> Select:
+        id_ = documents.c.content_document_id
+        has_value = (
+            select(values.c.content_document_id)
+            .where(
+                *self._in_series(key.field),
+                values.c.position == 0,
+                values.c.content_document_id == id_,
+                *([columns[0].is_not(None)] if len(columns) == 1 else []),
+            )
+            .exists()
+        )
+        plain = select(id_).where(*self._scope(), ~has_value, *self._matching(id_))
+        return plain.order_by(*self._further(id_))
+
+    def _further_needs_documents(self) -> bool:
+        return any(key.of_record for key in self.search.sort[1:])
+
+    def _further(self, id_: Any) -> list[Any]:
+        """The order among documents that are equal in the first key."""
+        keys = self.search.sort
+        order = order_by(keys[1:], id_, self._organization_id, lambda field: [self.series(field)])
+        return [*order, id_.desc() if keys[-1].descending else id_.asc()]
+
+
+def _within(bounds: Bounds) -> list[ColumnElement[bool]]:
+    column_: Any = values.c.number_value if bounds.type == NUMBER else values.c.instant_value
+    found = [column_.is_not(None)]
+    if bounds.least is not None:
+        found.append(column_ >= bounds.least)
+    if bounds.most is not None:
+        found.append(column_ <= bounds.most)
+    if bounds.before is not None:
+        found.append(column_ < bounds.before)
+    return found

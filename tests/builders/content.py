@@ -1,0 +1,65 @@
+"""Collections and documents, made by calls."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+from tests.builders.api import Organization, Surface
+
+
+def document_key() -> str:
+    """A key as a client chooses it."""
+    return str(uuid.uuid4())
+
+
+def item(attrs: Any, **fields: Any) -> dict[str, Any]:
+    """A published document of a batch, under a new key unless one is given."""
+    return {"documentKey": document_key(), "attrs": attrs, "status": "published", **fields}
+
+
+@dataclass(frozen=True)
+class Content:
+    """One collection of an organization."""
+
+    organization: Organization
+    collection: dict[str, Any]
+
+    @classmethod
+    def of(cls, organization: Organization, **fields: Any) -> Content:
+        """A new collection, with these fields."""
+        body = {"name": "Drinks", "description": "What we pour.", **fields}
+        return cls(organization, organization.integration.post("/content/collections", body)["collection"])
+
+    @property
+    def integration(self) -> Surface:
+        return self.organization.integration
+
+    @property
+    def path(self) -> str:
+        return f"/content/collections/{self.collection['collectionKey']}"
+
+    @property
+    def documents(self) -> str:
+        return f"{self.path}/documents"
+
+    def put(
+        self, attrs: Any, *, key: str | None = None, locale: str = "default", expect: int = 200, **fields: Any
+    ) -> Any:
+        """Write a version, published unless it says otherwise."""
+        path = f"{self.documents}/{key or document_key()}/locales/{locale}"
+        answer = self.integration.put(path, {"attrs": attrs, "status": "published", **fields}, expect=expect)
+        return answer["document"] if expect == 200 else answer
+
+    def batch(self, *documents: Any) -> Any:
+        return self.integration.post(f"{self.documents}/batch", {"documents": list(documents)}, expect=200)
+
+    def search(self, **query: Any) -> Any:
+        return self.integration.get(self.documents, **query)
+
+    def shown_to(self, member: str, *, token: str | None = None, **query: Any) -> list[str]:
+        """The keys of the documents that a member is shown, asked anew by another page size."""
+        path = f"/members/{member}/content{self.path.removeprefix('/content')}/documents"
+        surface = self.integration if token is None else self.integration.with_token(token)
+        return [each["documentKey"] for each in surface.get(path, **query)["items"]]

@@ -1,0 +1,100 @@
+"""Searchable values of documents, slugs, and the types of fields."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+
+from domain.content.collections import ContentCollection, slug_of
+from domain.content.values import LONGEST_TEXT, MOST_ELEMENTS, number_text, searchable_values
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def collection(**values) -> ContentCollection:
+    plain = dict.fromkeys(("collection_key", "name", "description", "slug", "content_type", "language"), "")
+    empty = {"fts_fields": (), "facet_fields": {}, "jsonschema": {}, "tags": (), "custom_attributes": {}}
+    ids = {"organization_id": 1, "content_collection_id": 1, "created_at": NOW, "updated_at": NOW}
+    return ContentCollection(**plain | empty | ids | values)
+
+
+@pytest.mark.parametrize(
+    ("name", "taken", "slug"),
+    [
+        ("Hot Drinks!", (), "hot-drinks"),
+        ("Hot Drinks", ("hot-drinks",), "hot-drinks-2"),
+        ("Hot Drinks", ("hot-drinks", "hot-drinks-2"), "hot-drinks-3"),
+        ("Café con leche", (), "cafe-con-leche"),
+        ("咖啡", (), "collection"),
+        ("Batch", (), "collection-batch"),
+        ("7c1d2e3f-4a5b-4c6d-9e8f-0a1b2c3d4e5f", (), "collection-7c1d2e3f-4a5b-4c6d-9e8f-0a1b2c3d4e5f"),
+    ],
+)
+def test_slugs_are_made_of_names(name, taken, slug):
+    assert slug_of(name, taken) == slug
+    assert len(slug_of(name * 300, ())) <= 200
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (12, "12"),
+        (Decimal("12.0"), "12"),
+        (Decimal("-0.50"), "-0.5"),
+        (Decimal("0.0"), "0"),
+        (Decimal("1E+300"), "1E+300"),
+    ],
+)
+def test_a_number_has_one_text(number, text):
+    assert number_text(number) == text
+
+
+def test_values_are_those_at_the_top_and_in_lists_there():
+    attrs = {
+        "title": "x" * 1000,
+        "price": Decimal("3.50"),
+        "vegan": True,
+        "since": "2026-01-02",
+        "tags": ["a", "b", "a", {"no": 1}, None],
+        "nested": {"a": 1},
+        "nothing": None,
+        "n" * 101: 1,
+        "": 1,
+    }
+    found = {(each.field, each.position): each for each in searchable_values(attrs)}
+    assert sorted(found) == [("price", 0), ("since", 0), ("tags", 1), ("tags", 2), ("title", 0), ("vegan", 0)]
+    assert found["title", 0].text_value == "x" * (LONGEST_TEXT + 1)
+    assert (found["price", 0].text_value, found["price", 0].number_value) == ("3.5", Decimal("3.50"))
+    assert found["vegan", 0].text_value == "true"
+    assert found["since", 0].instant_value == datetime(2026, 1, 2, tzinfo=UTC)
+    assert len(searchable_values({"many": [str(n) for n in range(500)]})) == MOST_ELEMENTS
+
+
+def test_the_type_of_a_field_is_what_the_collection_says():
+    properties = {
+        "price": {"type": "number"},
+        "count": {"type": ["integer", "null"]},
+        "since": {"type": "string", "format": "date"},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "any": {},
+        "mixed": {"type": ["string", "number"]},
+        "vegan": True,
+    }
+    some = collection(jsonschema={"properties": properties}, facet_fields={"colour": {}, "price": {"type": "date"}})
+    kinds = {name: some.type_of(name) for name in (*properties, "colour", "other")}
+    assert kinds == {
+        "price": "date",
+        "count": "number",
+        "since": "date",
+        "tags": "string",
+        "any": None,
+        "mixed": None,
+        "vegan": None,
+        "colour": "string",
+        "other": None,
+    }
+    assert some.declares("vegan")
+    assert not some.declares("other")
+    assert collection(jsonschema={"properties": 7}).properties == {}

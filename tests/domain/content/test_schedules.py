@@ -1,0 +1,54 @@
+"""Hours of the week by the clocks of a zone, also where the clocks change."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.content.schedules import hour_of_week, open_hours, open_hours_now, schedule_faults
+
+MADRID = ZoneInfo("Europe/Madrid")
+windows = st.builds(
+    lambda day, hours: {"day": day, "fromHour": min(hours), "toHour": max(hours)},
+    st.integers(1, 7),
+    st.tuples(st.integers(0, 23), st.integers(0, 23)),
+)
+zones = st.sampled_from(["UTC", "Europe/Madrid", "America/Buenos_Aires", "Asia/Kolkata", "Pacific/Apia"])
+
+
+@given(st.lists(windows, min_size=1, max_size=5), zones, st.datetimes(datetime(2020, 1, 1), datetime(2030, 1, 1)))
+def test_hours_of_the_week_are_what_a_look_at_the_clock_says(some, zone, at):
+    at = at.replace(tzinfo=UTC)
+    local = at.astimezone(ZoneInfo(zone))
+    naive = any(each["day"] == local.isoweekday() and each["fromHour"] <= local.hour <= each["toHour"] for each in some)
+    now = open_hours_now([zone], at)[zone]
+    assert (now in open_hours({"timezone": zone, "schedule": some})) == naive
+
+
+def test_the_hour_that_summer_time_leaves_out_never_comes():
+    # On 29 March 2026 clocks in Madrid go from 01:59 to 03:00.
+    before = datetime(2026, 3, 29, 0, 59, tzinfo=UTC)
+    hours = [hour_of_week(before + timedelta(minutes=n), MADRID) % 24 for n in range(3)]
+    assert hours == [1, 3, 3]
+
+
+def test_the_hour_that_comes_twice_counts_twice():
+    first = datetime(2026, 10, 25, 0, 30, tzinfo=UTC)
+    assert hour_of_week(first, MADRID) == hour_of_week(first + timedelta(hours=1), MADRID) == 6 * 24 + 2
+
+
+@pytest.mark.parametrize("at", [datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)])
+def test_the_ends_of_the_calendar_have_an_hour(at):
+    for zone in ("Pacific/Apia", "America/Buenos_Aires"):
+        assert 0 <= hour_of_week(at, ZoneInfo(zone)) < 168
+
+
+def test_faults_of_schedules_are_named():
+    schedule = {"timezone": "Mars/Base", "schedule": [{"day": 1, "fromHour": 9, "toHour": 8}]}
+    pointers = [fault.pointer for fault in schedule_faults(schedule, frozenset({"UTC"}))]
+    assert pointers == ["/dayOfWeekSchedule/timezone", "/dayOfWeekSchedule/schedule/0/fromHour"]
+    assert schedule_faults(None, frozenset()) == []

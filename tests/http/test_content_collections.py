@@ -1,0 +1,143 @@
+"""Collections of content over HTTP."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.builders.content import Content
+
+UNKNOWN = "00000000-0000-4000-8000-000000000000"
+COLLECTIONS = "/content/collections"
+
+
+@pytest.fixture
+def integration(organization):
+    return organization.integration
+
+
+def test_a_collection_keeps_all_that_is_said_of_it(organization, integration):
+    said = {
+        "name": "Drinks",
+        "description": "What we pour.",
+        "slug": "our-drinks",
+        "ftsFields": ["title", "body"],
+        "facetFields": {"colour": {"type": "string"}, "vegan": {"type": "boolean"}},
+        "jsonschema": {"type": "object", "properties": {"price": {"type": "number", "multipleOf": 0.01}}},
+        "tags": ["menu"],
+        "contentType": "coupon",
+        "customAttributes": {"a": [1, {"b": None}]},
+    }
+    made = Content.of(organization, **said).collection
+    assert made == {**said, **{name: made[name] for name in ("collectionKey", "createdAt", "updatedAt")}} | {
+        "jsonschema": made["jsonschema"]
+    }
+    for name in (made["collectionKey"], made["collectionKey"].upper(), "our-drinks"):
+        assert integration.get(f"{COLLECTIONS}/{name}") == made
+
+
+def test_what_is_left_out_of_a_collection_is_empty(organization):
+    made = Content.of(organization).collection
+    empty = {
+        "slug": "drinks",
+        "ftsFields": [],
+        "facetFields": {},
+        "jsonschema": {},
+        "tags": [],
+        "contentType": "static",
+        "customAttributes": {},
+    }
+    assert {name: made[name] for name in empty} == empty
+
+
+def test_slugs_are_made_of_names_and_never_taken_twice(organization, integration):
+    assert [Content.of(organization).collection["slug"] for _ in range(3)] == ["drinks", "drinks-2", "drinks-3"]
+    body = {"name": "Other", "description": "", "slug": "drinks"}
+    assert integration.post(COLLECTIONS, body, expect=409)["type"] == "/problems/name-taken"
+    other = Content.of(organization, name="Other")
+    assert integration.patch(other.path, {"slug": "drinks"}, expect=409)["type"] == "/problems/name-taken"
+    assert integration.patch(other.path, {"slug": "other"})["collection"]["slug"] == "other"
+    for slug in ("batch", UNKNOWN):
+        problem = integration.post(COLLECTIONS, {**body, "slug": slug}, expect=400)
+        assert problem["errors"][0]["pointer"] == "/slug"
+
+
+def test_an_update_changes_what_it_names(organization, integration):
+    made = Content.of(organization)
+    before = made.collection
+    for change in (
+        {"name": "Hot drinks"},
+        {"description": ""},
+        {"slug": "hot"},
+        {"ftsFields": ["title"]},
+        {"facetFields": {"a": {}}},
+        {"jsonschema": {"required": ["title"]}},
+        {"tags": ["x"]},
+        {"contentType": "coupon"},
+        {"customAttributes": {"a": 1}},
+    ):
+        after = integration.patch(made.path, change)["collection"]
+        assert after == {**before, **change, "updatedAt": after["updatedAt"]}
+        before = after
+    assert integration.get(made.path) == before
+
+
+@pytest.mark.parametrize(
+    ("fault", "pointer"),
+    [
+        ({"name": None}, "/name"),
+        ({"name": ""}, "/name"),
+        ({"description": 7}, "/description"),
+        ({"slug": "a/b"}, "/slug"),
+        ({"ftsFields": [""]}, "/ftsFields/0"),
+        ({"facetFields": {"a": {"type": "colour"}}}, "/facetFields/a/type"),
+        ({"facetFields": {"a" * 101: {}}}, "/facetFields"),
+        ({"contentType": "video"}, "/contentType"),
+        ({"jsonschema": {"type": "strin"}}, "/jsonschema/type"),
+        ({"jsonschema": {"properties": {"a": {"minimum": "x"}}}}, "/jsonschema/properties/a/minimum"),
+        ({"jsonschema": {"properties": {"a": {"pattern": "(?=x)"}}}}, "/jsonschema/properties/a/pattern"),
+        ({"jsonschema": {"pattern": "((a{1,1000}){1,1000}){1,1000}"}}, "/jsonschema/pattern"),
+        ({"jsonschema": {"patternProperties": {"(": {}}}}, "/jsonschema/patternProperties"),
+        ({"jsonschema": {"$ref": "http://127.0.0.1:1/schema"}}, "/jsonschema/$ref"),
+        ({"jsonschema": {"$ref": "#"}}, "/jsonschema"),
+        ({"jsonschema": True}, "/jsonschema"),
+        ({"collectionKey": UNKNOWN}, "/collectionKey"),
+    ],
+)
+def test_faults_of_collections_are_named(organization, integration, fault, pointer):
+    made = Content.of(organization)
+    body = {"name": "A", "description": "B"}
+    for problem in (
+        integration.post(COLLECTIONS, {**body, **fault}, expect=400),
+        integration.patch(made.path, fault, expect=400),
+    ):
+        assert problem["errors"][0]["pointer"].startswith(pointer)
+    assert integration.get(COLLECTIONS)["results"] == [made.collection]
+
+
+def test_collections_that_are_not_there(organization, integration, other_organization):
+    elsewhere = Content.of(other_organization, name="Elsewhere").collection
+    for name in (UNKNOWN, elsewhere["collectionKey"], elsewhere["slug"], "none"):
+        assert integration.get(f"{COLLECTIONS}/{name}", expect=404)["type"] == "/problems/not-found"
+        integration.patch(f"{COLLECTIONS}/{name}", {}, expect=404)
+        integration.get(f"{COLLECTIONS}/{name}/documents", expect=404)
+
+
+def test_collections_are_listed(organization, integration):
+    made = [
+        Content.of(organization, name=name, tags=tags, contentType=kind).collection
+        for name, tags, kind in (("b", ["x"], "static"), ("a", ["x", "y"], "coupon"), ("c", [], "static"))
+    ]
+    b, a, c = made
+    found = integration.get(COLLECTIONS)
+    assert found == {"results": [c, a, b], "totalCount": 3, "page": 0, "limit": 20}
+    assert integration.get(COLLECTIONS, tags="x")["results"] == [a, b]
+    assert integration.get(COLLECTIONS, tags="x,y")["results"] == [a]
+    assert integration.get(COLLECTIONS, contentType="static")["results"] == [c, b]
+    page = integration.get(COLLECTIONS, limit=1, page=1)
+    assert (page["results"], page["totalCount"], page["page"], page["limit"]) == ([a], 3, 1, 1)
+    for column in ("name", "slug", "contentType", "createdAt", "updatedAt", "collectionKey"):
+        for direction in ("asc", "desc"):
+            names = [each[column] for each in integration.get(COLLECTIONS, sort=f"{column}:{direction}")["results"]]
+            assert names == sorted(names, reverse=direction == "desc")
+    for query in ({"sort": "tags"}, {"sort": "name,asc"}, {"limit": 101}, {"contentType": "x"}):
+        integration.get(COLLECTIONS, expect=400, **query)

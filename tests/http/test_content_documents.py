@@ -1,0 +1,267 @@
+"""Documents over HTTP: versions for locales, written one at a time and in batches, changed and deleted."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.builders.content import Content, document_key, item
+from tests.builders.coupons import Books
+from tests.builders.statements import count
+
+KEY = "7c1d2e3f-4a5b-4c6d-9e8f-0a1b2c3d4e5f"
+UNKNOWN = "00000000-0000-4000-8000-000000000000"
+SCHEDULE = {"timezone": "Europe/Madrid", "schedule": [{"day": 1, "fromHour": 7, "toHour": 11}]}
+
+
+@pytest.fixture
+def drinks(organization):
+    return Content.of(organization, jsonschema={"properties": {"price": {"type": "number", "minimum": 0}}})
+
+
+def audience(organization) -> str:
+    return organization.administration.post("/audiences", {"matcherType": "list-matcher"})["audience"]["audienceKey"]
+
+
+def test_a_document_keeps_all_that_is_said_of_it(organization, drinks):
+    said = {
+        "slug": "flat-white",
+        "attrs": {"title": "Flat white", "price": 3.25, "deep": [{"a": [1, None, {"b": True}]}]},
+        "status": "draft",
+        "fromDate": "2026-01-01T00:00:00Z",
+        "toDate": "2026-12-31T00:00:00Z",
+        "audienceKeys": [audience(organization)],
+        "daysOfWeek": ["1", "7"],
+        "dayOfWeekSchedule": SCHEDULE,
+    }
+    made = drinks.put(said.pop("attrs"), key=KEY.upper(), **said)
+    assert made["attrs"]["deep"] == [{"a": [1, None, {"b": True}]}]
+    generated = {name: made[name] for name in ("createdAt", "updatedAt", "attrs")}
+    assert made == {**said, **generated, "documentKey": KEY, "locale": ""}
+    for name in (KEY, KEY.upper(), "flat-white"):
+        assert drinks.integration.get(f"{drinks.documents}/{name}", locale="") == {"document": made}
+
+
+def test_what_is_left_out_of_a_document_is_unset_also_when_it_was_set_before(drinks):
+    first = drinks.put({"a": 1}, key=KEY, slug="x", daysOfWeek=["1"], dayOfWeekSchedule=SCHEDULE)
+    again = drinks.put({"b": 2}, key=KEY, daysOfWeek=None, dayOfWeekSchedule=None)
+    assert (again["slug"], again["attrs"], again["daysOfWeek"]) == (None, {"b": 2}, [])
+    assert "dayOfWeekSchedule" not in again
+    assert again["createdAt"] == first["createdAt"]
+    assert again["updatedAt"] > first["updatedAt"]
+
+
+def test_locales_are_versions_of_one_document(drinks):
+    get, path = drinks.integration.get, f"{drinks.documents}/{KEY}"
+    for locale in ("default", "es", "pt-BR"):
+        drinks.put({"title": locale}, key=KEY, locale=locale, slug="one" if locale == "default" else None)
+    assert get(f"{path}/locales") == {"documentKeyOrSlug": KEY, "locales": ["", "es", "pt-BR"]}
+    assert get(f"{drinks.documents}/one/locales")["documentKeyOrSlug"] == "one"
+    for locale, title in (("", "default"), ("es", "es"), ("pt-BR", "pt-BR")):
+        assert get(path, locale=locale)["document"]["attrs"] == {"title": title}
+    assert get(f"{drinks.documents}/one", locale="es")["document"]["attrs"] == {"title": "es"}
+    assert get(path, locale="fr", expect=404)["type"] == "/problems/not-found"
+    assert get(path, expect=400)["errors"][0]["parameter"] == "locale"
+    assert get(path, locale="default", expect=400)["errors"][0]["parameter"] == "locale"
+    integration = drinks.integration
+    gone = integration.delete(path, locale="es", expect=200)["document"]
+    assert gone["attrs"] == {"title": "es"}
+    for call in (integration.get, integration.delete):
+        call(path, locale="es", expect=404)
+    integration.patch(path, {}, locale="es", expect=404)
+    assert get(f"{path}/locales")["locales"] == ["", "pt-BR"]
+    again = drinks.put({"title": "again"}, key=KEY, locale="es")
+    assert again["createdAt"] > gone["createdAt"]
+    for locale in ("", "es", "pt-BR"):
+        integration.delete(path, locale=locale, expect=200)
+    get(f"{path}/locales", expect=404)
+    assert drinks.search()["totalCount"] == 0
+
+
+def test_among_equal_slugs_the_oldest_is_found(drinks):
+    first, second = (drinks.put({"n": n}, slug="same") for n in range(2))
+    path = f"{drinks.documents}/same"
+    assert drinks.integration.get(path, locale="")["document"] == first
+    drinks.integration.delete(path, locale="", expect=200)
+    assert drinks.integration.get(path, locale="")["document"] == second
+    body = {"attrs": {}, "status": "draft"}
+    changed = drinks.integration.put(f"{path}/locales/es", body)["document"]
+    assert changed["documentKey"] == second["documentKey"]
+    drinks.integration.put(f"{drinks.documents}/nobody/locales/es", body, expect=404)
+
+
+def test_an_update_changes_what_it_names(organization, drinks):
+    made = drinks.put({"a": 1}, key=KEY)
+    path = f"{drinks.documents}/{KEY}"
+    for change in (
+        {"slug": "x"},
+        {"slug": None},
+        {"attrs": {"price": 2}},
+        {"status": "draft"},
+        {"fromDate": "2026-01-01T00:00:00Z"},
+        {"toDate": "2026-02-01T00:00:00Z"},
+        {"fromDate": None},
+        {"audienceKeys": [audience(organization)]},
+        {"daysOfWeek": ["3"]},
+        {"dayOfWeekSchedule": SCHEDULE},
+        {"locale": ""},
+    ):
+        changed = drinks.integration.patch(path, change, locale="")["document"]
+        assert changed == {**made, **change, "updatedAt": changed["updatedAt"]}
+        made = changed
+    changed = drinks.integration.patch(path, {"dayOfWeekSchedule": None}, locale="")["document"]
+    assert "dayOfWeekSchedule" not in changed
+    drinks.integration.patch(path, {"fromDate": "2027-01-01T00:00:00Z"}, locale="", expect=400)
+
+
+def test_no_version_moves_to_another_locale(drinks):
+    drinks.put({}, key=KEY, locale="es")
+    path = f"{drinks.documents}/{KEY}"
+    problem = drinks.integration.patch(path, {"locale": "fr"}, locale="es", expect=409)
+    assert problem["type"] == "/problems/locale-fixed"
+    body = {"attrs": {}, "status": "draft", "locale": ""}
+    assert drinks.integration.put(f"{path}/locales/es", body, expect=409)["type"] == "/problems/locale-fixed"
+    drinks.integration.put(f"{path}/locales/es", {**body, "locale": "es"})
+
+
+FAULTS = [
+    ({"slug": UNKNOWN}, "/slug"),
+    ({"slug": "batch"}, "/slug"),
+    ({"status": "archived"}, "/status"),
+    ({"fromDate": "tomorrow"}, "/fromDate"),
+    ({"fromDate": "2026-02-01T00:00:00Z", "toDate": "2026-01-01T00:00:00Z"}, "/toDate"),
+    ({"audienceKeys": ["x"]}, "/audienceKeys/0"),
+    ({"daysOfWeek": ["8"]}, "/daysOfWeek/0"),
+    ({"daysOfWeek": [1]}, "/daysOfWeek/0"),
+    ({"dayOfWeekSchedule": {**SCHEDULE, "timezone": "Mars/Base"}}, "/dayOfWeekSchedule/timezone"),
+    ({"dayOfWeekSchedule": {**SCHEDULE, "schedule": []}}, "/dayOfWeekSchedule/schedule"),
+    (
+        {"dayOfWeekSchedule": {**SCHEDULE, "schedule": [{"day": 1, "fromHour": 9, "toHour": 8}]}},
+        "/dayOfWeekSchedule/schedule/0/fromHour",
+    ),
+    ({"attrs": {"price": -1}}, "/attrs/price"),
+    ({"attrs": {"price": "free"}}, "/attrs/price"),
+    ({"attrs": {"text": "x" * 70_000}}, "/attrs"),
+    ({"attrs": {str(n): list(range(100)) for n in range(11)}}, "/attrs"),
+    ({"colour": "red"}, "/colour"),
+]
+
+
+@pytest.mark.parametrize(("fault", "pointer"), FAULTS)
+def test_faults_of_documents_are_named_whichever_way_they_are_written(drinks, fault, pointer):
+    made = drinks.put({"a": 1}, key=KEY)
+    path = f"{drinks.documents}/{KEY}"
+    plain = {"attrs": {}, "status": "draft"}
+    for problem in (
+        drinks.integration.put(f"{path}/locales/default", {**plain, **fault}, expect=400),
+        drinks.integration.patch(path, fault, locale="", expect=400),
+        drinks.batch({**plain, "documentKey": KEY, **fault})["failed"][0]["error"],
+    ):
+        assert problem["type"] == "/problems/invalid-request"
+        assert {each["pointer"] for each in problem["errors"]} == {pointer}
+    assert drinks.integration.get(path, locale="")["document"] == made
+
+
+def test_audiences_must_be_there(drinks):
+    assert drinks.put({}, audienceKeys=[UNKNOWN], expect=404)["type"] == "/problems/unknown-audience"
+    [failed] = drinks.batch(item({}, audienceKeys=[UNKNOWN]))["failed"]
+    assert failed["error"]["type"] == "/problems/unknown-audience"
+
+
+def test_a_batch_writes_what_can_be_written(drinks):
+    existing = drinks.put({"n": 0}, key=KEY)
+    same = item({"n": 3}, locale="es")
+    given = [
+        item({"n": 1}, documentKey=KEY),
+        {"documentKey": KEY},
+        item({"price": -1}, locale="fr"),
+        same,
+        {**same, "attrs": {"n": 4}},
+        7,
+        {**item({}), "locale": 5},
+        item({"n": 8}, status="draft", slug="eight"),
+    ]
+    answer = drinks.batch(*given)
+    assert (answer["total"], answer["successCount"], answer["failureCount"]) == (8, 3, 5)
+    assert [each["attrs"]["n"] for each in answer["upserted"]] == [1, 3, 8]
+    assert [each["locale"] for each in answer["upserted"]] == ["", "es", ""]
+    assert answer["upserted"][0]["createdAt"] == existing["createdAt"]
+    assert [(each["index"], each["locale"]) for each in answer["failed"]] == [
+        (1, ""),
+        (2, "fr"),
+        (4, "es"),
+        (5, None),
+        (6, None),
+    ]
+    assert [each["documentKey"] for each in answer["failed"]][:3] == [KEY, given[2]["documentKey"], same["documentKey"]]
+    pointers = [[fault["pointer"] for fault in each["error"]["errors"]] for each in answer["failed"]]
+    assert pointers == [["/attrs", "/status"], ["/attrs/price"], ["/documentKey"], [""], ["/locale"]]
+    for each in answer["upserted"]:
+        found = drinks.integration.get(f"{drinks.documents}/{each['documentKey']}", locale=each["locale"])
+        assert found == {"document": each}
+
+
+def test_a_batch_has_1_to_200_documents(drinks):
+    path = f"{drinks.documents}/batch"
+    for documents in ([], [item({})] * 201):
+        assert (
+            drinks.integration.post(path, {"documents": documents}, expect=400)["errors"][0]["pointer"] == "/documents"
+        )
+    assert drinks.batch(*(item({"n": n}) for n in range(200)))["successCount"] == 200
+
+
+def test_statements_of_a_batch_do_not_grow_with_it(api, organization, drinks):
+    key = audience(organization)
+
+    def write(number: int) -> int:
+        some = [item({"n": n, "tags": ["a", "b"]}, audienceKeys=[key]) for n in range(number)]
+        return count(api.engine, lambda: drinks.batch(*some))
+
+    assert write(1) == write(150)
+
+
+def test_documents_of_coupons_name_a_book_that_is_there(organization):
+    coupons = Content.of(organization, contentType="coupon")
+    book = Books(organization).make()
+    for attrs in ({}, {"couponBookKey": "coffee"}, {"couponBookKey": 7}):
+        problem = coupons.put(attrs, expect=400)
+        assert problem["errors"][0]["pointer"] == "/attrs/couponBookKey"
+    assert coupons.put({"couponBookKey": UNKNOWN}, expect=404)["type"] == "/problems/unknown-coupon-book"
+    coupons.put({"couponBookKey": book["couponBookKey"].upper()})
+
+
+def test_references_of_a_book_are_documents_about_it(organization):
+    coupons, static = Content.of(organization, contentType="coupon"), Content.of(organization)
+    book = Books(organization).make()
+    about = {"couponBookKey": book["couponBookKey"]}
+    references = f"/coupon-books/{book['couponBookKey']}/references"
+    static.put(about)
+    assert organization.integration.get(references)["isReferenced"] is False
+    key = document_key()
+    for locale in ("default", "es"):
+        coupons.put(about, key=key, locale=locale, status="draft")
+    found = {"collectionKey": coupons.collection["collectionKey"], "documentKey": key}
+    answer = {"isReferenced": True, "references": {"campaigns": [], "documents": [found]}}
+    assert organization.integration.get(references) == answer
+    for locale in ("", "es"):
+        coupons.integration.delete(f"{coupons.documents}/{key}", locale=locale, expect=200)
+    assert organization.integration.get(references)["isReferenced"] is False
+
+
+def test_documents_of_another_collection_or_organization_are_not_there(organization, other_organization, drinks):
+    drinks.put({}, key=KEY, slug="here")
+    other = Content.of(organization)
+    elsewhere = Content.of(other_organization, name="Elsewhere")
+    elsewhere.put({}, key=UNKNOWN, slug="there")
+    for name in (KEY, "here", UNKNOWN, "there"):
+        other.integration.get(f"{other.documents}/{name}", locale="", expect=404)
+    drinks.integration.get(f"{elsewhere.documents}/{UNKNOWN}", locale="", expect=404)
+
+
+def test_a_schema_that_changes_concerns_what_is_written_next(drinks):
+    drinks.put({"price": 5}, key=KEY)
+    schema = {"required": ["title"], "properties": {"since": {"type": "string", "format": "date"}}}
+    drinks.integration.patch(drinks.path, {"jsonschema": schema})
+    path = f"{drinks.documents}/{KEY}"
+    drinks.integration.patch(path, {"status": "draft"}, locale="")
+    problem = drinks.integration.patch(path, {"attrs": {"since": "today"}}, locale="", expect=400)
+    assert sorted(each["pointer"] for each in problem["errors"]) == ["/attrs/since", "/attrs/title"]

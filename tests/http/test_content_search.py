@@ -1,0 +1,343 @@
+"""Searches of documents: each rule, and random combinations of everything against a look at every document."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from random import Random
+
+import pytest
+
+from tests.builders.content import Content, item
+from tests.builders.statements import count
+
+SCHEMA = {
+    "properties": {
+        "title": {"type": "string"},
+        "price": {"type": "number"},
+        "since": {"type": "string", "format": "date-time"},
+        "size": {"type": "integer"},
+        "anything": {},
+    }
+}
+FACETS = {"colour": {}, "vegan": {"type": "boolean"}, "size": {"type": "number"}, "tags": {"type": "string"}}
+WORDS = ("flat", "white", "coffee", "cold", "milk", "oat")
+
+
+@pytest.fixture(scope="module")
+def module_organization(api):
+    return api.organization()
+
+
+@pytest.fixture(scope="module")
+def many(module_organization):
+    """A collection of 120 documents with some fields each, and the documents as they were answered."""
+    chance = Random(11)
+    content = Content.of(module_organization, jsonschema=SCHEMA, facetFields=FACETS, ftsFields=["title", "body"])
+
+    def attrs() -> dict:
+        whole = {
+            "title": " ".join(chance.choices(WORDS, k=2)),
+            "body": chance.choice(WORDS),
+            "price": Decimal(chance.randrange(8)) / 2,
+            "since": chance.choice(["2026-01-01", "2026-01-01T12:00:00Z", "2026-01-02T00:00:00+02:00", "2026-02-01"]),
+            "size": chance.randrange(4),
+            "colour": chance.choice(["red", "blue", "green"]),
+            "vegan": chance.random() < 0.5,
+            "tags": chance.sample(["a", "b", "c"], chance.randrange(3)),
+            "anything": chance.choice([1, 2.5, "text", "10", True, None]),
+        }
+        return {name: value for name, value in whole.items() if chance.random() < 0.8}
+
+    documents = []
+    for _ in range(3):
+        answer = content.batch(
+            *(
+                item(
+                    attrs(),
+                    locale=chance.choice(["", "", "es"]),
+                    status=chance.choice(["published", "published", "draft"]),
+                    **({"slug": chance.choice(["x", "y", "z"])} if chance.random() < 0.6 else {}),
+                    **({"fromDate": f"2026-01-0{chance.randrange(1, 9)}T00:00:00Z"} if chance.random() < 0.5 else {}),
+                )
+                for _ in range(40)
+            )
+        )
+        documents += answer["upserted"]
+    return content, documents
+
+
+def moment(text):
+    found = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found
+
+
+def values(document, field):
+    found = document["attrs"].get(field)
+    return found if isinstance(found, list) else [] if found is None else [found]
+
+
+def naive(documents, *, locale, status, q, facets, ranges):
+    def matches(each):
+        text = f"{each['attrs'].get('title', '')} {each['attrs'].get('body', '')}".split()
+        whole, last = q.split()[:-1], (q.split() or [""])[-1]
+        return (
+            (each["locale"], each["status"]) == (locale, status)
+            and all(word in text for word in whole)
+            and (not q or any(word.startswith(last) for word in text))
+            and all(set(map(shown, values(each, field))) & set(some) for field, some in facets.items())
+            and all(within(each, field, *ends) for field, ends in ranges.items())
+        )
+
+    return [each for each in documents if matches(each)]
+
+
+def shown(value):
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def within(document, field, least, most):
+    def inside(value):
+        if field != "since":
+            return (least is None or value >= Decimal(least)) and (most is None or value <= Decimal(most))
+        end = None if most is None else moment(most) + (timedelta(days=1) if len(most) == 10 else timedelta(0))
+        before = end is None or (moment(value) < end if len(most) == 10 else moment(value) <= end)
+        return before and (least is None or moment(value) >= moment(least))
+
+    return any(inside(value) for value in values(document, field))
+
+
+def sorted_naive(documents, keys):
+    """Documents without a value last, in either direction; equal ones in the order of writing, or against it."""
+    found = sorted(documents, key=lambda each: each["place"], reverse=not keys or keys[-1][1] == "desc")
+    for field, direction in reversed(keys):
+
+        def value(each, field=field):
+            record = field in ("slug", "fromDate", "createdAt")
+            some = each[field] if record else each["attrs"].get(field)
+            return moment(some) if field == "since" and some is not None else some
+
+        there = [each for each in found if value(each) is not None and not isinstance(value(each), list)]
+        there.sort(key=value, reverse=direction == "desc")
+        found = there + [each for each in found if each not in there]
+    return found
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_searches_find_what_a_look_at_every_document_finds(many, seed):
+    content, documents = many
+    documents = [{**each, "place": place} for place, each in enumerate(documents)]
+    chance = Random(seed)
+    asked = {
+        "locale": chance.choice(["", "", "es"]),
+        "status": chance.choice(["published", "published", "draft"]),
+        "q": chance.choice(["", "", "fla", "white coff", "mil", "oat c"]),
+        "facets": {},
+        "ranges": {},
+    }
+    for field, some in (("colour", ["red", "blue"]), ("vegan", ["true"]), ("size", ["1", "2"]), ("tags", ["a", "c"])):
+        if chance.random() < 0.3:
+            asked["facets"][field] = chance.sample(some, chance.randrange(len(some)) + 1)
+    for field, least, most in (("price", "1", "2.5"), ("since", "2026-01-01", "2026-01-01"), ("size", "1", "2")):
+        if chance.random() < 0.25:
+            ends = chance.choice([(least, None), (None, most), (least, most)])
+            asked["ranges"][field] = ends
+    keys = [
+        (field, chance.choice(["asc", "desc"]))
+        for field in chance.sample(["price", "since", "colour", "size", "slug", "fromDate", "createdAt"], 2)
+    ][: chance.randrange(3)]
+    if asked["q"] and not keys:
+        keys = [("price", "asc")]
+    query = {name: asked[name] for name in ("locale", "status")} | ({"q": asked["q"]} if asked["q"] else {})
+    if seed % 2:
+        query |= {f"facet.{field}": ",".join(some) for field, some in asked["facets"].items()}
+        for field, ends in asked["ranges"].items():
+            query |= {f"range.{field}.{end}": v for end, v in zip(("min", "max"), ends, strict=True) if v is not None}
+    else:
+        if asked["facets"]:
+            query["facet"] = ",".join(f"{field}={each}" for field, some in asked["facets"].items() for each in some)
+        if asked["ranges"]:
+            query["range"] = ",".join(f"{field}:{a or ''}..{b or ''}" for field, (a, b) in asked["ranges"].items())
+    if keys:
+        query["sort"] = ",".join(f"{field}:{direction}" for field, direction in keys)
+    expected = sorted_naive(naive(documents, **asked), keys)
+    limit = chance.choice([3, 7, 200])
+    found = [content.search(**query, limit=limit, page=page) for page in range(len(expected) // limit + 2)]
+    keys_found = [each["documentKey"] for page in found for each in page["items"]]
+    assert keys_found == [each["documentKey"] for each in expected], query
+    for page in found:
+        assert page["totalCount"] == len(expected)
+        for field in FACETS:
+            counted = Counter(value for each in expected for value in set(values(each, field)))
+            shown_counts = [(each["value"], each["count"]) for each in page["facets"][field]]
+            assert dict(shown_counts) == dict(counted)
+            assert [number for _, number in shown_counts] == sorted(counted.values(), reverse=True)
+
+
+def test_a_field_of_no_type_is_sorted_numbers_first_then_texts(many):
+    content, documents = many
+    for direction in ("asc", "desc"):
+        found = []
+        for page in range(12):
+            answer = content.search(sort=f"anything:{direction}", limit=7, page=page)
+            found += [each["attrs"].get("anything") for each in answer["items"]]
+        expected = Counter(
+            str(each["attrs"].get("anything"))
+            for each in documents
+            if (each["locale"], each["status"]) == ("", "published")
+        )
+        assert Counter(map(str, found)) == expected
+        kinds = [2 if each is None else 1 if isinstance(each, str | bool) else 0 for each in found]
+        assert kinds == sorted(kinds)
+        numbers = [each for each, kind in zip(found, kinds, strict=True) if kind == 0]
+        assert numbers == sorted(numbers, reverse=direction == "desc")
+
+
+def test_the_answer_says_what_was_asked(organization):
+    content = Content.of(organization, jsonschema=SCHEMA, facetFields=FACETS, ftsFields=["title"])
+    made = content.put({"title": "Flat white", "colour": "red", "size": 2})
+    query = {"q": "flat", "facet.colour": "red,blue", "range.size.min": "2.0", "sort": "price:asc", "limit": 5}
+    answer = content.search(**query)
+    name = {key: content.collection[key] for key in ("collectionKey", "name")}
+    assert answer == {
+        "collection": name,
+        "query": {
+            "q": "flat",
+            "locale": "",
+            "status": "published",
+            "sort": "price:asc",
+            "page": 0,
+            "limit": 5,
+            "facet": {"colour": ["red", "blue"]},
+            "range": {"size": {"min": "2.0", "max": None}},
+        },
+        "totalCount": 1,
+        "items": [made],
+        "facets": {
+            "colour": [{"value": "red", "count": 1}],
+            "vegan": [],
+            "size": [{"value": 2, "count": 1}],
+            "tags": [],
+        },
+    }
+    assert content.search()["query"]["limit"] == 20
+
+
+@pytest.mark.parametrize(
+    ("query", "parameter"),
+    [
+        ({"range.weight.min": "1"}, "range.weight.min"),
+        ({"facet.weight": "1"}, "facet.weight"),
+        ({"range": "weight:1..2"}, "range"),
+        ({"facet": "weight=1"}, "facet"),
+        ({"sort": "weight:asc"}, "sort"),
+        ({"sort": "price:up"}, "sort"),
+        ({"range.price.min": "cheap"}, "range.price.min"),
+        ({"range.since.max": "7"}, "range.since.max"),
+        ({"range.title.min": "a"}, "range.title.min"),
+        ({"range.price": "7"}, "range.price"),
+        ({"range.price.between": "7"}, "range.price.between"),
+        ({"range..min": "7"}, "range..min"),
+        ({"range": "price:.."}, "range"),
+        ({"range": "price"}, "range"),
+        ({"range.price.min": "1", "range": "price:2..3"}, "range"),
+        ({"facet.size": "big"}, "facet.size"),
+        ({"facet.vegan": "yes"}, "facet.vegan"),
+        ({"facet.colour": ""}, "facet.colour"),
+        ({"facet.colour": "x" * 256}, "facet.colour"),
+        ({"facets.colour": "red"}, "facets.colour"),
+        ({"locale": "english"}, "locale"),
+        ({"status": "deleted"}, "status"),
+        ({"limit": 201}, "limit"),
+        ({"page": -1}, "page"),
+    ],
+)
+def test_faults_of_searches_name_their_parameter(organization, query, parameter):
+    content = Content.of(organization, jsonschema=SCHEMA, facetFields=FACETS)
+    problem = content.search(expect=400, **query)
+    assert [each["parameter"] for each in problem["errors"]] == [parameter]
+
+
+def test_words_are_found_in_the_language_of_the_locale(organization):
+    content = Content.of(organization, ftsFields=["title", "parts"])
+    english = content.put({"title": "Running waters"}, locale="en")["documentKey"]
+    spanish = content.put({"title": "Las tazas rojas"}, locale="es")["documentKey"]
+    content.put({"title": "Running waters"}, locale="ja")
+    default = content.put({"title": "Cold drinks", "parts": ["oats", {"deep": "sugar"}]})["documentKey"]
+
+    def found(q, locale=""):
+        return [each["documentKey"] for each in content.search(q=q, locale=locale)["items"]]
+
+    assert found("run water", "en") == found("runs", "en") == found("runn", "en") == [english]
+    assert found("taza roja", "es") == found("las taz", "es") == [spanish]
+    assert found("run water", "ja") == []
+    assert len(found("running wat", "ja")) == 1
+    assert found("drink cold") == found("sugar") == found("oat") == [default]
+    assert found("warm") == found("'") == found("!!! & | :*") == found("\\") == []
+    assert found("  ") == [default]
+
+
+def test_the_best_match_comes_first(organization):
+    content = Content.of(organization, ftsFields=["title", "body"])
+    keys = [
+        content.put(attrs)["documentKey"]
+        for attrs in (
+            {"title": "Tea", "body": "milk"},
+            {"title": "Milk", "body": "tea"},
+            {"title": "x", "body": "milk"},
+        )
+    ]
+    assert [each["documentKey"] for each in content.search(q="milk")["items"]] == [keys[1], keys[2], keys[0]]
+
+
+def test_other_fields_of_full_text_are_indexed_anew(organization):
+    content = Content.of(organization, ftsFields=["title"])
+    for locale in ("default", "es"):
+        content.put({"title": "tazas", "body": "rojas"}, locale=locale)
+    assert [content.search(q="roj", locale=each)["totalCount"] for each in ("", "es")] == [0, 0]
+    content.integration.patch(content.path, {"ftsFields": ["body"]})
+    assert [content.search(q="roja", locale=each)["totalCount"] for each in ("", "es")] == [1, 1]
+    assert [content.search(q="taza", locale=each)["totalCount"] for each in ("", "es")] == [0, 0]
+
+
+def test_what_changes_is_found_as_it_is_now(organization):
+    content = Content.of(organization, facetFields={"colour": {}})
+    made = content.put({"colour": "red"})
+    path = f"{content.documents}/{made['documentKey']}"
+
+    def facets(**query):
+        return [(each["value"], each["count"]) for each in content.search(**query)["facets"]["colour"]]
+
+    content.integration.patch(path, {"attrs": {"colour": "blue"}}, locale="")
+    assert facets() == [("blue", 1)]
+    content.integration.patch(path, {"status": "draft"}, locale="")
+    assert (facets(), facets(status="draft")) == ([], [("blue", 1)])
+    content.integration.delete(path, locale="", expect=200)
+    assert facets(status="draft") == []
+
+
+def test_a_collection_that_declares_no_fields_sorts_by_any(organization):
+    content = Content.of(organization)
+    keys = [content.put({"displayOrder": n})["documentKey"] for n in (10, 9, 100)]
+    found = [each["documentKey"] for each in content.search(sort="displayOrder")["items"]]
+    assert found == [keys[1], keys[0], keys[2]]
+
+
+def test_long_texts_are_no_facet_values(organization):
+    content = Content.of(organization, facetFields={"text": {}})
+    content.put({"text": "x" * 256})
+    content.put({"text": "x" * 255})
+    answer = content.search(**{"facet.text": "x" * 255})
+    assert answer["totalCount"] == 1
+    assert answer["facets"]["text"] == [{"value": "x" * 255, "count": 1}]
+    assert len(content.search()["facets"]["text"]) == 1
+
+
+def test_statements_of_a_search_do_not_grow_with_what_it_finds(api, organization):
+    content = Content.of(organization, jsonschema=SCHEMA, facetFields=FACETS)
+    query = {"range.price.min": "1", "sort": "price:asc,since:desc"}
+    content.batch(item({"price": 2}))
+    few = count(api.engine, lambda: content.search(**query))
+    content.batch(*(item({"price": n, "colour": str(n), "size": n}) for n in range(100)))
+    assert count(api.engine, lambda: content.search(**query, limit=20)) <= few

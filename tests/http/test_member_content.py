@@ -1,0 +1,282 @@
+"""The content that members are shown, of a coffee shop, and who may see it."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from handlers.flows import member_content
+from handlers.flows.member_content import AnswerCache
+from handlers.http import dispatch
+from tests.builders.content import Content, document_key
+from tests.builders.coupons import Books
+from tests.builders.statements import count
+
+NOW = datetime(2026, 3, 27, 12, 0, tzinfo=UTC)  # a Friday
+
+
+class Clock(datetime):
+    moment = NOW
+
+    @classmethod
+    def now(cls, tz=None):
+        return cls.moment
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The moment at which calls are made; nothing is kept of answers before."""
+    monkeypatch.setattr(dispatch, "datetime", Clock)
+    cache = AnswerCache()
+    monkeypatch.setattr(member_content, "_answers", cache)
+    Clock.moment = NOW
+
+    @contextmanager
+    def at(moment):
+        before, Clock.moment = Clock.moment, moment
+        cache.clear()
+        yield
+        Clock.moment = before
+
+    return at
+
+
+@pytest.fixture
+def shop(organization, clock):
+    organization.member("ana")
+    return Content.of(organization, jsonschema={"properties": {"displayOrder": {"type": "integer"}}})
+
+
+@pytest.fixture
+def open_shop(organization):
+    """The same at the real time, since tokens are judged by it."""
+    organization.member("ana")
+    return Content.of(organization)
+
+
+def shown(shop, member="ana", **query):
+    return shop.shown_to(member, **query)
+
+
+def test_the_answer_has_the_form_of_the_interface(organization, shop):
+    made = shop.put({"title": "x"}, slug="s", fromDate="2026-01-01T00:00:00Z")
+    shop.put({}, status="draft")
+    expected = {
+        "collection": {name: shop.collection[name] for name in ("collectionKey", "name")},
+        "query": {"sort": "displayOrder:asc", "page": 0, "limit": 20},
+        "totalCount": 1,
+        "items": [
+            {
+                name: made[name]
+                for name in (
+                    *("documentKey", "slug", "attrs", "status", "locale"),
+                    *("fromDate", "toDate", "createdAt", "updatedAt"),
+                )
+            }
+        ],
+    }
+    for path in ("/members/ana/content/collections/drinks/documents", "/members/ana/collections/drinks/documents"):
+        assert shop.integration.get(path, sort="displayOrder:asc") == expected
+
+
+def test_windows_hold_both_their_ends(shop, clock):
+    key = shop.put({}, fromDate="2026-04-01T00:00:00Z", toDate="2026-04-02T00:00:00Z")["documentKey"]
+    begin, end = datetime(2026, 4, 1, tzinfo=UTC), datetime(2026, 4, 2, tzinfo=UTC)
+    tick = timedelta(microseconds=1)
+    for moment, expected in ((begin - tick, []), (begin, [key]), (end, [key]), (end + tick, [])):
+        with clock(moment):
+            assert shown(shop) == expected
+
+
+def test_days_are_those_of_the_week_in_utc(shop, clock):
+    key = shop.put({}, daysOfWeek=["1", "7"])["documentKey"]
+    monday = datetime(2026, 3, 23, tzinfo=UTC)
+    for day in range(7):
+        for moment in (monday + timedelta(days=day), monday + timedelta(days=day, hours=23, minutes=59)):
+            with clock(moment):
+                assert shown(shop) == ([key] if day in (0, 6) else [])
+
+
+def test_schedules_go_by_the_clocks_of_their_zone_across_summer_time(shop, clock):
+    # Clocks in Madrid go from 02:00 to 03:00 on Sunday 29 March 2026: UTC+1 before, UTC+2 after.
+    window = {"day": 7, "fromHour": 1, "toHour": 3}
+    key = shop.put({}, dayOfWeekSchedule={"timezone": "Europe/Madrid", "schedule": [window]}, daysOfWeek=["3"])
+    expected = {
+        datetime(2026, 3, 28, 23, 59, tzinfo=UTC): False,
+        datetime(2026, 3, 29, 0, 0, tzinfo=UTC): True,
+        datetime(2026, 3, 29, 0, 59, tzinfo=UTC): True,
+        datetime(2026, 3, 29, 1, 0, tzinfo=UTC): True,
+        datetime(2026, 3, 29, 1, 59, 59, tzinfo=UTC): True,
+        datetime(2026, 3, 29, 2, 0, tzinfo=UTC): False,
+        datetime(2026, 3, 25, 12, 0, tzinfo=UTC): False,
+    }
+    for moment, is_shown in expected.items():
+        with clock(moment):
+            assert shown(shop) == ([key["documentKey"]] if is_shown else []), moment
+
+
+def test_audiences_decide(organization, shop, clock):
+    administration = organization.administration
+    listed = administration.post("/audiences", {"matcherType": "list-matcher"})["audience"]
+    vips = administration.post("/audiences", {"matcherType": "attribute-matcher", "matcher": {"tags": ["vip"]}})
+    bob = organization.member("bob", profile={"tags": ["vip"]})
+    ana = organization.integration.get("/members/ana")["loyaltyMember"]
+    administration.patch(f"/audiences/{listed['audienceId']}/members", {"add": [ana["memberId"]]})
+    keys = [listed["audienceKey"], vips["audience"]["audienceKey"]]
+    for_ana, for_bob, for_both = (
+        shop.put({}, audienceKeys=some)["documentKey"] for some in (keys[:1], [keys[1].upper()], keys)
+    )
+    everybody = shop.put({})["documentKey"]
+    organization.member("eve")
+    assert bob["loyaltyMemberId"] == "bob"
+    assert shown(shop, "ana") == [everybody, for_both, for_ana]
+    assert shown(shop, "bob") == [everybody, for_both, for_bob]
+    assert shown(shop, "eve") == [everybody]
+
+
+def test_each_document_comes_once_in_the_locale_that_is_asked_for(shop, clock):
+    both, default, spanish, drafted = (document_key() for _ in range(4))
+    for key, locale, status in (
+        (both, "default", "published"),
+        (both, "es", "published"),
+        (both, "pt", "published"),
+        (default, "default", "published"),
+        (spanish, "es", "published"),
+        (drafted, "default", "published"),
+        (drafted, "es", "draft"),
+    ):
+        shop.put({"displayOrder": 1 if locale == "default" else 2}, key=key, locale=locale, status=status)
+    path = "/members/ana/content/collections/drinks/documents"
+
+    def versions(**query):
+        items = shop.integration.get(path, **query)["items"]
+        return [(each["documentKey"], each["locale"]) for each in items]
+
+    assert versions() == [(drafted, ""), (default, ""), (both, "")]
+    assert sorted(versions(locale="es")) == sorted([(drafted, ""), (spanish, "es"), (default, ""), (both, "es")])
+    assert sorted(versions(locale="fr")) == sorted(versions(limit=3))
+    order = [locale for _, locale in versions(locale="es", sort="displayOrder:desc")]
+    assert order == ["es", "es", "", ""]
+
+
+def test_documents_about_coupons_are_shown_while_their_book_is(organization, clock):
+    organization.member("ana")
+    content, books = Content.of(organization, name="Coupons", contentType="coupon"), Books(organization)
+    open_book = books.make("A-1", type="list")
+    later = books.make("B-1", validFromDate="2026-04-01T00:00:00Z")
+    draft = books.make("C-1", publishingStatus="draft")
+    keys = [content.put({"couponBookKey": book["couponBookKey"]})["documentKey"] for book in (open_book, later, draft)]
+    assert shown(content) == [keys[0]]
+    with clock(datetime(2026, 4, 1, tzinfo=UTC)):
+        assert shown(content) == [keys[1], keys[0]]
+    books.set_status(draft, "published")
+    books.set_status(open_book, "archived")
+    with clock(datetime(2026, 4, 1, 1, tzinfo=UTC)):
+        assert shown(content) == [keys[2], keys[1]]
+
+
+def test_pages_and_order(shop, clock):
+    keys = [shop.put({"displayOrder": n} if n else {})["documentKey"] for n in (3, 1, 2, 0)]
+    assert shown(shop) == keys[::-1]
+    assert shown(shop, sort="displayOrder:asc") == [keys[1], keys[2], keys[0], keys[3]]
+    assert shown(shop, sort="displayOrder:desc") == [keys[0], keys[2], keys[1], keys[3]]
+    assert shown(shop, sort="createdAt:asc") == keys
+    answer = shop.integration.get("/members/ana/collections/drinks/documents", limit=2, page=1)
+    assert ([each["documentKey"] for each in answer["items"]], answer["totalCount"]) == (keys[:2][::-1], 4)
+    assert shop.integration.get("/members/ana/collections/drinks/documents", limit=2, page=9)["totalCount"] == 4
+    for query in ({"sort": "colour:asc"}, {"limit": 201}, {"order": "x"}):
+        shop.integration.get("/members/ana/collections/drinks/documents", expect=400, **query)
+
+
+def test_answers_are_kept_for_15_minutes(shop, clock):
+    path = "/members/ana/content/collections/drinks/documents"
+
+    def ask(status=200, etag=None, **query):
+        headers = {} if etag is None else {"If-None-Match": etag}
+        return shop.integration.request("GET", path, expect=status, headers=headers, **query)
+
+    first = ask()
+    assert (first.headers["Age"], first.headers["Cache-Control"]) == ("0", "private, max-age=900")
+    shop.put({})
+    Clock.moment = NOW + timedelta(minutes=14, seconds=59)
+    kept = ask()
+    assert (kept.text, kept.headers["Age"], kept.headers["ETag"]) == (first.text, "899", first.headers["ETag"])
+    assert ask(limit=5).json["totalCount"] == 1
+    same = ask(304, etag=f'"other", W/{first.headers["ETag"]}')
+    assert (same.text, same.headers["ETag"], same.headers["Age"]) == ("", first.headers["ETag"], "899")
+    assert ask(304, etag="*").text == ""
+    ask(200, etag='"other"')
+    Clock.moment = NOW + timedelta(minutes=15)
+    fresh = ask(etag=first.headers["ETag"])
+    assert (fresh.json["totalCount"], fresh.headers["Age"]) == (1, "0")
+    assert fresh.headers["ETag"] != first.headers["ETag"]
+    Clock.moment = NOW
+    assert ask().headers["Age"] == "0"
+
+
+def test_what_is_kept_is_bounded(shop, clock):
+    kept = member_content._Kept(NOW, b"x" * 10, "tag")
+    cache = AnswerCache(most=3, most_bytes=25)
+    for key in range(5):
+        cache.keep(key, kept)
+    assert [key for key in range(5) if cache.find(key, NOW)] == [3, 4]
+    cache.keep(9, member_content._Kept(NOW, b"x" * 26, "tag"))
+    assert cache.find(9, NOW) is None
+    assert cache.find(3, NOW) is kept
+    cache.keep(5, kept)
+    assert [key for key in range(6) if cache.find(key, NOW)] == [3, 5]
+
+
+def test_a_members_token_reaches_this_members_content_and_nothing_else(organization, open_shop, other_organization):
+    organization.member("bob")
+    token = organization.member_token("ana")
+    surface = organization.integration.with_token(token)
+    path = "/members/{}/content/collections/drinks/documents"
+    surface.get(path.format("ana"))
+    for other in ("bob", "nobody", "Ana"):
+        assert surface.get(path.format(other), expect=403)["type"] == "/problems/forbidden"
+    assert surface.get("/members/ana/content/collections/none/documents", expect=404)["type"] == "/problems/not-found"
+    for elsewhere in (
+        *("/members/ana", "/members/ana/collections/drinks/documents", "/content/collections"),
+        *("/content/collections/drinks/documents", "/badges", "/members/ana/coupon-books"),
+    ):
+        surface.get(elsewhere, expect=403)
+    elsewhere = Content.of(other_organization, name="Far away")
+    surface.get(f"/members/ana/content/collections/{elsewhere.collection['slug']}/documents", expect=404)
+
+
+def test_who_reads_content_reads_that_of_any_member(organization, open_shop):
+    path = "/members/ana/content/collections/drinks/documents"
+    for role in ("benefits:read", "benefits:write"):
+        organization.integration.with_token(organization.token_of(role)).get(path)
+    for role in ("members:write", "coupons:read", "member"):
+        organization.integration.with_token(organization.token_of(role)).get(path, expect=403)
+
+
+def test_a_member_who_is_not_active_is_shown_nothing(organization, open_shop):
+    token = organization.member_token("ana")
+    path = "/members/ana/content/collections/drinks/documents"
+    organization.integration.patch("/members/ana", {"active": False})
+    for each in (token, organization.token):
+        organization.integration.with_token(each).get(path, expect=403)
+
+
+def test_statements_do_not_grow_with_what_is_shown(api, organization, clock):
+    organization.member("ana")
+    content, books = Content.of(organization, name="Coupons", contentType="coupon"), Books(organization)
+
+    def add(number):
+        for _ in range(number):
+            content.put({"couponBookKey": books.make("A")["couponBookKey"]})
+
+    def ask():
+        with clock(NOW):
+            return count(api.engine, lambda: shown(content))
+
+    add(1)
+    ask()
+    few = ask()
+    add(5)
+    assert ask() == few

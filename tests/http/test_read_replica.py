@@ -1,0 +1,107 @@
+"""Searches are served from the read replica where there is one, by the database itself where it has no answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import make_url, text
+
+from handlers.http import dispatch
+from persistence import schema
+from persistence.engine import autocommit, create_engine
+from tests.builders.api import Api, running_api
+from tests.builders.content import Content
+
+
+@contextmanager
+def database(url: str, name: str) -> Iterator[str]:
+    """A database of its own on the server of the tests, with all tables."""
+    server = create_engine(url, threads=1)
+    with autocommit(server).connect() as db:
+        db.execute(text(f"CREATE DATABASE {name}"))
+        own = make_url(url).set(database=name).render_as_string(hide_password=False)
+        engine = create_engine(own, threads=1)
+        schema.migrate(engine)
+        engine.dispose()
+        yield own
+        db.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
+    server.dispose()
+
+
+@pytest.fixture(scope="module")
+def replica_url(settings) -> Iterator[str]:
+    with database(settings.database_url, "replica_of_tests") as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def primary_url(settings) -> Iterator[str]:
+    with database(settings.database_url, "primary_of_tests") as url:
+        yield url
+
+
+def filled(api: Api, title: str) -> Content:
+    """The first organization of an empty database, with a document: it has the same ids in all of them."""
+    content = Content.of(api.organization(), ftsFields=["title"])
+    content.put({"title": title})
+    return content
+
+
+@pytest.fixture(scope="module")
+def content(settings, primary_url, replica_url) -> Iterator[Content]:
+    """A collection of a server with a replica, which has another document."""
+    with running_api(replace(settings, database_url=replica_url)) as other:
+        filled(other, "of the replica")
+    served = replace(settings, database_url=primary_url, read_database_url=replica_url)
+    with running_api(served) as api:
+        yield filled(api, "of the primary")
+
+
+def titles(content: Content) -> list[str]:
+    found = content.organization.integration.get("/content/collections/drinks/documents")
+    return [each["attrs"]["title"] for each in found["items"]]
+
+
+def test_searches_come_from_the_replica_and_single_reads_do_not(content):
+    integration = content.organization.integration
+    assert titles(content) == ["of the replica"]
+    replicas = integration.get("/content/collections")["results"][0]["collectionKey"]
+    assert replicas != content.collection["collectionKey"]
+    assert integration.get("/content/collections/drinks") == content.collection
+
+
+def test_what_the_replica_does_not_have_yet_comes_from_the_primary(content):
+    new = Content.of(content.organization, name="New")
+    made = new.put({"title": "new"})
+    assert new.search()["items"] == [made]
+
+
+def test_who_may_call_is_asked_of_the_primary(content):
+    elsewhere = content.organization.api.organization()
+    assert elsewhere.integration.get("/content/collections") == {"results": [], "totalCount": 0, "page": 0, "limit": 20}
+
+
+def test_while_the_replica_is_away_the_primary_serves(settings, primary_url, monkeypatch, caplog):
+    away = make_url(primary_url).set(database="nowhere").render_as_string(hide_password=False)
+    served = replace(settings, database_url=primary_url, read_database_url=away)
+    with running_api(served) as api:
+        organization = api.organization()
+        content = Content.of(organization, name="Here")
+        made = content.put({"title": "here"})
+        tried = []
+        monkeypatch.setattr(dispatch.transactions, "read", counting(dispatch.transactions.read, tried))
+        for _ in range(3):
+            assert content.search()["items"] == [made]
+    assert sum("nowhere" in url for url in tried) == 1
+    assert "read replica" in caplog.text
+
+
+def counting(read, tried):
+    def counted(engine, work):
+        tried.append(str(engine.url))
+        return read(engine, work)
+
+    return counted
