@@ -41,6 +41,8 @@ class Member:
     wallet_key: str
     created_at: datetime
     updated_at: datetime
+    # When all that said who the member is was erased.
+    erased_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,19 @@ class AmbiguousMember(Conflict):
 def is_loyalty_member_id(text: str) -> bool:
     """True if a member may be called so: the rule of `LoyaltyMemberId` in the documents."""
     return len(text) <= _LONGEST_ID and _ID.fullmatch(text) is not None
+
+
+class MemberErased(Conflict):
+    """The member was erased: nobody is known any more to whom something could be given or done."""
+
+    slug = "member-erased"
+    title = "The member was erased"
+
+
+def refuse_erased(member: Member) -> None:
+    """Raise MemberErased for a member that was erased."""
+    if member.erased_at is not None:
+        raise MemberErased(f"The member {member.member_id} was erased.")
 
 
 def merged(known: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

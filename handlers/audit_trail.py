@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from domain.members import differences
+from domain.members import MemberErased, differences
 from persistence import audit_log
 from persistence.audit_log import NewEntry, Origin
 from persistence.rows import as_json
@@ -89,6 +89,8 @@ class AuditTrail:
 
     reason: str | None = None
     before: Any = None
+    # Everything else that is about a member who was erased meanwhile is refused.
+    is_erasure: bool = False
     entries: list[NewEntry] = field(default_factory=list)
 
     def found(self, record: Any) -> None:
@@ -137,7 +139,8 @@ class AuditTrail:
             request_id=call.request_id,
             reason=self.reason,
         )
-        audit_log.add_entries(call.db, origin, self.entries)
+        if audit_log.add_entries(call.db, origin, self.entries) and not self.is_erasure:
+            raise MemberErased("A member whom this concerns was erased.")
 
 
 def without_secrets(value: Any, name: str = "") -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 from domain.audiences import CompiledAudience
 from domain.ledger.records import BURN, MINT
-from domain.members import Member, MemberInactive, MemberTier, differences, merged, merged_profile
+from domain.members import Member, MemberInactive, MemberTier, differences, merged, merged_profile, refuse_erased
 from domain.programs import LoyaltyProgram, LoyaltyTier, UnknownLoyaltyProgram, UnknownTier
 from domain.tiers import TierTracking
 from domain.triggers import CREATED, UPDATED
@@ -18,6 +18,7 @@ from handlers.call import ADMINISTRATION, INTEGRATION, Call
 from handlers.flows.configuration import configuration_of
 from handlers.flows.current_tiers import current_tiers
 from handlers.flows.enrol_member import MEMBER_CREATED, enrol_member
+from handlers.flows.erase_member import erase
 from handlers.flows.lock_wallets import lock_referrers
 from handlers.flows.match_audiences import match_audiences
 from handlers.flows.move_points import MovedPoints, move_points
@@ -112,6 +113,7 @@ def update_member(call: Call, member: Member, body: dict[str, Any]) -> dict[str,
     emits = body.pop("emit_event", True)
     lock_referrers(call.db, call.organization, member.wallet_id, ("member-updated", "member-profile-deactivated"))
     before = members.lock(call.db, member)
+    refuse_erased(before)
     if "profile" in body:
         body["profile"] = merged_profile(before.profile, body["profile"])
     if "notifications" in body:
@@ -126,6 +128,12 @@ def update_member(call: Call, member: Member, body: dict[str, Any]) -> dict[str,
         if before.active and not after.active:
             emit(call, after, "member-profile-deactivated", payload, reason)
     return _told(call, after, UPDATED)
+
+
+@operation("eraseMember", answer=_ONE, audit="member")
+def erase_member(call: Call, member: Member) -> dict[str, Any]:
+    """Put a pseudonym in place of all that says who the member is; done once, answered alike ever after."""
+    return _viewed(call, erase(call, member))
 
 
 @operation("searchMembers", answer=listed(search_row))
@@ -248,7 +256,7 @@ def create_member_access_token(call: Call, member: Member) -> dict[str, Any]:
     if not member.active:
         raise MemberInactive("An inactive member gets no access token.")
     claims = {
-        "sub": f"member:{member.member_id}",
+        "sub": f"{tokens.MEMBER_SUBJECT}{member.member_id}",
         "organizationId": member.organization_id,
         "loyaltyMemberId": member.loyalty_member_id,
     }

@@ -15,6 +15,14 @@ FROM audit_log a WHERE {_OF.format("a")} AND (
     OR (a.salt IS NULL AND (a.changes IS NOT NULL OR a.reason IS NOT NULL)))
 """
 
+# Only what is about an erased member is ever erased.
+_ERASED_ENTRY = f"""
+SELECT a.organization_id, format('audit log entry %s: says nothing, but no member was erased', a.audit_log_id)
+FROM audit_log a WHERE {_OF.format("a")} AND a.salt IS NULL AND NOT EXISTS (
+    SELECT FROM members m
+    WHERE m.organization_id = a.organization_id AND m.erased_at > a.created_at - interval '1 hour')
+"""
+
 _SEALED = f"""
 SELECT s.organization_id, s.seal_number, id AS audit_log_id
 FROM audit_log_seals s CROSS JOIN LATERAL unnest(s.audit_log_ids) AS id WHERE {_OF.format("s")}
@@ -62,4 +70,4 @@ FROM (
 WHERE place <> seal_number OR previous_hash <> hash_before
 """
 
-CHECKS = (_CHANGED_ENTRY, _REMOVED_ENTRY, _FOREIGN_ENTRY, _CHANGED_SEAL, _BROKEN_SEALS)
+CHECKS = (_CHANGED_ENTRY, _ERASED_ENTRY, _REMOVED_ENTRY, _FOREIGN_ENTRY, _CHANGED_SEAL, _BROKEN_SEALS)

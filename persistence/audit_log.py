@@ -49,6 +49,12 @@ WITH given AS MATERIALIZED (
     SELECT {_COLUMNS}, salt, personal_digest, {DIGEST.format("salted")} FROM salted
 )
 INSERT INTO unsealed_audit_log (organization_id, audit_log_id) SELECT organization_id, audit_log_id FROM given
+RETURNING (
+    SELECT EXISTS (
+        SELECT FROM given g JOIN members m ON m.organization_id = :organization_id AND m.member_id = ANY (g.member_ids)
+        WHERE m.erased_at IS NOT NULL AND g.entity_type <> 'ledger-transaction'
+    )
+)
 """
 
 
@@ -123,10 +129,13 @@ class AuditFilter:
     created_to: datetime | None = None
 
 
-def add_entries(db: Connection, origin: Origin, entries: Sequence[NewEntry]) -> None:
-    """Write any number of entries with one statement."""
+def add_entries(db: Connection, origin: Origin, entries: Sequence[NewEntry]) -> bool:
+    """Write any number of entries with one statement; True if one is about a member who was erased.
+
+    Points of an erased member may still be moved by wallet, which names nobody.
+    """
     values = {name: getattr(origin, name) for name in origin.__slots__}
-    db.execute(text(_ADD), {**values, "entries": as_json(entries)})
+    return any(db.execute(text(_ADD), {**values, "entries": as_json(entries)}).scalars())
 
 
 def find_page(db: Connection, organization_id: int, page: Page, wanted: AuditFilter) -> Paged[AuditEntry]:

@@ -42,6 +42,7 @@ _NEW_DELIVERY = (
     "organization_id",
     "trigger_id",
     "type",
+    "member_id",
     "payload",
     "status",
     "next_attempt_at",
@@ -238,22 +239,26 @@ def find_delivery_page(
 def add_deliveries(
     db: Connection,
     organization_id: int,
-    messages: Sequence[tuple[int, str, Mapping[str, Any]]],
+    messages: Sequence[tuple[int, str, Mapping[str, Any], int | None]],
     now: datetime,
 ) -> None:
-    """Insert messages, each a trigger's id, its type and its payload, to be sent as soon as may be; one statement."""
+    """Insert messages to be sent as soon as may be; one statement.
+
+    Each is a trigger's id, its type, its payload and the id of the member whom it tells of, if any.
+    """
     rows = [
         {
             "organization_id": organization_id,
             "trigger_id": trigger_id,
             "type": type_,
+            "member_id": member_id,
             "payload": payload,
             "status": PENDING,
             "next_attempt_at": now,
             "created_at": now,
             "updated_at": now,
         }
-        for trigger_id, type_, payload in messages
+        for trigger_id, type_, payload, member_id in messages
     ]
     add_all(db, deliveries, _NEW_DELIVERY, rows)
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from domain.events import FULL
+from domain.members import refuse_erased
 from handlers.call import Call
 from handlers.flows.build_orders import OrderDesk
 from handlers.flows.desks.desks import Desks
@@ -23,7 +24,10 @@ class _ByRequest(EventUnit):
         self, member_ids: Collection[int], act: Callable[[Desks], T], reason: str, moments: Collection[datetime]
     ) -> T:
         """Lock the members, do it, evaluate what is to be reported, and store all of it."""
-        self._lock((), member_ids)
+        members = self._lock((), member_ids)
+        for member_id in member_ids:
+            if member_id in members:
+                refuse_erased(members[member_id])
         orders = OrderDesk(self._db, self._organization_id, (), self._now, (), ())
         work = self._begin((), orders, Reversals(self._db, self._organization_id, ()), True, moments)
         if work.desks is None or work.derivation is None:

@@ -32,7 +32,8 @@ class Cancellation(EventUnit):
         event_id = event.loyalty_event_id
         members = self._lock((), reversals.find_members(self._db, self._organization_id, [event_id]))
         # As it is now that nobody else can undo it any more.
-        refuse_uncancellable(events.find_by_key(self._db, self._organization_id, event.loyalty_event_key) or event)
+        event = events.find_by_key(self._db, self._organization_id, event.loyalty_event_key) or event
+        refuse_uncancellable(event)
         each = self._recorded(event, members[event.member_id], description)
         order = _created_order(event)
         names = set() if order is None else {order}

@@ -9,7 +9,7 @@ from typing import Any
 
 from domain.event_types import BUILT_IN_EVENT_TYPES, NOT_TRACKABLE
 from domain.events import IncomingEvent, NotTrackable, PayloadMissing, UnknownEventType
-from domain.members import Member, MemberInactive
+from domain.members import Member, MemberInactive, refuse_erased
 from domain.problems import Refusal
 from handlers.flows.build_orders import order_payload
 from handlers.flows.configuration import Configuration
@@ -63,12 +63,14 @@ class Accepted:
 def refuse_untrackable(event: IncomingEvent, member: Member, configuration: Configuration, own_events: bool) -> None:
     """Refuse what cannot be tracked as things stand now, which says nothing of what was tracked before.
 
-    Raises UnknownEventType, NotTrackable, MemberInactive or PayloadMissing.
+    Raises UnknownEventType, NotTrackable, MemberErased, MemberInactive or PayloadMissing.
     """
     if event.event_type not in _BUILT_IN and event.event_type not in configuration.custom_event_types:
         raise UnknownEventType(f"There is no active event type {event.event_type}.")
     if event.event_type in NOT_TRACKABLE and not own_events:
         raise NotTrackable(f"Events of type {event.event_type} are emitted by the server alone.")
+    if not own_events:
+        refuse_erased(member)
     if not member.active and event.event_type not in _OF_INACTIVE_MEMBERS and not own_events:
         raise MemberInactive("Events of an inactive member are not tracked.")
     order_payload(event)

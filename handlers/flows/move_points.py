@@ -9,10 +9,10 @@ from typing import Any
 
 from domain.ledger.records import MINT, LedgerAccount
 from domain.ledger.refusals import UnknownLedger, UnknownLedgerAccount, WalletNotInLedger
-from domain.members import Member
+from domain.members import Member, refuse_erased
 from handlers.call import Call
 from handlers.flows.post_transactions import Movement, post_one
-from persistence import ledger
+from persistence import ledger, members
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,7 @@ class MovedPoints:
 
 def move_points(call: Call, member: Member, transaction_type: int, body: Mapping[str, Any]) -> MovedPoints:
     """Mint or burn (administration, Members 6); the same key with the same request answers the same transaction."""
+    refuse_erased(members.lock(call.db, member))
     account = _account(call, body["ledger_id"], body["ledger_account_id"])
     if account.ledger_id != call.organization.default_ledger_id:
         raise WalletNotInLedger("Members' wallets are in the organization's default ledger.")

@@ -56,7 +56,7 @@ def queue_events(
         if heard_by and (was_evaluated or row["reverted_loyalty_event_id"] is not None):
             type_ = EVENT_EVALUATED if was_evaluated else EVENT_CANCELLED
             body = message(type_, event_data(row, members[row["member_id"]]), now)
-            messages += [(trigger_id, type_, body) for trigger_id in heard_by]
+            messages += [(trigger_id, type_, body, row["member_id"]) for trigger_id in heard_by]
     _queue(db, configuration, messages, now)
 
 
@@ -66,7 +66,7 @@ def queue_notifications(
     """Tell what campaigns have to say, to all triggers of the type; at most one statement."""
     listeners = [each.trigger_id for each in configuration.listeners if each.type == WEB_HOOK]
     messages = [
-        (trigger_id, NOTIFICATION, message(NOTIFICATION, data, now))
+        (trigger_id, NOTIFICATION, message(NOTIFICATION, data, now), data["memberId"])
         for data in notifications
         for trigger_id in listeners
     ]
@@ -89,7 +89,7 @@ def queue_async_results(
         }
         body = message(ASYNC_EVENT_EVALUATED, data, now)
         messages += [
-            (listener.trigger_id, ASYNC_EVENT_EVALUATED, body)
+            (listener.trigger_id, ASYNC_EVENT_EVALUATED, body, each.member_id)
             for listener in listeners
             if listener.hears_event(each.event_type)
         ]
@@ -119,7 +119,7 @@ def queue_entities(
     for action, record in changes if listeners else ():
         type_ = f"{entity}.{action}"
         body = message(type_, {"entity": entity, "action": action, "record": record}, now)
-        messages += [(trigger_id, type_, body) for trigger_id in listeners]
+        messages += [(trigger_id, type_, body, record.get("memberId")) for trigger_id in listeners]
     _queue(db, configuration, messages, now)
 
 

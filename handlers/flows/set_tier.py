@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from domain.members import Member
+from domain.members import Member, refuse_erased
 from domain.problems import FieldFault, InvalidRequest, KeyReused
 from domain.programs import LoyaltyProgram, LoyaltyTier
 from domain.tiers import HeldTier, Ladder, TierInactive, TierTracking
@@ -30,7 +30,7 @@ def set_tier(
     """
     organization_id = call.organization.organization_id
     lock_referrers(call.db, call.organization, member.wallet_id, (TIER_SET, TIER_REMOVED))
-    members.lock(call.db, member)
+    refuse_erased(members.lock(call.db, member))
     key = body["system_unique_key"] or call.new_key()
     digest = _digest(member, program, tier, body)
     before = member_tiers.find_tracking(call.db, organization_id, key)

@@ -22,7 +22,8 @@ from handlers.flows.standing import caller_by_now, known_caller
 from handlers.http.addresses import ADDRESSES, resolve_addresses
 from handlers.operations import Operation, Preparation, all_operations
 from handlers.settings import Settings
-from persistence import audit_log, organizations, transactions
+from handlers.tokens import MEMBER_SUBJECT
+from persistence import audit_log, members, organizations, transactions
 from persistence.engine import autocommit
 from persistence.users import first_organization
 
@@ -147,6 +148,8 @@ def _organization_of(db: Connection, request: Request, scopes: tuple[str, ...]) 
         organization = organizations.find(db, organization_id)
         if organization is None:
             raise NotFound("There is no such organization.")
+        if caller.loyalty_member_id is not None:
+            _refuse_former_member(db, organization_id, caller)
         return organization, caller
     found = organizations.find_with_standing(db, organization_id, caller.user_id)
     if found is None:
@@ -174,6 +177,14 @@ def _organization_id(db: Connection, request: Request, caller: Caller) -> int:
     if named is None:
         raise Forbidden("The access token names no organization.")
     return named
+
+
+def _refuse_former_member(db: Connection, organization_id: int, caller: Caller) -> None:
+    """A member's token counts as long as the member is active, and for nobody who has the same id afterwards."""
+    member = members.find_by_loyalty_member_id(db, organization_id, caller.loyalty_member_id or "")
+    is_own = caller.subject.startswith(MEMBER_SUBJECT)
+    if member is None or not member.active or (is_own and caller.subject != f"{MEMBER_SUBJECT}{member.member_id}"):
+        raise Unauthorized("The member of this access token is no longer active in the organization.")
 
 
 def _path_organization(value: Any) -> int:

@@ -120,6 +120,12 @@ purchase_orders = tenant_table(
     *created_and_updated(),
     UniqueConstraint("organization_id", "external_id"),
     Index("ix_purchase_orders_member", "organization_id", "member_id", "order_id"),
+    Index(
+        "ix_purchase_orders_referral_code",
+        "organization_id",
+        "referral_code",
+        postgresql_where=text("referral_code IS NOT NULL"),
+    ),
     refers_to("members", "member_id"),
 )
 

@@ -190,6 +190,12 @@ ledger_transactions = tenant_table(
         text("coalesce(external_event_date, created_at)"),
         postgresql_where=text("transaction_type IN (1, 3)"),
     ),
+    Index(
+        "ix_ledger_transactions_pending_to",
+        "organization_id",
+        "to_wallet_id",
+        postgresql_where=text("status = 0"),
+    ),
     Index("ix_ledger_transactions_tags", "tags", postgresql_using="gin", postgresql_where=text("tags IS NOT NULL")),
     CheckConstraint("transaction_type BETWEEN 0 AND 3", "transaction_type"),
     CheckConstraint("status BETWEEN 0 AND 2", "status"),

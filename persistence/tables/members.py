@@ -43,6 +43,8 @@ members = tenant_table(
     Column("wallet_id", BigInteger, nullable=False),
     Column("wallet_key", Uuid(as_uuid=False), nullable=False),
     *created_and_updated(),
+    # When all that said who the member is was erased.
+    instant("erased_at"),
     # What is searched and filtered of the profile is computed from it, so the two can never differ.
     Column("email", Text, Computed("lower(profile ->> 'email')", persisted=True)),
     Column("gov_id", Text, Computed("profile -> 'govId' ->> 'id'", persisted=True)),

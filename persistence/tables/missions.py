@@ -124,6 +124,13 @@ mission_trackings = tenant_table(
         "happened_at",
         postgresql_where=text("achieved > 0 AND reversal_loyalty_event_id IS NULL"),
     ),
+    # What was asked for of a member.
+    Index(
+        "ix_mission_trackings_request",
+        "organization_id",
+        "member_id",
+        postgresql_where=text("loyalty_event_id IS NULL"),
+    ),
     Index(
         "ix_mission_trackings_event",
         "organization_id",

@@ -36,6 +36,8 @@ trigger_deliveries = tenant_table(
     Column("trigger_delivery_key", Uuid(as_uuid=False), nullable=False, server_default=text("gen_random_uuid()")),
     Column("trigger_id", BigInteger, nullable=False),
     Column("type", Text, nullable=False),
+    # The member whom it tells of, so that it goes when the member is erased.
+    Column("member_id", BigInteger),
     # As text, so that every attempt sends, and signs, the same bytes.
     Column("payload", JSON, nullable=False),
     Column("status", Text, nullable=False),
@@ -53,6 +55,12 @@ trigger_deliveries = tenant_table(
         "trigger_id",
         "next_attempt_at",
         postgresql_where=text("status = 'pending'"),
+    ),
+    Index(
+        "ix_trigger_deliveries_member",
+        "organization_id",
+        "member_id",
+        postgresql_where=text("member_id IS NOT NULL"),
     ),
     refers_to("triggers", "trigger_id"),
 )

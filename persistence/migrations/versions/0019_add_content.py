@@ -1,6 +1,6 @@
 """Add content
 
-Follows: 0016
+Follows: 0018
 """
 
 from __future__ import annotations

@@ -1,0 +1,191 @@
+"""A member whose every field holds one word, and what members of a coffee shop do, so that it gets everywhere."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from sqlalchemy import Engine, text
+
+from tests.builders.api import Organization
+
+WORD = "zqxana"
+NAME = f"{WORD}-7"
+
+
+def word(suffix: str) -> str:
+    """A text that only the member has."""
+    return f"{WORD} {suffix}"
+
+
+def key() -> str:
+    """A key of a request, which says nothing of anybody."""
+    return str(uuid.uuid4())
+
+
+_ATTRIBUTES = {"customAttributes": {WORD: word("attribute")}}
+_DETAILS = {"externalId": word("external"), "description": word("description"), "tags": [word("tag")]}
+
+
+def enrol(organization: Organization) -> dict[str, Any]:
+    """The member, with all that enrolment and changes can say of it."""
+    organization.integration.post("/members", _enrolment())
+    changes = {"profile": {"city": word("town")}, "updateReason": word("moved")}
+    return organization.integration.patch(f"/members/{NAME}", changes)["loyaltyMember"]
+
+
+def _enrolment() -> dict[str, Any]:
+    profile = {name: word(name) for name in ("name", "lastName", "nickname", "city", "state")}
+    profile |= {"email": f"{WORD}@example.com", "emails": [f"{WORD}2@example.com"], "phoneNumber": WORD}
+    profile |= {"govId": {"id": WORD, "type": "passport"}, "address": {"addressLine": word("street")}}
+    profile |= {"tags": [word("tag")], "customAttributes": {WORD: word("of the profile")}}
+    return {
+        "loyaltyMemberId": NAME,
+        "publicLoyaltyMemberId": f"{NAME}-public",
+        "profile": profile,
+        "customAttributes": {WORD: word("of the member")},
+        "memberType": word("type"),
+        "channelAcquisition": word("channel"),
+        "notifications": {"email": True},
+    }
+
+
+def event(event_type: str = "cup-returned", **more: Any) -> dict[str, Any]:
+    """An event that says as much as an event can."""
+    said = {"payload": {"note": word("note"), WORD: 1}, **_DETAILS, **more}
+    return {"loyaltyMemberId": NAME, "systemUniqueKey": key(), "eventType": event_type, **said}
+
+
+def order(external_id: str = word("order"), **more: Any) -> dict[str, Any]:
+    """An order with all that an order can say."""
+    item = {"productCode": "P-1", "description": word("item"), "total": 5, "quantity": 1, **_ATTRIBUTES}
+    words = {name: word(name) for name in ("merchantId", "paymentMethod", "locationCode", "channel", "type")}
+    return {"externalId": external_id, "total": 5, "items": [item], "description": word("an order"), **words, **more}
+
+
+def live(organization: Organization) -> dict[str, Any]:
+    """Let the member do all that members do, and others name it; what was answered, by name."""
+    a, i = organization.administration, organization.integration
+    shop = _shop(organization)
+    ana, ben = enrol(organization), organization.member("ben-8")
+    home, mine = f"/members/{ana['memberId']}", f"/members/{NAME}"
+    program = f"/referral-programs/{shop['program']['referralProgramId']}"
+    a.post(f"{program}/codes", {"memberId": ana["memberId"], "codes": [f"{WORD}-friend"]})
+    cleo = organization.member("cleo-9", referralCode=f"{WORD}-friend")
+    a.patch(f"/audiences/{shop['audience']['audienceId']}/members", {"add": [ana["memberId"]], "remove": []})
+    kept = event()
+    results = [_track(organization, kept)]
+    results.append(_track(organization, event("member-purchase-order-created", payload={"order": order()})))
+    returned = {"externalId": word("order"), "total": 1}
+    results.append(_track(organization, event("member-purchase-order-returned", payload={"order": returned})))
+    results.append(_track(organization, event("member-purchase-order-returned", payload={"order": order("none")})))
+    named = order("order-of-cleo", referralCode=f"{WORD}-friend")
+    theirs = {"loyaltyMemberId": "cleo-9", "systemUniqueKey": key(), "eventType": "member-purchase-order-created"}
+    _track(organization, {**theirs, "payload": {"order": _plain(named)}})
+    sponsored = {"loyaltyMemberId": "ben-8", "systemUniqueKey": key(), "eventType": "cup-returned"}
+    _track(organization, {**sponsored, "sponsorLoyaltyMemberId": NAME})
+    i.post(f"/events/{results[0]['loyaltyEventKey']}/cancel", {"description": word("cancelled")}, expect=200)
+    a.post(f"{home}/purchase-orders", {**order(word("second")), "status": "created"})
+    _given(organization, shop, home, mine)
+    _points(organization, ana, ben)
+    queued = i.post("/events/track-async", {"events": [event(), event()]}, expect=202)["results"]
+    give_up(organization.api.engine, organization.id, queued[0]["loyaltyEventKey"])
+    _fail_a_delivery(organization.api.engine, organization.id)
+    return {**shop, "ana": ana, "ben": ben, "cleo": cleo, "event": kept}
+
+
+def _plain(body: dict[str, Any]) -> dict[str, Any]:
+    """The order without words of the member, but for the code."""
+    return {name: body[name] for name in ("externalId", "total", "referralCode")}
+
+
+def _track(organization: Organization, body: dict[str, Any]) -> dict[str, Any]:
+    return organization.integration.post("/events/track", {"events": [body]}, expect=200)["results"][0]
+
+
+def _shop(organization: Organization) -> dict[str, Any]:
+    a, i = organization.administration, organization.integration
+    a.post("/custom-event-types", {"name": "Cup", "apiCode": "cup-returned", "schemaType": "custom"})
+    for type_ in ("WebHook", "AsyncTrackWebhook", "EntityChangeWebhook"):
+        body = {"triggerKey": type_, "type": type_, "name": type_, "settings": {"url": "https://told.invalid/"}}
+        a.post("/triggers", body)
+    for code, event_type in (("cups", "cup-returned"), ("orders", "member-purchase-order-created")):
+        body = {"code": code, "name": code, "eventType": event_type}
+        campaign = a.post("/campaigns", body)["campaign"]
+        params = [{"id": "amount", "value": 100}, {"id": "description", "expression": "event.description"}]
+        effects = {"items": [{"effectId": "mint-points", "params": params[:1]}]}
+        body = {"name": "Mint", "effects": effects, "status": "running", "priority": 1}
+        a.post(f"/campaigns/{campaign['campaignId']}/actions", body)
+    program = {"name": "Friends", "code": "friends", "active": True, "maxPerCode": 9, "referrerPointsAccrual": 10}
+    program |= {"eventType": "member-purchase-order-created"}
+    book = {"name": "Coffee", "type": "list", "publishingStatus": "published", "requiredPointsConfig": None}
+    book = a.post("/coupon-books", book)["couponBook"]
+    codes = [f"CODE-{number}" for number in range(5)]
+    a.post(f"/coupon-books/{book['couponBookId']}/coupons", {"codes": codes})
+    mission = {"name": "Ten cups", "eventType": "cup-returned", "maxRepetitions": 9, "goalCount": 2}
+    return {
+        "program": a.post("/referral-programs", program)["referralProgram"],
+        "audience": a.post("/audiences", {"name": "Panel", "matcherType": "list-matcher"})["audience"],
+        "badge": i.post("/badges", {"name": "Lark", "maxAmount": 9, "active": True})["badge"],
+        "mission": a.post("/missions", mission)["mission"],
+        "book": book,
+    }
+
+
+def _given(organization: Organization, shop: dict[str, Any], home: str, mine: str) -> None:
+    a, i = organization.administration, organization.integration
+    said = {"externalId": word("external"), **_ATTRIBUTES}
+    i.post(f"{mine}/badges/{shop['badge']['badgeKey']}/assign", said, expect=200)
+    a.post(f"{home}/missions/{shop['mission']['missionId']}/progress", {"amount": 2, **_DETAILS}, expect=200)
+    program = f"/loyalty-programs/{organization.created.loyalty_program_id}"
+    tier = {"name": "Gold", "active": True, "minRequiredPoints": 1000, "tierOrder": 1}
+    tier = a.post(f"{program}/tiers", tier)["tier"]
+    a.put(f"{home}{program}/tier", {"loyaltyTierId": tier["loyaltyTierId"], **_DETAILS})
+    coupons = f"{mine}/coupon-books/{shop['book']['couponBookKey']}"
+    i.post(f"{coupons}/assign", {"code": "CODE-0", "couponData": {WORD: word("data")}, **_DETAILS}, expect=200)
+    i.post(f"{coupons}/use", {"code": "CODE-0", "usageData": {WORD: word("usage")}, **_DETAILS}, expect=200)
+
+
+def _points(organization: Organization, ana: dict[str, Any], ben: dict[str, Any]) -> None:
+    a = organization.administration
+    a.post(f"/members/by-loyalty-member-id/{NAME}/mint", {"amount": 50, **_DETAILS, "tags": []}, expect=200)
+    path = f"/ledgers/{organization.created.ledger_id}/accounts/{organization.created.ledger_account_id}/transactions"
+    mine, theirs = ana["ledgerWalletId"], ben["ledgerWalletId"]
+    details = {name: _DETAILS[name] for name in ("externalId", "description")}
+    for source, target in ((None, mine), (mine, theirs), (mine, None)):
+        for method in ({}, {"captureMethod": "manual"}):
+            a.post(path, {"amount": 1, "fromWalletId": source, "toWalletId": target, **details, **method})
+
+
+def give_up(engine: Engine, organization_id: int, loyalty_event_key: str) -> None:
+    """Let a queued event be a dead letter, which only faults of the system make of it."""
+    found = (
+        "loyalty_event_id = (SELECT loyalty_event_id FROM events WHERE organization_id = :o AND loyalty_event_key = :k)"
+    )
+    with engine.begin() as db:
+        given = {"o": organization_id, "k": loyalty_event_key}
+        db.execute(text(f"UPDATE queued_events SET dead_at = now() WHERE {found}"), given)
+        db.execute(text(f"UPDATE events SET status = 'failed' WHERE {found}"), given)
+
+
+def _fail_a_delivery(engine: Engine, organization_id: int) -> None:
+    """Let half of the messages about the member have failed, with what their receiver said."""
+    with engine.begin() as db:
+        statement = (
+            "UPDATE trigger_deliveries SET status = 'failed', last_error = :said, next_attempt_at = NULL"
+            " WHERE organization_id = :o AND mod(trigger_delivery_id, 2) = 0 AND CAST(payload AS text) LIKE :word"
+        )
+        db.execute(text(statement), {"o": organization_id, "said": word("is unknown here"), "word": f"%{NAME}%"})
+
+
+def traces(engine: Engine) -> dict[str, list[str]]:
+    """Every row of the database in which the word stands, in whatever column, by table."""
+    found = {}
+    with engine.connect() as db:
+        tables = db.execute(text("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")).scalars().all()
+        for table in tables:
+            statement = text(f"SELECT CAST(t AS text) FROM {table} t WHERE CAST(t AS text) ILIKE :word")
+            rows = db.execute(statement, {"word": f"%{WORD}%"}).scalars().all()
+            if rows:
+                found[table] = list(rows)
+    return found

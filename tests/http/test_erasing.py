@@ -1,0 +1,189 @@
+"""Erasing a member: nothing in the whole database says who it was, and every figure is as before."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import text
+
+from handlers.flows.verify_ledger import verify
+from handlers.jobs import seal_audit_log
+from tests.builders.person import NAME, WORD, event, live, order, traces
+from tests.builders.queue import drain
+from tests.builders.tracking import Shop
+
+# Where the member stands before, so that the test sees that it looks in the right places.
+EVERYWHERE = {
+    "audit_log",
+    "badge_trackings",
+    "coupon_usages",
+    "coupons",
+    "events",
+    "ledger_transactions",
+    "member_coupons",
+    "member_tier_trackings",
+    "members",
+    "mission_trackings",
+    "order_items",
+    "purchase_orders",
+    "referral_codes",
+    "trigger_deliveries",
+}
+
+
+@pytest.fixture(scope="module")
+def lived(api):
+    """An organization in which the member has lived and was erased: what was before, and what was answered."""
+    organization = api.organization()
+    made = live(organization)
+    seal_audit_log(api.engine, organization.id)
+    found = set(traces(api.engine))
+    token = organization.member_token(NAME)
+    figures = figures_of(organization, made)
+    answer = organization.administration.delete(f"/members/{made['ana']['memberId']}", expect=200)["loyalMember"]
+    return organization, {**made, "before": found, "token": token, "figures": figures, "answer": answer}
+
+
+def figures_of(organization, made):
+    """What counts of everybody, by tables that no erasing may change."""
+    counted = {}
+    with organization.api.engine.connect() as db:
+        for table, columns in (
+            ("ledger_entries", "*"),
+            ("ledger_balances", "*"),
+            ("ledger_lots", "*"),
+            ("member_tiers", "*"),
+            ("member_badges", "*"),
+            ("member_missions", "*"),
+            ("member_coupons", "member_id, coupon_id, amount_assigned, amount_used"),
+            ("coupon_usages", "coupon_usage_id, amount_assigned, amount_used, amount_discounted"),
+            ("ledger_transactions", "ledger_transaction_id, amount, status, tags, fiat_value, created_at"),
+            ("purchase_orders", "order_id, total, discounted_total, status, created_at"),
+            ("referral_codes", "referral_code_id, member_id, total_usages"),
+            ("referral_logs", "referral_log_id, referrer_points, referrer_member_id"),
+        ):
+            statement = text(f"SELECT {columns} FROM {table} WHERE organization_id = :o ORDER BY 1, 2, 3")
+            counted[table] = db.execute(statement, {"o": organization.id}).all()
+    program = f"/referral-programs/{made['program']['referralProgramId']}"
+    [row] = [
+        each
+        for each in organization.administration.get(f"{program}/leaderboard")["results"]
+        if each["memberId"] == made["ana"]["memberId"]
+    ]
+    counted["leaderboard"] = {name: row[name] for name in ("invites", "acceptedInvites", "pointsAccumulated")}
+    return counted
+
+
+def test_no_trace_is_left_in_the_whole_database(api, lived):
+    _, made = lived
+    assert made["before"] == EVERYWHERE
+    assert traces(api.engine) == {}
+
+
+def test_every_figure_is_as_before_and_the_books_are_sound(lived):
+    organization, made = lived
+    assert figures_of(organization, made) == made["figures"]
+    seal_audit_log(organization.api.engine, organization.id)
+    with organization.api.engine.connect() as db:
+        assert verify(db, organization.id) == []
+
+
+def test_the_member_is_found_by_id_as_nobody(lived):
+    organization, made = lived
+    member_id, answer = made["ana"]["memberId"], made["answer"]
+    read = organization.administration.get(f"/members/{member_id}")["loyalMember"]
+    assert read == answer
+    assert answer["loyaltyMemberId"].startswith("erased-")
+    assert (answer["active"], answer["publicLoyaltyMemberId"]) == (False, None)
+    assert {value for name, value in answer["profile"].items() if isinstance(value, str)} == set()
+    organization.integration.get(f"/members/{NAME}", expect=404)
+
+
+def test_erasing_again_answers_the_same(lived):
+    organization, made = lived
+    path = f"/members/{made['ana']['memberId']}"
+    assert organization.administration.delete(path, expect=200)["loyalMember"] == made["answer"]
+    entries = organization.administration.get("/audit-log", operationId="eraseMember")["results"]
+    assert [(each["entityId"], each["isErased"]) for each in entries] == [(str(made["ana"]["memberId"]), False)]
+    about = organization.administration.get("/audit-log", memberId=made["ana"]["memberId"])["results"]
+    assert len(about) > 10
+    assert {each["operationId"] for each in about if not each["isErased"]} == {"eraseMember"}
+
+
+def test_nothing_is_done_for_an_erased_member(lived):
+    organization, made = lived
+    member_id, pseudonym = made["ana"]["memberId"], made["answer"]["loyaltyMemberId"]
+    refused = organization.administration.patch(f"/members/{member_id}", {"active": True}, expect=409)
+    assert refused["type"] == "/problems/member-erased"
+    badge = f"/members/{pseudonym}/badges/{made['badge']['badgeKey']}/assign"
+    assert organization.integration.post(badge, {}, expect=409)["type"] == "/problems/member-erased"
+    codes = f"/referral-programs/{made['program']['referralProgramId']}/codes"
+    organization.administration.post(codes, {"memberId": member_id, "codes": ["AGAIN"]}, expect=409)
+    deactivated = {**event("member-profile-deactivated"), "loyaltyMemberId": pseudonym}
+    [result] = organization.integration.post("/events/track", {"events": [deactivated]}, expect=200)["results"]
+    assert result["error"]["type"] == "/problems/member-erased"
+
+
+def test_an_old_event_that_comes_again_is_refused(lived):
+    organization, made = lived
+    again = {**made["event"], "loyaltyMemberId": made["answer"]["loyaltyMemberId"]}
+    [result] = organization.integration.post("/events/track", {"events": [again]}, expect=200)["results"]
+    assert result["error"]["type"] == "/problems/key-reused"
+    assert WORD not in str({**result, "systemUniqueKey": None})
+
+
+def test_messages_about_the_member_are_gone_but_for_the_last(lived):
+    organization, made = lived
+    found = []
+    for trigger in organization.administration.get("/triggers")["results"]:
+        found += organization.administration.get(f"/triggers/{trigger['triggerId']}/deliveries")["results"]
+    records = [(each, each["payload"]["data"].get("record") or {}) for each in found]
+    mine = [each for each, record in records if record.get("memberId") == made["ana"]["memberId"]]
+    assert [each["payload"]["type"] for each in mine] == ["member.updated"]
+    assert mine[0]["payload"]["data"]["record"]["loyaltyMemberId"] == made["answer"]["loyaltyMemberId"]
+
+
+def test_the_old_id_is_free_for_a_new_member_whom_old_tokens_do_not_reach(api):
+    organization = api.organization()
+    old = organization.member("free-again")
+    token = organization.member_token("free-again")
+    organization.administration.delete(f"/members/{old['memberId']}", expect=200)
+    badges = organization.integration.with_token(token)
+    assert badges.request("GET", "/members/free-again/badges").status in (401, 403)
+    new = organization.member("free-again")
+    assert new["memberId"] != old["memberId"]
+    assert new["ledgerBalances"] == [] or all(each["balance"] == 0 for each in new["ledgerBalances"])
+
+
+def test_a_worker_finds_nothing_of_the_erased_member(api):
+    organization = api.organization()
+    made = live(organization)
+    organization.administration.delete(f"/members/{made['ana']['memberId']}", expect=200)
+    drain(Shop(organization))
+    assert traces(api.engine) == {}
+    assert organization.administration.get("/events/dead-letters")["results"] == []
+
+
+def test_members_of_others_are_not_erased(organization, other_organization):
+    theirs = other_organization.member()
+    organization.administration.delete(f"/members/{theirs['memberId']}", expect=404)
+    organization.administration.delete(f"/members/{2**62}", expect=404)
+
+
+def test_an_order_of_an_erased_member_is_still_cancelled_by_its_event(api):
+    organization = api.organization()
+    organization.member(NAME)
+    body = event("member-purchase-order-created", payload={"order": order()})
+    [tracked] = organization.integration.post("/events/track", {"events": [body]}, expect=200)["results"]
+    member_id = organization.integration.get(f"/members/{NAME}")["loyaltyMember"]["memberId"]
+    organization.administration.delete(f"/members/{member_id}", expect=200)
+    with api.engine.connect() as db:
+        payload = db.execute(
+            text(
+                "SELECT payload FROM events WHERE organization_id = :o AND event_type LIKE '%created'"
+                " AND loyalty_event_key = CAST(:k AS uuid)"
+            ),
+            {"o": organization.id, "k": tracked["loyaltyEventKey"]},
+        ).scalar_one()
+    [kept] = organization.administration.get(f"/members/{member_id}/purchase-orders")["results"]
+    assert payload == {"order": {"externalId": kept["externalId"]}}
+    assert traces(api.engine) == {}
