@@ -53,6 +53,8 @@ def _members(organization: Organization, made: dict[str, Any]) -> None:
     ana, ben = organization.member("ana-7", profile={"name": "Ana", "city": "Rosario"}), organization.member("ben-8")
     changes = {"profile": {"city": "Lima"}, "updateReason": "Moved house"}
     organization.integration.patch("/members/ana-7", changes)
+    gone = organization.member("gone-9")
+    organization.administration.delete(f"/members/{gone['memberId']}", expect=200)
     made.update(ana=ana, ben=ben)
 
 

@@ -18,6 +18,8 @@ CONDITIONS = (
 
 REFERRAL_CODE = "BOB-8"
 
+_NAMES = ("ana-7", "bob-8", "cleo-9")
+
 # The one code of a coupon book that never runs out, and the operations that are pointed at it.
 GIFT = "GIFT"
 GIFTS = (
@@ -101,7 +103,7 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
     home = f"/organizations/{created['organizationId']}"
     ledger = f"{home}/ledgers/{created['ledgerId']}"
     program = f"{home}/loyalty-programs/{created['loyaltyProgramId']}"
-    members = [call("POST", f"{home}/members", {"loyaltyMemberId": name})["loyalMember"] for name in ("ana-7", "bob-8")]
+    members = [call("POST", f"{home}/members", {"loyaltyMemberId": name})["loyalMember"] for name in _NAMES]
     tiers = [
         call("POST", f"{program}/tiers", {"name": n, "active": True, "minRequiredPoints": p, "tierOrder": p})["tier"]
         for n, p in (("Silver", 500), ("Gold", 1000))
@@ -215,6 +217,7 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
     }
     changeable = {
         "updateMember": {"loyaltyMemberId": members[1]["loyaltyMemberId"], "memberId": members[1]["memberId"]},
+        "eraseMember": {"memberId": members[2]["memberId"]},
         "updateLoyaltyProgram": {"loyaltyProgramId": second["loyaltyProgramId"]},
         "updateTier": {"loyaltyTierId": tiers[1]["loyaltyTierId"]},
         "updateLedgerAccount": {"ledgerAccountId": account["ledgerAccountId"]},
