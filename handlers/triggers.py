@@ -28,12 +28,17 @@ from persistence.paging import Page, Paged
 # How long the secret before signs beside the one that replaced it.
 OVERLAP = timedelta(hours=24)
 
-_AUDITED = Audited("trigger", "trigger_id", lambda found: trigger_record(_shown(found)))
 _AUDITED_DELIVERY = Audited("trigger-delivery", "trigger_delivery_id", DELIVERY_STATE)
 
 
-def _shown(found: Trigger | ShownTrigger) -> ShownTrigger:
-    return found if isinstance(found, ShownTrigger) else ShownTrigger(found)
+def _audited(found: Trigger | ShownTrigger) -> dict[str, Any]:
+    """The record with its headers, which tell the audit log whether they were changed; it shows none of them."""
+    shown = found if isinstance(found, ShownTrigger) else ShownTrigger(found)
+    record = trigger_record(shown)
+    return {**record, "settings": {**record["settings"], "headers": shown.trigger.settings["headers"]}}
+
+
+_AUDITED = Audited("trigger", "trigger_id", _audited)
 
 
 @operation("listTriggers", answer=listed(trigger_record))
