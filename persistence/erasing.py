@@ -61,9 +61,14 @@ _OWN = (
     """
     UPDATE coupons c SET custom_attributes = '{}'
     FROM member_coupons mc JOIN coupon_books b USING (organization_id, coupon_book_id)
-    WHERE mc.organization_id = :o AND mc.member_id = :m AND mc.custom_attributes <> '{}'
+    WHERE mc.organization_id = :o AND mc.member_id = :m
         AND b.type NOT IN ('single', 'codeless')
         AND c.organization_id = mc.organization_id AND c.coupon_id = mc.coupon_id
+    """,
+    """
+    UPDATE coupon_lots l SET custom_attributes = '{}'
+    FROM coupon_usages u WHERE u.organization_id = :o AND u.member_id = :m
+        AND l.organization_id = u.organization_id AND l.coupon_lot_id = u.coupon_usage_id
     """,
     "UPDATE member_coupons SET custom_attributes = '{}' WHERE organization_id = :o AND member_id = :m",
     """

@@ -15,6 +15,7 @@ from tests.builders.tracking import Shop
 EVERYWHERE = {
     "audit_log",
     "badge_trackings",
+    "coupon_lots",
     "coupon_usages",
     "coupons",
     "events",
@@ -55,6 +56,7 @@ def figures_of(organization, made):
             ("member_badges", "*"),
             ("member_missions", "*"),
             ("member_coupons", "member_id, coupon_id, amount_assigned, amount_used"),
+            ("coupon_lots", "coupon_lot_id, member_id, amount, amount_used, expired_at"),
             ("coupon_usages", "coupon_usage_id, amount_assigned, amount_used, amount_discounted"),
             ("ledger_transactions", "ledger_transaction_id, amount, status, tags, fiat_value, created_at"),
             ("purchase_orders", "order_id, total, discounted_total, status, created_at"),
