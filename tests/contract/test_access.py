@@ -74,7 +74,8 @@ class Operation:
                 body = {**body, name: values[name]}
         surface = api.surface(token=None if key else token)
         headers = {"x-api-key": key} if key else {}
-        query = {p["name"]: "" for p in self.documented.parameters if p["in"] == "query" and p.get("required")}
+        needed = [each for each in self.documented.parameters if each["in"] == "query" and each.get("required")]
+        query = {each["name"]: each.get("example", "") for each in needed}
         return surface.request(self.documented.method.upper(), path, body, headers=headers, **query)
 
 
