@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from domain.events import PayloadMissing
 from domain.problems import Conflict, NotFound
 
 _EVENT_PREFIX = "member-purchase-order-"
@@ -46,18 +45,39 @@ class OrderItem:
     discounted_total: Decimal | None
     sub_total: Decimal | None
     category_code: str | None
+    returned_quantity: Decimal
+    returned_total: Decimal
     created_at: datetime
     updated_at: datetime
+
+    @property
+    def quantity_left(self) -> Decimal:
+        """How many did not come back yet; a line that says nothing of a quantity is one."""
+        return (self.quantity or Decimal(1)) - self.returned_quantity
+
+    @property
+    def total_left(self) -> Decimal:
+        """What did not come back yet is worth, zero where the order does not say."""
+        return (self.total or Decimal(0)) - self.returned_total
+
+    @property
+    def is_returned(self) -> bool:
+        """True if nothing of the line is left."""
+        return not self.quantity_left or (bool(self.total) and not self.total_left)
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A purchase order, built from its creation event; `returned_total` is the worth of what came back of `total`."""
+    """A purchase order, built from its creation event; `returned_total` is the worth of what came back of `total`.
+
+    `event_ids` are the events that led to it, the creation first: what they set in motion goes with what comes back.
+    """
 
     organization_id: int
     order_id: int
     member_id: int
     loyalty_event_id: int
+    event_ids: tuple[int, ...]
     loyalty_program_id: int | None
     external_event_date: datetime | None
     external_id: str
@@ -101,6 +121,13 @@ class OrderStatusConflict(Conflict):
     title = "The order's status does not allow this"
 
 
+class ReturnExceedsOrder(Conflict):
+    """A return names an item that the order does not have, or more than is left of it."""
+
+    slug = "return-exceeds-order"
+    title = "More is returned than is left of the order"
+
+
 def status_of_event(event_type: str) -> str | None:
     """The order status that an event stands for; None for events that are not about orders."""
     return _STATUS_OF_EVENT.get(event_type)
@@ -124,23 +151,3 @@ def check_transition(status: str, wanted: str) -> None:
     """Refuse a status that does not follow the present one."""
     if wanted not in TRANSITIONS.get(status, frozenset()):
         raise OrderStatusConflict(f"An order that is {status} cannot become {wanted}.")
-
-
-def worth_of_returned(returned: Iterable[Mapping[str, Any]], items: Sequence[OrderItem]) -> Decimal:
-    """What returned items (members of the payload) are worth: their totals, else what the order's own items say.
-
-    Raises PayloadMissing for an item of which neither says anything.
-    """
-    return sum((_worth(each, items) for each in returned), Decimal(0))
-
-
-def _worth(returned: Mapping[str, Any], items: Sequence[OrderItem]) -> Decimal:
-    if returned.get("total") is not None:
-        return Decimal(returned["total"])
-    code = returned.get("productCode")
-    bought = next((item for item in items if code is not None and item.product_code == code), None)
-    if bought is None or bought.total is None:
-        raise PayloadMissing("A returned item needs its total, or the productCode of one of the order that has it.")
-    if returned.get("quantity") is None or not bought.quantity:
-        return bought.total
-    return min(bought.total, bought.total * Decimal(returned["quantity"]) / bought.quantity)

@@ -124,7 +124,8 @@ def update_max_supply(
 ) -> list[list[TransactionRow]]:
     """Change how much an account may issue in all; a transaction that moves nothing records it."""
     transaction_id = change_supply(call, ledger, account, body)
-    return [ledger_transactions.rows_as_answered(call.db, account.organization_id, [transaction_id])]
+    rows = ledger_transactions.rows_as_answered(call.db, account.organization_id, [transaction_id])
+    return list(rows.values())
 
 
 @operation("getWallet", answer=wrapped("wallet", WALLET))

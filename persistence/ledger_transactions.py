@@ -48,13 +48,31 @@ _DETAIL_INDEX = (
     .scalar_subquery()
 )
 
+# What a transaction gave, but had expired by then, is gone at once: its balance is told without that.
+_expiry, _expired = ledger_transactions.alias("expiry"), ledger_entries.alias("expired")
+_BALANCE_WITHOUT_EXPIRED = (
+    select(_expired.c.updated_balance)
+    .where(
+        _expiry.c.organization_id == _t.c.organization_id,
+        _expiry.c.part_of_ledger_transaction_id == _t.c.ledger_transaction_id,
+        _expiry.c.is_expiry,
+        _expired.c.organization_id == _expiry.c.organization_id,
+        _expired.c.ledger_transaction_id == _expiry.c.ledger_transaction_id,
+        _expired.c.wallet_id == _e.c.wallet_id,
+    )
+    .order_by(_expired.c.ledger_transaction_id.desc())
+    .limit(1)
+    .correlate(_t, _e)
+    .scalar_subquery()
+)
+
 _COMPUTED: Mapping[str, Any] = {
     "ledger_transaction_detail_index": _DETAIL_INDEX,
     "ledger_account_key": _a.c.ledger_account_key,
     # Zero entries stand for all that a pending transaction sets aside.
     "amount": case((func.coalesce(_e.c.amount, 0) == 0, _t.c.amount), else_=func.abs(_e.c.amount)),
     "wallet_id": _e.c.wallet_id,
-    "updated_balance": _e.c.updated_balance,
+    "updated_balance": func.coalesce(_BALANCE_WITHOUT_EXPIRED, _e.c.updated_balance),
     "tags": func.coalesce(_t.c.tags, cast([], _t.c.tags.type)),
     "is_overdraft": func.coalesce(_e.c.is_overdraft, literal(False)),
 }
@@ -105,24 +123,33 @@ def find(db: Connection, organization_id: int, ledger_transaction_id: int) -> St
 
 def rows_as_answered(
     db: Connection, organization_id: int, ledger_transaction_ids: Collection[int]
-) -> list[TransactionRow]:
+) -> dict[int, list[TransactionRow]]:
     """The rows of transactions as they were when these were made, in one query, by transaction and part.
 
-    Only the fiat value of what was captured in part is that of the capture: it is not kept twice.
+    What was posted as part of one, but for expiries, follows it. Only the fiat value of what was captured in part is
+    that of the capture: it is not kept twice.
     """
     joined = _t.join(_a, _ACCOUNT_OF_TRANSACTION).outerjoin(_e, _ENTRY_OF_TRANSACTION)
+    wanted = set(ledger_transaction_ids)
     statement = (
-        select(*_FIRST_COLUMNS)
+        select(*_FIRST_COLUMNS, _t.c.part_of_ledger_transaction_id)
         .select_from(joined)
         .where(
             _t.c.organization_id == organization_id,
-            _t.c.ledger_transaction_id.in_(set(ledger_transaction_ids)),
+            or_(
+                _t.c.ledger_transaction_id.in_(wanted),
+                and_(_t.c.part_of_ledger_transaction_id.in_(wanted), ~_t.c.is_expiry),
+            ),
             # A pending transaction is made with entries of zero; those that move come with its capture.
             or_(~_MADE_PENDING, _e.c.amount == 0),
         )
         .order_by(_t.c.ledger_transaction_id, _e.c.entry_index)
     )
-    return [TransactionRow(*row) for row in db.execute(statement)]
+    found: dict[int, list[TransactionRow]] = {}
+    for *row, part_of in db.execute(statement):
+        of_row = TransactionRow(*row)
+        found.setdefault(part_of if part_of in wanted else of_row.ledger_transaction_id, []).append(of_row)
+    return found
 
 
 def add_zero(db: Connection, account: LedgerAccount, **values: Any) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import Connection, select
 
@@ -25,9 +26,16 @@ ORDER_COLUMNS = {
 }
 
 _MOVE = """
-UPDATE purchase_orders o SET status = x.status, returned_total = x.returned_total, updated_at = %s
-FROM jsonb_to_recordset(%s::jsonb) AS x(order_id bigint, status text, returned_total numeric)
+UPDATE purchase_orders o SET status = x.status, returned_total = x.returned_total, event_ids = x.event_ids,
+    updated_at = %s
+FROM jsonb_to_recordset(%s::jsonb) AS x(order_id bigint, status text, returned_total numeric, event_ids bigint[])
 WHERE o.organization_id = %s AND o.order_id = x.order_id
+"""
+
+_RETURN_ITEMS = """
+UPDATE order_items i SET returned_quantity = x.returned_quantity, returned_total = x.returned_total, updated_at = %s
+FROM jsonb_to_recordset(%s::jsonb) AS x(order_item_id bigint, returned_quantity numeric, returned_total numeric)
+WHERE i.organization_id = %s AND i.order_item_id = x.order_item_id
 """
 
 
@@ -103,7 +111,29 @@ def add_orders(db: Connection, orders: Sequence[Order], items: Sequence[OrderIte
 
 
 def move_orders(db: Connection, organization_id: int, moved: Iterable[Order], at: datetime) -> None:
-    """Store the status of orders and what came back of them."""
-    rows = [{"order_id": o.order_id, "status": o.status, "returned_total": o.returned_total} for o in moved]
+    """Store the status of orders, the events that led to it, and what came back of them."""
+    rows: list[dict[str, Any]] = [
+        {
+            "order_id": each.order_id,
+            "status": each.status,
+            "returned_total": each.returned_total,
+            "event_ids": each.event_ids,
+        }
+        for each in moved
+    ]
     if rows:
         db.exec_driver_sql(_MOVE, (at, as_json(rows), organization_id))
+
+
+def return_items(db: Connection, organization_id: int, items: Iterable[OrderItem], at: datetime) -> None:
+    """Store what came back of items."""
+    rows = [
+        {
+            "order_item_id": each.order_item_id,
+            "returned_quantity": each.returned_quantity,
+            "returned_total": each.returned_total,
+        }
+        for each in items
+    ]
+    if rows:
+        db.exec_driver_sql(_RETURN_ITEMS, (at, as_json(rows), organization_id))

@@ -45,8 +45,8 @@ SELECT r.referrer_member_id FROM family f
 JOIN referral_logs r ON r.organization_id = %s AND r.loyalty_event_id = f.loyalty_event_id
 """
 
-_CREATION_EVENTS = """
-SELECT loyalty_event_id FROM purchase_orders WHERE organization_id = %s AND external_id = ANY(%s)
+_ORDER_EVENTS = """
+SELECT unnest(event_ids) FROM purchase_orders WHERE organization_id = %s AND external_id = ANY(%s)
 """
 
 # Reverts stand, and what is reverted already is passed over.
@@ -72,8 +72,8 @@ def find_members(db: Connection, organization_id: int, event_ids: Collection[int
 
 
 def find_members_of_orders(db: Connection, organization_id: int, external_ids: Collection[str]) -> set[int]:
-    """As `find_members`, of the events that created these orders."""
-    found = db.exec_driver_sql(_CREATION_EVENTS, (organization_id, list(external_ids))).scalars().all()
+    """As `find_members`, of the events that led to these orders."""
+    found = db.exec_driver_sql(_ORDER_EVENTS, (organization_id, list(external_ids))).scalars().all()
     return find_members(db, organization_id, found) if found else set()
 
 

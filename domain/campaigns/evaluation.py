@@ -6,15 +6,16 @@ posts what a capture will settle and leaves all else to be done.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 from domain.campaigns.allowances import Allowances
 from domain.campaigns.compiled import CompiledAction, CompiledCampaign, CompiledEffect, constant, is_bad
 from domain.campaigns.context import balances_by_name
 from domain.campaigns.effects import BURN_POINTS, DISCOUNT, MINT_POINTS
-from domain.campaigns.facts import EventFacts, Executor
+from domain.campaigns.facts import EventFacts, Executor, Performed
 from domain.campaigns.limits import Counters, LimitRule
 from domain.campaigns.lineup import Lineup
 from domain.campaigns.obstacles import obstacle
@@ -25,7 +26,9 @@ from domain.campaigns.outcomes import (
     FAILED,
     PARTIAL,
     SKIPPED,
+    ZERO,
     BadParameter,
+    Done,
     EffectOutcome,
     Evaluation,
     Explanation,
@@ -176,11 +179,11 @@ class Evaluator:
         self._explain(campaign, action.action, True, None, self._trace(action))
         failed = False
         for each in computed:
-            status, error = (FAILED, each.fault) if each.fault else self._execute(campaign, each)
-            failed = failed or status == FAILED
-            if status in (EXECUTED, PARTIAL, AUTHORIZED):
+            done = Done(FAILED, each.fault, ZERO) if each.fault else self._execute(campaign, each)
+            failed = failed or done.status == FAILED
+            if done.status in (EXECUTED, PARTIAL, AUTHORIZED):
                 self._allowances.count_event(campaign)
-            self._report(campaign, action, each, status, error)
+            self._report(campaign, action, each, done)
         if any(each.effect_id in (MINT_POINTS, BURN_POINTS) for each in computed):
             self._refresh_balances()
         return failed
@@ -210,26 +213,27 @@ class Evaluator:
             return _Computed(effect, values, BadParameter(f"amount came to {values['amount']}, which is below zero."))
         return _Computed(effect, values, None)
 
-    def _execute(self, campaign: CompiledCampaign, each: _Computed) -> tuple[str, Refusal | None]:
-        """Do one effect, or set it aside; answers its status and what stood in the way."""
+    def _execute(self, campaign: CompiledCampaign, each: _Computed) -> Done:
+        """Do one effect, or set it aside."""
         if each.effect_id == MINT_POINTS:
             return self._points.mint(campaign, each.params)
         if each.effect_id == BURN_POINTS:
             return self._points.burn(campaign, each.params)
         if self._authorizing:
-            return AUTHORIZED, None
+            return Done(AUTHORIZED, None)
         if each.effect_id == DISCOUNT:
             # It is the caller who gives it.
-            return EXECUTED, None
+            return Done(EXECUTED, None)
         try:
-            each.details.update(self._executors[each.effect_id](self._event, each.params) or {})
+            performed = self._executors[each.effect_id](self._event, each.params) or Performed()
+            each.details.update(performed.details)
+            return Done(EXECUTED, None, performed.amount)
         except BadParameter as fault:
-            return FAILED, fault
+            return Done(FAILED, fault, ZERO)
         except Conflict as conflict:
-            return SKIPPED, conflict
+            return Done(SKIPPED, conflict, ZERO)
         except Refusal as failure:
-            return FAILED, failure
-        return EXECUTED, None
+            return Done(FAILED, failure, ZERO)
 
     def _mints(self, campaign: CompiledCampaign, computed: Sequence[_Computed]) -> list[tuple[int, Any]]:
         """What an action would mint in all, and where."""
@@ -251,15 +255,14 @@ class Evaluator:
         for each in computed:
             if each.effect_id == MINT_POINTS and each.fault is None:
                 self._points.discard(campaign, each.params)
-            self._report(campaign, action, each, SKIPPED, each.fault or refusal)
+            self._report(campaign, action, each, Done(SKIPPED, each.fault or refusal, ZERO))
 
     def _report(
         self,
         campaign: CompiledCampaign,
         action: CompiledAction,
         each: _Computed,
-        status: str,
-        error: Refusal | None,
+        done: Done,
     ) -> None:
         self._found.effects.append(
             EffectOutcome(
@@ -270,9 +273,9 @@ class Evaluator:
                 campaign_code=campaign.campaign.code,
                 action_name=action.action.name,
                 effect_id=each.effect_id,
-                status=self._told(status),
-                error=None if error is None else error.as_problem(),
-                params=tuple(each.params.items()),
+                status=self._told(done.status),
+                error=None if done.error is None else done.error.as_problem(),
+                params=tuple(_params(each, done.amount)),
                 details=each.details,
             )
         )
@@ -329,3 +332,12 @@ class Evaluator:
                     trace=trace,
                 )
             )
+
+
+def _params(computed: _Computed, done: Decimal | None) -> Iterator[tuple[str, Any]]:
+    """The parameters of an effect as they are told: the amount is what was done, beside it what was asked for."""
+    for name, value in computed.params.items():
+        if name != "amount" or done is None or done == value:
+            yield name, value
+        else:
+            yield from ((name, done), ("requestedAmount", value))

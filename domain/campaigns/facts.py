@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +30,12 @@ class EventFacts:
     context: Mapping[str, Any]
 
 
-Executor = Callable[[EventFacts, Mapping[str, Any]], Mapping[str, Any] | None]
-"""Carries out an effect with these parameters, wholly, or raises a Refusal and has then changed nothing.
+class Performed(NamedTuple):
+    """What an effect did: how much, where it has an amount, and what the answer tells of it beside its status."""
 
-Returns what the answer tells of it beside its status, if there is anything.
-"""
+    amount: Decimal | None = None
+    details: Mapping[str, Any] = MappingProxyType({})
+
+
+Executor = Callable[[EventFacts, Mapping[str, Any]], Performed | None]
+"""Carries out an effect with these parameters, or raises a Refusal and has then changed nothing."""

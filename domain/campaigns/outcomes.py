@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from domain.campaigns.limits import POINTS, CounterKey, LimitRule
-from domain.problems import Conflict
+from domain.problems import Conflict, Refusal
 
 ZERO = Decimal(0)
 
@@ -54,6 +54,7 @@ class BadParameter(Conflict):
 class EffectOutcome:
     """What became of one effect of an action (administration "Records": Evaluation result).
 
+    Of `params`, `amount` is what was done, and `requestedAmount` what was asked for where that is something else.
     `details` are fields of the answer that effects of this kind have beside the others.
     """
 
@@ -77,6 +78,14 @@ class RuleError(NamedTuple):
     action_id: int
     message: str
     at: tuple[int, int] | None
+
+
+class Done(NamedTuple):
+    """What became of an effect: its status, what stood in the way, and how much was done of what has an amount."""
+
+    status: str
+    error: Refusal | None
+    amount: Decimal | None = None
 
 
 class Reason(NamedTuple):

@@ -16,6 +16,7 @@ from domain.campaigns.outcomes import (
     PARTIAL,
     SKIPPED,
     BadParameter,
+    Done,
     LimitReached,
     NoSponsor,
     NothingToDo,
@@ -47,8 +48,8 @@ class PointEffects:
         self._posted = 0
         self.discarded = ZERO
 
-    def mint(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> tuple[str, Refusal | None]:
-        """Mint what the limits leave of the amount; answers the status and what stood in the way."""
+    def mint(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> Done:
+        """Mint what the limits leave of the amount."""
         try:
             wallet_id = self._wallet_id(params)
             account = self._account(campaign, params)
@@ -58,30 +59,30 @@ class PointEffects:
             refusal = LimitReached.of(rule) if granted < amount and rule is not None else None
             self.discarded += amount - granted
             if not granted:
-                return SKIPPED, refusal or NothingToDo("There is nothing to mint.")
+                return Done(SKIPPED, refusal or NothingToDo("There is nothing to mint."), ZERO)
             expires_at = params["expirationDate"]
             self._books.mint(account, wallet_id, granted, self._details(params), expires_at, manual=self._pending)
         except NoSponsor as missing:
-            return SKIPPED, missing
+            return Done(SKIPPED, missing, ZERO)
         except Refusal as failure:
-            return FAILED, failure
+            return Done(FAILED, failure, ZERO)
         self._allowances.count_mint(campaign, account.ledger_account_id, granted)
-        return (PARTIAL, refusal) if refusal else (EXECUTED, None)
+        return Done(PARTIAL if refusal else EXECUTED, refusal, granted)
 
-    def burn(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> tuple[str, Refusal | None]:
-        """Burn the amount, all of it or nothing; answers the status and what stood in the way."""
+    def burn(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> Done:
+        """Burn the amount, all of it or nothing."""
         try:
             wallet_id = self._wallet_id(params)
             account = self._account(campaign, params)
             amount = round_down(account, params["amount"])
             if not amount:
-                return SKIPPED, NothingToDo("There is nothing to burn.")
+                return Done(SKIPPED, NothingToDo("There is nothing to burn."), ZERO)
             self._books.burn(account, wallet_id, amount, self._details(params), manual=self._pending)
         except NoSponsor as missing:
-            return SKIPPED, missing
+            return Done(SKIPPED, missing, ZERO)
         except Refusal as failure:
-            return FAILED, failure
-        return EXECUTED, None
+            return Done(FAILED, failure, ZERO)
+        return Done(EXECUTED, None, amount)
 
     def wanted(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> tuple[int, Decimal] | None:
         """What a mint asks for before limits, as (ledger account id, amount); None if it cannot mint at all."""

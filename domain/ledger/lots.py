@@ -19,7 +19,7 @@ FIRST_NEW_LOT = 2**62
 
 @dataclass(frozen=True, slots=True)
 class Lot:
-    """A lot of a wallet; `expires_at` None never expires."""
+    """A lot of a wallet; `expires_at` None never expires. `expired` is what of it was gone by then."""
 
     ledger_lot_id: int
     wallet_id: int
@@ -28,6 +28,7 @@ class Lot:
     expires_at: datetime | None
     amount: Decimal
     remaining: Decimal
+    expired: Decimal = ZERO
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +52,9 @@ class NewLot:
 
 @dataclass(frozen=True, slots=True)
 class TakeLots:
-    """Lots give `amount`: those of the transaction `first_of` first, then those that expire soonest.
+    """Lots give `amount`: those of the transaction `first_of` first, then `preferred` ones, then the soonest to expire.
 
-    `only` names the lots instead; `just_made` means the wallet's newest one.
+    `only` names the lots instead; `just_made` means the wallet's newest one. `expires`: they give it by expiring.
     """
 
     wallet_id: int
@@ -62,6 +63,8 @@ class TakeLots:
     first_of: int | None = None
     only: tuple[LotUse, ...] = ()
     just_made: bool = False
+    preferred: frozenset[int] = frozenset()
+    expires: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +125,10 @@ def split_uses(uses: Iterable[LotUse], amount: Decimal) -> tuple[tuple[LotUse, .
 
 @dataclass(slots=True)
 class Allocation:
-    """What becomes of lots: new ones by temporary id, what others have left, and who took what."""
+    """What becomes of lots: new ones by temporary id, others as they are then, and who took what."""
 
     new: dict[int, Lot] = field(default_factory=dict)
-    left: dict[int, Decimal] = field(default_factory=dict)
+    changed: dict[int, Lot] = field(default_factory=dict)
     uses: dict[tuple[int, int], Decimal] = field(default_factory=dict)
     changed_uses: dict[tuple[int, int], Decimal] = field(default_factory=dict)
 
@@ -169,7 +172,7 @@ class Allocator:
         if sum((use.amount for use in uses), ZERO) != move.amount:
             raise LotsMissing(f"wallet {move.wallet_id}, account {move.ledger_account_id}: lots do not cover a debit")
         for use in uses:
-            self._leave(use.ledger_lot_id, -use.amount)
+            self._leave(use.ledger_lot_id, -use.amount, use.amount if move.expires else ZERO)
             self._use(ledger_transaction_id, use)
         return uses
 
@@ -178,7 +181,13 @@ class Allocator:
         if move.just_made:
             return [self._lots[max(ids)]]
         lots = [self._lots[lot_id] for lot_id in ids if self._lots[lot_id].remaining]
-        lots.sort(key=lambda lot: (lot.ledger_transaction_id != move.first_of, *order_of_spending(lot)))
+        lots.sort(
+            key=lambda lot: (
+                lot.ledger_transaction_id != move.first_of,
+                lot.ledger_lot_id not in move.preferred,
+                *order_of_spending(lot),
+            )
+        )
         return lots
 
     def _give(
@@ -224,13 +233,14 @@ class Allocator:
         self._lots[lot_id] = self.found.new[lot_id] = lot
         self._of_pair.setdefault((wallet_id, ledger_account_id), set()).add(lot_id)
 
-    def _leave(self, lot_id: int, change: Decimal) -> None:
-        lot = replace(self._lots[lot_id], remaining=self._lots[lot_id].remaining + change)
+    def _leave(self, lot_id: int, change: Decimal, expired: Decimal = ZERO) -> None:
+        before = self._lots[lot_id]
+        lot = replace(before, remaining=before.remaining + change, expired=before.expired + expired)
         self._lots[lot_id] = lot
         if lot_id in self.found.new:
             self.found.new[lot_id] = lot
         else:
-            self.found.left[lot_id] = lot.remaining
+            self.found.changed[lot_id] = lot
 
     def _use(self, ledger_transaction_id: int, use: LotUse) -> None:
         key = (ledger_transaction_id, use.ledger_lot_id)

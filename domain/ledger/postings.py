@@ -72,7 +72,8 @@ class Posting:
     """A transaction that the work posts. `minted` and `burned` are what it adds to the account's supply.
 
     `is_partial`: it takes back a part of what it `reverts`, which stands for the rest. `pending_expires_at`: when
-    what a pending mint will give is to expire, if not by the account's own policy.
+    what a pending mint will give is to expire, if not by the account's own policy. `part_of`: the step that it belongs
+    to, such as the expiry of what a revert has given back.
     """
 
     account: LedgerAccount
@@ -91,6 +92,7 @@ class Posting:
     fiat_value: Decimal | None = None
     is_partial: bool = False
     pending_expires_at: datetime | None = None
+    part_of: Step | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,10 @@ class Capture:
 class Stored:
     """A transaction as it was stored, with the lots that it took; `entry_count` is where further entries begin.
 
-    `taken_back` is what partial reverts have taken back of it already.
+    `taken_back` is what partial reverts have taken back of it already, `released` what they have taken off it while it
+    was pending. `lots` are those that it made, of which `expired` has expired. Of a reverted mint, `missing` could not
+    be taken back, since it was spent: the transaction `clamped_by` found no more. `claims` are such mints of its
+    wallet, which get what reverting this transaction gives back.
     """
 
     ledger_transaction_id: int
@@ -129,6 +134,13 @@ class Stored:
     entry_count: int
     taken_back: Decimal = ZERO
     uses: tuple[LotUse, ...] = ()
+    released: Decimal = ZERO
+    expired: Decimal = ZERO
+    lots: tuple[int, ...] = ()
+    missing: Decimal = ZERO
+    clamped_by: int | None = None
+    fiat_currency: str | None = None
+    claims: tuple[Stored, ...] = ()
 
 
 Step = Posting | Capture

@@ -73,6 +73,20 @@ class FiatNotAllowed(Conflict):
     title = "Only burns have a fiat value"
 
 
+class FiatExceedsBurn(Conflict):
+    """The revert of a burn takes back no more fiat value than the burn has."""
+
+    slug = "fiat-exceeds-burn"
+    title = "The fiat value is greater than that of the burn"
+
+
+class PointsNotTracked(Conflict):
+    """Only an account with point tracking can tell which of its points expire when."""
+
+    slug = "points-not-tracked"
+    title = "The ledger account does not track points"
+
+
 class CaptureNotSupported(Conflict):
     """Accounts with an overdraft settle at once: what is set aside could not be told from what may become debt."""
 

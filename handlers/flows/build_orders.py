@@ -15,6 +15,7 @@ from domain.events import IncomingEvent, PayloadMissing
 from domain.members import Member
 from domain.orders import (
     CANCELLED,
+    CONFIRMED,
     CREATED,
     PARTIALLY_RETURNED,
     RETURNED,
@@ -26,8 +27,8 @@ from domain.orders import (
     UnknownOrder,
     check_transition,
     status_of_event,
-    worth_of_returned,
 )
+from domain.returns import with_returned
 from persistence import orders
 
 Found = tuple[Order, tuple[OrderItem, ...]]
@@ -75,6 +76,7 @@ class OrderDesk:
         self._orders: dict[str, Found] = orders.find_by_external_ids(db, organization_id, wanted) if wanted else {}
         self._stored = frozenset(self._orders)
         self._moved: dict[int, Order] = {}
+        self._returned: dict[int, OrderItem] = {}
 
     def stored(self, external_id: str) -> Order | None:
         """The order with this external id as it was before the batch."""
@@ -102,8 +104,7 @@ class OrderDesk:
             if known is None or known[0].member_id != member.member_id:
                 raise UnknownOrder(f"The member has no order with the externalId {external_id}.")
             check_transition(known[0].status, wanted)
-            returned = _returned_total(known, wanted, payload)
-            found = (replace(known[0], status=wanted, returned_total=returned), known[1])
+            found = _moved(known, wanted, payload, loyalty_event_id)
         return found
 
     def keep(self, found: Found) -> None:
@@ -112,6 +113,8 @@ class OrderDesk:
         self._orders[order.external_id] = found
         if order.external_id in self._stored:
             self._moved[order.order_id] = order
+            self._returned.update({item.order_item_id: item for item in found[1] if item.returned_total})
+            self._returned.update({item.order_item_id: item for item in found[1] if item.returned_quantity})
 
     def cancel(self, external_id: str, loyalty_event_id: int) -> None:
         """Cancel the order that an event created, where its status allows that."""
@@ -137,6 +140,7 @@ class OrderDesk:
         new = self.new
         orders.add_orders(self._db, [order for order, _ in new], [item for _, items in new for item in items])
         orders.move_orders(self._db, self._organization_id, self._moved.values(), self._at)
+        orders.return_items(self._db, self._organization_id, self._returned.values(), self._at)
 
     def _built(self, payload: Mapping[str, Any], event: IncomingEvent, loyalty_event_id: int, member: Member) -> Found:
         dated = payload.get("externalEventDate")
@@ -145,6 +149,7 @@ class OrderDesk:
             order_id=next(self._order_ids),
             member_id=member.member_id,
             loyalty_event_id=loyalty_event_id,
+            event_ids=(loyalty_event_id,),
             external_event_date=event.external_event_date if dated is None else instant_of(dated),
             external_id=payload["externalId"],
             custom_attributes=payload.get("customAttributes") or {},
@@ -175,19 +180,23 @@ class OrderDesk:
             discounted_total=_decimal(payload.get("discountedTotal")),
             sub_total=_decimal(payload.get("subTotal")),
             category_code=payload.get("categoryCode"),
+            returned_quantity=Decimal(0),
+            returned_total=Decimal(0),
             created_at=self._at,
             updated_at=self._at,
         )
 
 
-def _returned_total(known: Found, wanted: str, payload: Mapping[str, Any]) -> Decimal:
-    """The worth of all that came back of an order once it has the status `wanted`; never more than its total."""
+def _moved(known: Found, wanted: str, payload: Mapping[str, Any], loyalty_event_id: int) -> Found:
+    """The order as an event leaves it that gives it the status `wanted`."""
     order, items = known
+    if wanted == PARTIALLY_RETURNED:
+        return with_returned(order, items, payload)
     if wanted == RETURNED:
-        return order.total
-    if wanted != PARTIALLY_RETURNED:
-        return order.returned_total
-    return min(order.total, order.returned_total + worth_of_returned(payload.get("items") or (), items))
+        return replace(order, status=wanted, returned_total=order.total), items
+    if wanted == CONFIRMED:
+        return replace(order, status=wanted, event_ids=(*order.event_ids, loyalty_event_id)), items
+    return replace(order, status=wanted), items
 
 
 def _decimal(value: Any) -> Decimal | None:

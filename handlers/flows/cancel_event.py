@@ -42,7 +42,7 @@ class Cancellation(EventUnit):
         if work.desks is None:
             raise AssertionError("desks are open where there is something to undo")
         by = Reversal(each.loyalty_event_id, each.key, allow_overdraft=allow_overdraft, description=description)
-        reverted = work.reversals.undo(event_id, by, work.desks)
+        reverted = work.reversals.undo([event_id], by, work.desks)
         if order is not None:
             desk.cancel(order, event_id)
         answer: dict[str, Any] = track_result(each.event, each.key, SUCCESS, None, None)

@@ -345,12 +345,13 @@ class EventUnit:
             self._one(self._own(own, cause, why, work), work)
 
     def _undo(self, each: Accepted, order: Order, work: Work) -> list[RevertedEvent]:
-        """Take back what the order's creation gave, as far as the order's new status undoes it."""
+        """Take back what the order's events gave, as far as the order's new status undoes it."""
         extent = extent_of(order)
-        if extent is None or work.desks is None or not work.reversals.stands(order.loyalty_event_id):
+        standing = [each for each in reversed(order.event_ids) if work.reversals.stands(each)]
+        if extent is None or work.desks is None or not standing:
             return []
         by = Reversal(each.loyalty_event_id, each.key, extent, external_event_date=each.event.external_event_date)
-        return work.reversals.undo(order.loyalty_event_id, by, work.desks)
+        return work.reversals.undo(standing, by, work.desks)
 
     def _considered(self, each: Accepted) -> Lineup:
         """The campaigns worth running: all of them where each must be explained."""

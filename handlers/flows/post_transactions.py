@@ -137,42 +137,44 @@ class Poster:
             self._outcomes[position] = self._outcomes[original]
 
     def _make(self, books: Books, stored: Mapping[int, Stored], atomic: bool) -> dict[int, Posting]:
-        """Post what can be posted. A refused item takes its whole set with it, so the others start over without it."""
-        refused = {p for p, outcome in self._outcomes.items() if outcome.refusal is not None}
-        failed_sets = {self._movements[p].atomic_set_id for p in refused} - {None}
-        start = books.mark()
-        while True:
-            books.undo(start)
-            made: dict[int, Posting] = {}
-            refusals: dict[int, Refusal] = {}
-            again = False
-            for position, movement in enumerate(self._movements):
-                set_id = movement.atomic_set_id
-                if position in self._outcomes or position in self._repeats or set_id in failed_sets:
-                    continue
-                mark = books.mark()
+        """Post what can be posted: each item for itself, the items of a set all or none, where its first one stands.
+
+        So whatever sets interleave, they come out as if one had been done after the other.
+        """
+        made: dict[int, Posting] = {}
+        for positions in self._units():
+            mark, done = books.mark(), dict[int, Posting]()
+            for position in positions:
                 try:
-                    made[position] = self._one(books, movement, stored)
+                    done[position] = self._one(books, self._movements[position], stored)
                 except Refusal as raised:
-                    refusal = _placed(raised, movement.pointer)
-                    books.undo(mark)
+                    refusal = _placed(raised, self._movements[position].pointer)
                     if atomic:
                         raise refusal from raised
-                    if set_id is None:
-                        refusals[position] = refusal
-                        continue
-                    # For good: started over without its set, the others may come out otherwise.
+                    books.undo(mark)
+                    done = {}
                     self._outcomes[position] = Outcome(refusal=refusal)
-                    failed_sets.add(set_id)
-                    again = True
+                    self._fail_set(self._movements[position].atomic_set_id)
                     break
-            if not again:
-                break
-        self._outcomes.update({position: Outcome(refusal=refusal) for position, refusal in refusals.items()})
-        for position, movement in enumerate(self._movements):
-            if movement.atomic_set_id in failed_sets and position not in self._outcomes:
-                self._outcomes[position] = Outcome(refusal=SetFailed("Another item of the set was refused."))
+            made.update(done)
         return made
+
+    def _units(self) -> list[list[int]]:
+        """The positions of what is to be done, those of one set together; sets of which an item is refused are none."""
+        for position in [p for p, outcome in self._outcomes.items() if outcome.refusal is not None]:
+            self._fail_set(self._movements[position].atomic_set_id)
+        units: dict[tuple[str | None, int], list[int]] = {}
+        for position, movement in enumerate(self._movements):
+            if position not in self._outcomes and position not in self._repeats:
+                set_id = movement.atomic_set_id
+                units.setdefault((set_id, position if set_id is None else -1), []).append(position)
+        return list(units.values())
+
+    def _fail_set(self, set_id: str | None) -> None:
+        """Refuse what else belongs to a set of which one item is refused."""
+        for position, movement in enumerate(self._movements):
+            if set_id is not None and movement.atomic_set_id == set_id and position not in self._outcomes:
+                self._outcomes[position] = Outcome(refusal=SetFailed("Another item of the set was refused."))
 
     def _one(self, books: Books, movement: Movement, stored: Mapping[int, Stored]) -> Posting:
         details = Details(
@@ -295,10 +297,11 @@ def post_batch(call: Call, movements: Sequence[Movement]) -> list[Outcome]:
 
 
 def answered(call: Call, movements: Sequence[Movement], ids: Sequence[int]) -> list[list[TransactionRow]]:
-    """The rows of each movement's transaction as they were first answered, whatever has become of it since."""
-    rows: dict[int, list[TransactionRow]] = {}
-    for row in ledger_transactions.rows_as_answered(call.db, call.organization.organization_id, ids):
-        rows.setdefault(row.ledger_transaction_id, []).append(row)
+    """The rows of each movement's transaction as they were first answered, with what was posted as part of it.
+
+    Whatever has become of it since does not show.
+    """
+    rows = ledger_transactions.rows_as_answered(call.db, call.organization.organization_id, ids)
     return [
         # A capture may have left a part of the fiat value: the request says what it was.
         [replace(row, fiat_value=movement.fiat_value) for row in rows[each]] if movement.manual else rows[each]

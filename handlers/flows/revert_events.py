@@ -5,7 +5,7 @@ Used by the cancellation of an event and by the events that undo an order, whole
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
@@ -18,7 +18,7 @@ from domain.campaigns.limits import CounterKey, Counters
 from domain.events import SUCCESS, IncomingEvent, LoyaltyEvent
 from domain.ledger.books import Books
 from domain.ledger.postings import Details
-from domain.orders import CREATED, PARTIALLY_RETURNED, UNDONE, Order, status_of_event
+from domain.orders import CONFIRMED, CREATED, PARTIALLY_RETURNED, UNDONE, Order, status_of_event
 from domain.problems import Refusal
 from domain.reversals import WHOLE, Extent, RevertedEvent, RevertedTransaction, Undone, counter_key, to_give_back
 from handlers.flows.desks.desks import Desks
@@ -72,15 +72,15 @@ class Reversals:
         """Whether the event is there and not undone yet."""
         return event_id in self._families and self._events[event_id].reversal_loyalty_event_id is None
 
-    def undo(self, event_id: int, by: Reversal, desks: Desks) -> list[RevertedEvent]:
-        """Undo the event and those that it caused, the newest first; answers what was taken back of each.
+    def undo(self, event_ids: Sequence[int], by: Reversal, desks: Desks) -> list[RevertedEvent]:
+        """Undo events, the newest first, each with those that it caused; answers what was taken back of each.
 
-        In part, only points and what they counted are taken back. Raises what the books refuse, such as
-        AccountInactive, and has then changed nothing.
+        Of others than the last one only what gave something is answered. In part, only points and what they counted are
+        taken back. Raises what the books refuse, such as AccountInactive, and has then changed nothing.
         """
         books = desks.books
         mark, numbers = books.mark(), count(1)
-        family = [self._events[each] for each in self._families[event_id]]
+        family = [self._events[each] for event_id in event_ids for each in self._families[event_id]]
         standing = [e for e in family if e.reversal_loyalty_event_id is None and e.status == SUCCESS]
         try:
             posted = [self._take(event, by, books, numbers) for event in standing]
@@ -96,28 +96,35 @@ class Reversals:
             )
             for event, transactions in zip(standing, posted, strict=True)
         ]
-        return reverted if by.extent.is_whole or any(each.transactions or each.limits for each in reverted) else []
+        is_told = by.extent.is_whole or any(each.transactions or each.limits for each in reverted)
+        main = set(self._families[event_ids[-1]]) if is_told else set()
+        return [each for each in reverted if each.event.loyalty_event_id in main or _gave(each)]
 
     def _take(
-        self, event: LoyaltyEvent, by: Reversal, books: Books, numbers: Iterable[int]
+        self, event: LoyaltyEvent, by: Reversal, books: Books, numbers: Iterator[int]
     ) -> tuple[RevertedTransaction, ...]:
         taken = []
-        for stored, number in zip(self._transactions.get(event.loyalty_event_id, ()), numbers, strict=False):
-            account = books.accounts[stored.ledger_account_id]
+        for stored in self._transactions.get(event.loyalty_event_id, ()):
+            account, number = books.accounts[stored.ledger_account_id], next(numbers)
             details = Details(
                 system_unique_key=f"{by.key}:undo-{number}",
                 description=by.description,
                 external_event_date=by.external_event_date,
                 loyalty_event_id=by.loyalty_event_id,
             )
-            before = books.taken_back_of(stored)
+            before = books.taken_back_of(stored) + books.released_of(stored)
             if by.extent.is_whole:
+                wanted = books.undoable_of(stored)
                 posting = books.revert(stored, account, details, by.allow_overdraft, burn_available=True)
-                taken.append(RevertedTransaction.of(stored, posting, stored.amount - before))
+                taken.append(RevertedTransaction.of(stored, posting, wanted - before))
+                # What came back may be missing of other mints.
+                for part in books.parts_of(posting):
+                    if part.reverts is not None:
+                        taken.append(RevertedTransaction.of(part.reverts, part, part.amount))
             else:
-                wanted = by.extent.of(stored.amount, account.decimals)
-                part = books.take_back(stored, account, wanted, details)
-                taken += [] if part is None else [RevertedTransaction.of(stored, part, wanted - before)]
+                wanted = by.extent.of(books.undoable_of(stored), account.decimals)
+                found = books.take_back(stored, account, wanted, details)
+                taken += [] if found is None else [RevertedTransaction.of(stored, found, wanted - before)]
         return tuple(taken)
 
     def _give_back(
@@ -157,6 +164,11 @@ class Reversals:
         reversals.write_events(self._db, self._organization_id, [self._events[each] for each in self._changed], at)
 
 
+def _gave(reverted: RevertedEvent) -> bool:
+    """Whether anything was taken back of an event."""
+    return bool(reverted.transactions or reverted.limits or reverted.others)
+
+
 def _undone(event: LoyaltyEvent, by: Reversal, desks: Desks) -> tuple[Undone, ...]:
     """Take back what one event did beside points and limits."""
     return tuple(each for desk in desks.subjects for each in desk.undo(event.loyalty_event_id, by))
@@ -168,15 +180,15 @@ def undone_orders(incoming: Iterable[IncomingEvent]) -> set[str]:
 
 
 def segments(accepted: Sequence[Each], stores: bool) -> list[list[Each]]:
-    """A batch, cut before what undoes an order that the batch itself creates: its creation must be stored by then."""
+    """A batch, cut before what undoes an order of which it has other events: these must be stored by then."""
     found: list[list[Each]] = [[]]
-    created: set[str | None] = set()
+    led_to: set[str | None] = set()
     for each in accepted:
-        if stores and _undoes(each.event) and _order_of(each.event) in created:
+        if stores and _undoes(each.event) and _order_of(each.event) in led_to:
             found.append([])
-            created.clear()
-        if status_of_event(each.event.event_type) == CREATED:
-            created.add(_order_of(each.event))
+            led_to.clear()
+        if status_of_event(each.event.event_type) in (CREATED, CONFIRMED):
+            led_to.add(_order_of(each.event))
         found[-1].append(each)
     return found
 
@@ -192,7 +204,7 @@ def _order_of(event: IncomingEvent) -> str | None:
 
 
 def extent_of(order: Order) -> Extent | None:
-    """How much of an order's creation its status undoes; None for a status that undoes nothing."""
+    """How much of an order's events its status undoes; None for a status that undoes nothing."""
     if order.status in UNDONE:
         return WHOLE
     return Extent.part(order.returned_total, order.total) if order.status == PARTIALLY_RETURNED else None

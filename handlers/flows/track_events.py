@@ -137,8 +137,8 @@ class TrackBatch(EventUnit):
             self._db, self._organization_id, external_ids, self._now, ids["purchase_orders"], ids["order_items"]
         )
         undone = undone_orders(each.event for each in accepted) if self._mode != CAPTURE_ONLY else set()
-        creations = {order.loyalty_event_id for name in undone if (order := desk.stored(name)) is not None}
-        work = self._begin(accepted, desk, Reversals(self._db, self._organization_id, creations))
+        led_to = {i for name in undone if (order := desk.stored(name)) is not None for i in order.event_ids}
+        work = self._begin(accepted, desk, Reversals(self._db, self._organization_id, led_to))
         for each in accepted:
             self._caused = 0
             self._results[each.position] = self._one(each, work)

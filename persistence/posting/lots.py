@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from datetime import datetime
 from decimal import Decimal
 
@@ -13,10 +14,10 @@ from domain.ledger.postings import Pair, Step
 from persistence.rows import add_all, as_json, reserve_ids
 from persistence.tables.ledger import ledger_lot_uses, ledger_lots
 
-_LOT_COLUMNS = "l.ledger_lot_id, l.wallet_id, l.ledger_account_id, l.ledger_transaction_id, l.expires_at, l.amount"
+_LOT_COLUMNS = ", ".join(f"l.{each.name}" for each in fields(Lot))
 
 _SPENDABLE_LOTS = f"""
-SELECT {_LOT_COLUMNS}, l.remaining
+SELECT {_LOT_COLUMNS}
 FROM jsonb_to_recordset(%s::jsonb) AS p(wallet_id bigint, ledger_account_id bigint)
 CROSS JOIN LATERAL (
     SELECT * FROM ledger_lots
@@ -26,16 +27,16 @@ CROSS JOIN LATERAL (
 """
 
 _NAMED_LOTS = f"""
-SELECT {_LOT_COLUMNS}, l.remaining FROM ledger_lots l
+SELECT {_LOT_COLUMNS} FROM ledger_lots l
 WHERE l.organization_id = %s AND l.ledger_lot_id = ANY(%s)
 UNION ALL
-SELECT {_LOT_COLUMNS}, l.remaining FROM ledger_lots l
+SELECT {_LOT_COLUMNS} FROM ledger_lots l
 WHERE l.organization_id = %s AND l.ledger_transaction_id = ANY(%s) AND l.remaining > 0
 """
 
-_WRITE_LOTS_LEFT = """
-UPDATE ledger_lots l SET remaining = x.remaining
-FROM jsonb_to_recordset(%s::jsonb) AS x(ledger_lot_id bigint, remaining numeric)
+_WRITE_CHANGED_LOTS = """
+UPDATE ledger_lots l SET remaining = x.remaining, expired = x.expired
+FROM jsonb_to_recordset(%s::jsonb) AS x(ledger_lot_id bigint, remaining numeric, expired numeric)
 WHERE l.organization_id = %s AND l.ledger_lot_id = x.ledger_lot_id
 """
 
@@ -56,6 +57,7 @@ _NEW_LOT_COLUMNS = (
     "ledger_transaction_id",
     "amount",
     "remaining",
+    "expired",
     "expires_at",
     "created_at",
 )
@@ -84,15 +86,19 @@ def write_lots(db: Connection, organization_id: int, written: Sequence[tuple[int
                 "ledger_transaction_id": lot.ledger_transaction_id,
                 "amount": lot.amount,
                 "remaining": lot.remaining,
+                "expired": lot.expired,
                 "expires_at": lot.expires_at,
                 "created_at": at,
             }
             for lot in found.new.values()
         ],
     )
-    if found.left:
-        left = [{"ledger_lot_id": lot_id, "remaining": remaining} for lot_id, remaining in found.left.items()]
-        db.exec_driver_sql(_WRITE_LOTS_LEFT, (as_json(left), organization_id))
+    if found.changed:
+        changed = [
+            {"ledger_lot_id": lot_id, "remaining": lot.remaining, "expired": lot.expired}
+            for lot_id, lot in found.changed.items()
+        ]
+        db.exec_driver_sql(_WRITE_CHANGED_LOTS, (as_json(changed), organization_id))
     _write_uses(db, organization_id, found, ids)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 
 from sqlalchemy import Connection
 
@@ -62,15 +63,35 @@ SELECT system_unique_key, ledger_transaction_id, request_digest FROM ledger_tran
 WHERE organization_id = %s AND system_unique_key = ANY(%s)
 """
 
-_STORED = """
+_STORED_COLUMNS = """
 SELECT t.ledger_transaction_id, t.ledger_account_id, t.transaction_type, t.status, t.amount, t.from_wallet_id,
     t.to_wallet_id, t.is_expiry, t.fiat_value, t.reversal_ledger_transaction_id, t.external_event_date,
     t.pending_expires_at,
     (SELECT count(*) FROM ledger_entries e
-     WHERE e.organization_id = t.organization_id AND e.ledger_transaction_id = t.ledger_transaction_id),
-    (SELECT coalesce(sum(p.amount), 0) FROM ledger_transactions p WHERE p.organization_id = t.organization_id
-     AND p.reverted_ledger_transaction_id = t.ledger_transaction_id AND p.is_partial)
-FROM ledger_transactions t WHERE t.organization_id = %s AND t.ledger_transaction_id = ANY(%s)
+     WHERE e.organization_id = t.organization_id AND e.ledger_transaction_id = t.ledger_transaction_id) AS entry_count,
+    parts.taken_back, parts.released, made.expired, made.lots, coalesce(t.missing, 0) AS missing,
+    t.clamped_by_ledger_transaction_id AS clamped_by, t.fiat_currency
+FROM ledger_transactions t
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(p.amount) FILTER (WHERE p.status = 1), 0) AS taken_back,
+        coalesce(sum(p.amount) FILTER (WHERE p.status = 2), 0) AS released
+    FROM ledger_transactions p WHERE p.organization_id = t.organization_id
+        AND p.reverted_ledger_transaction_id = t.ledger_transaction_id AND p.is_partial
+) parts
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(l.expired), 0) AS expired, array_agg(l.ledger_lot_id) AS lots
+    FROM ledger_lots l WHERE l.organization_id = t.organization_id
+        AND l.ledger_transaction_id = t.ledger_transaction_id AND t.transaction_type <> 3
+) made
+"""
+
+_STORED = f"""{_STORED_COLUMNS}
+WHERE t.organization_id = %s AND t.ledger_transaction_id = ANY(%s)
+"""
+
+# What is missing of mints is taken from what undoing a debit of their wallet gives back.
+_CLAIMS = f"""{_STORED_COLUMNS}
+WHERE t.organization_id = %s AND t.to_wallet_id = ANY(%s) AND t.missing > 0
 """
 
 _USES = """
@@ -103,8 +124,27 @@ def find_stored(db: Connection, organization_id: int, transaction_ids: Collectio
     uses: dict[int, list[LotUse]] = {}
     for transaction_id, lot_id, amount, expires_at in db.exec_driver_sql(_USES, wanted):
         uses.setdefault(transaction_id, []).append(LotUse(lot_id, amount, expires_at))
-    rows = db.exec_driver_sql(_STORED, wanted)
-    return {row[0]: Stored(*(*row, tuple(uses.get(row[0], ())))) for row in rows}
+    rows = db.exec_driver_sql(_STORED, wanted).mappings()
+    stored = [_stored(row, uses.get(row["ledger_transaction_id"], ())) for row in rows]
+    debited = {each.from_wallet_id for each in stored if each.from_wallet_id is not None}
+    claims: list[Stored] = []
+    if debited:
+        claims = [_stored(row) for row in db.exec_driver_sql(_CLAIMS, (organization_id, list(debited))).mappings()]
+    return {each.ledger_transaction_id: replace(each, claims=_claims_on(each, claims)) for each in stored}
+
+
+def _stored(row: Mapping[Any, Any], uses: Iterable[LotUse] = ()) -> Stored:
+    return Stored(**{**row, "lots": tuple(row["lots"] or ())}, uses=tuple(uses))
+
+
+def _claims_on(undone: Stored, claims: Iterable[Stored]) -> tuple[Stored, ...]:
+    """The mints that get what undoing a transaction gives back: those that found no more after it was posted."""
+    return tuple(
+        each
+        for each in claims
+        if (each.to_wallet_id, each.ledger_account_id) == (undone.from_wallet_id, undone.ledger_account_id)
+        and undone.ledger_transaction_id < (each.clamped_by or 0)
+    )
 
 
 def lock_wallets(db: Connection, organization_id: int, wallet_ids: Collection[int]) -> dict[int, Wallet]:

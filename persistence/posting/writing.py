@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -60,6 +60,19 @@ FROM jsonb_to_recordset(%s::jsonb) AS x(ledger_transaction_id bigint, reversal b
 WHERE t.organization_id = %s AND t.ledger_transaction_id = x.ledger_transaction_id
 """
 
+_LOWER = """
+UPDATE ledger_transactions t SET amount = t.reserved_amount - x.released, updated_at = %s
+FROM jsonb_to_recordset(%s::jsonb) AS x(ledger_transaction_id bigint, released numeric)
+WHERE t.organization_id = %s AND t.ledger_transaction_id = x.ledger_transaction_id
+"""
+
+_WRITE_MISSING = """
+UPDATE ledger_transactions t SET missing = x.missing,
+    clamped_by_ledger_transaction_id = coalesce(x.clamped_by, t.clamped_by_ledger_transaction_id), updated_at = %s
+FROM jsonb_to_recordset(%s::jsonb) AS x(ledger_transaction_id bigint, missing numeric, clamped_by bigint)
+WHERE t.organization_id = %s AND t.ledger_transaction_id = x.ledger_transaction_id
+"""
+
 _TRANSACTION_COLUMNS = (
     "organization_id",
     "ledger_transaction_id",
@@ -85,6 +98,7 @@ _TRANSACTION_COLUMNS = (
     "fiat_currency",
     "reverted_ledger_transaction_id",
     "is_partial",
+    "part_of_ledger_transaction_id",
     "created_at",
     "updated_at",
 )
@@ -115,19 +129,43 @@ def write_books(db: Connection, organization_id: int, books: Books, reserved: Se
     fresh = iter([*reserved, *reserve_ids(db, ledger_transactions=missing)["ledger_transactions"]])
     ids = [step.stored.ledger_transaction_id if isinstance(step, Capture) else next(fresh) for step in steps]
     written = list(zip(ids, steps, strict=True))
+    id_of = {id(step): transaction_id for transaction_id, step in written}
     add_all(
         db,
         ledger_transactions,
         _TRANSACTION_COLUMNS,
-        [_transaction_row(organization_id, i, step, books.at) for i, step in written if isinstance(step, Posting)],
+        [
+            _transaction_row(organization_id, i, step, books.at, id_of.get(id(step.part_of)))
+            for i, step in written
+            if isinstance(step, Posting)
+        ],
     )
+    _lower_stored(db, organization_id, books)
     _settle_stored(db, organization_id, captures, written, books.at)
+    _write_missing(db, organization_id, books, id_of)
     add_all(db, ledger_entries, _ENTRY_COLUMNS, _entry_rows(organization_id, written))
     if any(step.lot_moves for step in steps):
         write_lots(db, organization_id, written, books.at)
     _write_holdings(db, organization_id, books)
     _write_supplies(db, organization_id, steps)
     return ids
+
+
+def _lower_stored(db: Connection, organization_id: int, books: Books) -> None:
+    """Take off pending mints what partial reverts have released of them."""
+    rows = [{"ledger_transaction_id": i, "released": released} for i, released in books.lowered.items()]
+    if rows:
+        db.exec_driver_sql(_LOWER, (books.at, as_json(rows), organization_id))
+
+
+def _write_missing(db: Connection, organization_id: int, books: Books, id_of: Mapping[int, int]) -> None:
+    """Write what is missing of reverted mints by now."""
+    rows = [
+        {"ledger_transaction_id": i, "missing": clamp.missing, "clamped_by": id_of.get(id(clamp.by))}
+        for i, clamp in books.clamps.items()
+    ]
+    if rows:
+        db.exec_driver_sql(_WRITE_MISSING, (books.at, as_json(rows), organization_id))
 
 
 def _settle_stored(
@@ -172,7 +210,9 @@ def _entry_rows(organization_id: int, written: Sequence[tuple[int, Step]]) -> li
     ]
 
 
-def _transaction_row(organization_id: int, transaction_id: int, posting: Posting, at: datetime) -> dict[str, Any]:
+def _transaction_row(
+    organization_id: int, transaction_id: int, posting: Posting, at: datetime, part_of: int | None
+) -> dict[str, Any]:
     details = posting.details
     return {
         "organization_id": organization_id,
@@ -199,6 +239,7 @@ def _transaction_row(organization_id: int, transaction_id: int, posting: Posting
         "fiat_currency": details.fiat.currency,
         "reverted_ledger_transaction_id": posting.reverts.ledger_transaction_id if posting.reverts else None,
         "is_partial": posting.is_partial,
+        "part_of_ledger_transaction_id": part_of,
         "created_at": at,
         "updated_at": at,
     }

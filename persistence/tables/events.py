@@ -98,6 +98,8 @@ purchase_orders = tenant_table(
     "order_id",
     Column("member_id", BigInteger, nullable=False),
     Column("loyalty_event_id", BigInteger, nullable=False),
+    # The events that led the order to where it was before anything came back, its creation first.
+    Column("event_ids", ARRAY(BigInteger), nullable=False),
     Column("loyalty_program_id", BigInteger),
     instant("external_event_date"),
     Column("external_id", Text, nullable=False),
@@ -142,6 +144,9 @@ order_items = tenant_table(
     exact("discounted_total"),
     exact("sub_total"),
     Column("category_code", Text),
+    # What came back so far, of `quantity` and of `total`.
+    exact("returned_quantity", nullable=False, default="0"),
+    exact("returned_total", nullable=False, default="0"),
     *created_and_updated(),
     Index("ix_order_items_order", "organization_id", "order_id"),
     refers_to("purchase_orders", "order_id"),

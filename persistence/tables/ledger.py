@@ -154,6 +154,11 @@ ledger_transactions = tenant_table(
     Column("reversal_ledger_transaction_id", BigInteger),
     # A revert that takes back a part and leaves what it reverts as it is.
     Column("is_partial", Boolean, nullable=False, server_default=text("false")),
+    # What of a reverted mint could not be taken back, since it was spent, and the revert that last found no more.
+    exact("missing"),
+    Column("clamped_by_ledger_transaction_id", BigInteger),
+    # The transaction as part of which this one was posted: the expiry, or the part of a mint, that a revert entails.
+    Column("part_of_ledger_transaction_id", BigInteger),
     *created_and_updated(),
     UniqueConstraint("organization_id", "system_unique_key"),
     Index(
@@ -167,6 +172,18 @@ ledger_transactions = tenant_table(
         "organization_id",
         "reverted_ledger_transaction_id",
         postgresql_where=text("is_partial"),
+    ),
+    Index(
+        "ix_ledger_transactions_missing",
+        "organization_id",
+        "to_wallet_id",
+        postgresql_where=text("missing > 0"),
+    ),
+    Index(
+        "ix_ledger_transactions_part_of",
+        "organization_id",
+        "part_of_ledger_transaction_id",
+        postgresql_where=text("part_of_ledger_transaction_id IS NOT NULL"),
     ),
     Index("ix_ledger_transactions_account", "organization_id", "ledger_account_id", "ledger_transaction_id"),
     Index(
@@ -235,6 +252,8 @@ ledger_lots = tenant_table(
     Column("ledger_transaction_id", BigInteger, nullable=False),
     exact("amount", nullable=False),
     exact("remaining", nullable=False),
+    # What it still held when it expired.
+    exact("expired", nullable=False, default="0"),
     instant("expires_at"),
     instant("created_at", nullable=False),
     Index(

@@ -155,3 +155,35 @@ def test_a_pending_mint_by_request_keeps_its_expiration_date_too(shop, member):
     assert answer["failed"] == []
     capture_all(shop, member, account)
     assert lots(shop, member) == [(5, "2031-05-01T00:00:00+00:00")]
+
+
+def test_a_return_lowers_what_can_be_captured(shop, member):
+    shop.campaign(running(mint(("=", "order.total"))), eventType=ORDER_CREATED)
+    items = [{"productCode": "a", "total": 60, "quantity": 1}, {"productCode": "b", "total": 40, "quantity": 4}]
+    authorize(shop, order(member, 100, external_id="o-1", items=items))
+    shop.track_one(order(member, None, "confirmed", external_id="o-1"))
+    some = [{"productCode": "b", "quantity": 2}]
+    for left in (80, 60):
+        shop.track_one(order(member, None, "partially-returned", external_id="o-1", items=some))
+        assert [each[:2] for each in pending(shop, member)] == [("mint", left)]
+    shop.check_ledger()
+    [(_, _, transaction_id)] = pending(shop, member)
+    body = {"transactions": [{"ledgerTransactionId": str(transaction_id), "captureAmount": 61}]}
+    problem = shop.administration.post(f"{account_path(shop)}/captures", body, expect=409)
+    assert problem["type"] == "/problems/capture-exceeds-hold"
+    capture_all(shop, member)
+    assert shop.balance(member) == 60
+    shop.check_ledger()
+    shop.track_one(order(member, None, "returned", external_id="o-1"))
+    assert shop.balance(member) == 0
+    shop.check_ledger()
+
+
+def test_a_return_of_all_releases_what_was_authorized(shop, member):
+    shop.campaign(running(mint(("=", "order.total"))), eventType=ORDER_CREATED)
+    authorize(shop, order(member, 100, external_id="o-1"))
+    shop.track_one(order(member, None, "confirmed", external_id="o-1"))
+    shop.track_one(order(member, None, "returned", external_id="o-1"))
+    assert pending(shop, member) == []
+    assert shop.balance(member) == 0
+    shop.check_ledger()

@@ -299,3 +299,36 @@ def test_a_cancelled_event_answers_its_first_result_again(shop, member):
     cancel(shop, tracked["loyaltyEventKey"])
     assert shop.track_one(one) == tracked
     assert shop.balance(member) == 0
+
+
+def test_points_of_a_cancelled_event_that_were_spent_go_when_they_come_back(shop, member):
+    shop.campaign(running(mint(50)))
+    earned = shop.track_one(event(member))
+    burned = shop.give(member, 30, action="burn")["ledgerTransactionId"]
+    created = shop.organization.created
+    account = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}"
+    wallet = shop.integration.get(f"/members/{member}")["loyaltyMember"]["ledgerWalletId"]
+    body = {"amount": 20, "fromWalletId": wallet, "toWalletId": None, "captureMethod": "manual"}
+    held = shop.administration.post(f"{account}/transactions", body)["transactions"][0]["ledgerTransactionId"]
+    [cancelled] = cancel(shop, earned["loyaltyEventKey"])["results"]
+    [taken] = cancelled["ledgerTransactions"]
+    assert (taken["revertedAmount"], taken["outcome"]) == (0, "clamped")
+    for each, amount in ((burned, 30), (held, 20)):
+        rows = shop.administration.post(f"{account}/transactions/{each}/revert", {}, expect=200)["transactions"]
+        [(reverted, of_mint)] = [(row["revertedLedgerTransactionId"], row["amount"]) for row in rows[1:]]
+        assert (reverted, of_mint) == (taken["ledgerTransactionId"], amount)
+    assert shop.balance(member) == 0
+
+
+def test_what_a_cancelled_burn_gives_back_is_told_with_what_goes_of_it(shop, member):
+    shop.campaign(running(mint(50)), eventType=ORDER_CREATED)
+    shop.campaign(running(spend(40)), eventType=GENERIC)
+    earned = shop.track_one(order(member, 1))
+    spent = shop.track_one(event(member))
+    cancel(shop, earned["loyaltyEventKey"])
+    [cancelled] = cancel(shop, spent["loyaltyEventKey"])["results"]
+    told = [
+        (each["transactionType"], each["revertedAmount"], each["outcome"]) for each in cancelled["ledgerTransactions"]
+    ]
+    assert told == [("burn", 40, "reverted"), ("mint", 40, "partial")]
+    assert shop.balance(member) == 0

@@ -111,7 +111,7 @@ def test_what_a_failed_set_would_have_brought_is_not_there_for_others(points, ba
     found = batch.post(
         batch.item(None, ben, 50, atomicSetId=bad),
         batch.item(ben, None, 30),
-        batch.item(ben, None, 30, atomicSetId=bad),
+        batch.item(ben, None, 60, atomicSetId=bad),
     )
     assert found["processed"] == []
     assert set(slugs(found)) == {0, 1, 2}
@@ -277,3 +277,16 @@ def _revert_all(points, found):
     ids = [str(p["transactions"][0]["ledgerTransactionId"]) for p in found["processed"]]
     answer = points.admin.post("/ledger-transactions/batch-revert", {"transactionIds": ids}, expect=200)
     assert len(answer["processed"]) == len(ids)
+
+
+def test_sets_that_interleave_come_out_as_one_after_the_other(points, batch):
+    ana, (x, y) = points.wallet(), (str(uuid.uuid4()) for _ in range(2))
+    points.mint(ana, 20)
+    found = batch.post(
+        batch.item(ana, None, 20, atomicSetId=x),
+        batch.item(ana, None, 20, atomicSetId=y),
+        batch.item(ana, None, 1, atomicSetId=x),
+    )
+    assert slugs(found) == {0: "atomic-set-failed", 2: "insufficient-balance"}
+    assert [item["index"] for item in found["processed"]] == [1]
+    assert points.balance(ana) == 0

@@ -60,7 +60,7 @@ def test_a_revert_answers_every_member_and_both_name_each_other(points, ana):
         "reversalLedgerTransactionId": None,
         "fiatValue": 4,
         "fiatGrossAmount": None,
-        "fiatCurrency": None,
+        "fiatCurrency": "EUR",
         "createdAt": row["createdAt"],
         "updatedAt": row["createdAt"],
     }
@@ -160,7 +160,7 @@ def test_what_has_expired_meanwhile_is_gone_at_once(points, ana):
     past = datetime.now(UTC) - timedelta(hours=1)
     points.change("UPDATE ledger_lots SET expires_at = :at WHERE ledger_transaction_id = :id", at=past, id=minted)
     [row] = points.revert(burn)
-    assert (row["updatedBalance"], points.balance(ana)) == (105, 100)
+    assert (row["updatedBalance"], points.balance(ana)) == (100, 100)
     assert [(r["transactionType"], r["amount"]) for r in points.rows(limit=2)] == [("burn", 5), ("revert", 5)]
     assert points.verify() == []
 
@@ -334,3 +334,108 @@ def test_a_batch_of_reverts_answers_each(points, ana, organization, other_organi
 def test_batches_of_reverts_that_make_no_sense(points, body, pointer):
     problem = points.admin.post("/ledger-transactions/batch-revert", body, expect=400)
     assert {error["pointer"] for error in problem["errors"]} == {pointer}
+
+
+def test_no_more_fiat_value_is_taken_back_than_the_burn_has(points, ana):
+    burn = posted(points, ana, None, 20, fiatValue=4)
+    problem = points.revert(burn, partialFiatValue=400, expect=409)
+    assert problem["type"] == "/problems/fiat-exceeds-burn"
+    without = posted(points, ana, None, 5)
+    assert points.revert(without, partialFiatValue=1, expect=409)["type"] == "/problems/fiat-exceeds-burn"
+    points.revert(burn, partialFiatValue=4)
+    assert points.wallet_of(ana)["totalFiatValue"] == 0
+
+
+def test_what_of_a_mint_has_expired_is_not_taken_again(points, ana):
+    mint = points.mint(ana, 50, datetime.now(UTC) + timedelta(days=2))
+    points.move(ana, None, 20)
+    expire_now(points, mint)
+    assert points.balance(ana) == 100
+    [row] = points.revert(mint)
+    assert (row["amount"], row["updatedBalance"]) == (20, 80)
+    assert points.verify() == []
+
+
+def test_what_of_a_transfer_has_expired_is_not_taken_again(points, ana):
+    ben = points.wallet()
+    points.mint(ben, 100)
+    mint = points.mint(ana, 50, datetime.now(UTC) + timedelta(days=2))
+    transfer = posted(points, ana, ben, 50)
+    expire_now(points, mint, transfer)
+    assert points.balance(ben) == 100
+    points.revert(transfer)
+    assert (points.balance(ana), points.balance(ben)) == (100, 100)
+    assert points.verify() == []
+
+
+def expire_now(points, *transaction_ids):
+    for transaction_id in transaction_ids:
+        points.change(
+            "UPDATE ledger_lots SET expires_at = now() WHERE ledger_transaction_id = :id AND remaining > 0",
+            id=transaction_id,
+        )
+
+
+@pytest.mark.parametrize("tracked", [True, False])
+def test_what_a_revert_missed_is_taken_when_it_comes_back(organization, tracked):
+    points = Points.new(organization, pointTrackingEnabled=tracked)
+    ana = points.wallet()
+    mint = points.mint(ana, 50)
+    burn = posted(points, ana, None, 30)
+    hold = posted(points, ana, None, 20, captureMethod="manual")
+    revert_all(points, mint)
+    assert points.balance(ana) == 20
+    own, taken = points.revert(burn, systemUniqueKey="back")
+    assert (own["revertedLedgerTransactionId"], own["amount"], own["updatedBalance"]) == (burn, 30, 50)
+    assert (taken["revertedLedgerTransactionId"], taken["amount"], taken["updatedBalance"]) == (mint, 30, 20)
+    assert points.revert(burn, systemUniqueKey="back") == [own, taken]
+    released, taken = points.revert(hold)
+    assert (released["status"], taken["revertedLedgerTransactionId"], taken["amount"]) == (2, mint, 20)
+    assert points.balance(ana) == 0
+    assert points.verify() == []
+
+
+def test_what_a_capture_releases_is_taken_for_what_a_revert_missed(points):
+    ana = points.wallet()
+    mint = points.mint(ana, 50)
+    hold = posted(points, ana, None, 50, captureMethod="manual")
+    revert_all(points, mint)
+    points.capture((hold, 20))
+    assert points.balance(ana) == 0
+    points.revert(hold)
+    assert points.balance(ana) == 0
+    assert points.verify() == []
+
+
+def test_what_was_spent_after_a_revert_that_missed_some_comes_back(points):
+    ana = points.wallet()
+    mint = points.mint(ana, 50)
+    early = posted(points, ana, None, 50)
+    revert_all(points, mint)
+    points.mint(ana, 30)
+    late = posted(points, ana, None, 30)
+    assert len(points.revert(late)) == 1
+    assert points.balance(ana) == 30
+    points.revert(early)
+    assert points.balance(ana) == 30
+    assert points.verify() == []
+
+
+def revert_all(points, mint):
+    """Revert a mint that was spent: what is left of it is taken."""
+    body = {"transactionIds": [str(mint)], "burnAvailableBalance": True}
+    assert points.admin.post("/ledger-transactions/batch-revert", body, expect=200)["failed"] == []
+
+
+def test_an_updated_balance_has_nothing_that_has_expired(organization):
+    points = Points.new(organization, expiresInMonths=1)
+    ana = points.wallet()
+    points.mint(ana, 10)
+    [row] = points.move(None, ana, 5, externalEventDate="2020-01-01T00:00:00Z")
+    assert (row["amount"], row["updatedBalance"]) == (5, 10)
+    assert [each["updatedBalance"] for each in points.rows()][-2:] == [10, 10]
+    burn = posted(points, ana, None, 10)
+    points.change("UPDATE ledger_lots SET expires_at = now() WHERE wallet_id = :ana", ana=ana)
+    [row] = points.revert(burn)
+    assert (row["amount"], row["updatedBalance"]) == (10, 0)
+    assert points.verify() == []

@@ -15,6 +15,7 @@ from handlers.flows.verify_ledger import verify
 from persistence import organizations
 from persistence.tables.ledger import ledger_lots, ledger_transactions
 from tests.builders.ledger import RawLedger
+from tests.builders.points import Points
 
 STARS = {"name": "Stars", "active": True, "isRevolving": True, "chainSyncEnabled": False}
 
@@ -467,3 +468,10 @@ def test_another_organization_has_none_of_it(organization, other_organization):
     organization.administration.post(of_theirs, STARS, expect=404)
     path = f"/ledgers/{organization.created.ledger_id}/accounts/{theirs.ledger_account_id}"
     organization.administration.put(path, STARS, expect=404)
+
+
+def test_what_is_owed_makes_issued_negative(organization):
+    points = Points.new(organization, overdraftLimit=50)
+    points.move(points.wallet(), None, 20, allowOverdraft=True)
+    listed = points.admin.get(f"{points.ledger_path}/accounts")["results"]
+    assert {each["ledgerAccountId"]: each["issued"] for each in listed}[points.account_id] == -20

@@ -118,7 +118,7 @@ def test_an_order_of_the_least_members_has_the_others_empty(shop, member_id):
         ("confirmed", ["created", "confirmed"], 13),
         ("cancelled", ["created", "cancelled"], 0),
         ("rejected", ["created", "rejected"], 0),
-        ("returned", ["created", "confirmed", "returned"], 3),
+        ("returned", ["created", "confirmed", "returned"], 0),
     ],
 )
 def test_the_events_that_lead_to_a_status_are_tracked(shop, member, member_id, status, events, balance):

@@ -111,12 +111,12 @@ def test_parts_add_up_to_the_whole(shop, member, points):
     assert supply["issued"] == 0
 
 
-def test_returning_all_items_leaves_the_event_to_the_full_return(shop, member, points):
+def test_returning_all_items_is_the_full_return(shop, member, points):
     bought(shop, member, 10, "confirmed")
-    returned(shop, member, 6, 6)
-    assert (shop.balance(member), used(shop)) == (0, {"points": 0, "transactions": 1})
-    shop.track_one(order(member, None, "returned", "o-1"))
+    returned(shop, member, 6, 4)
     assert (shop.balance(member), used(shop)) == (0, {"points": 0, "transactions": 0})
+    assert [row.status for row in shop.rows("purchase_orders")] == ["returned"]
+    assert shop.refused(order(member, None, "returned", "o-1")) == "/problems/order-status"
 
 
 def test_points_that_were_spent_are_taken_back_once_there_are_others(shop, member, points):
@@ -157,14 +157,18 @@ def test_burns_and_sponsors_of_an_undone_order(shop, member):
 
 
 def test_the_worth_of_an_item_may_come_from_the_order(shop, member, points):
-    items = [{"productCode": "mug", "total": 6, "quantity": 3}, {"productCode": "tea", "total": 4}, {"total": 0}]
+    items = [
+        {"productCode": "mug", "total": 6, "quantity": 3},
+        {"productCode": "tea", "total": 4},
+        {"productCode": "x"},
+    ]
     bought(shop, member, 10, "confirmed", items=items)
     part = order(member, None, "partially-returned", "o-1", items=[{"productCode": "mug", "quantity": 2}])
     shop.track_one(part)
     assert shop.balance(member) == 6
     shop.track_one(order(member, None, "partially-returned", "o-1", items=[{"productCode": "tea"}]))
     assert shop.balance(member) == 2
-    for unknown in ({"productCode": "cup"}, {"description": "Something"}, {}):
+    for unknown in ({"productCode": "x"}, {"description": "Something"}, {}):
         refused = order(member, None, "partially-returned", "o-1", items=[unknown])
         assert shop.refused(refused) == "/problems/payload-missing"
     assert [row.returned_total for row in shop.rows("purchase_orders")] == [8]
@@ -255,3 +259,91 @@ def test_decimals_of_the_account_are_kept(shop, member):
     returned(shop, member, "3.333")
     assert shop.balance(member, cents["ledgerAccountId"]) == Decimal("6.66")
     assert used(shop) == {"points": Decimal("6.66")}
+
+
+CUPS = [{"productCode": "cup", "total": 60, "quantity": 4}, {"productCode": "jug", "total": 40, "quantity": 1}]
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        [{"productCode": "vase", "quantity": 1}],
+        [{"productCode": "vase", "total": 1}],
+        [{"total": 1}],
+        [{"productCode": "cup", "quantity": 40}],
+        [{"productCode": "cup", "total": 500}],
+        [{"productCode": "cup", "quantity": 3}, {"productCode": "cup", "quantity": 2}],
+        [{"productCode": "cup", "quantity": 1, "total": 61}],
+        [{"productCode": "jug"}, {"productCode": "jug"}],
+    ],
+)
+def test_no_more_comes_back_than_the_order_has(shop, member, points, items):
+    bought(shop, member, 100, "confirmed", items=CUPS)
+    refused = order(member, None, "partially-returned", "o-1", items=items)
+    assert shop.refused(refused) == "/problems/return-exceeds-order"
+    assert shop.balance(member) == 100
+    assert [row.status for row in shop.rows("purchase_orders")] == ["confirmed"]
+    assert {row.returned_total for row in shop.rows("order_items")} == {0}
+
+
+def test_returns_of_one_item_add_up_until_nothing_is_left(shop, member, points):
+    bought(shop, member, 100, "confirmed", items=CUPS)
+
+    def back(**item):
+        return order(member, None, "partially-returned", "o-1", items=[item])
+
+    shop.track_one(back(productCode="cup", quantity=3))
+    assert shop.balance(member) == 55
+    assert shop.refused(back(productCode="cup", quantity=2)) == "/problems/return-exceeds-order"
+    shop.track_one(back(productCode="cup", quantity=1))
+    assert shop.refused(back(productCode="cup", total=1)) == "/problems/return-exceeds-order"
+    assert shop.balance(member) == 40
+    result = shop.track_one(back(productCode="jug"))
+    assert [t["revertedAmount"] for each in result["reverted"] for t in each["ledgerTransactions"]] == [40]
+    assert (shop.balance(member), used(shop)) == (0, {"points": 0, "transactions": 0})
+    assert [(row.status, row.returned_total) for row in shop.rows("purchase_orders")] == [("returned", 100)]
+
+
+def test_a_return_may_say_its_total_only(shop, member, points):
+    bought(shop, member, 60, "confirmed")
+    shop.track_one(order(member, 15, "partially-returned", "o-1"))
+    assert shop.balance(member) == 45
+    assert shop.refused(order(member, 500, "partially-returned", "o-1")) == "/problems/return-exceeds-order"
+    shop.track_one(order(member, 45, "partially-returned", "o-1"))
+    assert shop.balance(member) == 0
+    assert [row.status for row in shop.rows("purchase_orders")] == ["returned"]
+
+
+@pytest.mark.parametrize("in_one_batch", [True, False])
+def test_what_the_confirmation_earned_goes_with_the_rest(shop, member, points, in_one_batch):
+    shop.campaign(running(mint(30)), eventType="member-purchase-order-confirmed")
+    sent = [
+        order(member, 60, external_id="o-1"),
+        order(member, None, "confirmed", "o-1"),
+        order(member, 20, "partially-returned", "o-1"),
+        order(member, None, "returned", "o-1"),
+    ]
+    if in_one_batch:
+        *_, part, whole = shop.track(*sent)
+        assert shop.balance(member) == 0
+    else:
+        *_, part = (shop.track_one(each) for each in sent[:-1])
+        assert shop.balance(member) == 60
+        whole = shop.track_one(sent[-1])
+    told = [
+        sorted(t["revertedAmount"] for each in result["reverted"] for t in each["ledgerTransactions"])
+        for result in (part, whole)
+    ]
+    assert told == [[10, 20], [20, 40]]
+    assert shop.balance(member) == 0
+
+
+def test_points_of_a_returned_order_that_paid_for_something_are_not_kept(shop, member, points):
+    for number in range(3):
+        bought(shop, member, 50, "confirmed", external_id=f"o-{number}")
+        burned = shop.give(member, 50, "burn")
+        shop.track_one(order(member, 20, "partially-returned", f"o-{number}"))
+        shop.track_one(order(member, None, "returned", f"o-{number}"))
+        path = f"/ledgers/{shop.organization.created.ledger_id}/accounts/{burned['ledgerAccountId']}/transactions"
+        shop.administration.post(f"{path}/{burned['ledgerTransactionId']}/revert", {}, expect=200)
+        assert shop.balance(member) == 0

@@ -35,9 +35,10 @@ def total(things):
 
 class Model:
     def __init__(self, rules, now):
-        self.rules, self.now, self.done, self.serial = rules, now, {}, 0
+        self.rules, self.now, self.done, self.serial, self.posted = rules, now, {}, 0, 0
         self.lots, self.last, self.minted = defaultdict(list), {}, defaultdict(Decimal)
         self.debt, self.repaid = defaultdict(Decimal), defaultdict(Decimal)
+        self.expired, self.missing = defaultdict(Decimal), {}  # by transaction: of what it gave, of what was reverted
 
     def pending(self, account, **side):
         of = [t for t in self.done.values() if t.status == PENDING and t.account == account]
@@ -50,7 +51,11 @@ class Model:
 
     def expire(self, wallets, accounts):
         for pair in ((wallet, account) for wallet in wallets for account in accounts):
+            for lot in self.lots[pair]:
+                self.expired[lot.origin] += lot.amount
             self.lots[pair] = self.unexpired(pair)
+            for lot in self.lots[pair]:
+                self.expired[lot.origin] -= lot.amount
 
     def issued(self, account):
         held = total(lot for pair, lots in self.lots.items() if pair[1] == account for lot in lots)
@@ -74,20 +79,42 @@ class Model:
         expires = expires or (months_after(event or self.now, rules.months) if rules.months else NEVER)
         return Record(expires=expires if rules.tracked else NEVER, n=self.serial, amount=amount, origin=origin)
 
-    def take(self, pair, amount, first=None):
-        pieces = []  # of lots of the transaction `first`, then of those that expire soonest
-        for lot in sorted(self.lots[pair], key=lambda lot: (lot.origin != first, lot.expires, lot.n)):
+    def take(self, pair, amount, first=None, then=()):
+        pieces = []  # of lots of the transaction `first`, of those numbered `then`, then of the soonest to expire
+        order = lambda lot: (lot.origin != first, lot.n not in then, lot.expires, lot.n)  # noqa: E731
+        for lot in sorted(self.lots[pair], key=order):
             pieces.append(Record(**{**vars(lot), "amount": min(lot.amount, amount - total(pieces))}))
             lot.amount -= pieces[-1].amount
         self.lots[pair] = [lot for lot in self.lots[pair] if lot.amount]
         return [piece for piece in pieces if piece.amount]
 
     def give(self, pair, pieces):
+        arrived, back, expired = Decimal(0), Decimal(0), defaultdict(Decimal)
         for piece in pieces:  # debt is repaid first; the rest becomes lots again unless it has expired
             repaid = min(self.debt[pair], piece.amount)
             self.debt[pair], self.repaid[pair] = self.debt[pair] - repaid, self.repaid[pair] + repaid
-            if piece.amount > repaid and piece.expires > self.now:
-                self.lots[pair].append(Record(**{**vars(piece), "amount": piece.amount - repaid}))
+            rest, back = piece.amount - repaid, back + repaid
+            if rest and piece.expires > self.now:
+                self.lots[pair].append(Record(**{**vars(piece), "amount": rest}))
+                arrived += rest
+            elif rest:
+                expired[piece.origin] += rest
+                self.expired[piece.origin] += rest
+        return arrived, back, expired
+
+    def give_back(self, t, pieces, lots):
+        """What was set aside or taken comes back, and goes at once where reverted mints miss it."""
+        pair = (t.source, t.account)
+        arrived, repaid, expired = self.give(pair, pieces)
+        for _, claim in sorted(self.missing.items()):
+            if claim.pair == pair and t.n < claim.n:
+                claim.amount = max(Decimal(0), claim.amount - expired[claim.key])
+                left = min(claim.amount, arrived)
+                self.take(pair, left, first=claim.key, then=[lot.n for lot in lots])
+                debt = min(claim.amount - left, repaid)  # what has repaid a debt is debt again
+                arrived, repaid, claim.amount = arrived - left, repaid - debt, claim.amount - left - debt
+                self.debt[pair] += debt
+                self.minted[t.account] -= left + debt
 
     def settle(self, key, t):
         if t.kind == "mint":
@@ -97,7 +124,7 @@ class Model:
             self.give((t.target, t.account), [self.lot(t.account, p.amount, key, expires=p.expires) for p in t.pieces])
 
     def close(self, t, status):
-        t.status = status
+        t.status, self.posted = status, self.posted + 1
         self.last.update({(wallet, t.account): self.now for wallet in (t.source, t.target) if wallet})
 
     def post(self, key, t, manual=False, overdraft=False):
@@ -110,6 +137,7 @@ class Model:
         self.debt[source] += t.debt
         self.done[key] = t
         self.close(t, PENDING if manual else SETTLED)
+        t.n = self.posted
         if not manual:
             self.settle(key, t)
 
@@ -121,14 +149,17 @@ class Model:
         self.lots[key] = t.pieces  # what is set aside, as if it were a wallet: captured soonest to expire first
         kept = self.take(key, amount)
         self.close(t, SETTLED if amount else REVERTED)
-        self.give((t.source, t.account), self.lots.pop(key))
+        released = self.lots.pop(key)
+        self.give_back(t, released, released)
         if amount:
             t.amount, t.pieces = amount, kept
             self.settle(key, t)
 
     def revert(self, key, original, overdraft=False, available=False):
         t = self.done[original]
-        account, amount, source, target = t.account, t.amount, (t.source, t.account), (t.target, t.account)
+        account, target = t.account, (t.target, t.account)
+        gone = self.expired[original] if t.status == SETTLED and t.kind != "burn" else Decimal(0)
+        amount = wanted = t.amount - gone
         rules, pieces = self.rules[account], t.pieces
         refuse(t.status == REVERTED, "already-reverted")
         refuse(t.kind == "revert", "not-revertible")
@@ -136,6 +167,7 @@ class Model:
         self.check(account, amount, issuing=burned and rules.revolving)
         if burned:
             pieces = [self.lot(account, t.debt, key), *pieces]  # what was debt comes back first, as value of today
+            pieces = [piece for piece in pieces if piece.amount]
         elif t.status == SETTLED:
             mint, left = t.kind == "mint", total(self.unexpired(target))
             if mint and available and not (overdraft and rules.overdraft):
@@ -144,6 +176,19 @@ class Model:
             self.take(target, amount - debt, first=original)
             self.debt[target] += debt
             self.minted[account] -= amount if mint else 0
+            pieces = self.without_first(pieces, gone)
         self.done[key] = Record(**{**vars(t), "kind": "revert", "amount": amount, "status": t.status or REVERTED})
         self.close(t, REVERTED)
-        self.give(source, pieces)
+        if t.kind == "mint" and wanted > amount:
+            self.missing[t.n] = Record(pair=target, amount=wanted - amount, key=original, n=self.posted)
+        if t.source:
+            self.give_back(t, pieces, t.pieces)
+
+    def without_first(self, pieces, amount):
+        """Pieces without the first `amount` of them."""
+        rest = []
+        for piece in pieces:
+            left = piece.amount - min(piece.amount, amount)
+            amount -= piece.amount - left
+            rest += [Record(**{**vars(piece), "amount": left})] if left else []
+        return rest

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from itertools import product
+from random import Random
 from types import SimpleNamespace
 
 import pytest
@@ -27,7 +28,7 @@ from domain.problems import Refusal
 from handlers.flows.post_transactions import Movement
 from persistence.posting import lots
 from tests.builders.desk import START, Desk
-from tests.machines.model import NEVER, PENDING, SETTLED, Model, Record, Refused, months_after, refuse, total
+from tests.machines.model import NEVER, PENDING, REVERTED, SETTLED, Model, Record, Refused, months_after, refuse, total
 
 WALLETS, ACCOUNTS = 3, 2
 STEPS_BETWEEN_VERIFICATIONS = 6
@@ -98,19 +99,24 @@ class Units:
         return None
 
     def batch(self, wallet_ids, account_ids, items):
-        """Each of (set, act) for itself, those of a set together; answers the slug of each refusal or None."""
+        """Each of (set, act) for itself, those of a set together where the first of them stands.
+
+        Answers the slug of each refusal or None.
+        """
         self.model.expire(wallet_ids, account_ids)
-        start, failed = deepcopy(self.model.__dict__), {}
-        while True:
-            self.model.__dict__, outcomes = deepcopy(start), []
-            for position, (name, act) in enumerate(items):
-                slug = failed[name].get(position, "atomic-set-failed") if name in failed else self.do((), (), act)
-                if slug and name and name not in failed:
-                    failed[name] = {position: slug}
+        outcomes, units = [None] * len(items), {}
+        for position, (name, _) in enumerate(items):
+            units.setdefault(name or position, []).append(position)
+        for positions in units.values():
+            before = deepcopy(self.model.__dict__)
+            for position in positions:
+                slug = self.do((), (), items[position][1])
+                if slug:
+                    self.model.__dict__ = before
+                    outcomes = ["atomic-set-failed" if at in positions else each for at, each in enumerate(outcomes)]
+                    outcomes[position] = slug
                     break
-                outcomes.append(slug)
-            else:
-                return outcomes
+        return outcomes
 
 
 class Ledger(RuleBasedStateMachine):
@@ -305,6 +311,27 @@ class Ledger(RuleBasedStateMachine):
     def teardown(self):
         if self.model is not None:
             assert self.desk.verify() == []
+            self.undo_everything()
+            assert self.desk.verify() == []
+
+    def undo_everything(self):
+        """Whatever is undone in whatever order, nobody keeps anything; nor a debt, unless points had expired."""
+        for account in self.accounts:
+            self.desk.change(account, active=True)
+            self.model.rules[account].active = True
+        shuffled, before = Random(self.requests), None
+        while (left := [key for key in self.ids if self.stands(key)]) != before:
+            before = left
+            for key in shuffled.sample(left, len(left)):
+                self.one({"kind": "revert", "key": key, "overdraft": False, "available": True})
+        self.the_same_is_shown()
+        if not left:
+            held = {pair: self.expected(*pair) for pair in product(self.wallets, self.accounts)}
+            assert {each[:3] for each in held.values()} == {(0, 0, 0)}
+            assert any(self.model.expired.values()) or {each[3] for each in held.values()} == {0}
+
+    def stands(self, key):
+        return self.model.done[key].status != REVERTED and self.model.done[key].kind != "revert"
 
     def expected(self, wallet, account):
         """What the model says that a wallet is shown to hold."""
@@ -356,8 +383,8 @@ class Ledger(RuleBasedStateMachine):
         standing = [
             key for key in self.ids if self.model.done[key].status == SETTLED and self.model.done[key].kind != "revert"
         ]
-        among = list(self.ids) if request["any"] or not standing else standing
-        original = among[-1 - request["which"] % len(among)]
+        among = list(self.ids) if request.get("any") or not standing else standing
+        original = request["key"] if "key" in request else among[-1 - request["which"] % len(among)]
         t = self.model.done[original]
         movement = replace(movement, reverts=self.ids[original])
         act = lambda: self.model.revert(key, original, overdraft, available)  # noqa: E731

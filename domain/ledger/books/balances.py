@@ -8,7 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from domain.ledger.books.amounts import overdraft_of
-from domain.ledger.postings import ZERO, Entry, Holding, Pair, Posting, Step
+from domain.ledger.postings import ZERO, Entry, Holding, Pair, Posting, Step, Stored
 from domain.ledger.records import LedgerAccount
 from domain.ledger.refusals import (
     InsufficientBalance,
@@ -38,7 +38,12 @@ class Balances:
         self._holdings = dict(holdings)
         self._issued = dict(issued)
         self._settled: dict[int, int] = {}
+        # By transaction: what partial reverts have taken back or off, and what of a mint could not be taken back.
         self._taken_back: dict[int, Decimal] = {}
+        self._released: dict[int, Decimal] = {}
+        self._missing: dict[int, Decimal] = {}
+        self._clamped: dict[int, tuple[Stored, Posting]] = {}
+        self._expired: dict[int, Decimal] = {}
         self._undo: list[tuple[dict, object, object]] = []
 
     @property

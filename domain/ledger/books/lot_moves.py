@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from decimal import Decimal
 
@@ -10,11 +11,18 @@ from domain.ledger.postings import ZERO
 from domain.ledger.records import LedgerAccount
 
 
-def taken(account: LedgerAccount, wallet_id: int, amount: Decimal, first_of: int | None = None) -> tuple[LotMove, ...]:
-    """Lots of the wallet give `amount`, those of the transaction `first_of` first."""
+def taken(
+    account: LedgerAccount,
+    wallet_id: int,
+    amount: Decimal,
+    first_of: int | None = None,
+    preferred: Iterable[LotUse] = (),
+) -> tuple[LotMove, ...]:
+    """Lots of the wallet give `amount`, those of the transaction `first_of` first, then the `preferred` ones."""
     if not account.point_tracking_enabled or not amount:
         return ()
-    return (TakeLots(wallet_id, account.ledger_account_id, amount, first_of=first_of),)
+    lots = frozenset(use.ledger_lot_id for use in preferred)
+    return (TakeLots(wallet_id, account.ledger_account_id, amount, first_of=first_of, preferred=lots),)
 
 
 def moved(

@@ -10,7 +10,7 @@ from domain.ledger.books.amounts import check_amount, expiry_of_mint, overdraft_
 from domain.ledger.books.balances import Balances
 from domain.ledger.books.lot_moves import moved, taken
 from domain.ledger.lots import LotMove, LotUse, NewLot, TakeLots
-from domain.ledger.postings import ZERO, Details, Entry, Posting
+from domain.ledger.postings import ZERO, Details, Entry, Posting, Step
 from domain.ledger.records import BURN, MINT, PENDING, SETTLED, TRANSFER, LedgerAccount
 from domain.ledger.refusals import CaptureNotSupported, FiatNotAllowed
 from domain.problems import FieldFault, InvalidRequest
@@ -55,11 +55,11 @@ class Movements(Balances):
         )
         if tracked and expiry is not None and expiry <= self.at:
             # Minted for something so long ago that it has expired already: it must not be spendable even now.
-            just_minted = TakeLots(wallet_id, account.ledger_account_id, to_lot, just_made=True)
+            just_minted = TakeLots(wallet_id, account.ledger_account_id, to_lot, just_made=True, expires=True)
             # The moment makes it a key that no client can have used for something else.
             key = f"expiry-{wallet_id}-{details.system_unique_key}-{self.at.timestamp():.6f}"
             # It expires as it is minted, not before it was there: balances of the past go by the moment.
-            self._expire(account, wallet_id, to_lot, (just_minted,), self.at, key)
+            self._expire(account, wallet_id, to_lot, (just_minted,), self.at, key, part_of=posting)
         return posting
 
     def burn(
@@ -131,12 +131,21 @@ class Movements(Balances):
         )
 
     def expire(
-        self, account: LedgerAccount, wallet_id: int, uses: tuple[LotUse, ...], moment: datetime, key: str
+        self,
+        account: LedgerAccount,
+        wallet_id: int,
+        uses: tuple[LotUse, ...],
+        moment: datetime,
+        key: str,
+        part_of: Step | None = None,
     ) -> None:
         """Burn what these lots of the wallet still hold, which expired at `moment`."""
         amount = sum((use.amount for use in uses), ZERO)
-        taken = TakeLots(wallet_id, account.ledger_account_id, amount, only=uses)
-        self._expire(account, wallet_id, amount, (taken,), moment, key)
+        taken = TakeLots(wallet_id, account.ledger_account_id, amount, only=uses, expires=True)
+        for use in uses:
+            before = self._expired.get(use.ledger_lot_id, ZERO)
+            self._put(self._expired, use.ledger_lot_id, before + use.amount)
+        self._expire(account, wallet_id, amount, (taken,), moment, key, part_of)
 
     def _expire(
         self,
@@ -146,6 +155,7 @@ class Movements(Balances):
         lot_moves: tuple[LotMove, ...],
         moment: datetime,
         key: str,
+        part_of: Step | None = None,
     ) -> None:
         held = self.holding(wallet_id, account.ledger_account_id)
         # An expiry is not something the member did: it does not put off the next one.
@@ -164,6 +174,7 @@ class Movements(Balances):
                 burned=amount,
                 lot_moves=lot_moves,
                 is_expiry=True,
+                part_of=part_of,
             )
         )
 

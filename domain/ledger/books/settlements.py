@@ -6,15 +6,16 @@ from dataclasses import replace
 from decimal import Decimal
 
 from domain.ledger.books.amounts import check_amount, expiry_of_mint, overdraft_of, prorated
+from domain.ledger.books.claims import Claims, Returned, reversal
 from domain.ledger.books.lot_moves import expired_on_arrival, taken
-from domain.ledger.books.movements import Movements
 from domain.ledger.lots import LotMove, LotUse, NewLot, RestoreLots, SettleLots, TakeLots, split_uses
-from domain.ledger.postings import ZERO, Capture, Details, Entry, Posting, Stored
+from domain.ledger.postings import ZERO, Capture, Details, Entry, Fiat, Posting, Stored
 from domain.ledger.records import BURN, MINT, PENDING, REVERT, REVERTED, SETTLED, LedgerAccount
 from domain.ledger.refusals import (
     AccountInactive,
     AlreadyReverted,
     CaptureExceedsHold,
+    FiatExceedsBurn,
     FiatNotAllowed,
     InsufficientBalance,
     NotPending,
@@ -22,7 +23,7 @@ from domain.ledger.refusals import (
 )
 
 
-class Books(Movements):
+class Books(Claims):
     """The books of one unit of work: movements, captures and reverts."""
 
     def capture(self, stored: Stored, account: LedgerAccount, amount: Decimal | None = None) -> Capture:
@@ -30,7 +31,7 @@ class Books(Movements):
 
         Raises NotPending, CaptureExceedsHold, SupplyExceeded, AccountInactive or InvalidRequest.
         """
-        reserved = stored.amount
+        reserved = self.amount_of(stored)
         amount = reserved if amount is None else amount
         if self._status(stored) != PENDING:
             raise NotPending(f"Transaction {stored.ledger_transaction_id} is not pending.")
@@ -38,8 +39,9 @@ class Books(Movements):
             raise CaptureExceedsHold(f"{amount} is more than the {reserved} that were set aside.")
         check_amount(account, amount)
         kept, released = split_uses(stored.uses, amount)
-        entries, moves = self._settle(stored, account, amount, kept, released)
         fiat = None if stored.fiat_value is None else prorated(stored.fiat_value, amount, reserved)
+        before = self._available_of(stored)
+        entries, moves = self._settle(stored, account, amount, kept, released)
         if stored.from_wallet_id is not None:
             self._count_fiat(account, stored.from_wallet_id, fiat)
         self._put(self._settled, stored.ledger_transaction_id, SETTLED if amount else REVERTED)
@@ -54,7 +56,8 @@ class Books(Movements):
             fiat_value=fiat,
         )
         self._step(capture)
-        self._expire_returned(account, stored.from_wallet_id, released, f"capture-{stored.ledger_transaction_id}")
+        cause = f"capture-{stored.ledger_transaction_id}"
+        self._settle_returned(account, stored, reserved - amount, released, before, cause, capture)
         self._expire_arrived(capture)
         return capture
 
@@ -76,7 +79,7 @@ class Books(Movements):
             entries += self._debited(account, stored.from_wallet_id, amount, ZERO)
         to_lots = ZERO
         if stored.to_wallet_id is not None:
-            self._unreserve(account, stored.to_wallet_id, credit=stored.amount)
+            self._unreserve(account, stored.to_wallet_id, credit=self.amount_of(stored))
             held, to_lots = self._credited(account, stored.to_wallet_id, amount)
             entries += (Entry(stored.to_wallet_id, amount, held.current),)
         if stored.transaction_type == MINT:
@@ -112,8 +115,8 @@ class Books(Movements):
         """Undo a transaction by a new one, linked both ways; a pending one is released.
 
         Of a mint that was spent, `allow_overdraft` takes the missing part into debt, `burn_available` takes what there
-        is. Raises AlreadyReverted, NotRevertible, InsufficientBalance, OverdraftLimitExceeded, SupplyExceeded or
-        FiatNotAllowed.
+        is, and remembers what is missing. Raises AlreadyReverted, NotRevertible, InsufficientBalance,
+        OverdraftLimitExceeded, SupplyExceeded, FiatNotAllowed or FiatExceedsBurn.
         """
         status = self._status(stored)
         if status == REVERTED:
@@ -128,6 +131,8 @@ class Books(Movements):
             raise FiatNotAllowed("Only the revert of a burn has a fiat value.")
         if not account.active:
             raise AccountInactive(f"The ledger account {account.name} is inactive.")
+        before = self._available_of(stored)
+        details = replace(details, fiat=Fiat(currency=stored.fiat_currency))
         if status == PENDING:
             posting = self._release(stored, account, details)
         elif stored.transaction_type == MINT:
@@ -136,31 +141,56 @@ class Books(Movements):
             posting = self._revert_burn(stored, account, details, partial_fiat)
         else:
             posting = self._revert_transfer(stored, account, details)
+        wanted = self._left_of(stored)
         self._put(self._settled, stored.ledger_transaction_id, REVERTED)
         self._post(posting)
-        for move in posting.lot_moves:
-            if isinstance(move, RestoreLots):
-                self._expire_returned(account, move.wallet_id, move.returned, f"revert-{stored.ledger_transaction_id}")
+        if status == SETTLED and stored.transaction_type == MINT:
+            self._note_missing(stored, posting, wanted - posting.amount)
+        returned = [use for move in posting.lot_moves if isinstance(move, RestoreLots) for use in move.returned]
+        self._settle_returned(
+            account,
+            stored,
+            posting.amount,
+            tuple(returned),
+            before,
+            f"revert-{stored.ledger_transaction_id}",
+            posting,
+        )
         return posting
 
     def take_back(self, stored: Stored, account: LedgerAccount, amount: Decimal, details: Details) -> Posting | None:
-        """Revert a settled mint in part, so that `amount` of it is taken back in all, or as much as is available.
+        """Revert a mint in part, so that `amount` of it is taken back in all, or as much as is available.
 
-        None where there is nothing to take, or where the transaction is no settled mint. Raises AccountInactive.
+        What a pending mint has set aside is lowered. What is missing of a settled one is remembered. None where there
+        is nothing to take, or nothing new to remember, or where the transaction is no mint. Raises AccountInactive.
         """
-        if self._status(stored) != SETTLED or stored.transaction_type != MINT or stored.to_wallet_id is None:
+        status, wallet_id = self._status(stored), stored.to_wallet_id
+        if stored.transaction_type != MINT or wallet_id is None or status == REVERTED:
             return None
         if not account.active:
             raise AccountInactive(f"The ledger account {account.name} is inactive.")
-        wallet_id, before = stored.to_wallet_id, self.taken_back_of(stored)
-        available = self.holding(wallet_id, account.ledger_account_id).available
-        amount = min(amount - before, available)
-        if amount <= 0:
+        wanted = amount - self.taken_back_of(stored) - self.released_of(stored)
+        if wanted <= 0:
             return None
-        entries = (*self._debited(account, wallet_id, amount, ZERO), Entry(None, amount))
-        moves = taken(account, wallet_id, amount, first_of=stored.ledger_transaction_id)
-        posting = _reversal(stored, account, details, amount, entries, lot_moves=moves, minted=-amount)
-        self._put(self._taken_back, stored.ledger_transaction_id, before + amount)
+        if status == PENDING:
+            return self._lower(stored, account, wanted, details)
+        taking = min(wanted, self.holding(wallet_id, account.ledger_account_id).available)
+        if not taking and wanted == self.missing_of(stored):
+            return None
+        moves = taken(account, wallet_id, taking, first_of=stored.ledger_transaction_id)
+        posting = self._take_part(account, stored, taking, moves, details)
+        self._note_missing(stored, posting, wanted - taking)
+        return posting
+
+    def _lower(self, stored: Stored, account: LedgerAccount, amount: Decimal, details: Details) -> Posting:
+        """Set less aside for a pending mint; none of it is left where `amount` is all of it."""
+        if amount >= self.amount_of(stored):
+            return self.revert(stored, account, details)
+        wallet_id = stored.to_wallet_id or 0
+        held = self._unreserve(account, wallet_id, credit=amount)
+        self._put(self._released, stored.ledger_transaction_id, self.released_of(stored) + amount)
+        entries = (Entry(wallet_id, ZERO, held.current),)
+        posting = reversal(stored, account, details, amount, entries, status=REVERTED)
         return self._post(replace(posting, is_partial=True))
 
     def _release(self, stored: Stored, account: LedgerAccount, details: Details) -> Posting:
@@ -171,16 +201,17 @@ class Books(Movements):
             entries.append(Entry(stored.from_wallet_id, ZERO, held.current))
             moves = self._restored(account, stored, stored.amount)
         if stored.to_wallet_id is not None:
-            held = self._unreserve(account, stored.to_wallet_id, credit=stored.amount)
+            held = self._unreserve(account, stored.to_wallet_id, credit=self.amount_of(stored))
             entries.append(Entry(stored.to_wallet_id, ZERO, held.current))
-        return _reversal(stored, account, details, stored.amount, tuple(entries), lot_moves=moves, status=REVERTED)
+        amount = self.amount_of(stored)
+        return reversal(stored, account, details, amount, tuple(entries), lot_moves=moves, status=REVERTED)
 
     def _revert_mint(
         self, stored: Stored, account: LedgerAccount, details: Details, allow_overdraft: bool, burn_available: bool
     ) -> Posting:
         wallet_id = stored.to_wallet_id or 0
         available = self.holding(wallet_id, account.ledger_account_id).available
-        amount, shortfall = stored.amount - self.taken_back_of(stored), ZERO
+        amount, shortfall = self._left_of(stored), ZERO
         if amount > available:
             if allow_overdraft and overdraft_of(account):
                 shortfall = self._shortfall(account, wallet_id, amount, allow_overdraft)
@@ -190,7 +221,7 @@ class Books(Movements):
                 raise InsufficientBalance(f"Of the {amount} to take back only {available} are left.")
         entries = self._debited(account, wallet_id, amount - shortfall, shortfall)
         moves = taken(account, wallet_id, amount - shortfall, first_of=stored.ledger_transaction_id)
-        return _reversal(
+        return reversal(
             stored, account, details, amount, (*entries, Entry(None, amount)), lot_moves=moves, minted=-amount
         )
 
@@ -202,23 +233,27 @@ class Books(Movements):
             self._refuse_over_supply(account, stored.amount)
         held, to_lots = self._credited(account, wallet_id, stored.amount)
         fiat = stored.fiat_value if partial_fiat is None else partial_fiat
+        if partial_fiat is not None and partial_fiat > (stored.fiat_value or ZERO):
+            raise FiatExceedsBurn(
+                f"partialFiatValue is {partial_fiat}, the fiatValue of the burn is {stored.fiat_value or ZERO}."
+            )
         self._count_fiat(account, wallet_id, None if fiat is None else -fiat)
         entries = (Entry(wallet_id, stored.amount, held.current), Entry(None, -stored.amount))
         moves = self._restored(account, stored, to_lots)
-        posting = _reversal(stored, account, details, stored.amount, entries, lot_moves=moves, burned=-stored.amount)
+        posting = reversal(stored, account, details, stored.amount, entries, lot_moves=moves, burned=-stored.amount)
         return replace(posting, fiat_value=fiat)
 
     def _revert_transfer(self, stored: Stored, account: LedgerAccount, details: Details) -> Posting:
-        sender, receiver = stored.from_wallet_id or 0, stored.to_wallet_id or 0
-        self._refuse_unavailable(account, receiver, stored.amount)
-        returned = self._debited(account, receiver, stored.amount, ZERO)
-        held, to_lots = self._credited(account, sender, stored.amount)
+        sender, receiver, amount = stored.from_wallet_id or 0, stored.to_wallet_id or 0, self._left_of(stored)
+        self._refuse_unavailable(account, receiver, amount)
+        returned = self._debited(account, receiver, amount, ZERO)
+        held, to_lots = self._credited(account, sender, amount)
         moves = (
-            *taken(account, receiver, stored.amount, first_of=stored.ledger_transaction_id),
+            *taken(account, receiver, amount, first_of=stored.ledger_transaction_id),
             *self._restored(account, stored, to_lots),
         )
-        entries = (*returned, Entry(sender, stored.amount, held.current))
-        return _reversal(stored, account, details, stored.amount, entries, lot_moves=moves)
+        entries = (*returned, Entry(sender, amount, held.current))
+        return reversal(stored, account, details, amount, entries, lot_moves=moves)
 
     def _restored(self, account: LedgerAccount, stored: Stored, to_lots: Decimal) -> tuple[LotMove, ...]:
         """How the lots of a reverted debit come back, `to_lots` in all: the last to expire first."""
@@ -230,13 +265,39 @@ class Books(Movements):
         wallet_id = stored.from_wallet_id or 0
         return (RestoreLots(wallet_id, account.ledger_account_id, returned, spent, extra, expiry),)
 
-    def _expire_returned(
-        self, account: LedgerAccount, wallet_id: int | None, uses: tuple[LotUse, ...], cause: str
+    def _left_of(self, stored: Stored) -> Decimal:
+        """What of a transaction is still to be undone."""
+        return max(ZERO, self.undoable_of(stored) - self.taken_back_of(stored) - self.released_of(stored))
+
+    def _available_of(self, stored: Stored) -> Decimal:
+        """What the wallet that a transaction debits can spend."""
+        return self.holding(stored.from_wallet_id or 0, stored.ledger_account_id).available
+
+    def _settle_returned(
+        self,
+        account: LedgerAccount,
+        stored: Stored,
+        amount: Decimal,
+        uses: tuple[LotUse, ...],
+        before: Decimal,
+        cause: str,
+        step: Posting | Capture,
     ) -> None:
-        """What came back to lots that have expired meanwhile is gone at once: at this moment, not when they expired."""
+        """What becomes of the `amount` that came back to a wallet that could spend `before`, into lots by `uses`.
+
+        What came back to lots that have expired meanwhile is gone at once, at this moment, not when they expired. Of
+        the rest, what is missing of reverted mints is taken.
+        """
+        wallet_id, repaid = stored.from_wallet_id, amount - self._available_of(stored) + before
+        if wallet_id is None:
+            return
         expired = tuple(use for use in uses if use.expires_at is not None and use.expires_at <= self.at)
-        if wallet_id is not None and account.point_tracking_enabled and expired:
-            self.expire(account, wallet_id, expired, self.at, f"expiry-after-{cause}-{self.at.timestamp():.6f}")
+        if account.point_tracking_enabled and expired:
+            self.expire(account, wallet_id, expired, self.at, f"expiry-after-{cause}-{self.at.timestamp():.6f}", step)
+        arrived = self._available_of(stored) - before
+        lots = (use for use in uses if use not in expired)
+        gone = {use.ledger_lot_id: use.amount for use in expired}
+        self._take_missing(account, stored, Returned(arrived, repaid, gone), lots, step)
 
     def _expire_arrived(self, capture: Capture) -> None:
         """What a capture has given to a wallet, but expired while it was set aside, is gone at once too."""
@@ -244,41 +305,9 @@ class Books(Movements):
         if amount:
             account, wallet_id = capture.account, capture.stored.to_wallet_id or 0
             transaction_id = capture.stored.ledger_transaction_id
-            arrived = TakeLots(wallet_id, account.ledger_account_id, amount, first_of=transaction_id)
+            arrived = TakeLots(wallet_id, account.ledger_account_id, amount, first_of=transaction_id, expires=True)
             key = f"expiry-on-capture-{transaction_id}-{self.at.timestamp():.6f}"
-            self._expire(account, wallet_id, amount, (arrived,), self.at, key)
+            self._expire(account, wallet_id, amount, (arrived,), self.at, key, capture)
 
     def _status(self, stored: Stored) -> int:
         return self._settled.get(stored.ledger_transaction_id, stored.status)
-
-    def taken_back_of(self, stored: Stored) -> Decimal:
-        """What partial reverts have taken back of a transaction so far."""
-        return self._taken_back.get(stored.ledger_transaction_id, stored.taken_back)
-
-
-def _reversal(
-    stored: Stored,
-    account: LedgerAccount,
-    details: Details,
-    amount: Decimal,
-    entries: tuple[Entry, ...],
-    *,
-    lot_moves: tuple[LotMove, ...] = (),
-    minted: Decimal = ZERO,
-    burned: Decimal = ZERO,
-    status: int = SETTLED,
-) -> Posting:
-    return Posting(
-        account=account,
-        transaction_type=REVERT,
-        status=status,
-        amount=amount,
-        from_wallet_id=stored.to_wallet_id,
-        to_wallet_id=stored.from_wallet_id,
-        entries=entries,
-        details=details,
-        minted=minted,
-        burned=burned,
-        lot_moves=lot_moves,
-        reverts=stored,
-    )

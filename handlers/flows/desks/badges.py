@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from domain.badges import Badge, BadgeTracking, Grant, Shelf, UnknownBadge
 from domain.campaigns.effects import ASSIGN_BADGE, UNASSIGN_BADGE
-from domain.campaigns.facts import EventFacts, Executor
+from domain.campaigns.facts import EventFacts, Executor, Performed
 from domain.campaigns.outcomes import NothingToDo
 from domain.reversals import Undone
 from handlers.flows.derive_events import BADGE_ASSIGNED, BADGE_UNASSIGNED, OwnEvent
@@ -118,11 +118,11 @@ class BadgeDesk:
         if grant.system_unique_key is not None:
             self._shelf.know(badges.find_tracked(self._opening.db, self._organization_id, grant.system_unique_key))
 
-    def _assign_badge(self, event: EventFacts, params: Mapping[str, Any]) -> None:
-        self._shelf.assign(self._granted(event, params))
+    def _assign_badge(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:
+        return Performed(Decimal(abs(self._shelf.assign(self._granted(event, params)).amount_assigned)))
 
-    def _unassign_badge(self, event: EventFacts, params: Mapping[str, Any]) -> None:
-        self._shelf.unassign(self._granted(event, params))
+    def _unassign_badge(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:
+        return Performed(Decimal(abs(self._shelf.unassign(self._granted(event, params)).amount_assigned)))
 
     def _granted(self, event: EventFacts, params: Mapping[str, Any]) -> Grant:
         """What an effect asks for; its amount is rounded down to whole badges, as points are to their account's."""

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from domain.campaigns.effects import ASSIGN_COUPON, USE_COUPON
-from domain.campaigns.facts import EventFacts, Executor
+from domain.campaigns.facts import EventFacts, Executor, Performed
 from domain.campaigns.outcomes import BadParameter, NothingToDo
 from domain.coupons.books import CODELESS, CouponBook
 from domain.coupons.clerk import Assignment, Clerk, Use
@@ -154,15 +154,15 @@ class CouponDesk:
 
     # -- details ------------------------------------------------------------------------------------------------------
 
-    def _assign_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _assign_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:
         amount = _whole(params["amount"], _MOST_ASSIGNED_AT_ONCE)
         book = self.stock.book(key=params["couponBookKey"])
-        return _told([self.assign(event.member_id, book, Assignment(amount), _said_by(event))])
+        return Performed(amount, _told([self.assign(event.member_id, book, Assignment(amount), _said_by(event))]))
 
-    def _use_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _use_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:
         amount = _whole(params["amount"], _MOST_USED_AT_ONCE)
         book = self.stock.book(key=params["couponBookKey"])
-        return _told(self.use(event.member_id, book, Use(amount), _said_by(event)))
+        return Performed(amount, _told(self.use(event.member_id, book, Use(amount), _said_by(event))))
 
     def _reported(self, usage: CouponUsage) -> OwnEvent:
         book = self.stock.shelf.books[usage.coupon_book_id]

@@ -12,7 +12,7 @@ from typing import Any, Self
 from domain.badges import Grant
 from domain.calendar import next_period, period_start
 from domain.campaigns.effects import ADVANCE_MISSION
-from domain.campaigns.facts import EventFacts, Executor
+from domain.campaigns.facts import EventFacts, Executor, Performed
 from domain.campaigns.outcomes import NothingToDo
 from domain.ledger.postings import Details
 from domain.ledger.refusals import UnknownLedgerAccount
@@ -162,14 +162,15 @@ class MissionDesk:
             raise AssertionError("missions are never removed")
         return found
 
-    def _advance_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> None:
+    def _advance_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:
         compiled = self._by_key.get(params["missionKey"].lower())
         if compiled is None:
             raise UnknownMission(f"There is no mission with the key {params['missionKey']}.")
         amount = int(params["amount"])
         if not amount:
             raise NothingToDo("There is nothing to count.")
-        self._refusing_move(compiled, amount, self._payment_of(event), event.audience_keys)
+        advance = self._refusing_move(compiled, amount, self._payment_of(event), event.audience_keys)
+        return Performed(Decimal(advance.counted))
 
     def _refusing_move(
         self, compiled: CompiledMission, amount: int, payment: _Payment, audience_keys: Collection[str]

@@ -16,6 +16,7 @@ from tests.builders.campaigns import (
     NOON,
     WALLET_ID,
     Bench,
+    account,
     action,
     campaign,
     effect,
@@ -34,6 +35,7 @@ def test_an_authorization_posts_pending_and_calls_no_executor():
     )
     bench = Bench(
         tested,
+        accounts=[account(point_tracking_enabled=True)],
         holdings={(WALLET_ID, 1): Holding(current=Decimal(9))},
         executors={"assign-badge": lambda event, params: called.append(event)},
     )

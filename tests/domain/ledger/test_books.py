@@ -106,7 +106,7 @@ class Ledger(RuleBasedStateMachine):
                 allocator.apply(number, move)
             self.sums[step.account.ledger_account_id] += step.minted - step.burned
             if isinstance(step, Posting):
-                if step.reverts is not None:
+                if step.reverts is not None and not step.is_partial:
                     reverted = step.reverts.ledger_transaction_id
                     self.stored[reverted] = replace(self.stored[reverted], status=REVERTED)
                 self.remember(number, step)
@@ -141,7 +141,7 @@ class Ledger(RuleBasedStateMachine):
         found = allocator.found
         number = max((lot.ledger_lot_id for lot in self.lots), default=0)
         renamed = {old: number + index for index, old in enumerate(sorted(found.new), 1)}
-        kept = [replace(lot, remaining=found.left.get(lot.ledger_lot_id, lot.remaining)) for lot in self.lots]
+        kept = [found.changed.get(lot.ledger_lot_id, lot) for lot in self.lots]
         kept += [replace(lot, ledger_lot_id=renamed[old]) for old, lot in sorted(found.new.items())]
         self.lots = kept
         by_id = {lot.ledger_lot_id: lot for lot in kept}

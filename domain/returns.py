@@ -1,0 +1,100 @@
+"""Returns: what comes back of an order is held against what is left of it (administration "Purchase orders")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+from domain.events import PayloadMissing
+from domain.orders import PARTIALLY_RETURNED, RETURNED, Order, OrderItem, ReturnExceedsOrder
+
+_ZERO = Decimal(0)
+
+Found = tuple[Order, tuple[OrderItem, ...]]
+
+
+def with_returned(order: Order, items: Sequence[OrderItem], payload: Mapping[str, Any]) -> Found:
+    """The order after a return in part; it is returned once nothing is left.
+
+    The items of the payload say what came back, else its total. Of an order that lists no items only the total is
+    known. Raises ReturnExceedsOrder, or PayloadMissing for an item of which nothing says what it is worth.
+    """
+    left, returned = list(items), payload.get("items") or ()
+    worth = sum((_take(left, each) for each in returned), _ZERO) if returned else Decimal(payload.get("total") or 0)
+    in_all = order.returned_total + worth
+    if items and returned:
+        # Each item was held against its own line; their sum may differ from the order's total, by a discount say.
+        in_all = min(order.total, in_all)
+    elif in_all > order.total:
+        rest = order.total - order.returned_total
+        raise ReturnExceedsOrder(f"The return is worth {worth}, of the order {order.external_id} {rest} is left.")
+    is_all = in_all >= order.total > 0 or (bool(left) and all(each.is_returned for each in left))
+    status = RETURNED if is_all else PARTIALLY_RETURNED
+    return replace(order, status=status, returned_total=order.total if is_all else in_all), tuple(left)
+
+
+def _take(lines: list[OrderItem], returned: Mapping[str, Any]) -> Decimal:
+    """Take a returned item from the lines that it may be of; its worth."""
+    code, total, quantity = returned.get("productCode"), returned.get("total"), returned.get("quantity")
+    if total is None and (code is None or not lines):
+        raise PayloadMissing("A returned item needs its total, or the productCode of one of the order that has it.")
+    if not lines:
+        return Decimal(total or 0)
+    name = "without a productCode" if code is None else f"with the productCode {code}"
+    places = [place for place, line in enumerate(lines) if line.product_code == code]
+    if not places:
+        raise ReturnExceedsOrder(f"The order has no item {name}.")
+    if all(lines[place].is_returned for place in places):
+        raise ReturnExceedsOrder(f"Of the item {name} nothing is left.")
+    if total is None and any(lines[place].total is None for place in places):
+        raise PayloadMissing(f"The order does not say what the item {name} is worth, so its return needs a total.")
+    wanted = None if quantity is None else Decimal(quantity)
+    if total is None:
+        return _take_quantity(lines, places, wanted, name, by_quantity=True)
+    if wanted is not None:
+        _take_quantity(lines, places, wanted, name, by_quantity=False)
+    return _take_total(lines, places, Decimal(total), name)
+
+
+def _take_quantity(
+    lines: list[OrderItem], places: Sequence[int], wanted: Decimal | None, name: str, by_quantity: bool
+) -> Decimal:
+    """Take so many, or all that are left; what they are worth, if that goes by the quantity."""
+    worth, missing = _ZERO, wanted
+    for place in places:
+        line = lines[place]
+        part = line.quantity_left if missing is None else min(missing, line.quantity_left)
+        if missing is not None:
+            missing -= part
+        share = _share(line, part) if by_quantity else _ZERO
+        if share > line.total_left:
+            raise ReturnExceedsOrder(f"{part} of the item {name} are worth {share}, {line.total_left} of it is left.")
+        lines[place] = replace(
+            line, returned_quantity=line.returned_quantity + part, returned_total=line.returned_total + share
+        )
+        worth += share
+    if missing:
+        raise ReturnExceedsOrder(f"{wanted} of the item {name} are returned, {(wanted or _ZERO) - missing} are left.")
+    return worth
+
+
+def _share(line: OrderItem, part: Decimal) -> Decimal:
+    """What `part` of a line is worth; its last part is all that is left, however the others were rounded."""
+    if part == line.quantity_left:
+        return line.total_left
+    return (line.total or _ZERO) * part / (line.quantity or Decimal(1))
+
+
+def _take_total(lines: list[OrderItem], places: Sequence[int], total: Decimal, name: str) -> Decimal:
+    """Take what is worth so much."""
+    missing = total
+    for place in places:
+        line = lines[place]
+        part = missing if line.total is None else min(missing, line.total_left)
+        missing -= part
+        lines[place] = replace(line, returned_total=line.returned_total + part)
+    if missing:
+        raise ReturnExceedsOrder(f"The item {name} is returned at {total}, {total - missing} of it is left.")
+    return total

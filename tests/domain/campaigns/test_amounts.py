@@ -1,0 +1,109 @@
+"""Effects tell what was done: the sum of the amounts of all answers is the sum of what the ledger holds."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from domain.campaigns.facts import Performed
+from domain.ledger.postings import Posting
+from domain.problems import Conflict
+from tests.builders.campaigns import Bench, account, action, campaign, effect, facts, mint
+from tests.builders.tracking import spend
+
+WHOLE, CENTS = account(1), account(2, decimals=2)
+ACCOUNTS = [WHOLE, CENTS]
+
+amounts = st.sampled_from(["0", "1", "2.5", "7.125", "10"]).map(Decimal) | st.sampled_from(
+    [("=", "order.total * 0.15"), ("=", "order.total / 3.0"), ("=", "order.total - 20.0")]
+)
+accounts = st.sampled_from([{}, {"ledgerAccountKey": "account-2"}])
+effects = st.one_of(
+    st.builds(lambda amount, more: mint(amount, **more), amounts, accounts),
+    st.builds(lambda amount, more: spend(amount, **more), amounts, accounts),
+    st.builds(lambda amount: mint(amount, recipient="sponsor"), amounts),
+)
+rules = st.fixed_dictionaries(
+    {
+        "scope": st.sampled_from(["member", "campaign"]),
+        "type": st.sampled_from(["points", "points", "transactions"]),
+        "period": st.sampled_from(["daily", "total"]),
+        "limit": st.sampled_from(["1", "3", "9.5", "40"]).map(Decimal),
+    },
+    optional={"ledgerAccountKey": st.sampled_from(["account-1", "account-2"])},
+)
+campaigns = st.lists(
+    st.fixed_dictionaries(
+        {
+            "effects": st.lists(st.lists(effects, min_size=1, max_size=2), min_size=1, max_size=3),
+            "limit_rules": st.lists(rules, max_size=2),
+            "allow_partial_application_on_limit": st.booleans(),
+        }
+    ),
+    min_size=1,
+    max_size=3,
+)
+
+
+def told(found):
+    """The amounts of the answers by effect and account."""
+    sums = {}
+    for each in found.effects:
+        params = dict(each.params)
+        place = (each.effect_id, params["ledgerAccountKey"] or "account-1")
+        sums[place] = sums.get(place, 0) + params["amount"]
+    return sums
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(described=campaigns, totals=st.lists(st.integers(0, 9999).map(lambda cents: Decimal(cents) / 100), max_size=5))
+def test_the_sum_of_what_is_told_is_the_sum_of_what_the_ledger_holds(described, totals):
+    made = []
+    for number, each in enumerate(described, 1):
+        actions = [action(10 * number + place, *some) for place, some in enumerate(each["effects"])]
+        settings = {name: value for name, value in each.items() if name != "effects"}
+        settings["limit_rules"] = tuple(settings["limit_rules"])
+        made.append(campaign(*actions, campaign_id=number, accounts=ACCOUNTS, **settings))
+    bench = Bench(*made, accounts=ACCOUNTS)
+    sums = {}
+    for total in totals:
+        for place, amount in told(bench.run(facts(total))).items():
+            sums[place] = sums.get(place, 0) + amount
+    posted = {}
+    for step in bench.books.steps:
+        assert isinstance(step, Posting)
+        place = ("mint-points" if step.minted else "burn-points", step.account.ledger_account_key)
+        posted[place] = posted.get(place, 0) + step.amount
+    assert {place: amount for place, amount in sums.items() if amount} == posted
+
+
+def test_what_was_asked_for_stands_beside_what_was_done():
+    limits = ({"scope": "member", "type": "points", "period": "total", "limit": Decimal(3)},)
+    cut = campaign(action(1, mint(("=", "order.total"))), limit_rules=limits, allow_partial_application_on_limit=True)
+    [first] = Bench(cut).run(facts("10.5")).effects
+    assert (first.status, first.params[:2]) == ("partial", (("amount", 3), ("requestedAmount", Decimal("10.5"))))
+    [skipped] = Bench(campaign(action(1, spend(5)))).run(facts()).effects
+    assert (skipped.status, skipped.params[:2]) == ("failed", (("amount", 0), ("requestedAmount", 5)))
+    [plain] = Bench(campaign(action(1, mint(5)))).run(facts()).effects
+    assert "requestedAmount" not in dict(plain.params)
+
+
+@pytest.mark.parametrize(("done", "amount"), [(Decimal(1), 1), (None, Decimal("1.5"))])
+def test_other_effects_tell_what_was_done_too(done, amount):
+    one = campaign(action(1, effect("assign-badge", badgeKey="b", amount=Decimal("1.5"))))
+    [found] = Bench(one, executors={"assign-badge": lambda event, params: Performed(done)}).run(facts()).effects
+    assert dict(found.params)["amount"] == amount
+    [planned] = Bench(one).run(facts(), mode="authorize").effects
+    assert dict(planned.params)["amount"] == Decimal("1.5")
+
+
+def test_what_was_refused_was_not_done():
+    def refuse(event, params):
+        raise Conflict("No.")
+
+    one = campaign(action(1, effect("assign-badge", badgeKey="b", amount=2)))
+    [found] = Bench(one, executors={"assign-badge": refuse}).run(facts()).effects
+    assert (found.status, dict(found.params)["amount"], dict(found.params)["requestedAmount"]) == ("skipped", 0, 2)
