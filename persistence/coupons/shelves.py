@@ -36,12 +36,14 @@ ORDER BY c.position DESC
 
 _LOT_COLUMNS = ", ".join(f"l.{column.name}" for column in columns_of(coupon_lots, CouponLot))
 
-# What members have of coupons, once for each lot of which something is left, and once where there is none.
+# What members have of coupons, once for each lot of which something is left, and once where there is none. Members are
+# named for the lots, too: nothing else keeps the planner of a young database from reading those of all members.
 _HELD_AND_LOTS = f"""
 SELECT {_HELD_COLUMNS}, {_COUPON_COLUMNS}, {_LOT_COLUMNS}
 FROM member_coupons h JOIN coupons c USING (organization_id, coupon_id)
 LEFT JOIN coupon_lots l ON l.organization_id = h.organization_id AND l.member_id = h.member_id
     AND l.coupon_book_id = h.coupon_book_id AND l.coupon_id = h.coupon_id AND l.amount > l.amount_used
+    AND l.organization_id = %s AND l.member_id = ANY(%s)
 """
 
 _HELD = f"""
@@ -170,17 +172,21 @@ def held_of_books(
     db: Connection, organization_id: int, member_ids: Collection[int], book_ids: Collection[int]
 ) -> list[Held]:
     """What members have left of books, by lot, and in any case what they have of a coupon for all."""
-    return _held(db, _HELD, (organization_id, list(member_ids), list(book_ids)))
+    return _held(db, _HELD, organization_id, member_ids, book_ids)
 
 
 def held_of_coupons(
     db: Connection, organization_id: int, member_ids: Collection[int], coupon_ids: Collection[int]
 ) -> list[Held]:
     """What members have, or had, of these coupons, by lot."""
-    return _held(db, _HELD_OF_COUPONS, (organization_id, list(member_ids), list(coupon_ids)))
+    return _held(db, _HELD_OF_COUPONS, organization_id, member_ids, coupon_ids)
 
 
-def _held(db: Connection, statement: str, values: tuple[Any, ...]) -> list[Held]:
+def _held(
+    db: Connection, statement: str, organization_id: int, member_ids: Collection[int], ids: Collection[int]
+) -> list[Held]:
+    members = list(member_ids)
+    values = (organization_id, members, organization_id, members, list(ids))
     return [
         (
             MemberCoupon(*row[:_COUNT_HELD]),
