@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import text
 
 from tests.builders.api import Organization
+from tests.builders.content import Content, item
 from tests.builders.users import Users
 
 SECRET = "whsec_" + "c2VjcmV0LW9mLXRoZS10cmlnZ2VyLWl0c2VsZg=="
@@ -28,6 +29,7 @@ def make_all(organization: Organization) -> Mapping[str, Any]:
         _events,
         _partners,
         _users,
+        _content,
     ):
         part(organization, made)
     return made
@@ -226,3 +228,14 @@ def _partners(organization: Organization, made: dict[str, Any]) -> None:
         headers = {"x-api-key": key["apiKey"]}
         surface.request("POST", f"/partners/{partner}/payment-intents", intent, headers=headers, expect=200)
         a.delete(f"/partner-api-keys/{key['partnerApiKey']['partnerApiKeyId']}")
+
+
+def _content(organization: Organization, made: dict[str, Any]) -> None:
+    content = Content.of(organization)
+    i = organization.integration
+    i.patch(content.path, {"name": "Hot drinks"})
+    document = content.put({"title": "Espresso"})
+    path = f"{content.documents}/{document['documentKey']}"
+    i.patch(path, {"attrs": {"title": "Ristretto"}}, locale="")
+    content.batch(item({"title": "Latte"}))
+    i.delete(path, locale="", expect=200)

@@ -7,6 +7,7 @@ from sqlalchemy import text
 
 from handlers.flows.verify_ledger import verify
 from handlers.jobs import seal_audit_log
+from tests.builders.content import Content
 from tests.builders.person import NAME, WORD, event, live, order, traces
 from tests.builders.queue import drain
 from tests.builders.tracking import Shop
@@ -149,10 +150,15 @@ def test_the_old_id_is_free_for_a_new_member_whom_old_tokens_do_not_reach(api):
     old = organization.member("free-again")
     token = organization.member_token("free-again")
     organization.administration.delete(f"/members/{old['memberId']}", expect=200)
-    badges = organization.integration.with_token(token)
-    assert badges.request("GET", "/members/free-again/badges").status in (401, 403)
+    content = Content.of(organization)
+    document = content.put({"title": "Espresso"})
+    shown = f"/members/free-again/content{content.path.removeprefix('/content')}/documents"
+    theirs = organization.integration.with_token(token)
+    assert theirs.request("GET", shown).status == 401
     new = organization.member("free-again")
     assert new["memberId"] != old["memberId"]
+    assert theirs.request("GET", shown).status == 401
+    assert content.shown_to("free-again", token=organization.member_token("free-again")) == [document["documentKey"]]
     assert new["ledgerBalances"] == [] or all(each["balance"] == 0 for each in new["ledgerBalances"])
 
 
