@@ -120,9 +120,8 @@ def track_result(
         "missions": list(missions),
         "referrals": [],
         "explain": [_explanation(each) for each in found.explanations],
+        "errors": [_rule_error(each) for each in found.errors],
     }
-    if found.errors:
-        result["errors"] = [_rule_error(each) for each in found.errors]
     if error is not None:
         result["error"] = error.as_problem()
     return result
@@ -190,13 +189,14 @@ def _effect(outcome: EffectOutcome) -> dict[str, Any]:
 
 
 def _rule_error(error: RuleError) -> dict[str, Any]:
-    position = None if error.at is None else {"start": error.at[0], "end": error.at[1]}
-    return {
+    told: dict[str, Any] = {
         "campaignId": error.campaign_id,
         "actionId": error.action_id,
         "message": error.message,
-        "position": position,
     }
+    if error.at is not None:
+        told["position"] = {"start": error.at[0], "end": error.at[1]}
+    return told
 
 
 def _explanation(why: Explanation) -> dict[str, Any]:

@@ -45,6 +45,7 @@ LEFT_OUT = {
     ("ActionEffectParam", "expression"),
     ("ActionEffectParam", "value"),
     ("ActionRules", "expression"),
+    ("ActionRules", "node"),
     ("ContentFacetField", "type"),
     ("CouponBookCondition", "expression"),
     ("ItemProblem", "errors"),
@@ -62,6 +63,7 @@ LEFT_OUT = {
 }
 # Written parts that null clears, as the interface has it; answers leave them out or have them empty.
 CLEARED = {
+    "RuleNode",
     "CodePatternOrNull",
     "ContentDaysOfWeekOrNull",
     "ContentScheduleOrNull",

@@ -23,6 +23,7 @@ RESULT = {
     "missions": [],
     "referrals": [],
     "explain": [],
+    "errors": [],
 }
 
 
