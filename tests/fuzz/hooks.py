@@ -459,7 +459,9 @@ def _collection(body: Body, path: Body) -> None:
 
 def _document(body: Body, path: Body) -> None:
     if "attrs" in body:
-        body["attrs"] = {"title": "A drink", "price": 3.5, "colour": "red"}
+        # Collections that were made meanwhile may be of coupons, whose documents name a book.
+        about = {"couponBookKey": WORLD.ids["couponBookKey"]}
+        body["attrs"] = {"title": "A drink", "price": 3.5, "colour": "red", **about}
     _real(body, "audienceKeys", [WORLD.keys["audience"]])
     for name in ("locale", "slug"):
         body.pop(name, None)

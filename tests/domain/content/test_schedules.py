@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from domain.content.schedules import hour_of_week, open_hours, open_hours_now, schedule_faults
@@ -20,6 +20,7 @@ windows = st.builds(
 zones = st.sampled_from(["UTC", "Europe/Madrid", "America/Buenos_Aires", "Asia/Kolkata", "Pacific/Apia"])
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(windows, min_size=1, max_size=5), zones, st.datetimes(datetime(2020, 1, 1), datetime(2030, 1, 1)))
 def test_hours_of_the_week_are_what_a_look_at_the_clock_says(some, zone, at):
     at = at.replace(tzinfo=UTC)
