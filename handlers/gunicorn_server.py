@@ -92,7 +92,7 @@ class _Server(BaseApplication):
         queue_worker: _QueueWorker | None,
     ) -> None:
         self._settings = settings
-        self._home = home
+        self._revive = None if home is None else embedded.reviver(home)
         self._when_ready = when_ready
         self.queue_worker = queue_worker
         self._engine: Engine | None = None
@@ -104,10 +104,10 @@ class _Server(BaseApplication):
 
     def revive_database(self) -> None:
         """Start the embedded database again if it has died; calls are answered 503 until it is back."""
-        if self._home is None:
+        if self._revive is None:
             return
         try:
-            if embedded.revive(self._home):
+            if self._revive():
                 _log.error("the embedded database had died, and was started again")
         except embedded.EmbeddedError:
             _log.exception("the embedded database has died, and cannot be started again")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from persistence.embedded import postmaster, programs
 from persistence.embedded.cluster import Cluster
 from persistence.embedded.errors import EmbeddedError
 
-__all__ = ["Description", "EmbeddedError", "Lease", "acquire", "describe", "program", "revive", "server"]
+__all__ = ["Description", "EmbeddedError", "Lease", "acquire", "describe", "program", "reviver", "server"]
 
 
 class Lease:
@@ -72,14 +72,22 @@ def acquire(home: Path, *, options: Mapping[str, str] | None = None) -> Lease:
     return Lease(cluster, users)
 
 
-def revive(home: Path) -> bool:
-    """Start the server of a home again if it has died while it is in use; True if it had. Raises EmbeddedError."""
-    cluster = clusters.locate(home, create=False)
-    if cluster is None or postmaster.is_alive(cluster.data):
-        return False
-    with _locked(cluster):
-        clusters.start(cluster, {})
-    return True
+def reviver(home: Path) -> Callable[[], bool]:
+    """A function that starts the server of a home again if it has died; True if it had. It raises EmbeddedError.
+
+    It starts no process, and looks at two files only, as long as the server lives, so it may be called all the time.
+    """
+    cluster = clusters.locate(home)
+    assert cluster is not None
+
+    def revive() -> bool:
+        if postmaster.is_alive(cluster.data):
+            return False
+        with _locked(cluster):
+            clusters.start(cluster, {})
+        return True
+
+    return revive
 
 
 @contextmanager
