@@ -132,7 +132,7 @@ def queue_to(
     now: datetime,
 ) -> None:
     """Tell each of these triggers each of these things; at most one statement."""
-    messages = [(each.trigger_id, type_, message(type_, item, now)) for item in data for each in listeners]
+    messages = [(each.trigger_id, type_, message(type_, item, now), None) for item in data for each in listeners]
     _queue(db, configuration, messages, now)
 
 

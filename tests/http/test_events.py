@@ -775,7 +775,7 @@ def test_expressions_see_the_event_the_order_the_member_and_the_balances(shop):
         "now > event.externalEventDate",
         "payment == null",
     ]
-    shop.campaign(*(running(effect("discount", type="amount", value=i), rule=rule) for i, rule in enumerate(rules)))
+    shop.campaign(*(running(effect("discount", type="amount", value=i), rule=rule) for i, rule in enumerate(rules, 1)))
     items = [{"total": 4, "categoryCode": "coffee", "quantity": 1}, {"total": Decimal("5.5")}]
     one = order(ana, Decimal("9.5"), items=items, externalEventDate="2026-01-01T00:00:00Z", tags=["rain"])
     one["payload"]["n"] = 3

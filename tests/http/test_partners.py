@@ -414,7 +414,10 @@ def test_the_tier_is_that_after_the_payment(shop, partner):
 def test_points_that_had_expired_are_no_part_of_what_is_told(shop, partner):
     stars = shop.account(name="Stars", pointTrackingEnabled=True)
     key = stars["ledgerAccountKey"]
-    shop.campaign(running(mint(5, ledgerAccountKey=key, expirationDate="2020-01-01T00:00:00Z")), eventType=PAYMENT)
+    shop.campaign(
+        running(mint(5, ledgerAccountKey=key, expirationDate=("=", 'timestamp("2020-01-01T00:00:00Z")'))),
+        eventType=PAYMENT,
+    )
     [moved] = partner.pay(shop.member())["accountBalances"]
     assert (moved["balance"], moved["newAccrual"]) == (0, 5)
 

@@ -260,7 +260,7 @@ def test_what_a_caused_event_set_is_taken_back_first(shop, ladder, member):
 
 
 def test_the_number_of_statements_does_not_grow_with_events(shop, ladder):
-    shop.campaign(running(sets(ladder, "Gold"), spend(0), mint(1)), eventType=GENERIC)
+    shop.campaign(running(sets(ladder, "Gold"), spend(("=", "0.0")), mint(1)), eventType=GENERIC)
     members = [shop.member() for _ in range(10)]
 
     def statements(size):

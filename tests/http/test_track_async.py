@@ -67,7 +67,7 @@ def test_what_comes_of_it_is_what_synchronous_tracking_answers(shop):
         )
     assert told[0] == told[1]
     assert [each[0] for each in told[0]] == ["success"] * 5 + ["failed"]
-    assert told[0][4][2] == 1
+    assert told[0][4][2] == 2
     assert shop.balance(members[0]) == shop.balance(members[1])
     shop.check_ledger()
 
