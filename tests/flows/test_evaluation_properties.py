@@ -55,7 +55,7 @@ def world(settings):
 
 # --- random campaigns and events ---------------------------------------------------------------------------------
 
-AMOUNT = st.integers(0, 9) | st.just(("=", "order.total / 3"))
+AMOUNT = st.integers(1, 9) | st.just(("=", "0.0")) | st.just(("=", "order.total / 3"))
 
 
 def effects(world: World) -> st.SearchStrategy[dict[str, Any]]:
