@@ -22,6 +22,7 @@ from persistence.engine import create_engine
 
 _PREFIX = f"loyalty-tests-{os.getuid()}-"
 # Nothing here needs to survive a power cut.
+SLOW_MS = 180_000
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 
 
@@ -68,7 +69,15 @@ def database_url(temporary_directory: Path) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def settings(database_url: str, temporary_directory: Path) -> Settings:
     """Settings as a server would have them, with every answer checked against the documents."""
-    return Settings(database_url=database_url, home=temporary_directory / "home", validate_responses=True)
+    return Settings(
+        database_url=database_url,
+        home=temporary_directory / "home",
+        validate_responses=True,
+        # A slow machine with many calls at once is no fault.
+        request_timeout_ms=SLOW_MS,
+        statement_timeout_ms=SLOW_MS,
+        lock_timeout_ms=SLOW_MS,
+    )
 
 
 @pytest.fixture(scope="session")

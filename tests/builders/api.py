@@ -178,6 +178,12 @@ class Api:
 @contextmanager
 def running_api(settings: Settings) -> Iterator[Api]:
     """The application with an engine of its own, for as long as the context lasts."""
-    engine = create_engine(settings.database_url, threads=settings.threads, application_name="loyalty-tests-api")
+    engine = create_engine(
+        settings.database_url,
+        threads=settings.threads,
+        statement_timeout_ms=settings.statement_timeout_ms,
+        lock_timeout_ms=settings.lock_timeout_ms,
+        application_name="loyalty-tests-api",
+    )
     yield Api(create_app(settings, engine), engine, settings)
     engine.dispose()
