@@ -11,6 +11,7 @@ from domain.ledger.records import MINT, LedgerAccount
 from domain.ledger.refusals import UnknownLedger, UnknownLedgerAccount, WalletNotInLedger
 from domain.members import Member, refuse_erased
 from handlers.call import Call
+from handlers.flows.lock_wallets import lock_referrers
 from handlers.flows.post_transactions import Movement, post_one
 from persistence import ledger, members
 
@@ -32,6 +33,7 @@ class MovedPoints:
 
 def move_points(call: Call, member: Member, transaction_type: int, body: Mapping[str, Any]) -> MovedPoints:
     """Mint or burn (administration, Members 6); the same key with the same request answers the same transaction."""
+    lock_referrers(call.db, call.organization, member.wallet_id, ())
     refuse_erased(members.lock(call.db, member))
     account = _account(call, body["ledger_id"], body["ledger_account_id"])
     if account.ledger_id != call.organization.default_ledger_id:
