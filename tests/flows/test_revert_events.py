@@ -140,15 +140,17 @@ def test_items_that_come_back_one_by_one_end_where_a_full_return_ends(api, items
     for name, each in members.items():
         if other:
             shop.give(each, other, ledgerAccountId=cents["ledgerAccountId"])
-        shop.track_one(order(each, total, external_id=name))
+        bought = [{"productCode": f"p{n}", "total": item} for n, item in enumerate(items)]
+        shop.track_one(order(each, total, external_id=name, items=bought))
         shop.track_one(order(each, None, "confirmed", name))
         for account_id, amount in minted.items():
             used = (amount * spent).to_integral_value(ROUND_FLOOR)
             if used:
                 shop.give(each, used, "burn", ledgerAccountId=account_id)
     came_back = Decimal(0)
-    for item in data.draw(st.permutations(items)):
-        part = order(members["parts"], None, "partially-returned", "parts", items=[{"total": item}])
+    for n, item in data.draw(st.permutations(list(enumerate(items)))):
+        returned = [{"productCode": f"p{n}", "total": item}]
+        part = order(members["parts"], None, "partially-returned", "parts", items=returned)
         shop.track_one(part)
         came_back += item
         if not spent and minted[whole["ledgerAccountId"]]:
