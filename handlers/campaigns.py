@@ -21,6 +21,7 @@ from domain.campaigns.references import (
 from domain.coupons.books import UnknownCouponBook
 from domain.event_types import BUILT_IN_EVENT_TYPES, EVENTS_WITH_ORDER
 from domain.expressions import MAX_TEXTS, Node
+from domain.ledger.books import refuse_untracked_expiry
 from domain.ledger.refusals import UnknownLedgerAccount
 from domain.missions.records import UnknownMission
 from domain.problems import FieldFault, InvalidRequest
@@ -299,3 +300,16 @@ def _check_action(call: Call, campaign: Campaign, body: dict[str, Any], before: 
         raise InvalidRequest(faults)
     for effect in effects:
         _refuse_unknown_records(call, configuration, effect)
+        _refuse_untracked_expiry(configuration, campaign, effect)
+
+
+def _refuse_untracked_expiry(configuration: Configuration, campaign: Campaign, effect: CompiledEffect) -> None:
+    """Refuse an expiration date that is written down for points of an account that does not track them."""
+    named = {param.parameter.id: param.value for param in effect.params if param.program is None}
+    if named.get("expirationDate") is None or "ledgerAccountKey" not in named:
+        return
+    key = named["ledgerAccountKey"]
+    main = configuration.main_accounts.get(campaign.loyalty_program_id)
+    account = main if key is None else configuration.accounts_by_key.get(key)
+    if account is not None:
+        refuse_untracked_expiry(account, named["expirationDate"])

@@ -52,6 +52,7 @@ def create_organization(db: Connection, *, name: str, now: datetime) -> CreatedO
             decimals=0,
             is_revolving=True,
             is_default_account=True,
+            point_tracking_enabled=True,
         )
         .returning(ledger_accounts.c.ledger_account_id, ledger_accounts.c.ledger_account_key)
     ).one()

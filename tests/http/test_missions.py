@@ -124,7 +124,6 @@ class TestRecords:
             ({"periodLimit": 1}, "/periodLimit"),
             ({"manualExpiration": {"value": 0, "unit": "days"}, "pointsAccrual": 1}, "/manualExpiration/value"),
             ({"manualExpiration": {"value": 1, "unit": "eons"}, "pointsAccrual": 1}, "/manualExpiration/unit"),
-            ({"manualExpiration": {"value": 1, "unit": "days"}, "pointsAccrual": 1}, "/manualExpiration"),
             ({"pointsAccrual": 0.5}, "/pointsAccrual"),
             ({"validFrom": "2026-02-01T00:00:00Z", "validTo": "2026-01-01T00:00:00Z"}, "/validTo"),
             ({"couponBookKey": 5}, "/couponBookKey"),
@@ -135,6 +134,12 @@ class TestRecords:
     def test_what_cannot_be_is_refused(self, shop, given, pointer):
         found = shop.administration.post("/missions", body(**given), expect=400)
         assert [each["pointer"] for each in found["errors"]] == [pointer]
+
+    def test_an_expiration_needs_an_account_that_tracks_points(self, shop):
+        account = shop.account()["ledgerAccountId"]
+        expiring = {"manualExpiration": {"value": 1, "unit": "days"}, "pointsAccrual": 1}
+        found = shop.administration.post("/missions", body(ledgerAccountId=account, **expiring), expect=400)
+        assert [each["pointer"] for each in found["errors"]] == ["/manualExpiration"]
 
     def test_what_is_required_is_named(self, shop):
         found = shop.administration.post("/missions", {}, expect=400)

@@ -5,7 +5,7 @@ Whatever moves points goes through here, so each rule of the ledger stands once.
 part of the work, such as one item of a batch.
 """
 
-from domain.ledger.books.amounts import check_amount, overdraft_of, round_down
+from domain.ledger.books.amounts import check_amount, overdraft_of, refuse_untracked_expiry, round_down
 from domain.ledger.books.settlements import Books
 
-__all__ = ["Books", "check_amount", "overdraft_of", "round_down"]
+__all__ = ["Books", "check_amount", "overdraft_of", "refuse_untracked_expiry", "round_down"]

@@ -10,6 +10,7 @@ from domain.ledger.postings import ZERO
 from domain.ledger.records import MAX_AMOUNT, LedgerAccount
 from domain.ledger.refusals import (
     AccountInactive,
+    PointsNotTracked,
 )
 from domain.problems import FieldFault, InvalidRequest
 
@@ -47,6 +48,12 @@ def round_down(account: LedgerAccount, amount: Decimal) -> Decimal:
 def expiry_of_mint(account: LedgerAccount, at: datetime) -> datetime | None:
     """When what is minted at `at` expires by the account's own policy; None is never."""
     return None if account.expires_in_months is None else add_months(at, account.expires_in_months)
+
+
+def refuse_untracked_expiry(account: LedgerAccount, expires_at: datetime | None) -> None:
+    """Refuse an expiry of points that the account cannot tell from others."""
+    if expires_at is not None and not account.point_tracking_enabled:
+        raise PointsNotTracked(f"expirationDate is given, but the ledger account {account.name} does not track points.")
 
 
 def prorated(fiat: Decimal, part: Decimal, whole: Decimal) -> Decimal:

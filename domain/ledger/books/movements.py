@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 
-from domain.ledger.books.amounts import check_amount, expiry_of_mint, overdraft_of
+from domain.ledger.books.amounts import check_amount, expiry_of_mint, overdraft_of, refuse_untracked_expiry
 from domain.ledger.books.balances import Balances
 from domain.ledger.books.lot_moves import moved, taken
 from domain.ledger.lots import LotMove, LotUse, NewLot, TakeLots
@@ -30,9 +30,11 @@ class Movements(Balances):
     ) -> Posting:
         """Issue `amount` to the wallet; debt is repaid first. `expires_at` overrides the account's expiry.
 
-        Raises AccountInactive, SupplyExceeded, FiatNotAllowed, or InvalidRequest for too many fraction digits.
+        Raises AccountInactive, SupplyExceeded, FiatNotAllowed, PointsNotTracked for an expiry on an account without
+        tracking, or InvalidRequest for too many fraction digits.
         """
         _check(account, amount, details, fiat_allowed=False)
+        refuse_untracked_expiry(account, expires_at)
         self._refuse_over_supply(account, amount)
         if manual:
             return self._hold(account, MINT, None, wallet_id, amount, details, expires_at)

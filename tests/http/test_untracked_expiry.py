@@ -1,0 +1,79 @@
+"""Expiration dates of points: kept where the account tracks points, refused where it does not."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.builders.campaigns import mint
+from tests.builders.points import Points
+from tests.builders.tracking import Shop, event, running
+
+LATE = "2099-12-31T23:59:59Z"
+NOT_TRACKED = "/problems/points-not-tracked"
+
+
+@pytest.fixture
+def untracked(organization):
+    return Points.new(organization)
+
+
+@pytest.fixture
+def shop(organization):
+    return Shop(organization)
+
+
+def test_the_default_account_of_a_new_organization_tracks_points(organization):
+    listed = organization.administration.get(f"/ledgers/{organization.created.ledger_id}/accounts")["results"]
+    assert [each["pointTrackingEnabled"] for each in listed] == [True]
+    wallet = organization.member()["ledgerWalletId"]
+    path = f"/ledgers/{organization.created.ledger_id}/wallets/{wallet}/mint"
+    organization.administration.post(path, {"amount": 5, "expirationDate": LATE}, expect=200)
+    account = f"/ledgers/{organization.created.ledger_id}/accounts/{organization.created.ledger_account_id}"
+    found = organization.administration.get(f"{account}/wallets/{wallet}", include="lots")["wallet"]
+    assert [each["expiresAt"] for each in found["lots"]["expiring"]] == [LATE]
+
+
+def test_a_wallet_mint_is_refused(organization, untracked):
+    wallet = untracked.wallet()
+    untracked.change(
+        "UPDATE ledger_accounts SET point_tracking_enabled = false WHERE ledger_account_id = :id",
+        id=organization.created.ledger_account_id,
+    )
+    path = f"{untracked.ledger_path}/wallets/{wallet}/mint"
+    assert untracked.admin.post(path, {"amount": 5, "expirationDate": LATE}, expect=409)["type"] == NOT_TRACKED
+    untracked.admin.post(path, {"amount": 5}, expect=200)
+
+
+def test_an_item_of_a_batch_is_refused(organization, untracked):
+    wallet = untracked.wallet()
+    item = {
+        "organizationId": organization.id,
+        "ledgerAccountId": untracked.account_id,
+        "amount": 5,
+        "fromWalletId": None,
+        "toWalletId": wallet,
+    }
+    items = [{**item, "expirationDate": LATE}, item]
+    found = untracked.admin.post("/ledger-transactions/batch", {"items": items}, expect=200)
+    assert [(each["index"], each["error"]["type"]) for each in found["failed"]] == [(0, NOT_TRACKED)]
+    assert untracked.balance(wallet) == 5
+
+
+def test_an_action_that_writes_a_date_down_is_refused(shop, untracked):
+    campaign = shop.campaign(running(mint(1, expirationDate=LATE)))
+    path = f"/campaigns/{campaign['campaignId']}/actions"
+    key = untracked.account["ledgerAccountKey"]
+    body = running(mint(1, expirationDate=LATE, ledgerAccountKey=key))
+    assert shop.administration.post(path, body, expect=409)["type"] == NOT_TRACKED
+    changed = f"{path}/{campaign['actions'][0]['actionId']}"
+    assert shop.administration.put(changed, body, expect=409)["type"] == NOT_TRACKED
+    shop.administration.post(path, running(mint(1, expirationDate=None, ledgerAccountKey=key)))
+
+
+def test_an_effect_that_computes_a_date_fails(shop, untracked):
+    member = shop.member()
+    key = untracked.account["ledgerAccountKey"]
+    shop.campaign(running(mint(1, expirationDate=("=", "now + duration('240h')"), ledgerAccountKey=key)))
+    [effect] = shop.track_one(event(member))["effects"]
+    assert (effect["status"], effect["error"]["type"]) == ("failed", NOT_TRACKED)
+    assert shop.balance(member, untracked.account_id) == 0
