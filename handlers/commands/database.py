@@ -29,10 +29,11 @@ def migrate() -> None:
 @click.command()
 @click.option("--organization", type=click.IntRange(1), help="Check this organization only.")
 def verify(organization: int | None) -> None:
-    """Check the ledger's invariants, the figures of reports, and that nobody changed the audit log.
+    """Check the ledger, the reports and the audit log.
 
-    Prints the names of what is broken; exit code 1 then. Else it prints the hash of each organization's last seal of
-    the audit log: noted elsewhere, it shows later that nothing was taken off the log's end.
+    Looks at the ledger's invariants, the figures of reports, and whether somebody changed the audit log. Prints the
+    names of what is broken; exit code 1 then. Else it prints the hash of each organization's last seal of the audit
+    log: noted elsewhere, it shows later that nothing was taken off the log's end.
     """
     from handlers.flows.verify_ledger import verify as find_broken
     from handlers.flows.verify_reports import verify_reports

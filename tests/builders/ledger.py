@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import Connection, func, insert, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from domain.ledger.records import BURN, MINT, SETTLED, TRANSFER
@@ -36,8 +36,11 @@ class RawLedger:
 
     @classmethod
     def new(cls, db: Connection) -> RawLedger:
-        """The ledger of a new organization."""
-        return cls(db, create_organization(db, name="Corner shop", now=START))
+        """The ledger of a new organization; its default account does not track points, as no lots are written."""
+        made = cls(db, create_organization(db, name="Corner shop", now=START))
+        is_default = ledger_accounts.c.ledger_account_id == made.account_id
+        db.execute(update(ledger_accounts).where(is_default).values(point_tracking_enabled=False))
+        return made
 
     @property
     def organization_id(self) -> int:

@@ -19,8 +19,13 @@ from tests.processes.loyalty import Server, loyalty
 _TABLES = """
     SELECT relname, EXISTS (
         SELECT FROM pg_attribute WHERE attrelid = relid AND attname = 'organization_id' AND NOT attisdropped
-    ) FROM pg_stat_user_tables WHERE relname NOT IN ('periodic_jobs', 'trigger_deliveries') ORDER BY relname
+    ) FROM pg_stat_user_tables WHERE relname <> ALL(%s) ORDER BY relname
 """
+
+# What the worker sums up, seals or sends in its own time of what was called before.
+_WRITTEN_BY_WORKERS = [
+    "audit_log_seals", "periodic_jobs", "report_changes", "report_totals", "trigger_deliveries", "unsealed_audit_log",
+]  # fmt: skip
 
 _BURY = """
 WITH dead AS (
@@ -80,7 +85,7 @@ class RunningServer:
         connection = psycopg2.connect(self.database_url)
         try:
             with connection.cursor() as cursor:
-                cursor.execute(_TABLES)
+                cursor.execute(_TABLES, (_WRITTEN_BY_WORKERS,))
                 digests = {}
                 for name, is_tenants in cursor.fetchall():
                     mine = f"WHERE t.organization_id = {organization_id}" if is_tenants else ""

@@ -138,7 +138,8 @@ def _use_real_ranges(query: dict[str, Any]) -> None:
     real = {name: moment.isoformat().replace("+00:00", "Z") for name, moment in moments.items()}
     real |= {"tz": "Asia/Kathmandu", "eventType": WORLD.ids["apiCode"], "ledgerAccountId": WORLD.ids["ledgerAccountId"]}
     for name, value in real.items():
-        if name in query and not _now_and_then():
+        # A moment that is made up may be on the wrong side of the other.
+        if name in query and (name in moments or not _now_and_then()):
             query[name] = value
 
 

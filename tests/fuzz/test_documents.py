@@ -72,7 +72,7 @@ def test_nothing_is_found_at_length(
     running_server: RunningServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], seed: str
 ) -> None:
     follow = ("--max-examples", "100", "--seed", seed, "--max-time", str(SECONDS // 15))
-    options = ("--max-examples", "25", "--seed", seed, "--max-time", str(SECONDS * 2 // 3))
+    options = ("--max-examples", "25", "--seed", seed, "--max-time", str(SECONDS * 2 // 3), "--max-response-time", "10")
     runs = both(running_server, tmp_path, *options, follow=follow)
     with capsys.disabled():
         print(f"\nseed {seed}", *(each.table() for each in runs.values()), sep="\n")

@@ -178,7 +178,7 @@ def test_a_change_would_be_noticed(running_server: RunningServer, world: World) 
     target = f"/v2/organizations/{organization_id}/ledgers"
     assert Caller(running_server.port, world)("POST", target, b'{"name": "Another"}', JSON)[0] == 201
     after = running_server.tables(organization_id)
-    assert [name for name in after if after[name] != before[name]] == ["ledgers"]
+    assert [name for name in after if after[name] != before[name]] == ["audit_log", "ledgers"]
 
 
 @pytest.mark.parametrize("operation", WRITES)

@@ -62,10 +62,11 @@ class Model:
         owed = sum(debt for pair, debt in self.debt.items() if pair[1] == account)
         return held + self.pending(account) - owed if self.rules[account].revolving else self.minted[account]
 
-    def check(self, account, amount, issuing=False):
+    def check(self, account, amount, issuing=False, expires=None):
         rules = self.rules[account]
         refuse(not rules.active, "account-inactive")
         refuse(amount != round(amount, rules.decimals), "invalid-request")
+        refuse(expires is not None and not rules.tracked, "points-not-tracked")
         refuse(issuing and rules.cap is not None and self.issued(account) + amount > rules.cap, "supply-exceeded")
 
     def shortfall(self, pair, amount, allowed=False):
@@ -129,7 +130,7 @@ class Model:
 
     def post(self, key, t, manual=False, overdraft=False):
         rules, source = self.rules[t.account], (t.source, t.account)
-        self.check(t.account, t.amount, issuing=t.kind == "mint")
+        self.check(t.account, t.amount, t.kind == "mint", t.expires)
         refuse(t.source == t.target, "invalid-request")
         t.debt = self.shortfall(source, t.amount, overdraft and t.kind == "burn" and not manual) if t.source else 0
         refuse(manual and rules.overdraft, "capture-not-supported")

@@ -148,15 +148,15 @@ class Ledger(RuleBasedStateMachine):
         # Something to spend, in lots that expire in another order than that in which they came.
         given = {"kind": "mint", "source": 0, "manual": False, "overdraft": False, "event": None}
         several = [
-            ({**given, "account": account, "target": target, "amount": Decimal(amount), "expires": expires}, None)
-            for account in range(ACCOUNTS)
-            for target, amount, expires in (
+            ({**given, "account": n, "target": target, "amount": Decimal(amount), "expires": days}, None)
+            for n, each in enumerate(chosen)
+            for target, amount, days in (
                 (0, 20, None),
-                (0, 20, 31),
-                (0, 15, 10),
-                (0, 15, 5),
-                (1, 20, 31),
-                (1, 10, 5),
+                (0, 20, 31 if each.tracked else None),
+                (0, 15, 10 if each.tracked else None),
+                (0, 15, 5 if each.tracked else None),
+                (1, 20, 31 if each.tracked else None),
+                (1, 10, 5 if each.tracked else None),
             )
         ]
         self.each_for_itself(several)
