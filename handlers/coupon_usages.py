@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
+from domain.calendar import instant_of
 from domain.coupons.books import CouponBook
 from domain.coupons.codes import Coupon
 from domain.coupons.usages import CouponUsage
@@ -19,7 +20,7 @@ from handlers.flows import deal_coupons
 from handlers.flows.deal_coupons import BatchItem, Outcome
 from handlers.flows.revert_coupons import RevertedCode, revert_code, revert_usage
 from handlers.operations import operation
-from handlers.wire.base import instant_of, listed, wrapped
+from handlers.wire.base import listed, wrapped
 from handlers.wire.coupon_usages import (
     ADMINISTRATION_ASSIGN,
     ADMINISTRATION_USE,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from domain.calendar import instant_of
 from domain.events import DRY_RUN, FULL, LoyaltyEvent, UnknownCampaign
 from domain.members import Member
 from domain.problems import FieldFault, InvalidRequest
@@ -16,7 +17,7 @@ from handlers.flows.evaluate_queued import requeue
 from handlers.flows.track_async import queue_events
 from handlers.flows.track_events import TrackBatch
 from handlers.operations import operation
-from handlers.wire.base import instant_of, listed
+from handlers.wire.base import listed
 from handlers.wire.events import dead_letter, event_outcome, incoming_events, kept_event
 from handlers.wire.reversals import reverted_event
 from persistence import campaigns, events, queue

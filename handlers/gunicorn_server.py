@@ -70,7 +70,7 @@ class _QueueWorker:
             self._process.stdin.close()
 
 
-class _Arbiter(Arbiter):
+class _Arbiter(Arbiter):  # type: ignore[misc]
     """gunicorn's master process, which looks after the queue's worker and the database as it does after its own."""
 
     def manage_workers(self) -> None:
@@ -81,7 +81,7 @@ class _Arbiter(Arbiter):
             self.app.queue_worker.keep()
 
 
-class _Server(BaseApplication):
+class _Server(BaseApplication):  # type: ignore[misc]
     """gunicorn's application, with the API loaded once in the parent and shared with the workers it forks."""
 
     def __init__(

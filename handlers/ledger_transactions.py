@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from domain.calendar import instant_of
 from domain.ledger.records import Ledger, LedgerAccount, StoredTransaction, Wallet
 from domain.ledger.refusals import UnknownLedgerAccount
 from domain.ledger.views import TransactionRow
@@ -14,7 +15,7 @@ from domain.problems import NotFound
 from handlers.call import Call
 from handlers.flows.post_transactions import Movement, Outcome, answered, capture, post_batch, post_set
 from handlers.operations import operation
-from handlers.wire.base import instant_of, listed
+from handlers.wire.base import listed
 from handlers.wire.ledger import TRANSACTION_ROW
 from handlers.wire.ledger_postings import (
     BATCH_REVERT,

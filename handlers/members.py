@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from domain.audiences import CompiledAudience
+from domain.calendar import instant_of
 from domain.ledger.records import BURN, MINT
 from domain.members import Member, MemberInactive, MemberTier, differences, merged, merged_profile, refuse_erased
 from domain.programs import LoyaltyProgram, LoyaltyTier, UnknownLoyaltyProgram, UnknownTier
@@ -28,7 +29,7 @@ from handlers.flows.track_events import emit
 from handlers.flows.view_members import view_members
 from handlers.operations import operation
 from handlers.wire.audiences import audience_ids, audience_keys
-from handlers.wire.base import instant_of, listed, results, wrapped
+from handlers.wire.base import listed, results, wrapped
 from handlers.wire.member_points import MEMBER_POINTS, moved_points
 from handlers.wire.member_tiers import TIER_BY_ID, TIER_BY_ID_IN_PROGRAM, TIER_BY_KEY, tier_id, tier_key
 from handlers.wire.members import (

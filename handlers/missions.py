@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from domain.calendar import instant_of
 from domain.members import Member
 from domain.missions.records import MemberMission, Mission
 from handlers.audit_trail import Audited
@@ -14,7 +15,7 @@ from handlers.flows.check_mission import check_mission
 from handlers.flows.configuration import configuration_of
 from handlers.flows.match_audiences import match_audiences
 from handlers.operations import operation
-from handlers.wire.base import instant_of, listed, wrapped
+from handlers.wire.base import listed, wrapped
 from handlers.wire.missions import MISSION, MISSION_BODY, PROGRESS_BODY, member_mission
 from persistence import member_missions, missions, organizations
 from persistence.member_missions import MemberMissionFilter

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from handlers.audit_trail import Audited
 
@@ -21,6 +21,7 @@ class BodyShape(Protocol):
 
 Answering = Callable[[Any], Any]
 Rendering = Callable[[Any], str]
+Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ def operation(
     renderings: Mapping[str, Rendering] | None = None,
     prepare: Prepare | None = None,
     from_replica: bool = False,
-) -> Callable[[Callable], Callable]:
+) -> Callable[[Handler], Handler]:
     """Declare the handler of an operationId; `body` and `answer` are one shape, or one per surface.
 
     `renderings` make texts of other media types than JSON of what the handler returns. `from_replica` is for reads that
@@ -87,7 +88,7 @@ def operation(
     of the entities alone where what does the work adds the entries.
     """
 
-    def declare(function: Callable) -> Callable:
+    def declare(function: Handler) -> Handler:
         if operation_id in _OPERATIONS:
             raise RuntimeError(f"{operation_id} has two handlers")
         parameters = inspect.signature(function).parameters

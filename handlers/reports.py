@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
+from domain.calendar import instant_of
 from domain.event_types import BUILT_IN_EVENT_TYPES
 from domain.ledger.records import LedgerAccount
 from domain.problems import FieldFault, InvalidRequest
@@ -13,7 +14,7 @@ from domain.reports.ranges import ReportRange, days_of, report_range
 from domain.reports.series import DailySeries
 from handlers.call import Call
 from handlers.operations import operation
-from handlers.wire.base import instant_of, results
+from handlers.wire.base import results
 from handlers.wire.charts import chart
 from handlers.wire.reports import (
     BOOK_BY_TAG,

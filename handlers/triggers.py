@@ -146,7 +146,8 @@ def _checked(call: Call, body: dict[str, Any], stored_headers: Mapping[str, str]
         "eventTypes": given.get("eventTypes", []),
         "entities": given.get("entities", []),
     }
-    return given.get("secret")
+    secret: str | None = given.get("secret")
+    return secret
 
 
 def _faults(call: Call, type_: str, given: Mapping[str, Any]) -> list[FieldFault]:

@@ -7,7 +7,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, and_, bindparam, case, func, insert, literal, or_, select, update
+from sqlalchemy import Connection, and_, bindparam, case, func, insert, literal, or_, select, update
 
 from domain.ledger.accounts import LedgerAccountInUse
 from domain.ledger.expiry import unexpired
@@ -17,7 +17,7 @@ from domain.problems import NameTaken
 from persistence import organizations
 from persistence.ledger_transactions import add_zero
 from persistence.paging import Page, Paged, paged
-from persistence.rows import add, change, columns_of, record
+from persistence.rows import AnyRow, AnySelect, add, change, columns_of, record
 from persistence.tables.ledger import (
     ledger_account_supplies,
     ledger_accounts,
@@ -87,7 +87,7 @@ def lock_account(db: Connection, ledger: Ledger, account: LedgerAccount) -> Ledg
     return LedgerAccount(*db.execute(statement).one())
 
 
-def _account(organization_id: int, ledger_account_id: int) -> Select:
+def _account(organization_id: int, ledger_account_id: int) -> AnySelect:
     return select(*columns_of(ledger_accounts, LedgerAccount)).where(
         ledger_accounts.c.organization_id == organization_id,
         ledger_accounts.c.ledger_account_id == ledger_account_id,
@@ -385,7 +385,7 @@ def _views(
     return [_view(row, now) for row in db.execute(statement, {"now": now})]
 
 
-def _view(row: Row, now: datetime) -> WalletView:
+def _view(row: AnyRow, now: datetime) -> WalletView:
     values = row._asdict()
     expired_lots, policies = values.pop("expired_lots"), values.pop("expiration_policies")
     periods = [policy["period"] for policy in policies if policy["expirationType"] == "lastTransaction"]

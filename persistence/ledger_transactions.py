@@ -7,12 +7,12 @@ from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Select, and_, case, cast, func, insert, literal, null, or_, select
+from sqlalchemy import Connection, and_, case, cast, func, insert, literal, null, or_, select
 
 from domain.ledger.records import MINT, PENDING, REVERT, SETTLED, LedgerAccount, StoredTransaction
 from domain.ledger.views import TransactionRow
 from persistence.paging import Page, Paged
-from persistence.rows import columns_of, record
+from persistence.rows import AnySelect, columns_of, record
 from persistence.tables.ledger import ledger_accounts, ledger_entries, ledger_transactions
 
 _t, _e, _a = ledger_transactions, ledger_entries.alias("e"), ledger_accounts
@@ -162,7 +162,8 @@ def add_zero(db: Connection, account: LedgerAccount, **values: Any) -> int:
         amount=0,
         **values,
     )
-    return db.execute(statement.returning(_t.c.ledger_transaction_id)).scalar_one()
+    ledger_transaction_id: int = db.execute(statement.returning(_t.c.ledger_transaction_id)).scalar_one()
+    return ledger_transaction_id
 
 
 def rows_of_account(
@@ -234,7 +235,7 @@ def _conditions(filters: Mapping[str, Any]) -> list[Any]:
 
 
 def _page(db: Connection, joined: Any, conditions: list[Any], page: Page) -> Paged[TransactionRow]:
-    statement: Select = select(*_COLUMNS).select_from(joined).where(*conditions).order_by(*_ordering(page.order))
+    statement: AnySelect = select(*_COLUMNS).select_from(joined).where(*conditions).order_by(*_ordering(page.order))
     rows = db.execute(statement.limit(page.limit).offset(page.page * page.limit)).all()
     if len(rows) < page.limit and (rows or page.page == 0):
         total = page.page * page.limit + len(rows)

@@ -90,7 +90,7 @@ def raise_configuration_version(db: Connection, organization_id: int) -> None:
 def add_user(db: Connection, organization_id: int, membership: Mapping[str, Any], **values: Any) -> int:
     """Insert a user with a membership of the organization and answer the user's id."""
     now: datetime = values["created_at"]
-    user_id = db.execute(insert(users).values(**values).returning(users.c.user_id)).scalar_one()
+    user_id: int = db.execute(insert(users).values(**values).returning(users.c.user_id)).scalar_one()
     db.execute(
         insert(organization_users).values(
             organization_id=organization_id, user_id=user_id, created_at=now, updated_at=now, **membership

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from sqlalchemy import Column, Connection, Select, func, select
+from sqlalchemy import Column, Connection, func, select
 
-from persistence.rows import columns_of
+from persistence.rows import AnySelect, columns_of
 
 Kind = TypeVar("Kind")
 
@@ -43,7 +43,7 @@ def paged(
     table: Any,
     conditions: list[Any],
     page: Page,
-    tie_break: Column,
+    tie_break: Column[Any],
     columns: Mapping[str, Any] | None = None,
 ) -> Paged[Kind]:
     """The page of `kind` among the rows of `table` (a table or a join holding its columns) that meet `conditions`.
@@ -61,11 +61,11 @@ def paged_columns(
     table: Any,
     conditions: list[Any],
     page: Page,
-    tie_break: Column,
+    tie_break: Column[Any],
     columns: Mapping[str, Any] | None = None,
 ) -> Paged[Kind]:
     """As `paged`, where `selected` from several tables of a join fill the fields of `kind`, in their order."""
-    statement: Select = select(*selected).select_from(table).where(*conditions)
+    statement: AnySelect = select(*selected).select_from(table).where(*conditions)
     statement = statement.order_by(*ordering(page.order, columns or {}, tie_break))
     rows = db.execute(statement.limit(page.limit).offset(page.page * page.limit)).all()
     if len(rows) < page.limit and (rows or page.page == 0):
@@ -75,7 +75,7 @@ def paged_columns(
     return Paged(total, page.page, page.limit, [kind(*row) for row in rows])
 
 
-def ordering(order: str | None, columns: Mapping[str, Any], tie_break: Column) -> list[Any]:
+def ordering(order: str | None, columns: Mapping[str, Any], tie_break: Column[Any]) -> list[Any]:
     """The ORDER BY of `col`, `col,asc` or `col,desc`; the document has refused columns that are not offered."""
     if not order:
         return [tie_break.desc()]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
-from sqlalchemy import Connection, Table, insert, update
+from sqlalchemy import Connection, Select, Table, insert, update
 from sqlalchemy.engine import Row
 from sqlalchemy.exc import IntegrityError
 
@@ -16,6 +16,9 @@ from domain.problems import Refusal
 from persistence.transactions import constraint_of
 
 Kind = TypeVar("Kind")
+# Rows and statements whatever their columns are.
+AnyRow: TypeAlias = "Row[*tuple[Any, ...]]"
+AnySelect: TypeAlias = "Select[*tuple[Any, ...]]"
 
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 
@@ -25,7 +28,7 @@ def fields_of(kind: type[Any]) -> tuple[str, ...]:
     return tuple(f.name for f in dataclasses.fields(kind))
 
 
-def columns_of(table: Table, kind: type[Any]) -> tuple:
+def columns_of(table: Table, kind: type[Any]) -> tuple[Any, ...]:
     """The columns of `table` that fill `kind`, in the order of its fields."""
     known = _COLUMNS.get((table, kind))
     if known is None:
@@ -33,15 +36,15 @@ def columns_of(table: Table, kind: type[Any]) -> tuple:
     return known
 
 
-_COLUMNS: dict[tuple[Table, type[Any]], tuple] = {}
+_COLUMNS: dict[tuple[Table, type[Any]], tuple[Any, ...]] = {}
 
 
-def record(kind: type[Kind], row: Row | None) -> Kind | None:
+def record(kind: type[Kind], row: AnyRow | None) -> Kind | None:
     """The record of a row selected by `columns_of`; None stays None."""
     return None if row is None else kind(*row)
 
 
-def records(kind: type[Kind], rows: Iterable[Row]) -> list[Kind]:
+def records(kind: type[Kind], rows: Iterable[AnyRow]) -> list[Kind]:
     """The records of rows selected by `columns_of`."""
     return [kind(*row) for row in rows]
 
@@ -87,7 +90,7 @@ def _bulk_insert(table: Table, names: tuple[str, ...]) -> str:
 def _dialect() -> Any:
     from sqlalchemy.dialects import postgresql
 
-    return postgresql.dialect()
+    return postgresql.dialect()  # type: ignore[no-untyped-call]
 
 
 def add_all(db: Connection, table: Table, names: Sequence[str], rows: Sequence[Any]) -> None:

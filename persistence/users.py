@@ -229,11 +229,12 @@ def add_user(db: Connection, **values: Any) -> int:
         .values(auth_client_id=func.concat(users.c.auth_client_id, " #", users.c.user_id), active=False)
     )
     try:
-        return db.execute(insert(users).values(**values).returning(users.c.user_id)).scalar_one()
+        user_id: int = db.execute(insert(users).values(**values).returning(users.c.user_id)).scalar_one()
     except IntegrityError as error:
         if constraint_of(error) != "uq_users_auth_client_id":
             raise
         raise UserExists(f"The authClientId {auth_client_id} is taken.") from error
+    return user_id
 
 
 def add_users(db: Connection, rows: Sequence[Mapping[str, Any]]) -> None:

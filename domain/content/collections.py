@@ -61,7 +61,7 @@ class ContentCollection:
     def type_of(self, field: str) -> str | None:
         """The type that `facetFields`, else the JSON Schema, gives a field; None where neither says one."""
         if field in self.facet_fields:
-            return self.facet_fields[field].get("type", STRING)
+            return str(self.facet_fields[field].get("type", STRING))
         described = self.properties.get(field)
         if not isinstance(described, dict):
             return None

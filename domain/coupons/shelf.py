@@ -76,7 +76,7 @@ class Shelf:
         self._free: dict[int, list[int]] = {}
         self._next_free: dict[int, int] = {}
         self._supply = supply
-        self._journal: list[tuple[dict, object, object]] = []
+        self._journal: list[tuple[dict[Any, Any], object, object]] = []
 
     # -- loading ------------------------------------------------------------------------------------------------------
 
@@ -316,10 +316,10 @@ class Shelf:
         """Usages that have been made or reverted."""
         return [self.found[each] for each in self._touched(self.found)]
 
-    def _touched(self, store: dict) -> Collection[Any]:
-        return sorted({key for each, key, _ in self._journal if each is store})  # type: ignore[type-var]
+    def _touched(self, store: dict[Any, Any]) -> Collection[Any]:
+        return sorted({key for each, key, _ in self._journal if each is store})
 
-    def _put(self, store: dict, key: object, value: object) -> None:
+    def _put(self, store: dict[Any, Any], key: object, value: object) -> None:
         self._journal.append((store, key, store.get(key)))
         store[key] = value
 

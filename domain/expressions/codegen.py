@@ -64,7 +64,8 @@ def generate(checked: Checked, environment: Environment) -> Compiled:
     body = generator.expression(checked.node, frozenset())
     function = ast.Expression(_lambda(("context", "budget", "functions"), body))
     code = compile(ast.fix_missing_locations(function), "<expression>", "eval")
-    return eval(code, {"__builtins__": {}, **generator.constants})
+    compiled: Compiled = eval(code, {"__builtins__": {}, **generator.constants})
+    return compiled
 
 
 def _lambda(names: tuple[str, ...], body: ast.expr) -> ast.Lambda:

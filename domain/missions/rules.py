@@ -80,7 +80,8 @@ class CompiledMission:
 def _items_of(context: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
     """The items of the order, or the products of the payment, whose `sku` stands for the `productCode`."""
     if context["order"] is not None:
-        return context["order"]["items"]
+        items: Iterable[Mapping[str, Any]] = context["order"]["items"]
+        return items
     if context["payment"] is not None:
         return [{**product, "productCode": product["sku"]} for product in context["payment"]["products"]]
     return ()

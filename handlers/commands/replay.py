@@ -229,7 +229,7 @@ class _Replay:
         return len(keys) - bisect_left(keys, True, key=self._is_new)
 
     def _is_new(self, key: str) -> bool:
-        return self._api.get(f"/events/{key}")["event"]["e2eTrackingId"].startswith(self._api.run_id)
+        return str(self._api.get(f"/events/{key}")["event"]["e2eTrackingId"]).startswith(self._api.run_id)
 
     def _side_by_side(self, work: Callable[[Item], Result], lanes: Sequence[Iterator[Item]]) -> Iterator[Result]:
         """The results of `work` as they come; of each lane one item is in work at a time, in order."""
@@ -257,10 +257,11 @@ class _Replay:
     def _balance(self, loyalty_member_id: str) -> Decimal:
         member = self._api.get(f"/members/{quote(loyalty_member_id, safe='')}")["loyaltyMember"]
         account_id = self._account()["ledgerAccountId"]
-        return next(each["balance"] for each in member["ledgerBalances"] if each["ledgerAccountId"] == account_id)
+        balances = {each["ledgerAccountId"]: each["balance"] for each in member["ledgerBalances"]}
+        return Decimal(balances[account_id])
 
 
-def _bar(title: str, total: int, done: int = 0) -> tqdm:
+def _bar(title: str, total: int, done: int = 0) -> tqdm[Any]:
     """A progress bar on the standard error, drawn anew less often where nobody watches it move."""
     interval = 0.1 if sys.stderr.isatty() else 5.0
     return tqdm(total=total, initial=done, desc=f"{title:<9}", mininterval=interval)

@@ -49,7 +49,7 @@ def order_payload(event: IncomingEvent) -> Mapping[str, Any] | None:
     """The order in an event's payload, for events about orders; raises PayloadMissing where there is none."""
     if status_of_event(event.event_type) is None:
         return None
-    found = (event.payload or {}).get("order")
+    found: Mapping[str, Any] | None = (event.payload or {}).get("order")
     if found is None:
         raise PayloadMissing(f"An event of type {event.event_type} needs payload.order.")
     return found

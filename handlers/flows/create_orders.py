@@ -12,7 +12,8 @@ from domain.orders import CREATED, Order, OrderExists, OrderItem, event_of_statu
 from domain.problems import Refusal
 from domain.programs import UnknownLoyaltyProgram
 from handlers.call import Call
-from handlers.flows.track_events import Result, TrackBatch
+from handlers.flows.event_intake import Result
+from handlers.flows.track_events import TrackBatch
 from persistence import orders
 
 

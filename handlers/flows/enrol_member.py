@@ -21,7 +21,7 @@ MEMBER_CREATED = "member-created"
 def enrol_member(call: Call, values: Mapping[str, Any], add: Callable[..., Any] = members.add_member) -> Member:
     """Insert a member by `add`; the caller tracks `created_event`, then tells those outside by `tell_created`."""
     organization = call.organization
-    member, _ = add(
+    member: Member = add(
         call.db,
         organization.organization_id,
         ledger_id=organization.default_ledger_id,
@@ -33,7 +33,7 @@ def enrol_member(call: Call, values: Mapping[str, Any], add: Callable[..., Any] 
             "profile": merged_profile({}, values["profile"]),
             "notifications": merged({}, values["notifications"]),
         },
-    )
+    )[0]
     return member
 
 

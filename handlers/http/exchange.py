@@ -69,4 +69,5 @@ def open_exchange(scope: Any, started: float) -> Exchange:
 
 def exchange_of(scope: Any) -> Exchange:
     """The exchange that `open_exchange` began."""
-    return scope[_KEY]
+    exchange: Exchange = scope[_KEY]
+    return exchange

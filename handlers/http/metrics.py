@@ -81,7 +81,7 @@ def exposition() -> bytes:
     if DIRECTORY_VARIABLE not in os.environ:
         return _generate(REGISTRY)
     registry = CollectorRegistry()
-    MultiProcessCollector(registry)
+    MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
     return _generate(registry)
 
 
@@ -128,4 +128,4 @@ def _gauges(*measured: tuple[str, str, float]) -> bytes:
 def forget_worker(pid: int) -> None:
     """Drop the gauges of a worker process that has ended; its counts stay."""
     if DIRECTORY_VARIABLE in os.environ:
-        mark_process_dead(pid)
+        mark_process_dead(pid)  # type: ignore[no-untyped-call]

@@ -16,7 +16,7 @@ class AnswerTypes:
     """
 
     def __init__(self, success: Mapping[str, Any]) -> None:
-        self._offered = tuple(success.get("content", {})) or (JSON,)
+        self._offered: tuple[str, ...] = tuple(success.get("content", {})) or (JSON,)
         self.are_many = len(self._offered) > 1
 
     def choose(self, accept: str | None) -> str:

@@ -104,7 +104,7 @@ class OperationPlan:
             return None
 
 
-class Operations(SpecMiddleware):
+class Operations(SpecMiddleware):  # type: ignore[misc]
     """The innermost application: reads bodies on the event loop and does everything else in one of the threads."""
 
     def __init__(

@@ -10,7 +10,7 @@ from connexion.operations import AbstractOperation
 from connexion.resolver import Resolution, Resolver
 
 
-class SurfaceResolver(Resolver):
+class SurfaceResolver(Resolver):  # type: ignore[misc]
     """Names the operations of one document `surface:operationId`: both documents may have the same operationId."""
 
     def __init__(self, surface: str, dispatch: Callable[..., Any]) -> None:

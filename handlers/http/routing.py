@@ -70,7 +70,9 @@ class SegmentTree(Generic[Target]):
         node = self._walk(self._root, segments, 0, variables)
         return (node.targets, node.allow, variables) if node is not None else None
 
-    def _walk(self, node: _Node, segments: list[bytes], depth: int, variables: list[bytes]) -> _Node | None:
+    def _walk(
+        self, node: _Node[Target], segments: list[bytes], depth: int, variables: list[bytes]
+    ) -> _Node[Target] | None:
         if depth == len(segments):
             return node if node.targets else None
         segment = segments[depth]
@@ -115,7 +117,7 @@ class _Route:
         self.without_body = without_body
 
 
-class Routing(SpecMiddleware):
+class Routing(SpecMiddleware):  # type: ignore[misc]
     """Finds the operation of a request and says so to connexion's later middlewares."""
 
     def __init__(self, app: ASGIApp) -> None:

@@ -49,7 +49,7 @@ def json_able(value: Any) -> Any:
     return instant_text(value) if isinstance(value, datetime) else value
 
 
-class Instant(fields.Field):
+class Instant(fields.Field[Any]):
     """A date-time: aware UTC inside, RFC 3339 with `Z` on the wire."""
 
     def _serialize(self, value: Any, attr: Any, obj: Any, **kwargs: Any) -> Any:
@@ -59,7 +59,7 @@ class Instant(fields.Field):
         return instant_of(value)
 
 
-class Exact(fields.Field):
+class Exact(fields.Field[Any]):
     """A number that is never a binary float."""
 
     def _serialize(self, value: Any, attr: Any, obj: Any, **kwargs: Any) -> Any:
@@ -69,7 +69,7 @@ class Exact(fields.Field):
         return value if isinstance(value, Decimal) else Decimal(value)
 
 
-class Calendar(fields.Field):
+class Calendar(fields.Field[Any]):
     """A calendar day, ISO 8601."""
 
     def _serialize(self, value: Any, attr: Any, obj: Any, **kwargs: Any) -> Any:
@@ -79,11 +79,11 @@ class Calendar(fields.Field):
         return date.fromisoformat(value)
 
 
-class Plain(fields.Field):
+class Plain(fields.Field[Any]):
     """A value that is the same inside and on the wire: text, a boolean, an integer, a JSON object or list of them."""
 
 
-class Part(fields.Field):
+class Part(fields.Field[Any]):
     """A nested shape."""
 
     def __init__(self, shape: Shape, many: bool = False, **kwargs: Any) -> None:
@@ -108,7 +108,7 @@ def camel(name: str) -> str:
 class WireSchema(Schema):
     """A marshmallow schema whose fields go by camelCase names on the wire."""
 
-    def on_bind_field(self, field_name: str, field_obj: fields.Field) -> None:
+    def on_bind_field(self, field_name: str, field_obj: fields.Field[Any]) -> None:
         """Name the field on the wire after its inside name unless it says otherwise."""
         field_obj.data_key = field_obj.data_key or camel(field_name)
 
@@ -179,13 +179,13 @@ class Shape:
 _MISSING = fields.Field().load_default
 
 
-def _loader(field: fields.Field) -> Callable[[Any], Any] | None:
+def _loader(field: fields.Field[Any]) -> Callable[[Any], Any] | None:
     if isinstance(field, Plain):
         return None
     return lambda value: field._deserialize(value, None, None)
 
 
-def _dumper(field: fields.Field) -> Callable[[Any], Any] | None:
+def _dumper(field: fields.Field[Any]) -> Callable[[Any], Any] | None:
     if isinstance(field, Plain):
         return None
     return lambda value: field._serialize(value, None, None)
@@ -196,7 +196,7 @@ def wrapped(name: str, shape: Callable[[Any], Any]) -> Callable[[Any], dict[str,
     return lambda record: {name: shape(record)}
 
 
-def listed(shape: Callable[[Any], Any]) -> Callable[[Paged], dict[str, Any]]:
+def listed(shape: Callable[[Any], Any]) -> Callable[[Paged[Any]], dict[str, Any]]:
     """The answer of a paged list (integration 1, convention 3)."""
     return lambda found: {
         "totalCount": found.total_count,

@@ -12,7 +12,7 @@ from handlers.wire.base import Exact, Instant, Plain, Shape, WireSchema
 from persistence.coupons.book_lists import BookFilter
 
 
-class _Numbers(fields.Field):
+class _Numbers(fields.Field[Any]):
     """Whole numbers that this surface answers as texts, and takes as both."""
 
     def _serialize(self, value: Any, attr: Any, obj: Any, **kwargs: Any) -> Any:
@@ -22,7 +22,7 @@ class _Numbers(fields.Field):
         return [int(each) for each in value]
 
 
-class _Keys(fields.Field):
+class _Keys(fields.Field[Any]):
     """Generated keys, in lower case."""
 
     def _serialize(self, value: Any, attr: Any, obj: Any, **kwargs: Any) -> Any:
@@ -32,7 +32,7 @@ class _Keys(fields.Field):
         return [each.lower() for each in value]
 
 
-class _Key(fields.Field):
+class _Key(fields.Field[Any]):
     """A generated key, in lower case."""
 
     def _serialize(self, value: Any, attr: Any, obj: Any, **kwargs: Any) -> Any:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
+from domain.calendar import instant_of
 from domain.campaigns.limits import ALL_ACCOUNTS, ALL_MEMBERS, CounterKey
 from domain.campaigns.outcomes import EffectOutcome, Evaluation, Explanation, RuleError
 from domain.events import WAITING, IncomingEvent, LoyaltyEvent
@@ -19,7 +20,6 @@ from handlers.wire.base import (
     Shape,
     WireSchema,
     exact_number,
-    instant_of,
     instant_text,
     json_able,
 )

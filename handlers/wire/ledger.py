@@ -102,7 +102,7 @@ class _DailyBalance(WireSchema):
     amount = Exact()
 
 
-class TransactionType(fields.Field):
+class TransactionType(fields.Field[Any]):
     """The number of a kind of transaction inside, its name in answers."""
 
     def _serialize(self, value: Any, attr: Any, obj: Any, **kwargs: Any) -> Any:

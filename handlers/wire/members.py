@@ -25,7 +25,7 @@ _PARTS_OF_PROFILE = {
 }
 
 
-class _Profile(fields.Field):
+class _Profile(fields.Field[Any]):
     """The profile, answered with every member; `govId` and `address` only where something of them is known."""
 
     def _serialize(self, value: Any, attr: Any, obj: Any, **kwargs: Any) -> Any:
@@ -36,7 +36,7 @@ class _Profile(fields.Field):
         return value
 
 
-class _Notifications(fields.Field):
+class _Notifications(fields.Field[Any]):
     """The notifications wanted, answered with null where the member has not said."""
 
     def _serialize(self, value: Any, attr: Any, obj: Any, **kwargs: Any) -> Any:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from domain.calendar import instant_of
 from domain.problems import FieldFault, InvalidRequest
 from handlers.flows.create_orders import CreatedOrder, NewOrder
-from handlers.wire.base import instant_of
 from handlers.wire.order_records import order_record
 
 _NOT_OF_THE_ORDER = {"status", "loyaltyMemberId"}

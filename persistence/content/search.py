@@ -15,7 +15,6 @@ from sqlalchemy import (
     CTE,
     ColumnElement,
     Connection,
-    Select,
     and_,
     cast,
     func,
@@ -33,7 +32,7 @@ from domain.content.values import LONGEST_TEXT
 from persistence.content.documents import COLUMNS, series_of
 from persistence.content.languages import SIMPLE, languages_of
 from persistence.content.ordering import NULLABLE, RECORD_COLUMNS, directed, order_by, value_columns
-from persistence.rows import records
+from persistence.rows import AnySelect, records
 from persistence.tables.content import content_documents as documents
 from persistence.tables.content import content_values as values
 
@@ -112,13 +111,13 @@ class _Query:
         """The series of a field in what is searched."""
         return series_of(self.search.collection, self.search.locale, self.search.status, field)
 
-    def count(self) -> Select:
+    def count(self) -> AnySelect:
         """How many documents match."""
         if self._match is not None:
             return select(func.count()).select_from(self._match)
         return select(func.count()).select_from(documents).where(*self._scope())
 
-    def facets(self, series: Sequence[str]) -> Select:
+    def facets(self, series: Sequence[str]) -> AnySelect:
         """The most frequent values of each series among the documents that match: series, value, count."""
         asked = select(func.unnest(cast(list(series), ARRAY(Text))).label("series")).subquery("asked")
         number = func.count().label("number")
@@ -138,7 +137,7 @@ class _Query:
             .order_by(asked.c.series, most.c.number.desc(), most.c.text_value)
         )
 
-    def passes(self) -> list[Select]:
+    def passes(self) -> list[AnySelect]:
         """The statements that together give the ids in order, each in the order of an index where there is one."""
         keys = self.search.sort
         if not keys:
@@ -195,16 +194,16 @@ class _Query:
     def _matching(self, id_: Any) -> tuple[ColumnElement[bool], ...]:
         return () if self._match is None else (id_.in_(select(self._match.c.id)),)
 
-    def _newest(self) -> Select:
+    def _newest(self) -> AnySelect:
         id_ = documents.c.content_document_id
         return select(id_).where(*self._scope(), *self._matching(id_)).order_by(id_.desc())
 
-    def _best_match(self) -> Select:
+    def _best_match(self) -> AnySelect:
         id_ = documents.c.content_document_id
         rank = func.ts_rank(documents.c.search, self._words())
         return select(id_).where(*self._scope(), *self._matching(id_)).order_by(rank.desc(), id_.desc())
 
-    def _record_passes(self, key: SortKey) -> list[Select]:
+    def _record_passes(self, key: SortKey) -> list[AnySelect]:
         column_, id_ = RECORD_COLUMNS[key.field], documents.c.content_document_id
         plain = select(id_).where(*self._scope(), *self._matching(id_))
         if key.field not in NULLABLE:
@@ -214,7 +213,7 @@ class _Query:
             plain.where(column_.is_(None)).order_by(*self._further(id_)),
         ]
 
-    def _value_pass(self, key: SortKey, columns: Sequence[Any]) -> Select:
+    def _value_pass(self, key: SortKey, columns: Sequence[Any]) -> AnySelect:
         id_ = values.c.content_document_id
         *before, column_ = columns
         statement = select(id_).where(
@@ -234,7 +233,7 @@ class _Query:
             )
         return statement.order_by(directed(column_, key), *self._further(id_))
 
-    def _without_value_pass(self, key: SortKey, columns: Sequence[Any]) -> Select:
+    def _without_value_pass(self, key: SortKey, columns: Sequence[Any]) -> AnySelect:
         id_ = documents.c.content_document_id
         has_value = (
             select(values.c.content_document_id)

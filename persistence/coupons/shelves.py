@@ -12,14 +12,14 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import Connection, Select, select
+from sqlalchemy import Connection, select
 
 from domain.coupons.books import CouponBook
 from domain.coupons.codes import Coupon
 from domain.coupons.lots import CouponLot
 from domain.coupons.shelf import Had, Place
 from domain.coupons.usages import MemberCoupon
-from persistence.rows import add_all, as_json, columns_of, records
+from persistence.rows import AnySelect, add_all, as_json, columns_of, records
 from persistence.tables.coupon_usages import coupon_lots, member_coupons
 from persistence.tables.coupons import coupon_books, coupons
 
@@ -153,7 +153,7 @@ def lock_book(db: Connection, book: CouponBook) -> CouponBook:
     return CouponBook(*db.execute(statement.with_for_update(key_share=True)).one())
 
 
-def _of_organization(organization_id: int, condition: Any) -> Select:
+def _of_organization(organization_id: int, condition: Any) -> AnySelect:
     chosen = select(*_BOOK_COLUMNS).where(coupon_books.c.organization_id == organization_id, condition)
     return chosen.order_by(coupon_books.c.coupon_book_id)
 

@@ -83,4 +83,5 @@ def move_changes(db: Connection, most: int = CHANGES_AT_ONCE) -> int:
     """Move at most so many changes into the totals; how many it were, 0 also where another worker is at it."""
     if not db.execute(text("SELECT pg_try_advisory_xact_lock(:key)"), {"key": _LOCK}).scalar_one():
         return 0
-    return db.execute(text(_MOVE), {"most": most}).scalar_one()
+    moved: int = db.execute(text(_MOVE), {"most": most}).scalar_one()
+    return moved

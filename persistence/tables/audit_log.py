@@ -5,7 +5,6 @@ over a salt: once salt and text are erased, nobody can find out what it was, and
 """
 
 from sqlalchemy import (
-    DDL,
     BigInteger,
     Column,
     Index,
@@ -14,11 +13,10 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     Table,
     Text,
-    event,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSON
 
-from persistence.tables.base import belongs_to_organization, instant, metadata, refers_to, tenant_table
+from persistence.tables.base import belongs_to_organization, execute_on, instant, metadata, refers_to, tenant_table
 
 audit_log = tenant_table(
     "audit_log",
@@ -114,4 +112,4 @@ SEAL_GUARDS = (_SEALS_STAY, _SEALS_STAY_TRIGGER)
 
 for _table, _guards in ((audit_log, AUDIT_LOG_GUARDS), (audit_log_seals, SEAL_GUARDS)):
     for _guard in _guards:
-        event.listen(_table, "after_create", DDL(_guard))
+        execute_on("after_create", _table, _guard)

@@ -6,10 +6,11 @@ starts with `organization_id`, so that the schema can be distributed by organiza
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from sqlalchemy import (
     ARRAY,
+    DDL,
     BigInteger,
     Column,
     DateTime,
@@ -21,6 +22,7 @@ from sqlalchemy import (
     Table,
     Text,
     Uuid,
+    event,
     text,
 )
 from sqlalchemy.dialects.postgresql import JSONB
@@ -62,31 +64,36 @@ def refers_to(table: str, *columns: str, target: tuple[str, ...] | None = None) 
     )
 
 
-def key(name: str) -> Column:
+def key(name: str) -> Column[Any]:
     """A generated key, a lower-case UUID string on the wire."""
     return Column(name, Uuid(as_uuid=False), nullable=False)
 
 
-def instant(name: str, nullable: bool = True) -> Column:
+def instant(name: str, nullable: bool = True) -> Column[Any]:
     """A moment, kept in UTC."""
     return Column(name, DateTime(timezone=True), nullable=nullable)
 
 
-def created_and_updated() -> tuple[Column, Column]:
+def created_and_updated() -> tuple[Column[Any], Column[Any]]:
     """The two columns of every record that an API answers."""
     return instant("created_at", nullable=False), instant("updated_at", nullable=False)
 
 
-def exact(name: str, nullable: bool = True, default: str | None = None) -> Column:
+def exact(name: str, nullable: bool = True, default: str | None = None) -> Column[Any]:
     """An exact decimal: points, money, counters."""
     return Column(name, Numeric, nullable=nullable, server_default=text(default) if default is not None else None)
 
 
-def texts(name: str) -> Column:
+def texts(name: str) -> Column[Any]:
     """A list of strings that is empty when unset."""
     return Column(name, ARRAY(Text), nullable=False, server_default=text("'{}'"))
 
 
-def document(name: str, nullable: bool = False) -> Column:
+def document(name: str, nullable: bool = False) -> Column[Any]:
     """A JSON object that is empty when unset."""
     return Column(name, JSONB(none_as_null=True), nullable=nullable, server_default=None if nullable else text("'{}'"))
+
+
+def execute_on(moment: Literal["before_create", "after_create"], target: Table | MetaData, statement: str) -> None:
+    """Have what a table cannot declare, an extension or a trigger, made with the table."""
+    event.listen(target, moment, DDL(statement))  # type: ignore[no-untyped-call]

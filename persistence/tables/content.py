@@ -2,7 +2,6 @@
 
 from sqlalchemy import (
     ARRAY,
-    DDL,
     BigInteger,
     CheckConstraint,
     Column,
@@ -14,7 +13,6 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     Uuid,
-    event,
     text,
 )
 from sqlalchemy.dialects.postgresql import TSVECTOR
@@ -24,6 +22,7 @@ from persistence.tables.base import (
     created_and_updated,
     document,
     exact,
+    execute_on,
     instant,
     key,
     metadata,
@@ -126,7 +125,7 @@ content_documents = tenant_table(
         postgresql_where=_NOT_DELETED,
     ),
 )
-event.listen(content_documents, "before_create", DDL("CREATE EXTENSION IF NOT EXISTS btree_gin"))
+execute_on("before_create", content_documents, "CREATE EXTENSION IF NOT EXISTS btree_gin")
 
 # The values of a document's fields. `series` names collection, locale, status and field in one text, so that every
 # search reads one stretch of an index, and the planner knows from one column how long it is.

@@ -2,7 +2,6 @@
 
 from sqlalchemy import (
     ARRAY,
-    DDL,
     BigInteger,
     Boolean,
     Column,
@@ -11,7 +10,6 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     Uuid,
-    event,
     text,
 )
 
@@ -20,6 +18,7 @@ from persistence.tables.base import (
     created_and_updated,
     document,
     exact,
+    execute_on,
     instant,
     key,
     refers_to,
@@ -119,7 +118,7 @@ coupon_books = tenant_table(
 )
 
 # What the index for searches is made with.
-event.listen(coupon_books, "before_create", DDL("CREATE EXTENSION IF NOT EXISTS pg_trgm"))
+execute_on("before_create", coupon_books, "CREATE EXTENSION IF NOT EXISTS pg_trgm")
 
 coupons = tenant_table(
     "coupons",

@@ -4,8 +4,7 @@
 percent sign, which drivers take for a parameter.
 """
 
-from sqlalchemy import DDL, event
-
+from persistence.tables.base import execute_on
 from persistence.tables.ledger import ledger_entries
 
 # Deferred to the commit, since entries are written after their transaction. An update counts like an insert: entries
@@ -101,4 +100,4 @@ GUARD_FUNCTIONS = (
 
 # The last of the guarded tables to be made: it refers to the others.
 for _guard in GUARDS:
-    event.listen(ledger_entries, "after_create", DDL(_guard))
+    execute_on("after_create", ledger_entries, _guard)

@@ -4,9 +4,10 @@ Triggers note what every written record changes about the figures, in the transa
 `report_changes`. A worker moves those rows into the totals. Totals and changes together are exact at every moment.
 """
 
+from typing import Any
+
 from sqlalchemy import (
     ARRAY,
-    DDL,
     BigInteger,
     Column,
     Identity,
@@ -14,18 +15,17 @@ from sqlalchemy import (
     SmallInteger,
     Table,
     Text,
-    event,
     text,
 )
 
-from persistence.tables.base import exact, instant, metadata
+from persistence.tables.base import exact, execute_on, instant, metadata
 
 # What the four figures are: members: a is 1. coupons: a assigned, b used, c discounted, d used without saying how much
 # was discounted. mints: a minted, b how many mints. events: a is 1. missions: a started, b achieved, c under way.
 _FIGURES = ("a", "b", "c", "d")
 
 
-def _figures() -> list[Column]:
+def _figures() -> list[Column[Any]]:
     return [exact(name, nullable=False, default="0") for name in _FIGURES]
 
 
@@ -215,4 +215,4 @@ REPORT_FUNCTIONS = {
 }
 
 for _trigger in REPORT_TRIGGERS:
-    event.listen(metadata, "after_create", DDL(_trigger))
+    execute_on("after_create", metadata, _trigger)

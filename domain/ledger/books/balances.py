@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 
 from domain.ledger.books.amounts import overdraft_of
 from domain.ledger.postings import ZERO, Entry, Holding, Pair, Posting, Step, Stored
@@ -44,7 +45,7 @@ class Balances:
         self._missing: dict[int, Decimal] = {}
         self._clamped: dict[int, tuple[Stored, Posting]] = {}
         self._expired: dict[int, Decimal] = {}
-        self._undo: list[tuple[dict, object, object]] = []
+        self._undo: list[tuple[dict[Any, Any], object, object]] = []
 
     @property
     def changed(self) -> set[Pair]:
@@ -153,6 +154,6 @@ class Balances:
             before = self._issued.get(account.ledger_account_id, ZERO)
             self._put(self._issued, account.ledger_account_id, before + issued)
 
-    def _put(self, store: dict, key: object, value: object) -> None:
+    def _put(self, store: dict[Any, Any], key: object, value: object) -> None:
         self._undo.append((store, key, store.get(key)))
         store[key] = value
