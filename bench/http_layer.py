@@ -52,12 +52,13 @@ def document(secured: bool) -> dict[str, Any]:
 
     def operation(name: str, **more: Any) -> dict[str, Any]:
         answer = {"200": {"description": "x", "content": {"application/json": {"schema": {"type": "object"}}}}}
-        security = {"security": [{"token": ["x:read"]}]} if secured else {}
+        security = {"security": [{"oauth2": ["x:read"]}, {"bearerAuth": []}]} if secured else {}
         return {"operationId": name, "responses": answer, "x-openapi-router-controller": __name__, **security, **more}
 
     body = {"type": "object", "additionalProperties": False, "required": list(FIELDS), "properties": FIELDS}
     content = {"application/json": {"schema": body}}
     flow = {"clientCredentials": {"tokenUrl": "/t", "scopes": {"x:read": "read"}}}
+    schemes = {"oauth2": {"type": "oauth2", "flows": flow}, "bearerAuth": {"type": "http", "scheme": "bearer"}}
     paths: dict[str, Any] = {
         f"/other{i}/{{key}}": {"get": operation(f"other_{i}", parameters=[KEY])} for i in range(OTHER_PATHS)
     }
@@ -67,7 +68,7 @@ def document(secured: bool) -> dict[str, Any]:
         "openapi": "3.0.3",
         "info": {"title": "bench", "version": "1"},
         "paths": paths,
-        "components": {"securitySchemes": {"token": {"type": "oauth2", "flows": flow}}} if secured else {},
+        "components": {"securitySchemes": schemes} if secured else {},
     }
 
 

@@ -92,7 +92,7 @@ def known_roles() -> frozenset[str]:
     """The roles that the documents declare as scopes; those without a colon say who calls and are no roles."""
     import openapi
 
-    schemes = (openapi.bundle(surface)["components"]["securitySchemes"]["token"] for surface in openapi.SURFACES)
+    schemes = (openapi.bundle(surface)["components"]["securitySchemes"]["oauth2"] for surface in openapi.SURFACES)
     return frozenset(
         scope for scheme in schemes for scope in scheme["flows"]["clientCredentials"]["scopes"] if ":" in scope
     )

@@ -222,7 +222,7 @@ def _routes(document: Mapping[str, Any]) -> dict[str, Route]:
                 content = operation["responses"][str(success)].get("content", {})
                 further = tuple(each for each in content if each != JSON)
                 # Alternatives are whole schemes; that of tokens is the one with roles.
-                scopes = next((tuple(each["token"]) for each in operation["security"] if "token" in each), ())
+                scopes = next((tuple(each["oauth2"]) for each in operation["security"] if "oauth2" in each), ())
                 routes[operation["operationId"]] = Route(success, method == "get", parameters, scopes, further)
     return routes
 

@@ -28,6 +28,7 @@ def security_map(
     return {
         **SECURITY_HANDLERS,
         "oauth2": lambda: TokenHandler(authenticate, pool),
+        "bearer": BearerHandler,
         "apiKey": lambda: KeyHandler(authenticate_key, pool),
     }
 
@@ -73,6 +74,22 @@ class TokenHandler:
         except Unauthorized as refusal:
             challenge = f'Bearer realm="{REALM}", error="invalid_token"'
             raise CredentialsProblem(refusal, challenge) from None
+
+
+class BearerHandler:
+    """An `http` `bearer` scheme: the token of `oauth2`, described once more for clients that know no OAuth.
+
+    It lets nobody in by itself. OpenAPI 3.0 gives such a scheme no roles, so the `oauth2` requirement that stands
+    beside it in every operation decides about the same header; an operation with this one alone would refuse all.
+    """
+
+    def get_fn(self, _scheme: Mapping[str, Any], _scopes: list[str]) -> Callable[[ConnexionRequest], Any]:
+        """The check of one operation's requirement: always undecided."""
+
+        async def check(_request: ConnexionRequest) -> Any:
+            return NO_VALUE
+
+        return check
 
 
 class KeyHandler:

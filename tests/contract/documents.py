@@ -92,14 +92,22 @@ def answered_schemas(document: Document) -> list[tuple[Place, dict[str, Any]]]:
     return answered + [(place, content["schema"]) for place, content in callback_contents(document)]
 
 
-def callback_contents(document: Document) -> list[tuple[Place, dict[str, Any]]]:
-    """The bodies of the messages that the server sends, each with its operation and the name of the callback."""
+def callbacks(document: Document) -> list[tuple[Place, dict[str, Any]]]:
+    """The operations of receivers of messages, each with the operation and the name of the callback."""
     return [
-        ((each.operation_id, name), content)
+        ((each.operation_id, name), item["post"])
         for each in operations(document)
         for name, callback in each.operation.get("callbacks", {}).items()
         for item in callback.values()
-        for content in item["post"]["requestBody"]["content"].values()
+    ]
+
+
+def callback_contents(document: Document) -> list[tuple[Place, dict[str, Any]]]:
+    """The bodies of the messages that the server sends, each with its operation and the name of the callback."""
+    return [
+        (place, content)
+        for place, operation in callbacks(document)
+        for content in operation["requestBody"]["content"].values()
     ]
 
 

@@ -16,6 +16,7 @@ from tests.contract.documents import (
     answered_schemas,
     body_contents,
     callback_contents,
+    callbacks,
     operations,
     path_parameters,
     problem_types,
@@ -297,6 +298,31 @@ def deprecations(document: Document) -> list[str]:
     return found
 
 
+def received(document: Document) -> list[str]:
+    """Callbacks have a unique id of their own and ask for no token of ours: receivers check the signature."""
+    ids = Counter(each.operation_id for each in operations(document))
+    ids.update(operation.get("operationId", "") for _, operation in callbacks(document))
+    found = []
+    for place, operation in callbacks(document):
+        name = operation.get("operationId", "")
+        if not name.startswith("receive") or ids[name] > 1:
+            found.append(f"{'.'.join(place)}: no unique operationId that begins with receive")
+        if operation.get("security") != []:
+            found.append(f"{'.'.join(place)}: security is not empty")
+    return found
+
+
+def secured(document: Document) -> list[str]:
+    """A token is described in both ways, by roles and plainly, so that any client can send one."""
+    schemes = document["components"]["securitySchemes"]
+    found = [] if schemes["bearerAuth"].get("scheme") == "bearer" else ["bearerAuth: not the scheme bearer"]
+    for each in operations(document):
+        names = [name for requirement in each.operation.get("security", ()) for name in requirement]
+        if {"oauth2", "bearerAuth"} & set(names) and names != ["oauth2", "bearerAuth"]:
+            found.append(f"{each.operation_id}: not exactly oauth2 or bearerAuth")
+    return found
+
+
 def links(document: Document) -> list[str]:
     """Links lead to operations of this document and give every path parameter, from where it can be found."""
     by_id = {each.operation_id: each for each in operations(document)}
@@ -407,6 +433,8 @@ ALL: tuple[Lint, ...] = (
     plain_nulls,
     patterns,
     deprecations,
+    received,
+    secured,
     links,
     followable,
     examples,

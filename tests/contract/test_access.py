@@ -42,8 +42,8 @@ class Operation:
     @property
     def scopes(self) -> list[str]:
         """The scopes of the token; none for a partner, who has a key instead."""
-        (requirement,) = self.documented.operation["security"]
-        return requirement.get("token", [])
+        requirement, *_ = self.documented.operation["security"]
+        return requirement.get("oauth2", [])
 
     @property
     def partner(self) -> str | None:
@@ -214,7 +214,7 @@ def test_nothing_but_the_token_operation_is_public():
 
 def test_the_roles_are_those_of_the_documents():
     for document in DOCUMENTS.values():
-        flows = document["components"]["securitySchemes"]["token"]["flows"]
+        flows = document["components"]["securitySchemes"]["oauth2"]["flows"]
         assert set(flows["clientCredentials"]["scopes"]) == ROLES | {ADMIN, "member"}
 
 

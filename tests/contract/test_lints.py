@@ -8,7 +8,7 @@ import pytest
 
 import openapi
 from tests.contract import lints
-from tests.contract.documents import Document, Documented, operations
+from tests.contract.documents import Document, Documented, callbacks, operations
 
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)
@@ -23,6 +23,10 @@ def _operation(document: Document, operation_id: str) -> Documented:
 
 def _schema(document: Document, name: str) -> dict[str, Any]:
     return document["components"]["schemas"][name]
+
+
+def _receiver(document: Document) -> dict[str, Any]:
+    return dict(callbacks(document))["createTrigger", "event"]
 
 
 def _success(document: Document, operation_id: str) -> dict[str, Any]:
@@ -71,6 +75,12 @@ BREAKS = [
     ("patterns", lambda d: _schema(d, "Tag").update(pattern="[^,]+")),
     ("deprecations", lambda d: d["components"]["parameters"]["DeprecatedPage"].pop("x-deprecated-at")),
     ("deprecations", lambda d: _success(d, "listTiers")["headers"].pop("Deprecation")),
+    ("received", lambda d: _receiver(d).pop("operationId")),
+    ("received", lambda d: _receiver(d).update(operationId="receiveNotification")),
+    ("received", lambda d: _receiver(d).pop("security")),
+    ("secured", lambda d: _operation(d, "getTier").operation.update(security=[{"bearerAuth": []}])),
+    ("secured", lambda d: _operation(d, "getTier").operation["security"].pop()),
+    ("secured", lambda d: d["components"]["securitySchemes"]["bearerAuth"].update(scheme="basic")),
     ("links", lambda d: _success(d, "createTier")["links"]["getTier"].update(operationId="getTears")),
     ("links", lambda d: _success(d, "createTier")["links"]["getTier"]["parameters"].pop("loyaltyTierId")),
     (

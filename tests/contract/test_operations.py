@@ -145,12 +145,12 @@ def _security(access: str, path: str) -> list[dict[str, list[str]]]:
         return []
     if access == "x-api-key":
         return [{PARTNER_SCHEMES[path.split("/")[2]]: []}]
-    return [{"token": [] if access == "authenticated" else [access]}]
+    return [{"oauth2": [] if access == "authenticated" else [access]}, {"bearerAuth": []}]
 
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)
 def test_scopes_are_the_roles(surface: str) -> None:
-    scheme = openapi.bundle(surface)["components"]["securitySchemes"]["token"]
+    scheme = openapi.bundle(surface)["components"]["securitySchemes"]["oauth2"]
     assert set(scheme["flows"]["clientCredentials"]["scopes"]) == ROLES | {"admin", "member"}
 
 

@@ -157,7 +157,7 @@ def operation(operation_id: str, *scopes: str, public: bool = False, **more: Any
     success = {"200": {"description": "done", "content": {"application/json": {"schema": {}}}}}
     return {
         "operationId": operation_id,
-        "security": [] if public else [{"token": list(scopes)}],
+        "security": [] if public else [{"oauth2": list(scopes)}, {"bearerAuth": []}],
         **more,
         "responses": {**PROBLEMS, **more.get("responses", success)},
     }
@@ -185,7 +185,8 @@ def document(paths: Mapping[str, Any], schemas: Mapping[str, Any] | None = None)
         "components": {
             "schemas": dict(schemas or {}),
             "securitySchemes": {
-                "token": {"type": "oauth2", "flows": flow},
+                "bearerAuth": {"type": "http", "scheme": "bearer"},
+                "oauth2": {"type": "oauth2", "flows": flow},
                 **{
                     name: {"type": "apiKey", "in": "header", "name": "X-Api-Key", "x-partner": name}
                     for name in ("alpha", "beta")

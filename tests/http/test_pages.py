@@ -57,7 +57,7 @@ def test_each_document_is_served_as_it_is_bundled(served):
     assert integration.headers["content-type"] == "application/json"
     assert list(integration.json["paths"]) == ["/books/{code}"]
     assert list(administration.json["paths"]) == ["/shops"]
-    assert integration.json["components"]["securitySchemes"]["token"]["type"] == "oauth2"
+    assert integration.json["components"]["securitySchemes"]["oauth2"]["type"] == "oauth2"
 
 
 def test_a_document_that_the_client_has_is_a_304(served):

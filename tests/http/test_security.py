@@ -23,6 +23,7 @@ from tests.http.support import (
     serve,
 )
 
+PLAIN: dict[str, list[str]] = {"bearerAuth": []}
 PATHS = {
     "/public": {"get": operation("public", public=True)},
     "/any": {"get": operation("any")},
@@ -31,7 +32,7 @@ PATHS = {
         "post": operation("create", "books:write", requestBody=body({"type": "object"})),
     },
     "/admin": {"get": operation("admin", "admin")},
-    "/mine": {"get": {**operation("mine"), "security": [{"token": ["member"]}, {"token": ["books:read"]}]}},
+    "/mine": {"get": {**operation("mine"), "security": [{"oauth2": ["member"]}, {"oauth2": ["books:read"]}, PLAIN]}},
     "/both": {"get": operation("both", "books:read", "admin")},
     "/books/{id}": {"get": operation("get", "books:read", parameters=[parameter("id", {"type": "integer"}, "path")])},
 }
@@ -272,3 +273,15 @@ def test_an_error_that_is_declared_without_content_has_no_body():
     # Other errors, and other operations, are told as ever.
     assert client("POST", "/v2/bare", json_body={}, token="reader").json["type"] == "/problems/forbidden"
     assert client("POST", "/v2/books", body=b"{").json["type"] == "/problems/invalid-request"
+
+
+def test_the_plain_scheme_lets_nobody_in_without_the_roles_beside_it():
+    paths = {
+        "/alone": {"get": {**operation("alone"), "security": [PLAIN]}},
+        "/first": {"get": {**operation("first"), "security": [PLAIN, {"oauth2": ["books:write"]}]}},
+    }
+    client, _ = serve(paths)
+    assert {client("GET", "/v2/alone", token=name).status for name in CALLERS} == {401}
+    allowed = {name for name in CALLERS if client("GET", "/v2/first", token=name).status == 200}
+    assert allowed == {"admin", "writer"}
+    assert client("GET", "/v2/first", token="reader").status == 403
