@@ -13,7 +13,6 @@ from domain.campaigns.records import Action, Campaign, CampaignChanged
 from domain.campaigns.references import (
     Sources,
     calls_matches,
-    named_keys,
     sources_of,
     unknown_keys,
     unknown_matchers,
@@ -31,6 +30,7 @@ from domain.triggers import CAMPAIGN, CREATED, UPDATED
 from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.flows.configuration import Configuration, configuration_of, refuse_unknown_event_type
+from handlers.flows.known_keys import known_keys
 from handlers.flows.notices import entity_changed
 from handlers.operations import operation
 from handlers.wire.base import listed, wrapped
@@ -233,21 +233,6 @@ def _refuse_unknown_records(call: Call, configuration: Configuration, effect: Co
     _refuse_unknown_place(configuration, named.get("loyaltyProgramKey"), named.get("loyaltyTierKey"))
 
 
-def _known_keys(call: Call, configuration: Configuration, sources: Sources) -> dict[str, dict[str, str]]:
-    """The keys of the organization with their names, by the variables of expressions that hold them."""
-    accounts = {account.ledger_account_key: account.name for account in configuration.accounts.values()}
-    accounts |= {each.alias: each.name for each in configuration.accounts.values() if each.alias is not None}
-    named = {key.key for _, node in sources for key in named_keys(node) if key.variable == "audiences"}
-    return {
-        "balances": accounts,
-        "balancesAfter": accounts,
-        "badges": {key: badge.name for key, badge in configuration.badges.items()},
-        "missions": {each.mission.mission_key: each.mission.name for each in configuration.missions.values()},
-        "audiences": audiences.names_by_key(call.db, configuration.organization_id) if named else {},
-        "tiers": {key: tier.name for key, tier in configuration.tiers.items()},
-    }
-
-
 def _matches_without_items(campaign: Campaign, sources: Sources) -> list[FieldFault]:
     """A fault if a rule looks at order items, and no event that the campaign looks at has any."""
     types = {*campaign.enabled_topics, *([campaign.event_type] if campaign.event_type else [])}
@@ -294,7 +279,7 @@ def _check_action(call: Call, campaign: Campaign, body: dict[str, Any], before: 
     if not faults:
         sources = sources_of(body["rules"], rule, body["effects"], effects)
         faults += unknown_matchers(sources, configuration.matcher_keys)
-        faults += unknown_keys(sources, _known_keys(call, configuration, sources))
+        faults += unknown_keys(sources, known_keys(call.db, configuration, sources))
         faults += _matches_without_items(campaign, sources)
     if faults:
         raise InvalidRequest(faults)

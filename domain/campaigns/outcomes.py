@@ -72,12 +72,13 @@ class EffectOutcome:
 
 
 class RuleError(NamedTuple):
-    """A rule that could not be told to hold or not; `at` is the place of what failed in its text."""
+    """A rule, or what a mission counts by, that could not be told; `at` is the place of what failed in its text."""
 
-    campaign_id: int
-    action_id: int
+    campaign_id: int | None
+    action_id: int | None
     message: str
     at: tuple[int, int] | None
+    mission_id: int | None = None
 
 
 class Done(NamedTuple):

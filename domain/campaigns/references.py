@@ -175,7 +175,7 @@ def _keys(node: Node) -> Iterator[Constant]:
 def names_variable(campaign: CompiledCampaign, name: str) -> bool:
     """True if an action's rule, or an expression of one of its effects, speaks of the variable."""
     return any(
-        _has_variable(node, name)
+        has_variable(node, name)
         for action in campaign.actions
         for node in (action.node, *_programs(action.effects))
         if node is not None
@@ -186,7 +186,8 @@ def _programs(effects: Collection[CompiledEffect]) -> Iterator[Node]:
     return (param.program.checked.node for effect in effects for param in effect.params if param.program is not None)
 
 
-def _has_variable(node: Node, name: str) -> bool:
+def has_variable(node: Node, name: str) -> bool:
+    """True if an expression speaks of the variable."""
     if isinstance(node, Identifier) and node.name == name:
         return True
-    return any(_has_variable(part, name) for part in parts(node))
+    return any(has_variable(part, name) for part in parts(node))

@@ -13,7 +13,9 @@ from domain.problems import Conflict, NotFound
 
 @dataclass(frozen=True, slots=True)
 class Mission:
-    """A goal of `goal_count` events that count, to be reached `max_repetitions` times at most.
+    """A goal of `goal_count` counts, to be reached `max_repetitions` times at most.
+
+    An event counts 1, or what `count_expression` comes to.
 
     In a calendar period it is reached `period_limit` times at most. Points go to the organization's default ledger and
     account unless the mission names others. `badge_matcher` and `manual_expiration` are kept as the API has them.
@@ -52,6 +54,7 @@ class Mission:
     badge_matcher: Mapping[str, Any] | None
     min_spend_value: Decimal | None
     manual_expiration: Mapping[str, Any] | None
+    count_expression: str | None
     created_at: datetime
     updated_at: datetime
 

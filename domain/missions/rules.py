@@ -10,12 +10,14 @@ from decimal import Decimal
 from typing import Any
 
 from domain.campaigns.facts import EventFacts
+from domain.expressions import Program
 from domain.ledger.expiry import add_months
 from domain.ledger.records import LedgerAccount
 from domain.matchers import ItemPredicate, compile_matcher
+from domain.missions.counting import compile_count
 from domain.missions.records import Mission, MissionClosed
 from domain.orders import status_of_event
-from domain.problems import FieldFault
+from domain.problems import FieldFault, InvalidRequest
 
 PAYMENT_CONFIRMED = "member-payment-confirmed"
 INLINE_MATCHER = "/inlineMatcher"
@@ -37,13 +39,16 @@ _LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 class CompiledMission:
     """A mission made ready: `item` is what an order item must fulfil, `audience_keys` where a member must be.
 
-    None asks for nothing; an empty `audience_keys` is an audience that nobody is in. Points go to `account`.
+    None asks for nothing; an empty `audience_keys` is an audience that nobody is in. Points go to `account`. `count` is
+    what an event counts, None for 1; `fault` says why what was saved by other rules than today's cannot run.
     """
 
     mission: Mission
     item: ItemPredicate | None
     audience_keys: frozenset[str] | None
     account: LedgerAccount | None
+    count: Program | None = None
+    fault: str | None = None
 
     def refuse_closed(self, at: datetime, audience_keys: Collection[str]) -> None:
         """Raise MissionClosed where the mission is not open at `at` to a member who is in these audiences."""
@@ -108,12 +113,25 @@ def compile_mission(
     if mission.audience_id is not None:
         audiences = frozenset(audience_keys[each] for each in (mission.audience_id,) if each in audience_keys)
     named = mission.ledger_account_id
+    count, fault = _count_program(mission)
     return CompiledMission(
         mission=mission,
         item=_item_predicate(mission, matchers),
         audience_keys=audiences,
         account=default_account if named is None else accounts.get(named),
+        count=count,
+        fault=fault,
     )
+
+
+def _count_program(mission: Mission) -> tuple[Program | None, str | None]:
+    """What computes the count of an event, or why it cannot be computed any more."""
+    if mission.count_expression is None:
+        return None, None
+    try:
+        return compile_count(mission.count_expression), None
+    except InvalidRequest as refusal:
+        return None, refusal.faults[0].detail
 
 
 def _item_predicate(mission: Mission, matchers: Mapping[int, ItemPredicate]) -> ItemPredicate | None:

@@ -7,18 +7,21 @@ from typing import Any
 
 from domain.audiences import UnknownAudience
 from domain.badges import UnknownBadge
+from domain.campaigns.references import unknown_keys, unknown_matchers
 from domain.coupons.books import UnknownCouponBook
 from domain.events import UnknownCampaign
 from domain.ledger.books import round_down
 from domain.ledger.records import LedgerAccount
 from domain.ledger.refusals import UnknownLedger, UnknownLedgerAccount, WalletNotInLedger
 from domain.matchers import UnknownMatcher, compile_matcher
+from domain.missions.counting import count_sources
 from domain.missions.records import Mission
 from domain.missions.rules import INLINE_MATCHER, faults_of
 from domain.problems import FieldFault, InvalidRequest
 from domain.programs import UnknownLoyaltyProgram
 from handlers.call import Call
 from handlers.flows.configuration import configuration_of, refuse_unknown_event_type
+from handlers.flows.known_keys import known_keys
 from persistence import audiences, campaigns, ledger, matchers, programs
 from persistence.coupons import books
 
@@ -26,7 +29,7 @@ from persistence.coupons import books
 def check_mission(call: Call, body: dict[str, Any], before: Mission | None) -> None:
     """Refuse a mission whose members (by inside names) do not go together, or that names what is not there.
 
-    The event type that it named `before` may have been deactivated since.
+    The event type that it named `before` may have been deactivated since, and what its expression named be gone.
 
     Raises InvalidRequest with every fault, else NotFound of its kind, or WalletNotInLedger.
     """
@@ -36,6 +39,8 @@ def check_mission(call: Call, body: dict[str, Any], before: Mission | None) -> N
             compile_matcher(body["inline_matcher"], INLINE_MATCHER)
         except InvalidRequest as refusal:
             faults += refusal.faults
+    if body["count_expression"] is not None and (before is None or body["count_expression"] != before.count_expression):
+        faults += _faults_of_count(call, body["count_expression"])
     if faults:
         raise InvalidRequest(faults)
     if before is None or body["event_type"] != before.event_type:
@@ -44,6 +49,17 @@ def check_mission(call: Call, body: dict[str, Any], before: Mission | None) -> N
     _refuse_unknown_badges(call, body)
     _refuse_unknown_book(call, body)
     _check_points(call, body)
+
+
+def _faults_of_count(call: Call, expression: str) -> list[FieldFault]:
+    """What is wrong with an expression of what an event counts, and what it names that is not there."""
+    try:
+        sources = count_sources(expression)
+    except InvalidRequest as refusal:
+        return list(refusal.faults)
+    configuration = configuration_of(call.db, call.organization)
+    known = known_keys(call.db, configuration, sources)
+    return [*unknown_matchers(sources, configuration.matcher_keys), *unknown_keys(sources, known)]
 
 
 def _refuse_unknown_records(call: Call, body: Mapping[str, Any]) -> None:

@@ -19,7 +19,7 @@ from domain.campaigns.context import Functions, host_functions
 from domain.campaigns.effects import ADVANCE_MISSION, SET_TIER
 from domain.campaigns.limits import limit_rules_of
 from domain.campaigns.lineup import Lineup, Lineups
-from domain.campaigns.references import names_variable
+from domain.campaigns.references import has_variable, names_variable
 from domain.event_types import BUILT_IN_EVENT_TYPES
 from domain.events import UnknownEventType
 from domain.ledger.records import LedgerAccount
@@ -49,8 +49,8 @@ class Configuration:
     """An organization's active campaigns, and what they speak of: accounts, tiers, event types, audiences, matchers.
 
     `audiences` are those that may match members; `badges` are all of them, by key; `functions` are those of
-    expressions; `listeners` the active triggers. `missions` are all of them, by id; `speaks_of_missions` is whether a
-    campaign asks for progress in any, or advances one.
+    expressions; `listeners` the active triggers. `missions` are all of them, by id; `speaks_of_missions` is whether an
+    expression asks for progress in any, or an effect advances one.
     """
 
     organization_id: int
@@ -189,7 +189,7 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
         functions=host_functions(item_matchers),
         missions={each.mission.mission_id: each for each in ready},
         missions_by_type=_by_type(ready),
-        speaks_of_missions=any(map(_speaks_of_missions, compiled)),
+        speaks_of_missions=any(map(_speaks_of_missions, compiled)) or any(map(_counts_by_missions, ready)),
         referral_programs=ReferralPrograms(ready_programs),
         main_accounts=main_accounts,
     )
@@ -207,6 +207,10 @@ def _by_type(missions_: Iterable[CompiledMission]) -> dict[str, tuple[CompiledMi
 def _speaks_of_missions(campaign: CompiledCampaign) -> bool:
     effects = (effect.effect.effect_id for action in campaign.actions for effect in action.effects)
     return ADVANCE_MISSION in effects or names_variable(campaign, "missions")
+
+
+def _counts_by_missions(mission: CompiledMission) -> bool:
+    return mission.count is not None and has_variable(mission.count.checked.node, "missions")
 
 
 def _sets_tiers(campaign: CompiledCampaign) -> bool:

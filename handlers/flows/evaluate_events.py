@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from domain.audiences import CompiledAudience
-from domain.campaigns.evaluation import Evaluator
+from domain.campaigns.evaluation import MAX_ERRORS, Evaluator
 from domain.campaigns.facts import EventFacts
 from domain.campaigns.lineup import Lineup
 from domain.campaigns.outcomes import Evaluation
@@ -293,7 +293,7 @@ class EventUnit:
         if reverted:
             answer["reverted"] = [reverted_event(one) for one in reverted]
         for failed in () if found is None or self._mode == DRY_RUN else found.errors:
-            metrics.count_rule_error(self._organization_id, failed.campaign_id)
+            metrics.count_error(self._organization_id, failed)
         if self._mode != DRY_RUN:
             location = order[0].location_code if order else None
             request_id = each.request_id or self._request_id
@@ -304,10 +304,11 @@ class EventUnit:
 
     def _evaluated(self, each: Accepted, order: Any, desks: Desks) -> Evaluation:
         """Run one event through all that looks at it."""
-        facts = self._facts(each, order, desks)
-        if self._mode in (FULL, DRY_RUN) and desks.missions.handle(facts):
+        facts, deadline = self._facts(each, order, desks), self._deadline or evaluation_deadline()
+        if self._mode in (FULL, DRY_RUN) and desks.missions.handle(facts, deadline):
             # What a mission counted and paid is there for the campaigns to see.
             facts = self._facts(each, order, desks)
+        failed = desks.missions.failed()
         evaluator = Evaluator(
             facts,
             desks.books,
@@ -317,9 +318,10 @@ class EventUnit:
             executors=desks.executors,
             mode=self._mode,
             tracing=self._tracing,
-            deadline=self._deadline or evaluation_deadline(),
+            deadline=deadline,
         )
         found = evaluator.run(self._considered(each))
+        found.errors[:] = [*failed, *found.errors][:MAX_ERRORS]
         if self._mode in (FULL, DRY_RUN):
             desks.referrals.handle(facts, each.event, None if order is None else order[0])
         return found

@@ -15,6 +15,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from sqlalchemy import Engine, event
 
+from domain.campaigns.outcomes import RuleError
 from domain.queue import QueueFigures
 from domain.triggers import DeliveryFigures
 
@@ -36,6 +37,11 @@ _throttled = Counter("loyalty_http_throttled", "Requests answered 429, by what w
 _refused_clients = Counter("loyalty_token_requests_refused", "Token requests with wrong credentials.")
 _rule_errors = Counter(
     "loyalty_rule_errors", "Rules of campaigns that failed at an event.", ("organization", "campaign")
+)
+_count_errors = Counter(
+    "loyalty_mission_count_errors",
+    "Count expressions of missions that failed at an event.",
+    ("organization", "mission"),
 )
 
 _counters: dict[tuple[str, str, int], Counter] = {}
@@ -65,9 +71,12 @@ def count_refused_client() -> None:
     _refused_clients.inc()
 
 
-def count_rule_error(organization_id: int, campaign_id: int) -> None:
-    """Count one rule that failed at an event."""
-    _rule_errors.labels(str(organization_id), str(campaign_id)).inc()
+def count_error(organization_id: int, error: RuleError) -> None:
+    """Count one rule, or one count expression of a mission, that failed at an event."""
+    if error.mission_id is None:
+        _rule_errors.labels(str(organization_id), str(error.campaign_id)).inc()
+    else:
+        _count_errors.labels(str(organization_id), str(error.mission_id)).inc()
 
 
 def watch_pool(engine: Engine) -> None:

@@ -192,6 +192,7 @@ def _rule_error(error: RuleError) -> dict[str, Any]:
     told: dict[str, Any] = {
         "campaignId": error.campaign_id,
         "actionId": error.action_id,
+        "missionId": error.mission_id,
         "message": error.message,
     }
     if error.at is not None:

@@ -41,6 +41,7 @@ class _Writable(WireSchema):
     badge_matcher = Plain(metadata={"omit_none": True})
     min_spend_value = Exact()
     manual_expiration = Plain(metadata={"omit_none": True})
+    count_expression = Plain()
 
 
 class _Record(_Writable):

@@ -62,6 +62,7 @@ missions = tenant_table(
     document("badge_matcher", nullable=True),
     exact("min_spend_value"),
     document("manual_expiration", nullable=True),
+    Column("count_expression", Text),
     *created_and_updated(),
     UniqueConstraint("organization_id", "mission_key"),
     UniqueConstraint("organization_id", "code"),

@@ -176,6 +176,7 @@ def test_rules_that_fail_are_told_in_every_mode_and_counted(shop, member):
     failed = {
         "campaignId": made["campaignId"],
         "actionId": made["actions"][0]["actionId"],
+        "missionId": None,
         "message": 'null has no field "total"',
         "position": {"start": 0, "end": 13},
     }

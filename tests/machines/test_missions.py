@@ -29,28 +29,32 @@ class Missions(RuleBasedStateMachine):
         self.number = 0
 
     def room(self, member, day):
-        left = self.mission.max_repetitions - sum(times for _, _, times in self.events[member])
+        left = self.mission.max_repetitions - sum(times for _, _, times, _ in self.events[member])
         if self.mission.period_limit is not None:
-            today = sum(times for _, when, times in self.events[member] if when == day)
+            today = sum(times for _, when, times, _ in self.events[member] if when == day)
             left = min(left, self.mission.period_limit - today)
         return left
 
-    @rule(target=standing_events, member=MEMBERS, day=DAYS)
-    def count(self, member, day):
+    @rule(target=standing_events, member=MEMBERS, day=DAYS, amount=st.just(1) | st.integers(2, 9))
+    def count(self, member, day, amount):
         self.number += 1
         at = NOON + timedelta(days=day)
-        advance = self.shelf.count(self.mission, 1, Occasion(1, member, at, NOON, loyalty_event_id=self.number))
+        advance = self.shelf.count(self.mission, amount, Occasion(1, member, at, NOON, loyalty_event_id=self.number))
         trackings = self.shelf.drain().trackings
         room = self.room(member, day)
         if room <= 0:
             assert (advance.counted, trackings) == (0, ())
             return multiple()
-        rewarded = sum(times for _, _, times in self.events[member])
-        worth = (len(self.events[member]) + 1) // self.mission.goal_count
-        times = min(room, max(0, worth - rewarded))
-        self.events[member].append((self.number, day, times))
+        rewarded = sum(times for _, _, times, _ in self.events[member])
+        before = sum(counted for _, _, _, counted in self.events[member])
+        # Counted one by one, until the last achievement that there is room for.
+        counted, times = 0, 0
+        while counted < amount and times < room:
+            counted += 1
+            times = min(room, max(0, (before + counted) // self.mission.goal_count - rewarded))
+        self.events[member].append((self.number, day, times, counted))
         [tracking] = trackings
-        assert (tracking.counted, tracking.achieved, tracking.loyalty_event_id) == (1, times, self.number)
+        assert (tracking.counted, tracking.achieved, tracking.loyalty_event_id) == (counted, times, self.number)
         return tracking
 
     @rule(tracking=consumes(standing_events))
@@ -65,9 +69,10 @@ class Missions(RuleBasedStateMachine):
     def the_balances_are_those_of_the_standing_events(self):
         for member, events in getattr(self, "events", {}).items():
             progress = self.shelf.standing(member, self.mission).progress
-            assert progress.counted == len(events)
-            assert progress.times_achieved == sum(times for _, _, times in events) <= self.mission.max_repetitions
-            assert progress.counter == ((len(events) - 1) % self.mission.goal_count + 1 if events else 0)
+            counted = sum(each for _, _, _, each in events)
+            assert progress.counted == counted
+            assert progress.times_achieved == sum(times for _, _, times, _ in events) <= self.mission.max_repetitions
+            assert progress.counter == ((counted - 1) % self.mission.goal_count + 1 if counted else 0)
 
 
 Missions.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)

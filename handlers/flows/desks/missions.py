@@ -13,9 +13,11 @@ from domain.badges import Grant
 from domain.calendar import next_period, period_start
 from domain.campaigns.effects import ADVANCE_MISSION
 from domain.campaigns.facts import EventFacts, Executor, Performed
-from domain.campaigns.outcomes import NothingToDo
+from domain.campaigns.outcomes import NothingToDo, RuleError
+from domain.expressions import EVENT_COST, Budget, Deadline, EvaluationError
 from domain.ledger.postings import Details
 from domain.ledger.refusals import UnknownLedgerAccount
+from domain.missions.counting import count_of
 from domain.missions.progress import Advance
 from domain.missions.records import Mission, MissionExhausted, MissionTracking, Reward, UnknownMission
 from domain.missions.rules import CompiledMission, expiry_of_reward
@@ -65,6 +67,7 @@ class MissionDesk:
         self._numbers = count(1)
         self._moves: list[MissionMove] = []
         self._to_report: list[MissionMove] = []
+        self._failed: list[RuleError] = []
 
     @classmethod
     def open(cls, opening: Opening, badges: BadgeDesk, coupons: CouponDesk) -> Self:
@@ -97,13 +100,21 @@ class MissionDesk:
             found[key] = {"timesAchieved": progress.times_achieved, "currentCounterCount": progress.counter}
         return found
 
-    def handle(self, event: EventFacts) -> bool:
-        """Count an event in all the missions that it counts for; true if one moved."""
-        before = len(self._moves)
+    def handle(self, event: EventFacts, deadline: Deadline | None = None) -> bool:
+        """Count an event in all the missions that it counts for; true if one moved.
+
+        The expressions of all of them share the cost of an event, and the `deadline`.
+        """
+        before, budget = len(self._moves), Budget(EVENT_COST, deadline)
         for compiled in self._configuration.missions_by_type.get(event.event_type, ()):
             if compiled.counts(event):
-                self._move(compiled, 1, self._payment_of(event))
+                self._move(compiled, self._count(compiled, event, budget), self._payment_of(event))
         return len(self._moves) > before
+
+    def failed(self) -> list[RuleError]:
+        """The missions since the last look of which nobody could tell what an event counts: it counted nothing."""
+        failed, self._failed = self._failed, []
+        return failed
 
     def advance(
         self, mission_id: int, amount: int, occasion: Occasion, audience_keys: Collection[str]
@@ -151,6 +162,19 @@ class MissionDesk:
         if not self._opening.is_rehearsal:
             organization_id = self._opening.organization.organization_id
             missions.write(self._opening.db, organization_id, self._shelf.drain(), self._opening.now)
+
+    def _count(self, compiled: CompiledMission, event: EventFacts, budget: Budget) -> int:
+        """What the event counts for a mission."""
+        at, message = None, compiled.fault
+        if compiled.count is not None:
+            try:
+                return count_of(compiled.count, event.context, budget, self._configuration.functions)
+            except EvaluationError as error:
+                at, message = (error.start, error.end), error.message
+        if message is None:
+            return 1
+        self._failed.append(RuleError(None, None, message, at, compiled.mission.mission_id))
+        return 0
 
     def _mission(self, mission_id: int) -> Mission:
         """The mission, also one that was made after the configuration was read."""

@@ -1,0 +1,46 @@
+"""How much an event counts for a mission: 1, or what the mission's own expression comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import ROUND_FLOOR, Decimal
+from functools import lru_cache
+from typing import Any
+
+from domain.campaigns.variables import ENVIRONMENT
+from domain.expressions import Budget, ExpressionError, Functions, Node, Program, compile_expression, parse
+from domain.expressions.types import DECIMAL
+from domain.problems import FieldFault, InvalidRequest
+
+COUNT_EXPRESSION = "/countExpression"
+
+# As much as a request can count at once (openapi MissionProgressBody).
+MOST_COUNTED = 1_000_000_000
+
+
+@lru_cache(maxsize=1000)
+def compile_count(expression: str) -> Program:
+    """The program of a `countExpression`; raises InvalidRequest with the position of every fault."""
+    try:
+        return compile_expression(parse(expression), ENVIRONMENT, DECIMAL)
+    except ExpressionError as error:
+        raise InvalidRequest(
+            [
+                FieldFault(f.message, pointer=COUNT_EXPRESSION, code=f.code, start=f.start, end=f.end)
+                for f in error.faults
+            ]
+        ) from error
+
+
+def count_sources(expression: str) -> list[tuple[str, Node]]:
+    """The expression with its place in a mission, to be searched for what it names."""
+    return [(COUNT_EXPRESSION, compile_count(expression).checked.node)]
+
+
+def count_of(program: Program, variables: Mapping[str, Any], budget: Budget, functions: Functions) -> int:
+    """The whole counts that an expression comes to, rounded down: none below 1, at most `MOST_COUNTED`.
+
+    Raises EvaluationError where it comes to no number.
+    """
+    value = program.run(variables, budget, functions)
+    return min(MOST_COUNTED, max(0, int(Decimal(value).to_integral_value(ROUND_FLOOR))))

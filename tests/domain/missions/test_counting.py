@@ -1,0 +1,55 @@
+"""What an event counts for a mission, beside counting by hand."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from domain.expressions import Budget, EvaluationError
+from domain.missions.counting import MOST_COUNTED, compile_count, count_of
+from domain.problems import InvalidRequest
+
+COFFEES = 'order.items.filter(i, i.categoryCode == "coffee").map(i, i.quantity).sum()'
+
+
+def counted(expression, **context):
+    return count_of(compile_count(expression), context, Budget(), {})
+
+
+def basket(*items):
+    return {"items": [{"categoryCode": category, "quantity": quantity} for category, quantity in items]}
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [("3", 3), ("2.99", 2), ("0.99", 0), ("0", 0), ("-0.5", 0), ("-7", 0), ("1e30", MOST_COUNTED)],
+)
+def test_counts_are_whole_and_within_bounds(expression, expected):
+    assert counted(expression) == expected
+
+
+@given(st.lists(st.tuples(st.sampled_from(["coffee", "cake"]), st.decimals("0", "50", places=1)), max_size=8))
+@settings(max_examples=50, deadline=None)
+def test_coffees_are_counted_as_by_hand(items):
+    by_hand = int(sum((quantity for category, quantity in items if category == "coffee"), Decimal(0)))
+    assert counted(COFFEES, order=basket(*items)) == by_hand
+
+
+@pytest.mark.parametrize("order", [None, basket(("coffee", None))])
+def test_what_is_not_there_fails(order):
+    with pytest.raises(EvaluationError):
+        counted(COFFEES, order=order)
+
+
+@pytest.mark.parametrize(
+    ("expression", "code"), [("order.total >", "syntax"), ("order.totl", "unknown-field"), ("order.total > 3", "type")]
+)
+def test_faults_name_the_field_and_the_place(expression, code):
+    with pytest.raises(InvalidRequest) as refused:
+        compile_count(expression)
+    [fault] = refused.value.faults
+    assert (fault.pointer, fault.code) == ("/countExpression", code)
+    assert fault.start is not None

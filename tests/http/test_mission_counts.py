@@ -1,0 +1,114 @@
+"""Missions that count what people count: the tenth coffee is a coffee, not an order."""
+
+from __future__ import annotations
+
+import pytest
+
+from handlers.http import metrics
+from tests.builders.missions import body, counters, create, member_id_of, stand
+from tests.builders.tracking import ORDER_CREATED, Shop, event, order
+
+COFFEES = 'order.items.filter(i, i.categoryCode == "coffee").map(i, i.quantity).sum()'
+
+
+@pytest.fixture
+def shop(organization):
+    return Shop(organization)
+
+
+@pytest.fixture
+def ana(shop):
+    return shop.member()
+
+
+def basket(coffees, cakes=0):
+    items = (("ESP-1", "coffee", coffees), ("CAKE-9", "cake", cakes))
+    return [
+        {"productCode": code, "categoryCode": category, "quantity": quantity, "total": 3 * quantity}
+        for code, category, quantity in items
+        if quantity
+    ]
+
+
+def test_the_tenth_coffee_is_rewarded_and_not_the_tenth_order(shop, ana):
+    mission = create(shop, eventType=ORDER_CREATED, goalCount=10, countExpression=COFFEES, pointsAccrual=50)
+    assert mission["countExpression"] == COFFEES
+    seen = [counters(shop.track_one(order(ana, 9, items=basket(*what)))) for what in ((3, 1), (0, 4), (6,), (2, 1))]
+    assert seen == [[(0, 3, False, 0)], [], [(3, 9, False, 0)], [(9, 1, True, 1)]]
+    assert shop.balance(ana) == 50
+    # One order can be worth several times.
+    assert counters(shop.track_one(order(ana, 90, items=basket(25)))) == [(1, 6, True, 3)]
+    assert shop.balance(ana) == 150
+    shop.check_ledger()
+
+
+def test_both_interfaces_count_alike(shop, ana):
+    mission = create(shop, eventType=ORDER_CREATED, goalCount=10, countExpression=COFFEES)
+    sent = order(ana, 9, items=basket(4))
+    shop.track_one(sent)
+    again = order(ana, 9, items=basket(3))
+    again |= {"organizationId": shop.organization.id, "memberId": member_id_of(shop, again.pop("loyaltyMemberId"))}
+    shop.administration.post("/events/track", again, expect=200)
+    assert stand(shop, ana, mission) == (0, 7)
+
+
+def test_a_returned_order_takes_its_coffees_and_what_they_achieved_back(shop, ana):
+    mission = create(shop, eventType=ORDER_CREATED, goalCount=10, countExpression=COFFEES, pointsAccrual=50)
+    bought = order(ana, 36, items=basket(12))
+    shop.track(order(ana, 9, items=basket(3)), bought)
+    assert stand(shop, ana, mission) == (1, 5)
+    name = bought["payload"]["order"]["externalId"]
+    shop.track(order(ana, None, "confirmed", name), order(ana, None, "returned", name))
+    assert stand(shop, ana, mission) == (0, 3)
+    assert shop.balance(ana) == 0
+
+
+def test_a_count_that_cannot_be_told_is_told_and_counts_nothing(shop, ana):
+    mission = create(shop, eventType=ORDER_CREATED, countExpression=COFFEES)
+    other = create(shop, eventType=ORDER_CREATED)
+    items = [{"productCode": "ESP-1", "categoryCode": "coffee", "total": 3}]
+    result = shop.track_one(order(ana, 3, items=items))
+    assert [each["missionId"] for each in result["missions"]] == [other["missionId"]]
+    [failed] = result["errors"]
+    assert (failed["missionId"], failed["campaignId"], failed["actionId"]) == (mission["missionId"], None, None)
+    assert failed["position"]["start"] >= 0
+    [dry] = shop.track(order(ana, 3, items=items), executionMode="dryRun")
+    assert dry["errors"] == [failed]
+    labels = f'mission="{mission["missionId"]}",organization="{shop.organization.id}"'
+    assert f"loyalty_mission_count_errors_total{{{labels}}} 1.0" in metrics.exposition().decode()
+
+
+@pytest.mark.parametrize(
+    ("expression", "code"),
+    [
+        ("order.items.size() > 1", "type"),
+        ("order.itmes.size()", "unknown-field"),
+        ('order.items.filter(i, matches(i, "11111111-2222-4333-8444-555555555555")).size()', "unknown-matcher"),
+        ('missions["11111111-2222-4333-8444-555555555555"].timesAchieved', "unknown-key"),
+    ],
+)
+def test_what_can_never_count_is_refused_when_saved(shop, expression, code):
+    refused = shop.administration.post("/missions", body(countExpression=expression), expect=400)
+    [fault] = refused["errors"]
+    assert (fault["pointer"], fault["code"]) == ("/countExpression", code)
+
+
+def test_a_count_can_go_by_matchers_and_by_other_missions(shop, ana):
+    conditions = [{"field": "categoryCode", "operator": "equals", "value": "coffee"}]
+    matcher = {"name": "Coffee", "type": "item-matcher", "matcher": {"operator": "AND", "conditions": conditions}}
+    key = shop.administration.post("/matchers", matcher)["matcher"]["matcherKey"]
+    first = create(shop, goalCount=1)
+    expression = f'order.items.filter(i, matches(i, "{key}")).size() + missions["{first["missionKey"]}"].timesAchieved'
+    second = create(shop, eventType=ORDER_CREATED, goalCount=100, countExpression=expression)
+    shop.track(event(ana), event(ana))
+    shop.track_one(order(ana, 9, items=basket(2, 2)))
+    assert stand(shop, ana, second) == (0, 3)
+
+
+def test_an_expression_that_goes_counts_events_again(shop, ana):
+    mission = create(shop, eventType=ORDER_CREATED, goalCount=10, countExpression="4")
+    shop.track_one(order(ana, 9))
+    path, changed = f"/missions/{mission['missionId']}", body(eventType=ORDER_CREATED, goalCount=10)
+    assert shop.administration.put(path, {**changed, "countExpression": None})["mission"]["countExpression"] is None
+    shop.track_one(order(ana, 9))
+    assert stand(shop, ana, mission) == (0, 5)
