@@ -519,6 +519,7 @@ def _mission(body: Body, path: Body) -> None:
     if body.get("periodLimit") is None or body.get("repetitionPeriod") is None:
         body.pop("periodLimit", None)
         body.pop("repetitionPeriod", None)
+    _real(body, "countExpression", ["order.items.map(i, i.quantity).sum()", "order.total / 10"])
     # Points of the account never expire.
     body.pop("manualExpiration", None)
     _whole(body, "pointsAccrual")
