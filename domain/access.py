@@ -18,6 +18,17 @@ RESOURCES = (
     "users",
 )
 ROLES = frozenset(f"{resource}:{action}" for resource in RESOURCES for action in ("read", "write"))
+# What a system that integrates the API needs: everything of that interface but changes of what campaigns go by.
+INTEGRATION_ROLES = (
+    "badges:write",
+    "benefits:write",
+    "campaigns:read",
+    "coupons:write",
+    "ledgers:read",
+    "members:write",
+    "orders:write",
+    "tiers:write",
+)
 # No role: stands for an administrator of the organization, who may do everything in it.
 ADMIN = "admin"
 

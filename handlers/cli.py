@@ -35,6 +35,7 @@ for command in (
     database.migrate,
     organizations.organizations,
     organizations.token,
+    organizations.credentials,
     documents.openapi,
     replay.replay,
     expire.expire,

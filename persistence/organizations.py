@@ -105,6 +105,12 @@ def find_oldest(db: Connection, name: str | None = None) -> int | None:
     return db.execute(statement if name is None else statement.where(organizations.c.name == name)).scalar()
 
 
+def find_all(db: Connection) -> list[Organization]:
+    """All organizations, the oldest first."""
+    rows = db.execute(select(*_COLUMNS).order_by(organizations.c.organization_id))
+    return [Organization(*row) for row in rows]
+
+
 def find_ids(db: Connection) -> list[int]:
     """The ids of all organizations."""
     return list(db.execute(select(organizations.c.organization_id).order_by(organizations.c.organization_id)).scalars())

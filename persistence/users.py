@@ -123,6 +123,11 @@ def find(db: Connection, organization_id: int, user_id: int) -> User | None:
     return found[0] if found else None
 
 
+def find_api_users(db: Connection, organization_id: int) -> list[User]:
+    """The organization's API users, active or not, the oldest first."""
+    return _find(db, memberships.c.organization_id == organization_id, users.c.is_api_user)
+
+
 def find_by_emails(db: Connection, organization_id: int, emails: Collection[str]) -> dict[str, User]:
     """The organization's users with these addresses, by address in small letters; of several the oldest."""
     lowered = [email.lower() for email in emails]

@@ -1,10 +1,11 @@
-"""Commands on one organization: make it, and make a token for it."""
+"""Commands on organizations: make and list them, make tokens for them, and credentials of their programs."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 from datetime import UTC, datetime
+from typing import Any
 
 import click
 from sqlalchemy import Connection
@@ -17,7 +18,7 @@ _LONGEST_LIFETIME = 366 * 24 * 3600
 
 @click.group()
 def organizations() -> None:
-    """Make organizations, the tenants of the server."""
+    """Make and list organizations, the tenants of the server."""
 
 
 @organizations.command()
@@ -35,13 +36,54 @@ def create(name: str, as_json: bool) -> None:
         raise click.BadParameter("a name has 1 to 100 printable characters", param_hint="NAME")
     with migrated_engine(load_settings()) as engine:
         created = transactions.run(engine, lambda db: create_organization(db, name=name, now=datetime.now(UTC)))
-    values = {_camel(each.name): getattr(created, each.name) for each in dataclasses.fields(created)}
-    if as_json:
-        click.echo(json.dumps(values))
-        return
-    width = max(map(len, values))
-    for key, value in values.items():
-        click.echo(f"{key:<{width}}  {value}")
+    _print({_camel(each.name): getattr(created, each.name) for each in dataclasses.fields(created)}, as_json)
+
+
+@organizations.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+def list_organizations(as_json: bool) -> None:
+    """List the organizations, the oldest first: id, key, day of creation, name."""
+    from persistence.organizations import find_all
+
+    with migrated_engine(load_settings()) as engine:
+        found = transactions.run(engine, find_all)
+    for each in found:
+        values = {
+            "organizationId": each.organization_id,
+            "organizationKey": each.organization_key,
+            "createdAt": each.created_at.isoformat(),
+            "name": each.name,
+        }
+        columns = (f"{each.organization_id:>6}", each.organization_key, f"{each.created_at:%Y-%m-%d}", each.name)
+        click.echo(json.dumps(values) if as_json else "  ".join(columns))
+
+
+@click.group()
+def credentials() -> None:
+    """Credentials of programs that use the API."""
+
+
+@credentials.command()
+@click.option("--organization", type=click.IntRange(1), required=True, help="Id of the organization.")
+@click.option("--client-id", help="Whose secret; needed where the organization has several API users.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def reset(organization: int, client_id: str | None, as_json: bool) -> None:
+    """Give an API user another secret and print it; the former one and its tokens are no longer valid.
+
+    What the user may do stays as it is.
+    """
+    from handlers.flows.reset_credentials import CredentialsNotFound, reset_credentials
+
+    with migrated_engine(load_settings()) as engine:
+
+        def change(db: Connection) -> tuple[str, str]:
+            return reset_credentials(db, organization, client_id, datetime.now(UTC))
+
+        try:
+            of_whom, secret = transactions.run(engine, change)
+        except CredentialsNotFound as error:
+            raise click.ClickException(str(error)) from None
+    _print({"clientId": of_whom, "clientSecret": secret}, as_json)
 
 
 @click.command()
@@ -96,6 +138,15 @@ def known_roles() -> frozenset[str]:
     return frozenset(
         scope for scheme in schemes for scope in scheme["flows"]["clientCredentials"]["scopes"] if ":" in scope
     )
+
+
+def _print(values: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(values))
+        return
+    width = max(map(len, values))
+    for key, value in values.items():
+        click.echo(f"{key:<{width}}  {value}")
 
 
 def _camel(name: str) -> str:

@@ -22,7 +22,7 @@ from tqdm import tqdm
 from handlers.commands.api_client import ApiClient
 from handlers.commands.context import load_settings, migrated_engine
 from handlers.commands.purchases import Purchase, read_purchases
-from handlers.commands.tenant import organization_with_token
+from handlers.commands.tenant import administrator_token, find_or_create
 from handlers.settings import Settings
 from persistence import transactions
 
@@ -72,11 +72,12 @@ def _own_organization(settings: Settings, stem: str) -> tuple[int, str]:
     """The oldest organization named after the file, made if there is none, and a token for its administration."""
     name = "".join(filter(str.isprintable, stem)).strip()[:_LONGEST_NAME] or "Replay"
 
-    def find_or_create(db: Connection) -> tuple[int, str]:
-        return organization_with_token(db, settings, name=name, by_name=True, lock=_ORGANIZATION_LOCK)
+    def with_token(db: Connection) -> tuple[int, str]:
+        tenant = find_or_create(db, name=name, by_name=True, lock=_ORGANIZATION_LOCK)
+        return tenant.organization_id, administrator_token(db, settings, tenant.organization_id)
 
     with migrated_engine(settings) as engine:
-        return transactions.run(engine, find_or_create)
+        return transactions.run(engine, with_token)
 
 
 def _key_prefix(stem: str) -> str:

@@ -1,7 +1,8 @@
-"""An organization for a command to work in, made if there is none, with a token for its administration."""
+"""An organization for a command to work in, made if there is none, and a token for its administration."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from sqlalchemy import Connection, text
@@ -12,28 +13,39 @@ from persistence import organizations
 TOKEN_SECONDS = 24 * 3600
 
 
-def organization_with_token(
-    db: Connection, settings: Settings, *, name: str, by_name: bool, lock: int
-) -> tuple[int, str]:
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """An organization; `credentials` (client id and secret of its API user) only where it has just been made."""
+
+    organization_id: int
+    credentials: tuple[str, str] | None
+
+
+def find_or_create(db: Connection, *, name: str, by_name: bool, lock: int) -> Tenant:
     """The oldest organization, `by_name` of those called `name`, else a new one of that name.
 
     `lock` lets commands that look for the same one at once take turns.
     """
     from handlers.flows.create_organization import create_organization
-    from handlers.tokens import issue_operator_token
 
-    now = datetime.now(UTC)
     db.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": lock})
     organization_id = organizations.find_oldest(db, name if by_name else None)
-    if organization_id is None:
-        organization_id = create_organization(db, name=name, now=now).organization_id
-    token = issue_operator_token(
+    if organization_id is not None:
+        return Tenant(organization_id, None)
+    created = create_organization(db, name=name, now=datetime.now(UTC))
+    return Tenant(created.organization_id, (created.client_id, created.client_secret))
+
+
+def administrator_token(db: Connection, settings: Settings, organization_id: int) -> str:
+    """A token of an administrator of the organization, valid for `TOKEN_SECONDS`."""
+    from handlers.tokens import issue_operator_token
+
+    return issue_operator_token(
         db,
         settings,
         organization_id=organization_id,
         roles=frozenset(),
         is_admin=True,
         lifetime=TOKEN_SECONDS,
-        now=now,
+        now=datetime.now(UTC),
     )
-    return organization_id, token

@@ -9,6 +9,7 @@ from decimal import Decimal
 
 from sqlalchemy import Connection, insert
 
+from domain.access import INTEGRATION_ROLES
 from handlers import passwords
 from persistence import organizations
 from persistence.tables.ledger import ledger_accounts, ledgers
@@ -32,7 +33,7 @@ class CreatedOrganization:
 
 def create_organization(db: Connection, *, name: str, now: datetime) -> CreatedOrganization:
     """Create the organization, a default ledger with the account `points`, a program with a default tier, an
-    administrator and one API user.
+    administrator and one API user, who has the roles that an integration needs.
     """
     stamps = {"created_at": now, "updated_at": now}
     organization = organizations.add_organization(db, organization_key=_key(), name=name, locales=["en"], **stamps)
@@ -113,7 +114,7 @@ def create_organization(db: Connection, *, name: str, now: datetime) -> CreatedO
 
 
 def _add_users(db: Connection, organization_id: int, now: datetime) -> tuple[str, str]:
-    """The administrator (who sets a password before signing in) and the API user, whose credentials are answered."""
+    """The administrator, who has no password yet, and the API user; returns the API user's credentials."""
     stamps = {"created_at": now, "updated_at": now}
     organizations.add_user(
         db,
@@ -128,7 +129,7 @@ def _add_users(db: Connection, organization_id: int, now: datetime) -> tuple[str
     organizations.add_user(
         db,
         organization_id,
-        {"is_admin": True, "roles": []},
+        {"is_admin": False, "roles": list(INTEGRATION_ROLES)},
         name="API user",
         auth_client_id=client_id,
         password_hash=passwords.kept_secret(client_secret),

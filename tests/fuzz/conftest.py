@@ -115,8 +115,8 @@ def fuzz_home(temporary_directory: Path) -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def running_server(fuzz_home: Path) -> Iterator[RunningServer]:
     """The server as it runs in production, with one worker."""
-    server = Server(fuzz_home, "--workers", "1")
-    server.greeting()
+    server = Server(fuzz_home, "--workers", "1", LOYALTY_LOG_FORMAT="json")
+    server.wait_until_ready()
     with embedded.server(fuzz_home) as url:
         yield RunningServer(server, fuzz_home, url)
     server.stop()

@@ -9,6 +9,7 @@ import pytest
 from argon2 import PasswordHasher
 from sqlalchemy import select, update
 
+from domain.access import INTEGRATION_ROLES
 from persistence import organizations, transactions
 from persistence.tables.organizations import organization_users, users
 
@@ -38,7 +39,7 @@ def credentials(organization):
 def api_user(api, organization):
     """Make an API user of the organization; answers its credentials."""
 
-    def make(*roles, secret="s€cret: with & signs", name="till 4:é", **values):
+    def make(*roles, secret="s€cret: with & signs", name="till 4:é", is_admin=False, **values):
         now = datetime.now(UTC)
         client_id = f"{name}-{organization.id}"
 
@@ -46,7 +47,7 @@ def api_user(api, organization):
             organizations.add_user(
                 db,
                 organization.id,
-                {"is_admin": False, "roles": list(roles)},
+                {"is_admin": is_admin, "roles": list(roles)},
                 **{
                     "name": "Till",
                     "auth_client_id": client_id,
@@ -75,14 +76,27 @@ def test_credentials_in_the_form(api, organization, ask, credentials):
     assert {name: reply.json[name] for name in ("token_type", "expires_in", "scope")} == {
         "token_type": "Bearer",
         "expires_in": 3600,
-        "scope": "admin",
+        "scope": " ".join(INTEGRATION_ROLES),
     }
     claims = claims_of(reply)
     assert (claims["sub"], claims["organizationId"]) == (credentials["client_id"], organization.id)
-    assert (claims["roles"], claims["isAdmin"], claims["isSystemAdmin"]) == ([], True, False)
+    assert (claims["roles"], claims["isAdmin"], claims["isSystemAdmin"]) == (list(INTEGRATION_ROLES), False, False)
     assert claims["exp"] - claims["iat"] == 3600
     api.surface(token=reply.json["access_token"]).get("/members")
-    api.surface(f"/organizations/{organization.id}", reply.json["access_token"]).put("", {"defaultLocale": "en"})
+
+
+def test_the_api_user_of_a_new_organization_integrates_and_administers_nothing(api, organization, ask, credentials):
+    token = ask({**GRANT, **credentials}).json["access_token"]
+    surface, administration = api.surface(token=token), api.surface(f"/organizations/{organization.id}", token)
+    surface.post("/members", {"loyaltyMemberId": "ana"})
+    event = {"loyaltyMemberId": "ana", "systemUniqueKey": "k-1", "eventType": "member-generic-event"}
+    surface.post("/events/track", {"events": [event]}, expect=200)
+    for path in ("/coupon-books", "/badges", "/event-types", "/content/collections"):
+        surface.get(path)
+    administration.put("", {"defaultLocale": "en"}, expect=403)
+    administration.get("/users", expect=403)
+    administration.post("/campaigns", {"code": "c", "name": "c"}, expect=403)
+    assert ask({**GRANT, **credentials, "scope": "admin"}, expect=400).json["error"] == "invalid_scope"
 
 
 def test_credentials_by_http_basic_are_form_encoded(api, ask, api_user):
@@ -114,7 +128,9 @@ def test_a_scope_narrows_the_roles(api, ask, api_user):
         assert refused.json["error"] == "invalid_scope"
 
 
-def test_an_administrator_may_ask_for_less(api, organization, ask, credentials):
+def test_an_administrator_may_ask_for_less(api, organization, ask, api_user):
+    client_id, secret = api_user(is_admin=True)
+    credentials = {"client_id": client_id, "client_secret": secret}
     reply = ask({**GRANT, **credentials, "scope": "tiers:read"})
     assert (reply.json["scope"], claims_of(reply)["isAdmin"]) == ("tiers:read", False)
     surface = api.surface(f"/organizations/{organization.id}", reply.json["access_token"])

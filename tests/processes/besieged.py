@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import re
-import shlex
 import signal
 import subprocess
 import sys
@@ -26,7 +24,7 @@ from handlers.flows.send_deliveries import LEASE
 from persistence import embedded
 from persistence.engine import create_engine
 from tests.processes.fleet import Workers, asked, disposed, kill_database, patiently, wait_until
-from tests.processes.loyalty import ROOT, Server, environment, free_port
+from tests.processes.loyalty import ROOT, Server, curl_line, environment, free_port
 from tests.processes.moody_receiver import SECRETS
 from tests.processes.plain_model import CAMPAIGNS, POISON
 
@@ -106,9 +104,8 @@ class Api:
     """The HTTP API of a running server, for clients who try again until they are answered."""
 
     def __init__(self, server: Server) -> None:
-        (line,) = re.findall(r"^ *(curl .*)$", server.greeting(), re.MULTILINE)
-        name, _, value = shlex.split(line)[2].partition(": ")
-        self._url, self._headers = f"{server.url}/v2", {name: value}
+        _, self._headers = curl_line(server.greeting())
+        self._url = f"{server.url}/v2"
         self.unanswered = 0
 
     def call(self, method: str, path: str, body: Any = None) -> Any:

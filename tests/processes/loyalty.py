@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import resource
+import shlex
 import signal
 import socket
 import subprocess
@@ -39,7 +40,10 @@ def loyalty(home: Path, *arguments: str, **variables: str) -> subprocess.Complet
 
 
 class Server:
-    """A running `loyalty serve` on a free port; `descriptors` is what `ulimit -n` would say."""
+    """A running `loyalty serve` on a free port, with logs as text unless `variables` say otherwise.
+
+    `descriptors` is what `ulimit -n` would say.
+    """
 
     def __init__(self, home: Path, *arguments: str, descriptors: int | None = None, **variables: str) -> None:
         self.port = free_port()
@@ -47,7 +51,7 @@ class Server:
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "handlers", "serve", "--port", str(self.port), *arguments],
-                env=environment(home, **variables),
+                env=environment(home, **{"LOYALTY_LOG_FORMAT": "text", **variables}),
                 cwd=home.parent,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -70,6 +74,14 @@ class Server:
                 return "".join(lines)
         raise AssertionError(self.log.read_text()[-3000:])
 
+    def wait_until_ready(self) -> None:
+        """Wait until it answers, whatever it says; raises if it ends before that."""
+        deadline = time.monotonic() + 240
+        while status(f"{self.url}/health/ready") != 200:
+            is_late = self.process.poll() is not None or time.monotonic() > deadline
+            assert not is_late, self.log.read_text()[-3000:]
+            time.sleep(0.1)
+
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Send a signal to the parent and wait; answers the exit code."""
         self.process.send_signal(number)
@@ -78,6 +90,16 @@ class Server:
     def workers(self) -> set[int]:
         """The process ids of the workers that were started so far, as the log tells them."""
         return {int(pid) for pid in re.findall(r"Booting worker with pid: (\d+)", self.log.read_text())}
+
+
+def curl_line(greeting: str) -> tuple[str, dict[str, str]]:
+    """The URL and the headers of the line to paste, with the token of the line before it."""
+    (token,) = re.findall(r"^ *export TOKEN=(\S+)$", greeting, re.MULTILINE)
+    (line,) = re.findall(r"^ *(curl .*)$", greeting, re.MULTILINE)
+    words = shlex.split(line.replace("$TOKEN", token))
+    assert words[:2] == ["curl", "-H"]
+    name, _, value = words[2].partition(": ")
+    return words[3], {name: value}
 
 
 def _limit_descriptors(most: int) -> None:

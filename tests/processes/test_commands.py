@@ -60,6 +60,41 @@ def test_without_json_it_is_for_people(shared_home):
     assert [line.split()[0] for line in created.stdout.splitlines()][:2] == ["organizationId", "organizationKey"]
 
 
+def test_organizations_are_listed(shared_home, organization):
+    listed = loyalty(shared_home, "organizations", "list", "--json")
+    assert listed.returncode == 0, listed.stderr
+    rows = [json.loads(line) for line in listed.stdout.splitlines()]
+    assert [row["organizationId"] for row in rows] == sorted(row["organizationId"] for row in rows)
+    [row] = [row for row in rows if row["organizationId"] == organization["organizationId"]]
+    assert (row["organizationKey"], row["name"]) == (organization["organizationKey"], "Corner Coffee")
+    for_people = loyalty(shared_home, "organizations", "list").stdout.splitlines()
+    assert len(for_people) == len(rows)
+    assert for_people[rows.index(row)].split()[:2] == [str(row["organizationId"]), row["organizationKey"]]
+
+
+def test_credentials_that_cannot_be_reset(shared_home, organization):
+    identity = organization["organizationId"]
+    with embedded.server(shared_home) as url:
+        engine = create_engine(url, threads=1)
+        with engine.begin() as db:
+            values = {"name": "Till", "auth_client_id": "till-4", "is_api_user": True}
+            stamps = {"created_at": START, "updated_at": START}
+            organizations.add_user(db, identity, {"is_admin": False, "roles": []}, **values, **stamps)
+        engine.dispose()
+    cases = [
+        (["--organization", "999999"], "there is no organization 999999"),
+        (["--organization", str(identity)], "--client-id has to name one of the API users"),
+        (["--organization", str(identity), "--client-id", "till-5"], "no API user with the client id till-5"),
+    ]
+    for arguments, said in cases:
+        refused = loyalty(shared_home, "credentials", "reset", *arguments)
+        assert (refused.returncode, refused.stdout) == (1, "")
+        assert said in refused.stderr
+    reset = loyalty(shared_home, "credentials", "reset", *cases[1][0], "--client-id", "till-4")
+    assert [line.split()[0] for line in reset.stdout.splitlines()] == ["clientId", "clientSecret"]
+    assert "till-4" in reset.stdout
+
+
 @pytest.mark.parametrize("name", ["", "   ", "a" * 101, "a\nb"])
 def test_a_name_that_cannot_be_one_is_refused(shared_home, name):
     refused = loyalty(shared_home, "organizations", "create", name)

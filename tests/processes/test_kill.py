@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import re
-import shlex
 import signal
 import threading
 import time
@@ -27,7 +25,7 @@ from handlers.flows.verify_ledger import verify
 from persistence import embedded, schema
 from persistence.engine import create_engine
 from tests.builders.desk import Desk, Movement
-from tests.processes.loyalty import Server
+from tests.processes.loyalty import Server, curl_line
 
 MEMBERS = [f"member-{n}" for n in range(8)]
 CLIENTS = 4
@@ -68,9 +66,7 @@ class Shop:
 
     def start(self) -> None:
         self.server = Server(self.home, "--workers", "2", "--no-worker", LOYALTY_LOG_LEVEL="warning")
-        (line,) = re.findall(r"^ *(curl .*)$", self.server.greeting(), re.MULTILINE)
-        name, _, value = shlex.split(line)[2].partition(": ")
-        self.headers = {name: value}
+        _, self.headers = curl_line(self.server.greeting())
         self.url = f"{self.server.url}/v2"
 
     def kill(self) -> None:

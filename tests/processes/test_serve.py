@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
-import shlex
 import signal
 import subprocess
 import time
+import urllib.error
+import urllib.parse
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,8 +17,9 @@ from pathlib import Path
 import psycopg2
 import pytest
 
+from domain.access import INTEGRATION_ROLES
 from persistence import embedded
-from tests.processes.loyalty import Server, loyalty, status, wait_until_stopped
+from tests.processes.loyalty import Server, curl_line, loyalty, status, wait_until_stopped
 
 
 @pytest.fixture
@@ -33,15 +36,6 @@ def serve(home):
             os.killpg(server.process.pid, signal.SIGKILL)
         server.process.wait()
         server.process.stdout.close()
-
-
-def curl_line(greeting: str) -> tuple[str, dict[str, str]]:
-    """The URL and the headers of the line to paste."""
-    (line,) = re.findall(r"^ *(curl .*)$", greeting, re.MULTILINE)
-    words = shlex.split(line)
-    assert words[:2] == ["curl", "-H"]
-    name, _, value = words[2].partition(": ")
-    return words[3], {name: value}
 
 
 def test_the_printed_line_works_and_the_data_stay(home, serve):
@@ -62,6 +56,51 @@ def test_the_printed_line_works_and_the_data_stay(home, serve):
     assert not embedded.describe(home).is_running
 
 
+def test_credentials_are_printed_when_the_organization_is_made_and_reset_by_command(home, serve):
+    server = serve("--workers", "1")
+    first = server.greeting()
+    token = re.search(r"TOKEN=(\S+)", first).group(1)
+    assert first.count(token) == 1
+    assert max(map(len, first.replace(token, "").splitlines())) <= 120
+    client_id, secret = (re.search(rf"{name} +(\S+)", first).group(1) for name in ("client_id", "client_secret"))
+    assert token_of(server, client_id, secret)["scope"] == " ".join(INTEGRATION_ROLES)
+    reset = loyalty(home, "credentials", "reset", "--organization", "1", "--json")
+    assert reset.returncode == 0, reset.stderr
+    again = json.loads(reset.stdout)
+    assert again["clientId"] == client_id
+    assert token_of(server, client_id, secret) == 401
+    assert token_of(server, client_id, again["clientSecret"])["scope"] == " ".join(INTEGRATION_ROLES)
+    assert server.stop() == 0
+
+    second = serve("--workers", "1")
+    assert "client_" not in second.greeting()
+    assert second.stop() == 0
+
+
+def test_logs_of_json_hold_no_secret(home, serve):
+    server = serve("--workers", "1", LOYALTY_LOG_FORMAT="json")
+    server.wait_until_ready()
+    assert server.stop() == 0
+    assert server.process.stdout.read() == ""
+    # Packages may warn while they are imported, before there are logs.
+    lines = [json.loads(line) for line in server.log.read_text().splitlines() if line.startswith("{")]
+    [ready] = [line["message"] for line in lines if "ready" in line["message"]]
+    assert server.url in ready
+    assert "loyalty credentials reset --organization 1" in ready
+    assert not re.search(r"eyJ|lsk_", server.log.read_text())
+
+
+def token_of(server, client_id, secret):
+    """The answer to a token request, or the status where it is refused."""
+    form = {"grant_type": "client_credentials", "client_id": client_id, "client_secret": secret}
+    request = urllib.request.Request(f"{server.url}/v2/oauth/token", data=urllib.parse.urlencode(form).encode())
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.load(answer)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
 def test_the_documentation_pages_that_it_names_are_there(serve):
     server = serve("--workers", "1")
     pages = re.findall(r"http://\S+/docs", server.greeting())
@@ -73,14 +112,16 @@ def test_the_documentation_pages_that_it_names_are_there(serve):
 
 def test_the_curl_line_works_in_a_shell(serve):
     server = serve()
-    (line,) = re.findall(r"^ *(curl .*)$", server.greeting(), re.MULTILINE)
+    export, line = re.findall(r"^ *((?:export|curl) .*)$", server.greeting(), re.MULTILINE)
+    script = f"{export}\n{line} -s -w '%{{http_code}}'"
     try:
-        answer = subprocess.run(["sh", "-c", f"{line} -s -w '%{{http_code}}'"], capture_output=True, text=True)
+        answer = subprocess.run(["sh", "-c", script], capture_output=True, text=True)
     except FileNotFoundError:
         pytest.skip("needs a shell")
     if answer.returncode == 127:
         pytest.skip("needs curl")
     assert answer.stdout.endswith("200")
+    assert server.stop() == 0
 
 
 def test_several_servers_start_at_once_on_an_empty_home(home, serve):
