@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from domain.calendar import instant_of
 from domain.events import DRY_RUN, FULL, LoyaltyEvent, UnknownCampaign
 from domain.members import Member
 from domain.problems import FieldFault, InvalidRequest
-from domain.queue import DeadLetter, EventNotDead
+from domain.queue import EventNotDead
 from handlers.call import Call
 from handlers.flows.cancel_event import cancel_event as cancel
 from handlers.flows.evaluate_queued import requeue
@@ -18,10 +19,10 @@ from handlers.flows.track_async import queue_events
 from handlers.flows.track_events import TrackBatch
 from handlers.operations import operation
 from handlers.wire.base import listed
-from handlers.wire.events import dead_letter, event_outcome, incoming_events, kept_event
+from handlers.wire.events import dead_letter, detailed_event, event_outcome, incoming_events, kept_event
 from handlers.wire.reversals import reverted_event
 from persistence import campaigns, events, queue
-from persistence.paging import Page, Paged
+from persistence.paging import Page
 
 
 @operation("trackEvents")
@@ -85,16 +86,16 @@ def cancel_event(call: Call, event: LoyaltyEvent, body: Mapping[str, Any]) -> di
     return {"results": [reverted_event(each) for each in reverted], "executionMode": FULL, "dryRun": False}
 
 
-@operation("getEvent", answer=event_outcome)
-def get_event(call: Call, event: LoyaltyEvent) -> LoyaltyEvent:
+@operation("getEvent")
+def get_event(call: Call, event: LoyaltyEvent, query: Mapping[str, Any]) -> dict[str, Any]:
     """An event and what came of it."""
-    return event
+    return event_outcome(event, query.get("include", ()))
 
 
-@operation("listMemberEvents", answer=listed(kept_event))
-def list_member_events(call: Call, member: Member, query: Mapping[str, Any]) -> Paged[LoyaltyEvent]:
+@operation("listMemberEvents")
+def list_member_events(call: Call, member: Member, query: Mapping[str, Any]) -> dict[str, Any]:
     """A page of a member's events."""
-    return events.find_page_of_member(
+    found = events.find_page_of_member(
         call.db,
         member,
         Page.of(query),
@@ -103,13 +104,15 @@ def list_member_events(call: Call, member: Member, query: Mapping[str, Any]) -> 
         from_created_at=instant_of(query["fromCreatedAt"]) if "fromCreatedAt" in query else None,
         to_created_at=instant_of(query["toCreatedAt"]) if "toCreatedAt" in query else None,
     )
+    return listed(partial(detailed_event, include=query.get("include", ())))(found)
 
 
-@operation("listDeadLetterEvents", answer=listed(dead_letter))
-def list_dead_letter_events(call: Call, query: Mapping[str, Any]) -> Paged[DeadLetter]:
+@operation("listDeadLetterEvents")
+def list_dead_letter_events(call: Call, query: Mapping[str, Any]) -> dict[str, Any]:
     """A page of the events that were given up."""
     organization_id = call.organization.organization_id
-    return queue.find_page_dead(call.db, organization_id, Page.of(query), query.get("eventType"))
+    found = queue.find_page_dead(call.db, organization_id, Page.of(query), query.get("eventType"))
+    return listed(partial(dead_letter, include=query.get("include", ())))(found)
 
 
 @operation("requeueDeadLetterEvent", audit="event")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -23,6 +23,9 @@ from handlers.wire.base import (
     instant_text,
     json_able,
 )
+
+# What `include` may name.
+PAYLOAD, RESULT = "payload", "result"
 
 
 class _Incoming(WireSchema):
@@ -93,12 +96,24 @@ def kept_event(event: LoyaltyEvent | Mapping[str, Any]) -> dict[str, Any]:
     return answer
 
 
-def event_outcome(event: LoyaltyEvent) -> dict[str, Any]:
-    """An event with its result, once there is one, and as long as it is kept."""
-    answer: dict[str, Any] = {"event": kept_event(event)}
-    if event.result is not None and event.status not in WAITING:
-        answer["result"] = event.result
+def detailed_event(event: LoyaltyEvent, include: Collection[str]) -> dict[str, Any]:
+    """The record of an event with its `payload` and its `result`, as far as `include` names them."""
+    answer = kept_event(event)
+    if PAYLOAD in include:
+        answer["payload"] = event.payload
+    if RESULT in include:
+        answer |= _result(event)
     return answer
+
+
+def event_outcome(event: LoyaltyEvent, include: Collection[str]) -> dict[str, Any]:
+    """An event with its result beside it, once there is one, and as long as it is kept."""
+    return {"event": detailed_event(event, {*include} - {RESULT}), **_result(event)}
+
+
+def _result(event: LoyaltyEvent) -> dict[str, Any]:
+    known = event.result is not None and event.status not in WAITING
+    return {"result": event.result} if known else {}
 
 
 def track_result(
@@ -147,10 +162,10 @@ def queued_result(answer: Mapping[str, Any]) -> dict[str, Any]:
     return outcome
 
 
-def dead_letter(letter: DeadLetter) -> dict[str, Any]:
+def dead_letter(letter: DeadLetter, include: Collection[str]) -> dict[str, Any]:
     """An event on the dead-letter list."""
     return {
-        "event": kept_event(letter.event),
+        "event": detailed_event(letter.event, include),
         "attempts": letter.attempts,
         "queuedAt": instant_text(letter.queued_at),
         "deadAt": instant_text(letter.dead_at),

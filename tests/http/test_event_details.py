@@ -1,0 +1,81 @@
+"""Payloads and results of events, answered where `include` asks for them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.builders.campaigns import mint
+from tests.builders.queue import drain, outcome, send
+from tests.builders.tracking import GENERIC, Shop, event, order, running
+
+
+@pytest.fixture
+def shop(organization):
+    shop = Shop(organization)
+    shop.campaign(running(mint(3)), eventType=GENERIC)
+    return shop
+
+
+@pytest.fixture
+def member(shop):
+    return shop.member()
+
+
+def lists(shop, member, **query):
+    """The member's events as each surface lists them."""
+    member_id = shop.integration.get(f"/members/{member}")["loyaltyMember"]["memberId"]
+    return [
+        shop.integration.get(f"/members/{member}/events", **query)["results"],
+        shop.administration.get(f"/members/{member_id}/events", **query)["results"],
+    ]
+
+
+def test_lists_answer_what_is_asked_for(shop, member):
+    generic = shop.track_one(event(member, payload={"note": ["rain", 1.25, None]}))
+    ordered = shop.track_one(order(member, 9, "created", "order-7"))
+    for listed in lists(shop, member):
+        assert all("payload" not in each and "result" not in each for each in listed)
+    for listed in lists(shop, member, include="payload,result"):
+        assert [each["result"] for each in listed[:2]] == [ordered, generic]
+        assert [each["payload"] for each in listed[:2]] == [
+            {"order": {"externalId": "order-7", "total": 9}},
+            {"note": ["rain", 1.25, None]},
+        ]
+        assert listed[2]["eventType"] == "member-created"
+        assert listed[2]["payload"] == {}
+    for listed in lists(shop, member, include="result", eventType=GENERIC):
+        [only] = listed
+        assert (only["result"], "payload" in only) == (generic, False)
+    for listed in lists(shop, member, include="payload"):
+        assert all("payload" in each and "result" not in each for each in listed)
+
+
+def test_an_event_answers_its_payload_on_request(shop, member):
+    tracked = shop.track_one(event(member, payload={"note": "rain"}))
+    path = f"/events/{tracked['loyaltyEventKey']}"
+    bare = shop.integration.get(path)
+    assert bare["result"] == tracked
+    assert {"payload", "result"}.isdisjoint(bare["event"])
+    for include in ("payload", "payload,result"):
+        assert shop.integration.get(path, include=include) == {
+            "event": {**bare["event"], "payload": {"note": "rain"}},
+            "result": tracked,
+        }
+    assert shop.integration.get(path, include="result") == bare
+
+
+def test_an_event_that_waits_has_a_payload_and_no_result(shop, member):
+    [sent] = send(shop, event(member, payload={"note": "rain"}))
+    for listed in lists(shop, member, include="payload,result", eventType=GENERIC):
+        [waiting] = listed
+        assert (waiting["status"], waiting["payload"]) == ("pending", {"note": "rain"})
+        assert "result" not in waiting
+    drain(shop)
+    for listed in lists(shop, member, include="payload,result", eventType=GENERIC):
+        assert listed[0]["result"] == outcome(shop, sent)["result"]
+
+
+@pytest.mark.parametrize("include", ["everything", "payload,payload,result", ""])
+def test_what_cannot_be_included_is_refused(shop, member, include):
+    problem = shop.integration.get(f"/members/{member}/events", include=include, expect=400)
+    assert problem["errors"][0]["parameter"] == "include"
