@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, func, join, select, text
+from sqlalchemy import ColumnElement, Connection, func, join, or_, select, text
 from sqlalchemy.exc import IntegrityError
 
 from domain.members import Member, MemberExists, MemberTier
@@ -118,6 +118,13 @@ def find_all_by_loyalty_member_id(
             members.c.organization_id == organization_id, members.c.loyalty_member_id.in_(loyalty_member_ids)
         )
     )
+    return records(Member, rows.all())
+
+
+def find_all_by_either_id(db: Connection, organization_id: int, member_id: int, loyalty_member_id: str) -> list[Member]:
+    """The members, at most two, that have the one id or the other."""
+    is_meant = or_(members.c.member_id == member_id, members.c.loyalty_member_id == loyalty_member_id)
+    rows = db.execute(select(*_COLUMNS).where(members.c.organization_id == organization_id, is_meant))
     return records(Member, rows.all())
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from domain.content.collections import is_uuid
 from domain.content.documents import DEFAULT_LOCALE, DEFAULT_LOCALE_IN_PATHS, DocumentAddress
+from domain.members import AmbiguousMember
 from domain.problems import Forbidden, NotFound
 from handlers.call import Call
 from persistence import (
@@ -77,7 +78,8 @@ _ID = re.compile("[1-9][0-9]{0,17}")
 def _by_id_or(find_by_id: Callable[..., Any], find_by_name: Callable[..., Any]) -> Callable[..., Any]:
     """Find by an identifier: up to 18 digits without a leading zero are an id, all else is a name.
 
-    The form decides and never what exists, so that an identifier cannot come to mean another record.
+    The form decides and never what exists, so that an identifier cannot come to mean another record. It is for records
+    whose names cannot look like an id.
     """
 
     def find(db: Any, organization_id: int, value: str) -> Any:
@@ -88,11 +90,37 @@ def _by_id_or(find_by_id: Callable[..., Any], find_by_name: Callable[..., Any]) 
     return find
 
 
+_BY_MEMBER_ID = "memberId:"
+_BY_LOYALTY_MEMBER_ID = "loyaltyMemberId:"
+
+
+def _identified_member(call: Call, value: str, found: Mapping[str, Any]) -> Any:
+    """The member whom an identifier means: with a prefix by that id, else by whichever of the two ids fits.
+
+    Raises AmbiguousMember for digits that are the `memberId` of one member and the `loyaltyMemberId` of another.
+    """
+    db, organization_id = call.db, call.organization.organization_id
+    if value.startswith(_BY_LOYALTY_MEMBER_ID):
+        return members.find_by_loyalty_member_id(db, organization_id, value[len(_BY_LOYALTY_MEMBER_ID) :])
+    if value.startswith(_BY_MEMBER_ID):
+        digits = value[len(_BY_MEMBER_ID) :]
+        return members.find(db, organization_id, int(digits)) if _ID.fullmatch(digits) else None
+    if not _ID.fullmatch(value):
+        return members.find_by_loyalty_member_id(db, organization_id, value)
+    fitting = members.find_all_by_either_id(db, organization_id, int(value), value)
+    if len(fitting) > 1:
+        raise AmbiguousMember(
+            f"The memberIdentifier {value} is the memberId of one member and the loyaltyMemberId of another. Write "
+            f"{_BY_MEMBER_ID}{value} or {_BY_LOYALTY_MEMBER_ID}{value} to say which one is meant."
+        )
+    return fitting[0] if fitting else None
+
+
 # path parameter -> (argument of the handler, how it is found)
 ADDRESSES: Mapping[str, tuple[str, Resolve]] = {
     "loyaltyMemberId": ("member", _member),
     "memberId": ("member", _in_organization(members.find)),
-    "memberIdentifier": ("member", _in_organization(_by_id_or(members.find, members.find_by_loyalty_member_id))),
+    "memberIdentifier": ("member", _identified_member),
     "badgeKey": ("badge", _in_organization(badges.find_by_key)),
     "badgeIdentifier": ("badge", _in_organization(_by_id_or(badges.find, badges.find_by_key))),
     "badgeTrackingKey": ("badge_tracking", _inside(badges.find_tracking_by_key, "member", "member_id")),

@@ -251,21 +251,80 @@ def test_a_member_is_named_by_either_id(shop, badge):
         assert (balance["loyaltyMemberId"], balance["badgeKey"]) == (member, badge["badgeKey"])
 
 
-def test_digits_are_always_a_member_id(shop, badges, badge):
+@pytest.fixture
+def confused(shop):
+    """A member, its number, and another member who is called by that number."""
     first = shop.member()
     number = member_id(shop, first)
-    # Called by the number that another member has as its id, and by what only looks like one.
-    confusing = [shop.organization.member(name)["loyaltyMemberId"] for name in (str(number), f"0{number}", str(10**18))]
+    return first, number, shop.organization.member(str(number))["loyaltyMemberId"]
+
+
+def test_digits_that_fit_two_members_are_refused(shop, badge, confused):
+    first, number, second = confused
     administration = shop.administration
+    badge_path = f"/members/{number}/badges/{badge['badgeId']}"
+    tracking = Badges(shop).assign(first, badge)["badgeTrackingId"]
+    for problem in (
+        administration.get(f"{badge_path}/balance", expect=409),
+        administration.post(f"{badge_path}/assign", {}, expect=409),
+        administration.post(f"{badge_path}/unassign", {}, expect=409),
+        administration.post(f"/members/{number}/badge-trackings/{tracking}/revert", expect=409),
+    ):
+        assert problem["type"] == "/problems/ambiguous-member"
+        assert f"memberId:{number} or loyaltyMemberId:{number}" in problem["detail"]
+    assert [Badges(shop).balance(member, badge) for member in (first, second)] == [1, 0]
 
-    def named(name):
-        return administration.get(f"/members/{name}/badges/{badge['badgeId']}/balance")["balance"]["loyaltyMemberId"]
 
-    assert named(number) == first
-    assert named(f"0{number}") == confusing[1]
-    assert named(10**18) == confusing[2]
-    assert named(member_id(shop, confusing[0])) == confusing[0]
-    administration.get(f"/members/{10**15}/badges/{badge['badgeId']}/balance", expect=404)
+def test_a_prefix_says_which_id_is_meant(shop, badge, confused):
+    first, number, second = confused
+    for prefix, member in (("memberId", first), ("loyaltyMemberId", second)):
+        path = f"/members/{prefix}:{number}/badges/{badge['badgeId']}"
+        shop.administration.post(f"{path}/assign", {"amount": 2}, expect=200)
+        assert shop.administration.get(f"{path}/balance")["balance"]["loyaltyMemberId"] == member
+        assert Badges(shop).balance(member, badge) == 2
+    shop.administration.post(f"/members/memberId:{number}/badges/{badge['badgeKey']}/unassign", {}, expect=200)
+    assert [Badges(shop).balance(member, badge) for member in (first, second)] == [1, 2]
+
+
+def test_an_id_that_looks_like_a_prefix_needs_one(shop, badge, confused):
+    first, number, _ = confused
+    for name in (f"memberId:{number}", f"loyaltyMemberId:{first}", "memberId:"):
+        shop.organization.member(name)
+
+    def named(identifier, expect=200):
+        path = f"/members/{identifier}/badges/{badge['badgeId']}/balance"
+        return shop.administration.get(path, expect=expect).get("balance", {}).get("loyaltyMemberId")
+
+    assert named(f"memberId:{number}") == named(f"loyaltyMemberId:{first}") == first
+    assert named(f"loyaltyMemberId:memberId:{number}") == f"memberId:{number}"
+    assert named(f"loyaltyMemberId:loyaltyMemberId:{first}") == f"loyaltyMemberId:{first}"
+    for identifier in (
+        "memberId:",
+        "memberId:ana",
+        f"memberId:0{number}",
+        "memberId:1e3",
+        "loyaltyMemberId:",
+        "LoyaltyMemberId:x",
+    ):
+        named(identifier, expect=404)
+
+
+def test_digits_that_fit_one_member_mean_this_one(shop, badge):
+    first = shop.member()
+    number = member_id(shop, first)
+    # What only looks like the number of another member, and what is nobody's number.
+    called = [shop.organization.member(name)["loyaltyMemberId"] for name in (f"0{number}", str(10**18), str(10**15))]
+    for name, member in ((number, first), *((name, name) for name in called)):
+        path = f"/members/{name}/badges/{badge['badgeId']}/balance"
+        assert shop.administration.get(path)["balance"]["loyaltyMemberId"] == member
+    shop.administration.get(f"/members/{10**15 + 1}/badges/{badge['badgeId']}/balance", expect=404)
+
+
+def test_digits_of_another_organization_are_not_ambiguous(shop, badge, other_organization):
+    member = shop.member()
+    other_organization.member(str(member_id(shop, member)))
+    path = f"/members/{member_id(shop, member)}/badges/{badge['badgeId']}/balance"
+    assert shop.administration.get(path)["balance"]["loyaltyMemberId"] == member
 
 
 def test_a_tracking_is_named_by_its_id_or_its_key(shop, badges, badge, member):
