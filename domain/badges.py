@@ -5,11 +5,12 @@ A shelf holds the balances of the members of one unit of work. Its methods decid
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from domain.members import MemberInactive
 from domain.problems import Conflict, KeyReused, NotFound
 
 Place = tuple[int, int]
@@ -149,12 +150,20 @@ class Shelf:
     """What the members of one unit of work hold of badges, at the moment `at`.
 
     A place that is not in `balances` holds nothing. `new_name` answers the id and the key of the next tracking.
+    Nothing is assigned to members who are `inactive`, nor unassigned from them.
     """
 
-    def __init__(self, balances: Mapping[Place, int], at: datetime, new_name: Callable[[], tuple[int, str]]) -> None:
+    def __init__(
+        self,
+        balances: Mapping[Place, int],
+        at: datetime,
+        new_name: Callable[[], tuple[int, str]],
+        inactive: Collection[int] = (),
+    ) -> None:
         self._balances = dict(balances)
         self._at = at
         self._new_name = new_name
+        self._inactive = frozenset(inactive)
         self._trackings: dict[int, BadgeTracking] = {}
         self._keys: dict[str, int] = {}
         self._new: list[int] = []
@@ -174,11 +183,14 @@ class Shelf:
         return self._balances.get((member_id, badge_id), 0)
 
     def assign(self, grant: Grant) -> BadgeTracking:
-        """Give a badge; a key that is known answers what it did. Raises KeyReused, BadgeInactive or BadgeLimit."""
+        """Give a badge; a key that is known answers what it did.
+
+        Raises KeyReused, MemberInactive, BadgeInactive or BadgeLimit.
+        """
         return self._answered(grant) or self._grant(grant, grant.amount)
 
     def unassign(self, grant: Grant) -> BadgeTracking:
-        """Take a badge away, as `assign`; raises KeyReused, BadgeInactive or InsufficientBadges."""
+        """Take a badge away, as `assign`; raises KeyReused, MemberInactive, BadgeInactive or InsufficientBadges."""
         return self._answered(grant) or self._grant(grant, -grant.amount)
 
     def revert(self, badge_tracking_id: int, badge: Badge, loyalty_event_id: int | None = None) -> BadgeTracking:
@@ -243,6 +255,8 @@ class Shelf:
         return tracking
 
     def _grant(self, grant: Grant, amount: int) -> BadgeTracking:
+        if grant.member_id in self._inactive:
+            raise MemberInactive("The member is not active.")
         if not grant.badge.active:
             raise BadgeInactive(f"The badge {grant.badge.name} is not active.")
         self._refuse(grant.member_id, grant.badge, amount)

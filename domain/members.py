@@ -13,9 +13,13 @@ from domain.problems import Conflict
 # What stands in a profile as an object with members of its own, which an update changes one by one.
 _PARTS_OF_PROFILE = ("govId", "address")
 
-_LONGEST_ID = 255
-# It stands in paths: no slash, no control character, and not only dots.
-_ID = re.compile(r"[^/\x00-\x1f\x7f]*[^./\x00-\x1f\x7f][^/\x00-\x1f\x7f]*")
+LONGEST_ID = 255
+# Ids that differ by these alone look the same: they are refused at both ends, control characters everywhere.
+_BLANK = r"\s\u200b-\u200f\u2060\ufeff"
+_CONTROL = r"\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069"
+# It stands in paths: no slash, not only dots, and not the name of an operation beside it.
+_ID = re.compile(rf"(?![{_BLANK}])(?!\.+\Z)[^/{_CONTROL}]+(?<![{_BLANK}])")
+_OPERATIONS_BESIDE = frozenset({"exists"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,7 @@ class MemberExists(Conflict):
 
 
 class MemberInactive(Conflict):
-    """What is asked for is done for active members only."""
+    """What is asked for is done for active members only: nothing is given to others, nothing taken from them."""
 
     slug = "member-inactive"
     title = "The member is not active"
@@ -80,8 +84,13 @@ class AmbiguousMember(Conflict):
 
 
 def is_loyalty_member_id(text: str) -> bool:
-    """True if a member may be called so: the rule of `LoyaltyMemberId` in the documents."""
-    return len(text) <= _LONGEST_ID and _ID.fullmatch(text) is not None
+    """True if a member may be called so from now on: the rule of `NewLoyaltyMemberId` in the documents."""
+    return len(text) <= LONGEST_ID and _ID.fullmatch(text) is not None and not is_reserved_id(text)
+
+
+def is_reserved_id(text: str) -> bool:
+    """True if a member who is called so cannot be reached, because the path belongs to an operation."""
+    return text in _OPERATIONS_BESIDE
 
 
 class MemberErased(Conflict):
@@ -95,6 +104,12 @@ def refuse_erased(member: Member) -> None:
     """Raise MemberErased for a member that was erased."""
     if member.erased_at is not None:
         raise MemberErased(f"The member {member.member_id} was erased.")
+
+
+def refuse_inactive(member: Member) -> None:
+    """Raise MemberInactive for a member that is not active."""
+    if not member.active:
+        raise MemberInactive(f"The member {member.loyalty_member_id} is not active.")
 
 
 def merged(known: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

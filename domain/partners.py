@@ -53,10 +53,10 @@ class MemberInfo:
 
     @property
     def profile(self) -> dict[str, Any]:
-        """The data as a member's profile, without what is not known."""
+        """The data as a member's profile, without what is not known; names of blanks only are not."""
         known = {
-            "name": self.first_name,
-            "lastName": self.last_name,
+            "name": _without_blanks_alone(self.first_name),
+            "lastName": _without_blanks_alone(self.last_name),
             "email": self.email,
             "phoneNumber": self.phone,
             "govId": None if self.user_gov_id is None else {"id": self.user_gov_id},
@@ -158,6 +158,10 @@ class UnknownOrganization(NotFound):
 
     slug = "unknown-organization"
     title = "The organization does not exist"
+
+
+def _without_blanks_alone(name: str | None) -> str | None:
+    return name if name is not None and (not name or name.strip()) else None
 
 
 def key_of(organization_id: int, secret: str) -> str:

@@ -318,7 +318,12 @@ class ReferralShelf:
 
 
 def refuse_referral(
-    program: ReferralProgram, referrer: Member, referred_member_id: int, at: datetime, is_in_audience: bool
+    program: ReferralProgram,
+    referrer: Member,
+    referred_member_id: int,
+    at: datetime,
+    is_in_audience: bool,
+    is_referred_active: bool = True,
 ) -> None:
     """Refuse what the program rewards for nobody, whatever was counted; `at` is when the event happened.
 
@@ -334,5 +339,7 @@ def refuse_referral(
         raise SelfReferral("The code is the member's own.")
     if not referrer.active:
         raise MemberInactive("The owner of the code is not active.")
+    if not is_referred_active:
+        raise MemberInactive("The referred member is not active.")
     if program.audience_id is not None and not is_in_audience:
         raise NotInReferralAudience("The referred member is not in the audience of the program.")

@@ -8,7 +8,16 @@ from typing import Any
 from domain.audiences import CompiledAudience
 from domain.calendar import instant_of
 from domain.ledger.records import BURN, MINT
-from domain.members import Member, MemberInactive, MemberTier, differences, merged, merged_profile, refuse_erased
+from domain.members import (
+    LONGEST_ID,
+    Member,
+    MemberInactive,
+    MemberTier,
+    differences,
+    merged,
+    merged_profile,
+    refuse_erased,
+)
 from domain.programs import LoyaltyProgram, LoyaltyTier, UnknownLoyaltyProgram, UnknownTier
 from domain.tiers import TierTracking
 from domain.triggers import CREATED, UPDATED
@@ -77,7 +86,7 @@ def create_member(call: Call, body: dict[str, Any]) -> dict[str, Any]:
 @operation("checkMembersExist", answer=results(EXISTING_MEMBER, "loyaltyMembers"))
 def check_members_exist(call: Call, body: Mapping[str, Any]) -> list[Member]:
     """Those of the ids that are members, in the order asked."""
-    asked = list(dict.fromkeys(body["loyaltyMemberIds"]))
+    asked = [each for each in dict.fromkeys(body["loyaltyMemberIds"]) if len(each) <= LONGEST_ID]
     found = members.find_all_by_loyalty_member_id(call.db, call.organization.organization_id, asked)
     by_id = {member.loyalty_member_id: member for member in found}
     return [by_id[each] for each in asked if each in by_id]

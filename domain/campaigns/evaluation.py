@@ -14,7 +14,7 @@ from typing import Any
 from domain.campaigns.allowances import Allowances
 from domain.campaigns.compiled import CompiledAction, CompiledCampaign, CompiledEffect, constant, is_bad
 from domain.campaigns.context import balances_by_name
-from domain.campaigns.effects import BURN_POINTS, DISCOUNT, MINT_POINTS
+from domain.campaigns.effects import BURN_POINTS, DISCOUNT, MINT_POINTS, NOTIFY
 from domain.campaigns.facts import EventFacts, Executor, Performed
 from domain.campaigns.limits import Counters, LimitRule
 from domain.campaigns.lineup import Lineup
@@ -43,6 +43,7 @@ from domain.events import AUTHORIZE, DRY_RUN
 from domain.expressions import EVENT_COST, Budget, Deadline, EvaluationError, Node, Room, Trace, explain, reason
 from domain.ledger.books import Books
 from domain.ledger.records import LedgerAccount
+from domain.members import MemberInactive
 from domain.problems import Conflict, Refusal
 
 MAX_ERRORS = 100
@@ -219,6 +220,8 @@ class Evaluator:
             return self._points.mint(campaign, each.params)
         if each.effect_id == BURN_POINTS:
             return self._points.burn(campaign, each.params)
+        if not self._event.is_active and each.effect_id != NOTIFY:
+            return Done(SKIPPED, MemberInactive("The member of the event is not active."), ZERO)
         if self._authorizing:
             return Done(AUTHORIZED, None)
         if each.effect_id == DISCOUNT:

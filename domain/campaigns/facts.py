@@ -12,7 +12,10 @@ from typing import Any, NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class EventFacts:
-    """What the evaluation knows of an event: `at` is when it happened, which windows and periods go by."""
+    """What the evaluation knows of an event: `at` is when it happened, which windows and periods go by.
+
+    Nothing is given to a member or a sponsor who is not active, and nothing taken from them.
+    """
 
     event_type: str
     loyalty_event_id: int
@@ -28,6 +31,8 @@ class EventFacts:
     tier_keys: frozenset[str]
     audience_keys: frozenset[str]
     context: Mapping[str, Any]
+    is_active: bool = True
+    is_sponsor_active: bool = True
 
 
 class Performed(NamedTuple):

@@ -24,6 +24,7 @@ from domain.campaigns.outcomes import (
 from domain.ledger.books import Books, round_down
 from domain.ledger.postings import Details
 from domain.ledger.records import LedgerAccount
+from domain.members import MemberInactive
 from domain.problems import Refusal
 
 ZERO = Decimal(0)
@@ -62,8 +63,8 @@ class PointEffects:
                 return Done(SKIPPED, refusal or NothingToDo("There is nothing to mint."), ZERO)
             expires_at = params["expirationDate"]
             self._books.mint(account, wallet_id, granted, self._details(params), expires_at, manual=self._pending)
-        except NoSponsor as missing:
-            return Done(SKIPPED, missing, ZERO)
+        except (NoSponsor, MemberInactive) as refusal:
+            return Done(SKIPPED, refusal, ZERO)
         except Refusal as failure:
             return Done(FAILED, failure, ZERO)
         self._allowances.count_mint(campaign, account.ledger_account_id, granted)
@@ -78,8 +79,8 @@ class PointEffects:
             if not amount:
                 return Done(SKIPPED, NothingToDo("There is nothing to burn."), ZERO)
             self._books.burn(account, wallet_id, amount, self._details(params), manual=self._pending)
-        except NoSponsor as missing:
-            return Done(SKIPPED, missing, ZERO)
+        except (NoSponsor, MemberInactive) as refusal:
+            return Done(SKIPPED, refusal, ZERO)
         except Refusal as failure:
             return Done(FAILED, failure, ZERO)
         return Done(EXECUTED, None, amount)
@@ -100,10 +101,16 @@ class PointEffects:
             self.discarded += found[1]
 
     def _wallet_id(self, params: Mapping[str, Any]) -> int:
-        wallet_id = self._event.sponsor_wallet_id if params["recipient"] == SPONSOR else self._event.wallet_id
-        if wallet_id is None:
+        event = self._event
+        if params["recipient"] != SPONSOR:
+            if not event.is_active:
+                raise MemberInactive("The member of the event is not active.")
+            return event.wallet_id
+        if event.sponsor_wallet_id is None:
             raise NoSponsor("The effect is for the sponsor, and the event names none.")
-        return wallet_id
+        if not event.is_sponsor_active:
+            raise MemberInactive("The sponsor of the event is not active.")
+        return event.sponsor_wallet_id
 
     def _account(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> LedgerAccount:
         key = params["ledgerAccountKey"]

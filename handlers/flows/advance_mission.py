@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from domain.members import Member
+from domain.members import Member, refuse_inactive
 from domain.missions.records import Mission
 from domain.missions.shelf import Occasion
 from domain.problems import KeyReused
@@ -22,7 +22,7 @@ from persistence import missions
 def advance_mission(call: Call, member: Member, mission: Mission, body: Mapping[str, Any]) -> Mapping[str, Any]:
     """Count `amount` for the mission and pay what that achieves; the same key with the same request answers alike.
 
-    Raises KeyReused, MissionClosed or MissionExhausted.
+    Raises KeyReused, MemberInactive, MissionClosed or MissionExhausted.
     """
     organization_id = call.organization.organization_id
     among = configuration_of(call.db, call.organization).audiences
@@ -46,6 +46,7 @@ def advance_mission(call: Call, member: Member, mission: Mission, body: Mapping[
             if before.request_digest != occasion.request_digest:
                 raise KeyReused(f"The key {occasion.system_unique_key} was used for another request.")
             return before.answer or {}
+        refuse_inactive(desks.opening.members[member.member_id])
         standing, advance = desks.missions.advance(mission.mission_id, body["amount"], occasion, audience_keys)
         answer = progress_answer(standing.balance(member.member_id), advance.achieved)
         desks.missions.answered(answer)

@@ -66,4 +66,6 @@ def event_facts(
         tier_keys=tier_keys,
         audience_keys=frozenset(audience_keys),
         context=context,
+        is_active=each.member.active,
+        is_sponsor_active=each.sponsor is None or each.sponsor.active,
     )

@@ -16,7 +16,16 @@ from handlers.flows.configuration import Configuration
 from handlers.flows.digests import digest_of
 
 _BUILT_IN = frozenset(BUILT_IN_EVENT_TYPES)
-_OF_INACTIVE_MEMBERS = frozenset({"member-profile-deactivated"})
+# What takes an order back is tracked whatever has become of the member.
+_OF_INACTIVE_MEMBERS = frozenset(
+    {
+        "member-profile-deactivated",
+        "member-purchase-order-cancelled",
+        "member-purchase-order-rejected",
+        "member-purchase-order-returned",
+        "member-purchase-order-partially-returned",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,11 @@ from typing import Any
 
 from domain.ledger.records import MINT, LedgerAccount
 from domain.ledger.refusals import UnknownLedger, UnknownLedgerAccount, WalletNotInLedger
-from domain.members import Member, refuse_erased
+from domain.members import Member, refuse_erased, refuse_inactive
 from handlers.call import Call
 from handlers.flows.lock_wallets import lock_referrers
 from handlers.flows.post_transactions import Movement, post_one
-from persistence import ledger, members
+from persistence import ledger, members, posting
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +32,13 @@ class MovedPoints:
 
 
 def move_points(call: Call, member: Member, transaction_type: int, body: Mapping[str, Any]) -> MovedPoints:
-    """Mint or burn (administration, Members 6); the same key with the same request answers the same transaction."""
+    """Mint or burn (administration, Members 6); the same key with the same request answers the same transaction.
+
+    Raises MemberErased, or MemberInactive unless the key was used before.
+    """
     lock_referrers(call.db, call.organization, member.wallet_id, ())
-    refuse_erased(members.lock(call.db, member))
+    locked = members.lock(call.db, member)
+    refuse_erased(locked)
     account = _account(call, body["ledger_id"], body["ledger_account_id"])
     if account.ledger_id != call.organization.default_ledger_id:
         raise WalletNotInLedger("Members' wallets are in the organization's default ledger.")
@@ -49,6 +53,8 @@ def move_points(call: Call, member: Member, transaction_type: int, body: Mapping
         description=body["description"],
         tags=tuple(body["tags"]),
     )
+    if not posting.find_posted(call.db, account.organization_id, [movement.system_unique_key or ""]):
+        refuse_inactive(locked)
     return MovedPoints(
         ledger_transaction_id=post_one(call, movement),
         amount=body["amount"],

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from domain.members import Member, refuse_erased
+from domain.members import Member, refuse_erased, refuse_inactive
 from domain.problems import FieldFault, InvalidRequest, KeyReused
 from domain.programs import LoyaltyProgram, LoyaltyTier
 from domain.tiers import HeldTier, Ladder, TierInactive, TierTracking
@@ -26,11 +26,12 @@ def set_tier(
 ) -> TierTracking:
     """Put the member into the tier, or where the points belong without one; answers what was kept of the request.
 
-    Raises KeyReused, TierInactive, or InvalidRequest for an `expires_at` that is past or without a tier.
+    Raises KeyReused, MemberInactive, TierInactive, or InvalidRequest for an `expires_at` that is past or without a tier.
     """
     organization_id = call.organization.organization_id
     lock_referrers(call.db, call.organization, member.wallet_id, (TIER_SET, TIER_REMOVED))
-    refuse_erased(members.lock(call.db, member))
+    locked = members.lock(call.db, member)
+    refuse_erased(locked)
     key = body["system_unique_key"] or call.new_key()
     digest = _digest(member, program, tier, body)
     before = member_tiers.find_tracking(call.db, organization_id, key)
@@ -38,6 +39,7 @@ def set_tier(
         if before.request_digest != digest:
             raise KeyReused(f"The key {key} was used for another request.")
         return before
+    refuse_inactive(locked)
     _refuse(tier, body["expires_at"], call.now)
     before_tier_id, after = _move(call, member, program, tier, body)
     tracking = member_tiers.add_tracking(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, date, datetime
+from types import MappingProxyType
 from typing import Any
 
 import jsonschema_rs
@@ -16,6 +17,9 @@ MAX_FAULTS = 50
 
 ITEM_BY_ITEM = "x-checked-item-by-item"
 """On an array: what is wrong with an item is told in the answer for that item, and refuses no other."""
+
+PATTERN_FAULT = "x-pattern-fault"
+"""Beside a `pattern`: the sentence that says what is wrong with a text that does not match it."""
 
 _INT_BOUNDS = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 _MASK = "The value"
@@ -65,6 +69,8 @@ class Schemas:
     def __init__(self, name: str, document: Mapping[str, Any]) -> None:
         self._document = document
         self._base = f"urn:loyalty:{name}"
+        # By the pattern itself, which is what a fault of validation names.
+        self._pattern_faults: dict[str, str] = {}
         components = document.get("components", {}).get("schemas", {})
         translated = {key: self.translate(schema) for key, schema in components.items()}
         self._registry = jsonschema_rs.Registry(
@@ -89,7 +95,7 @@ class Schemas:
             )
         except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
             raise DocumentError(f"a schema cannot be compiled: {error}") from error
-        return Validator(compiled)
+        return Validator(compiled, self._pattern_faults)
 
     def resolved(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
         """The schema itself, or what its `$ref` leads to."""
@@ -117,6 +123,8 @@ class Schemas:
                 raise DocumentError(f"{schema['$ref']} has {sorted(beside)} beside it, which OpenAPI 3.0 ignores")
             return {"$ref": self._base + schema["$ref"]}
         result = {key: schema[key] for key in _CARRIED if key in schema}
+        if PATTERN_FAULT in schema:
+            self._pattern_faults[schema["pattern"]] = schema[PATTERN_FAULT]
         _bound(schema, result)
         if "properties" in schema:
             result["properties"] = {name: self.translate(child) for name, child in schema["properties"].items()}
@@ -195,15 +203,16 @@ def _nullable(result: dict[str, Any]) -> dict[str, Any]:
 class Validator:
     """A compiled schema that tells every fault of a value in words."""
 
-    def __init__(self, compiled: Any) -> None:
+    def __init__(self, compiled: Any, pattern_faults: Mapping[str, str] = MappingProxyType({})) -> None:
         self.accepts: Callable[[Any], bool] = compiled.is_valid
+        self._pattern_faults = pattern_faults
         self._errors = compiled.iter_errors
 
     def faults(self, value: Any) -> list[tuple[tuple[str | int, ...], str]]:
         """Every fault of the value as (place, what is wrong), at most 50."""
         found: list[tuple[tuple[str | int, ...], str]] = []
         for error in self._errors(value):
-            found.extend(_explain(error))
+            found.extend(_explain(error, self._pattern_faults))
             if len(found) >= MAX_FAULTS:
                 break
         return list(dict.fromkeys(found))[:MAX_FAULTS]
@@ -214,7 +223,7 @@ def body_faults(validator: Validator, body: Any) -> list[FieldFault]:
     return [FieldFault(detail, pointer=pointer_to(place)) for place, detail in validator.faults(body)]
 
 
-def _explain(error: Any) -> Iterable[tuple[tuple[str | int, ...], str]]:
+def _explain(error: Any, pattern_faults: Mapping[str, str]) -> Iterable[tuple[tuple[str | int, ...], str]]:
     place = tuple(error.instance_path)
     kind = error.kind
     match kind.name:
@@ -232,7 +241,9 @@ def _explain(error: Any) -> Iterable[tuple[tuple[str | int, ...], str]]:
             wanted = [each for each in kind.types if each != "null"]
             yield place, f"The value is not of type {' or '.join(wanted)}."
         case "oneOf" | "anyOf":
-            yield from _closest(place, kind.context)
+            yield from _closest(place, kind.context, pattern_faults)
+        case "pattern" if kind.pattern in pattern_faults:
+            yield place, pattern_faults[kind.pattern]
         case "falseSchema":
             yield place, "Nothing is allowed here."
         case "format":
@@ -242,7 +253,9 @@ def _explain(error: Any) -> Iterable[tuple[tuple[str | int, ...], str]]:
             yield place, message if message.endswith(".") else message + "."
 
 
-def _closest(place: tuple[str | int, ...], branches: list[list[Any]]) -> Iterable[tuple[tuple[str | int, ...], str]]:
+def _closest(
+    place: tuple[str | int, ...], branches: list[list[Any]], pattern_faults: Mapping[str, str]
+) -> Iterable[tuple[tuple[str | int, ...], str]]:
     """The faults of the alternative that the value comes closest to: one that does not fail as a whole."""
 
     def fails_as_a_whole(errors: list[Any]) -> bool:
@@ -251,7 +264,7 @@ def _closest(place: tuple[str | int, ...], branches: list[list[Any]]) -> Iterabl
     near = [errors for errors in branches if errors and not fails_as_a_whole(errors)]
     if near:
         for error in min(near, key=len):
-            yield from _explain(error)
+            yield from _explain(error, pattern_faults)
         return
     kinds = dict.fromkeys(
         each for errors in branches for e in errors if e.kind.name == "type" for each in e.kind.types if each != "null"

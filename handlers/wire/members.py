@@ -7,7 +7,7 @@ from typing import Any
 
 from marshmallow import fields
 
-from domain.members import Member, MemberTier
+from domain.members import Member, MemberTier, is_reserved_id
 from handlers.wire.base import Exact, Instant, Part, Plain, Shape, WireSchema, instant_text
 from persistence.paging import Paged
 
@@ -46,8 +46,17 @@ class _Notifications(fields.Field[Any]):
         return value
 
 
+class _LoyaltyMemberId(fields.Field):
+    """The organization's own id of a member: what the document's pattern cannot say is refused here."""
+
+    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
+        if is_reserved_id(value):
+            raise ValueError(f"{value} is part of the path of an operation, which would hide the member.")
+        return value
+
+
 class _Writable(WireSchema):
-    loyalty_member_id = Plain()
+    loyalty_member_id = _LoyaltyMemberId()
     public_loyalty_member_id = Plain()
     profile = _Profile(load_default=dict)
     active = Plain(load_default=True)

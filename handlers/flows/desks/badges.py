@@ -101,7 +101,8 @@ class BadgeDesk:
         if self._loaded is None:
             opening = self._opening
             held = badges.balances_of(opening.db, self._organization_id, opening.members)
-            self._loaded = Shelf(held, opening.now, self._namer())
+            inactive = [member_id for member_id, member in opening.members.items() if not member.active]
+            self._loaded = Shelf(held, opening.now, self._namer(), inactive)
         return self._loaded
 
     def _namer(self) -> Callable[[], tuple[int, str]]:

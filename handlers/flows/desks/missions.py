@@ -101,10 +101,12 @@ class MissionDesk:
         return found
 
     def handle(self, event: EventFacts, deadline: Deadline | None = None) -> bool:
-        """Count an event in all the missions that it counts for; true if one moved.
+        """Count an event of an active member in all the missions that it counts for; true if one moved.
 
         The expressions of all of them share the cost of an event, and the `deadline`.
         """
+        if not event.is_active:
+            return False
         before, budget = len(self._moves), Budget(EVENT_COST, deadline)
         for compiled in self._configuration.missions_by_type.get(event.event_type, ()):
             if compiled.counts(event):

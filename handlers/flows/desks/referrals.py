@@ -150,7 +150,7 @@ class ReferralDesk:
         referrer = self._opening.members[code.member_id]
         is_in_audience = self._audience_keys.get(program.audience_id or 0) in facts.audience_keys
         try:
-            refuse_referral(program, referrer, facts.member_id, facts.at, is_in_audience)
+            refuse_referral(program, referrer, facts.member_id, facts.at, is_in_audience, facts.is_active)
             self._shelf.refuse_over_limit(program, code, facts.member_id)
         except Refusal as refusal:
             return ReferralOutcome.skipped(code.code, code, refusal)

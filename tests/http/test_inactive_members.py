@@ -1,0 +1,210 @@
+"""Nothing is given to members who are not active, and nothing taken from them; what was done can be undone."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.builders.badges import Badges, assigns, unassigns
+from tests.builders.campaigns import effect, mint
+from tests.builders.coupons import Books
+from tests.builders.missions import advance, create, member_id_of
+from tests.builders.missions import balance as progress
+from tests.builders.referrals import Friends
+from tests.builders.tiers import Ladder
+from tests.builders.tracking import GENERIC, Shop, event, order, running, spend
+
+INACTIVE = "/problems/member-inactive"
+
+
+@pytest.fixture
+def shop(organization):
+    return Shop(organization)
+
+
+@pytest.fixture
+def member(shop):
+    return shop.member()
+
+
+def deactivate(shop, member, **more):
+    return shop.integration.patch(f"/members/{member}", {"active": False, **more})
+
+
+@pytest.mark.parametrize("by_id", [False, True], ids=["integration", "administration"])
+def test_badges(shop, member, by_id):
+    badges = Badges(shop, by_id=by_id)
+    badge = badges.create()
+    first = badges.assign(member, badge, 2, systemUniqueKey="till-1")
+    deactivate(shop, member)
+    for act in (badges.assign, badges.unassign):
+        assert act(member, badge, expect=409)["type"] == INACTIVE
+    assert badges.assign(member, badge, 2, systemUniqueKey="till-1") == first
+    assert badges.balance(member, badge) == 2
+    badges.revert(member, first)
+    assert badges.balance(member, badge) == 0
+    shop.integration.patch(f"/members/{member}", {"active": True})
+    badges.assign(member, badge)
+
+
+def test_tiers(shop, member):
+    tiers = Ladder.new(shop, Gold=1000)
+    member_id, program = member_id_of(shop, member), tiers.program["loyaltyProgramId"]
+    first = tiers.set(member, "Gold", systemUniqueKey="till-1")
+    deactivate(shop, member)
+    by_id = {"loyaltyTierId": tiers.id("Basic")}
+    paths = (
+        (f"/members/{member_id}/loyalty-programs/{program}/tier", by_id),
+        (f"/members/by-loyalty-member-id/{member}/tier", {**by_id, "loyaltyProgramId": program}),
+    )
+    problems = [tiers.set(member, "Basic", expect=409), tiers.set(member, expect=409)]
+    problems += [shop.administration.put(path, body, expect=409) for path, body in paths]
+    assert [each["type"] for each in problems] == [INACTIVE] * 4
+    assert tiers.set(member, "Gold", systemUniqueKey="till-1") == first
+    assert tiers.of(member) == "Gold"
+
+
+def test_points_by_member_but_not_by_wallet(shop, member):
+    body = {"amount": 5, "systemUniqueKey": "till-1"}
+    path = f"/members/by-loyalty-member-id/{member}"
+    first = shop.administration.post(f"{path}/mint", body, expect=200)
+    record = deactivate(shop, member)["loyaltyMember"]
+    for action in ("mint", "burn"):
+        assert shop.administration.post(f"{path}/{action}", {"amount": 1}, expect=409)["type"] == INACTIVE
+    assert shop.administration.post(f"{path}/mint", body, expect=200) == first
+    assert shop.administration.post(f"{path}/mint", {**body, "amount": 6}, expect=409)["type"] == "/problems/key-reused"
+    assert shop.balance(member) == 5
+    created = shop.organization.created
+    ledger, wallet = f"/ledgers/{created.ledger_id}", record["ledgerWalletId"]
+    account = f"{ledger}/accounts/{created.ledger_account_id}"
+    by_wallet = {"amount": 3, "fromWalletId": None, "toWalletId": wallet}
+    shop.administration.post(f"{account}/transactions", by_wallet)
+    shop.administration.post(f"{account}/wallets/{wallet}/burn", {"amount": 1}, expect=200)
+    shop.administration.post(f"{ledger}/wallets/{wallet}/mint", {"amount": 1}, expect=200)
+    assert shop.balance(member) == 8
+
+
+def test_progress_of_missions(shop, member):
+    mission = create(shop, pointsAccrual=10, goalCount=2)
+    advance(shop, member, mission["missionId"], 1, systemUniqueKey="till-1")
+    deactivate(shop, member)
+    assert advance(shop, member, mission["missionId"], 1, expect=409)["type"] == INACTIVE
+    advance(shop, member, mission["missionId"], 1, systemUniqueKey="till-1")
+    assert progress(shop, member, mission["missionKey"])["currentCounterCount"] == 1
+    assert shop.balance(member) == 0
+
+
+def test_coupons(shop, member):
+    books = Books(shop.organization)
+    book = books.make("A-1", "A-2")
+    mine = f"/members/{member}/coupon-books/{book['couponBookKey']}"
+    usage = shop.integration.post(f"{mine}/assign", {"code": "A-1"}, expect=200)["couponUsage"]
+    deactivate(shop, member)
+    path, who = f"/coupon-books/{book['couponBookId']}", {"memberId": member_id_of(shop, member)}
+    code = f"{path}/coupons/{usage['couponId']}"
+    problems = [shop.integration.post(f"{mine}/{act}", {}, expect=409) for act in ("assign", "use")]
+    problems.append(shop.integration.post(f"{mine}/use", {"bypassUsageRestrictions": True}, expect=409))
+    problems.append(shop.administration.post(f"{path}/assign", who, expect=409))
+    problems += [shop.administration.post(f"{code}/{act}", who, expect=409) for act in ("assign", "use")]
+    answer = shop.administration.post(f"{path}/batch-assign", {"items": [who]}, expect=200)
+    problems += [each["error"] for each in answer["results"]]
+    assert [each["type"] for each in problems] == [INACTIVE] * 7
+    shop.integration.post(f"/members/{member}/coupon-usages/{usage['couponUsageKey']}/revert", expect=200)
+
+
+def test_events_do_nothing_for_whom_is_deactivated_with_them(shop, member):
+    mission = create(shop, eventType="member-profile-deactivated", goalCount=1, pointsAccrual=10)
+    badge, tiers = Badges(shop).create(), Ladder.new(shop, Gold=1000)
+    book = Books(shop.organization).make("A-1")
+    Badges(shop).assign(member, badge)
+    shop.give(member, 50)
+    effects = [
+        mint(10),
+        spend(5),
+        assigns(badge),
+        unassigns(badge),
+        effect("assign-coupon", couponBookKey=book["couponBookKey"]),
+        effect("use-coupon", couponBookKey=book["couponBookKey"]),
+        effect("set-tier", loyaltyProgramKey=tiers.program["loyaltyProgramKey"], loyaltyTierKey=tiers.key("Gold")),
+        effect("advance-mission", missionKey=mission["missionKey"]),
+        effect("discount", type="amount", value=5),
+        effect("notify", name="gone"),
+    ]
+    shop.campaign(running(*effects), eventType="member-profile-deactivated")
+    deactivate(shop, member)
+    told = shop.track_one(event(member, "member-profile-deactivated"))["effects"]
+    assert [each["status"] for each in told] == ["skipped"] * 9 + ["executed"]
+    assert {each["error"]["type"] for each in told[:9]} == {INACTIVE}
+    amounts = [param["value"] for each in told[:9] for param in each["params"] if param["id"] == "amount"]
+    assert set(amounts) == {0}
+    assert shop.balance(member) == 50
+    assert Badges(shop).balance(member, badge) == 1
+    assert tiers.of(member) == "Basic"
+    assert progress(shop, member, mission["missionKey"])["currentCounterCount"] == 0
+    shop.check_ledger()
+
+
+def test_a_sponsor_who_is_not_active_gets_nothing(shop, member):
+    sponsor = shop.member()
+    shop.campaign(running(mint(10), mint(3, recipient="sponsor"), spend(1, recipient="sponsor")), eventType=GENERIC)
+    shop.give(sponsor, 5)
+    deactivate(shop, sponsor)
+    for mode in ("dryRun", "authorize", "full"):
+        told = shop.track_one(event(member, sponsorLoyaltyMemberId=sponsor), executionMode=mode)["effects"]
+        assert [each["status"] for each in told[1:]] == ["skipped"] * 2, mode
+        assert [each["error"]["type"] for each in told[1:]] == [INACTIVE] * 2
+    assert shop.balance(sponsor) == 5
+    assert shop.balance(member) == 10
+
+
+def test_limits_count_nothing_for_whom_is_not_active(shop, member):
+    sponsor = shop.member()
+    rule = {"scope": "campaign", "type": "points", "period": "total", "limit": 5}
+    shop.campaign(running(mint(3, recipient="sponsor")), eventType=GENERIC, limitRules=[rule])
+    deactivate(shop, sponsor)
+    result = shop.track_one(event(member, sponsorLoyaltyMemberId=sponsor))
+    assert result["limitDiscardedTotalAmount"] == 0
+    shop.integration.patch(f"/members/{sponsor}", {"active": True})
+    shop.track_one(event(member, sponsorLoyaltyMemberId=sponsor))
+    assert shop.balance(sponsor) == 3
+
+
+def test_an_order_is_taken_back_from_whom_is_not_active(shop):
+    shop.campaign(running(mint(10)), eventType="member-purchase-order-created")
+    shop.campaign(running(mint(1)), eventType="member-purchase-order-cancelled")
+    for status, leading_to in (("cancelled", ()), ("rejected", ()), ("returned", ("confirmed",))):
+        buyer = shop.member()
+        name = f"order-{status}"
+        shop.track_one(order(buyer, external_id=name))
+        for step in leading_to:
+            shop.track_one(order(buyer, status=step, external_id=name))
+        assert shop.balance(buyer) == 10
+        deactivate(shop, buyer)
+        assert shop.refused(order(buyer)) == INACTIVE
+        shop.track_one(order(buyer, status=status, external_id=name))
+        assert shop.balance(buyer) == 0
+    shop.check_ledger()
+
+
+def test_an_event_is_cancelled_for_whom_is_not_active(shop, member):
+    shop.campaign(running(mint(10)), eventType=GENERIC)
+    done = shop.track_one(event(member))
+    deactivate(shop, member)
+    shop.integration.post(f"/events/{done['loyaltyEventKey']}/cancel", {}, expect=200)
+    assert shop.balance(member) == 0
+
+
+def test_what_an_administrator_moves_by_wallet_rewards_nobody(shop, member):
+    shop.campaign(running(mint(7)), eventType="ledger-transaction-created")
+    record = deactivate(shop, member)["loyaltyMember"]
+    created = shop.organization.created
+    path = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}/transactions"
+    body = {"amount": 3, "fromWalletId": None, "toWalletId": record["ledgerWalletId"]}
+    shop.administration.post(path, body)
+    assert shop.balance(member) == 3
+
+
+def test_a_member_who_is_enrolled_inactive_is_no_referral(shop):
+    friends, ben = Friends(shop, eventType="member-created"), shop.member()
+    code = friends.code(ben)
+    eve = shop.member(active=False, referralCode=code)
+    assert (shop.balance(ben), shop.balance(eve)) == (0, 0)

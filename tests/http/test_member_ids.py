@@ -1,0 +1,169 @@
+"""What members may be called, and which ids members have, over HTTP."""
+
+from __future__ import annotations
+
+import jsonschema_rs
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+import openapi
+from domain.members import is_loyalty_member_id, is_reserved_id
+
+# Blanks at an end, and what is as invisible; control characters anywhere; what cannot stand in a path.
+REFUSED = [
+    *(f"ana{blank}" for blank in " \u00a0\u2003\u3000\u200b\ufeff"),
+    *(f"{blank}ana" for blank in " \u00a0\u200b"),
+    *(f"a{control}na" for control in "\t\n\x01\x7f\x85\u2028\u202e"),
+    " ",
+    "a/b",
+    ".",
+    "..",
+]
+ACCEPTED = [
+    "ana",
+    "a",
+    "ana maria",
+    "a.b",
+    ".a",
+    "a.",
+    "..a..",
+    ". .",
+    "Ana\u200dMaria",
+    "é ü+%?#&",
+    "existss",
+    "x" * 255,
+]
+
+
+@pytest.fixture
+def integration(organization):
+    return organization.integration
+
+
+@pytest.fixture
+def administration(organization):
+    return organization.administration
+
+
+def faults(problem):
+    return [(each["pointer"], each["detail"]) for each in problem["errors"]]
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_an_id_that_looks_like_another_is_refused(integration, administration, name):
+    member = integration.post("/members", {"loyaltyMemberId": "ben"})["loyaltyMember"]
+    for problem in (
+        integration.post("/members", {"loyaltyMemberId": name}, expect=400),
+        administration.post("/members", {"loyaltyMemberId": name}, expect=400),
+        integration.patch("/members/ben", {"loyaltyMemberId": name}, expect=400),
+        administration.patch(f"/members/{member['memberId']}", {"loyaltyMemberId": name}, expect=400),
+    ):
+        [(pointer, detail)] = faults(problem)
+        assert pointer == "/loyaltyMemberId"
+        assert detail.startswith("The loyaltyMemberId begins or ends with a blank")
+
+
+def test_a_public_id_that_looks_like_another_is_refused(integration, administration):
+    member = integration.post("/members", {"loyaltyMemberId": "ben"})["loyaltyMember"]
+    for name in ("BEAN-7 ", " BEAN-7", "BEAN\n7", "\u200bBEAN", " "):
+        for problem in (
+            integration.post("/members", {"loyaltyMemberId": "eve", "publicLoyaltyMemberId": name}, expect=400),
+            administration.patch(f"/members/{member['memberId']}", {"publicLoyaltyMemberId": name}, expect=400),
+        ):
+            [(pointer, detail)] = faults(problem)
+            assert pointer == "/publicLoyaltyMemberId"
+            assert detail.startswith("The publicLoyaltyMemberId begins or ends with a blank")
+    integration.patch("/members/ben", {"publicLoyaltyMemberId": "BEAN 7/8 ..."})
+
+
+def test_an_id_that_is_the_path_of_an_operation_is_refused(integration, administration):
+    body = {"loyaltyMemberId": "exists"}
+    integration.post("/members", {"loyaltyMemberId": "ben"})
+    for problem in (
+        integration.post("/members", body, expect=400),
+        administration.post("/members", body, expect=400),
+        integration.patch("/members/ben", body, expect=400),
+    ):
+        [(pointer, detail)] = faults(problem)
+        assert (pointer, detail.split(": ")[1].split()[0]) == ("/loyaltyMemberId", "exists")
+    integration.post("/members", {"loyaltyMemberId": "Exists"})
+    assert integration.get("/members/Exists")["loyaltyMember"]["loyaltyMemberId"] == "Exists"
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_any_other_id_is_accepted(integration, name):
+    assert integration.post("/members", {"loyaltyMemberId": name})["loyaltyMember"]["loyaltyMemberId"] == name
+
+
+def test_no_other_operation_hides_a_member():
+    beside = {path.split("/")[2] for path in openapi.bundle("integration")["paths"] if path.startswith("/members/")} - {
+        "{loyaltyMemberId}"
+    }
+    assert beside == {"exists"}
+    assert all(is_reserved_id(name) for name in beside)
+
+
+_SCHEMA = openapi.bundle("integration")["components"]["schemas"]["NewLoyaltyMemberId"]
+_DOCUMENTED = jsonschema_rs.Draft202012Validator(
+    {name: _SCHEMA[name] for name in ("type", "minLength", "maxLength", "pattern")},
+    pattern_options=jsonschema_rs.RegexOptions(),
+)
+_ODD = st.sampled_from(" ./\t\n\x00\x1c\x7f\x85\xa0\u1680\u2003\u200b\u200d\u2028\u202e\u2060\u2066\u3000\ufeffab")
+
+
+@given(st.text(_ODD, max_size=6) | st.text(max_size=300))
+@example("exists")
+@example("x" * 256)
+def test_the_document_and_the_domain_refuse_the_same(text):
+    assert is_loyalty_member_id(text) == (_DOCUMENTED.is_valid(text) and not is_reserved_id(text))
+
+
+def test_what_cannot_be_an_id_does_not_exist(integration, administration):
+    members = [integration.post("/members", {"loyaltyMemberId": name})["loyaltyMember"] for name in ("ana", "ben")]
+    odd = ["", " ana", "ana ", "a/b", "..", "\t", "exists", "x" * 256, "x" * 100_000, "ANA"]
+    found = integration.post("/members/exists", {"loyaltyMemberIds": ["ben", *odd, "ana", "ben"]}, expect=200)
+    assert [each["loyaltyMemberId"] for each in found["loyaltyMembers"]] == ["ben", "ana"]
+    ids = [members[1]["memberId"], 0, -5, 2**62, members[0]["memberId"], 0]
+    batch = administration.post("/members/batch-get", {"memberIds": ids}, expect=200)
+    assert [each["loyaltyMemberId"] for each in batch["members"]] == ["ben", "ana"]
+    assert batch["notFound"] == [0, -5, 2**62]
+
+
+def test_nobody_is_asked_for(integration, administration):
+    assert integration.post("/members/exists", {"loyaltyMemberIds": []}, expect=200) == {"loyaltyMembers": []}
+    assert administration.post("/members/batch-get", {"memberIds": []}, expect=200) == {"members": [], "notFound": []}
+    integration.post("/members/exists", {}, expect=400)
+    integration.post("/members/exists", {"loyaltyMemberIds": [7]}, expect=400)
+    integration.post("/members/exists", {"loyaltyMemberIds": ["a\x00"]}, expect=400)
+    administration.post("/members/batch-get", {"memberIds": ["ana"]}, expect=400)
+
+
+def test_names_of_blanks_only_are_refused(organization, integration, administration):
+    blank = " \t\u00a0"
+    for call in (
+        lambda: integration.post("/badges", {"name": blank, "maxAmount": 1, "active": True}, expect=400),
+        lambda: integration.post(
+            "/custom-event-types", {"name": blank, "schemaType": "custom", "apiCode": "x"}, expect=400
+        ),
+        lambda: integration.post(
+            "/coupon-books", {"name": blank, "type": "single", "publishingStatus": "draft"}, expect=400
+        ),
+        lambda: integration.post("/content/collections", {"name": blank, "description": "x"}, expect=400),
+        lambda: administration.post("/ledgers", {"name": blank}, expect=400),
+        lambda: administration.post("/campaigns", {"name": blank}, expect=400),
+        lambda: administration.post("/audiences", {"name": blank, "matcherType": "list-matcher"}, expect=400),
+        lambda: administration.post("/missions", {"name": blank, "goalCount": 1}, expect=400),
+        lambda: administration.post("/matchers", {"name": blank}, expect=400),
+        lambda: administration.post("/users", {"name": blank}, expect=400),
+        lambda: administration.post("/triggers", {"name": blank}, expect=400),
+    ):
+        assert ("/name", "The name consists of blanks only.") in faults(call())
+    for name in ("name", "lastName", "nickname"):
+        body = {"loyaltyMemberId": "ana", "profile": {name: blank}}
+        assert faults(integration.post("/members", body, expect=400)) == [
+            (f"/profile/{name}", "The name consists of blanks only.")
+        ]
+    integration.post(
+        "/members", {"loyaltyMemberId": "ana", "profile": {"name": "Ana", "lastName": "", "nickname": None}}
+    )
