@@ -63,8 +63,8 @@ class PointEffects:
                 return Done(SKIPPED, refusal or NothingToDo("There is nothing to mint."), ZERO)
             expires_at = params["expirationDate"]
             self._books.mint(account, wallet_id, granted, self._details(params), expires_at, manual=self._pending)
-        except (NoSponsor, MemberInactive) as refusal:
-            return Done(SKIPPED, refusal, ZERO)
+        except (NoSponsor, MemberInactive) as obstacle:
+            return Done(SKIPPED, obstacle, ZERO)
         except Refusal as failure:
             return Done(FAILED, failure, ZERO)
         self._allowances.count_mint(campaign, account.ledger_account_id, granted)
@@ -79,8 +79,8 @@ class PointEffects:
             if not amount:
                 return Done(SKIPPED, NothingToDo("There is nothing to burn."), ZERO)
             self._books.burn(account, wallet_id, amount, self._details(params), manual=self._pending)
-        except (NoSponsor, MemberInactive) as refusal:
-            return Done(SKIPPED, refusal, ZERO)
+        except (NoSponsor, MemberInactive) as obstacle:
+            return Done(SKIPPED, obstacle, ZERO)
         except Refusal as failure:
             return Done(FAILED, failure, ZERO)
         return Done(EXECUTED, None, amount)

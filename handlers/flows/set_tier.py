@@ -26,7 +26,7 @@ def set_tier(
 ) -> TierTracking:
     """Put the member into the tier, or where the points belong without one; answers what was kept of the request.
 
-    Raises KeyReused, MemberInactive, TierInactive, or InvalidRequest for an `expires_at` that is past or without a tier.
+    Raises KeyReused, MemberInactive, TierInactive, or InvalidRequest for an `expires_at` that is past or has no tier.
     """
     organization_id = call.organization.organization_id
     lock_referrers(call.db, call.organization, member.wallet_id, (TIER_SET, TIER_REMOVED))

@@ -46,7 +46,7 @@ class _Notifications(fields.Field[Any]):
         return value
 
 
-class _LoyaltyMemberId(fields.Field):
+class _LoyaltyMemberId(fields.Field[Any]):
     """The organization's own id of a member: what the document's pattern cannot say is refused here."""
 
     def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:

@@ -57,7 +57,7 @@ BREAKS = [
     ("parameters", lambda d: _add_parameter(d, name="Page", schema={"type": "integer"})),
     ("parameters", lambda d: _add_parameter(d, name="ids", schema={"type": "array", "items": {"type": "string"}})),
     ("parameters", lambda d: _add_parameter(d, name="campaignId", schema={"type": "integer"}, place="path")),
-    ("bounded", lambda d: _schema(d, "LoyaltyTierBody")["properties"]["name"].pop("maxLength")),
+    ("bounded", lambda d: _schema(d, "Name").pop("maxLength")),
     ("bounded", lambda d: _schema(d, "Tags").pop("maxItems")),
     ("bounded", lambda d: _schema(d, "Amount").pop("maximum")),
     ("bounded", lambda d: _schema(d, "CustomAttributes").pop("maxProperties")),
