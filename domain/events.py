@@ -42,7 +42,10 @@ class IncomingEvent:
 
 @dataclass(frozen=True, slots=True)
 class LoyaltyEvent:
-    """An event as it was stored; `result` is the answer that its request got, or None once that was released."""
+    """An event as it was stored; `result` is the answer that its request got, or None once that was released.
+
+    `evaluated_at` is when an event was evaluated that had only been captured.
+    """
 
     organization_id: int
     loyalty_event_id: int
@@ -69,8 +72,15 @@ class LoyaltyEvent:
     limit_discarded_total_amount: Decimal
     limit_counters: tuple[Mapping[str, Any], ...]
     result: Mapping[str, Any] | None
+    evaluated_at: datetime | None
     created_at: datetime
     updated_at: datetime
+
+    @property
+    def is_captured_only(self) -> bool:
+        """True for an event that a client tracked without having it evaluated, and that nothing has evaluated since."""
+        is_clients = self.reason is None
+        return is_clients and self.status == SUCCESS and self.evaluation_status == NOT_EVALUATED
 
 
 class UnknownMember(NotFound):
@@ -99,6 +109,13 @@ class PayloadMissing(Conflict):
 
     slug = "payload-missing"
     title = "The payload lacks what events of this type need"
+
+
+class EventNotCaptured(Conflict):
+    """Only an event that was captured can be evaluated by request, and only while its order stands."""
+
+    slug = "event-not-captured"
+    title = "The event does not wait for an evaluation by request"
 
 
 class UnknownCampaign(NotFound):

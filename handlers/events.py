@@ -14,6 +14,7 @@ from domain.problems import FieldFault, InvalidRequest
 from domain.queue import EventNotDead
 from handlers.call import Call
 from handlers.flows.cancel_event import cancel_event as cancel
+from handlers.flows.evaluate_captured import evaluate_captured
 from handlers.flows.evaluate_queued import requeue
 from handlers.flows.track_async import queue_events
 from handlers.flows.track_events import TrackBatch
@@ -84,6 +85,18 @@ def cancel_event(call: Call, event: LoyaltyEvent, body: Mapping[str, Any]) -> di
         member_ids={each.event.member_id for each in reverted},
     )
     return {"results": [reverted_event(each) for each in reverted], "executionMode": FULL, "dryRun": False}
+
+
+@operation("evaluateEvent", audit="event")
+def evaluate_event(call: Call, event: LoyaltyEvent) -> dict[str, Any]:
+    """Evaluate an event that was only captured; what came of it, the same each time."""
+    evaluated = evaluate_captured(call, event)
+    if evaluated.evaluated_at == call.now:
+        states = ({"evaluationStatus": each.evaluation_status} for each in (event, evaluated))
+        call.audit.add(
+            "event", event.loyalty_event_id, before=next(states), after=next(states), member_ids=(event.member_id,)
+        )
+    return event_outcome(evaluated, ())
 
 
 @operation("getEvent")

@@ -90,10 +90,10 @@ _FINISH = """
 UPDATE events e SET location = x.location, reverted_loyalty_event_id = x.reverted_loyalty_event_id,
     evaluation_status = x.evaluation_status, status = x.status, last_error = x.last_error,
     limit_discarded_total_amount = x.limit_discarded_total_amount, limit_counters = x.limit_counters,
-    result = x.result, updated_at = x.updated_at
+    result = x.result, evaluated_at = x.evaluated_at, updated_at = x.updated_at
 FROM json_to_recordset(%s::json) AS x(loyalty_event_id bigint, location text, reverted_loyalty_event_id bigint,
     evaluation_status smallint, status text, last_error jsonb, limit_discarded_total_amount numeric,
-    limit_counters jsonb, result json, updated_at timestamptz)
+    limit_counters jsonb, result json, evaluated_at timestamptz, updated_at timestamptz)
 WHERE e.organization_id = %s AND e.loyalty_event_id = x.loyalty_event_id
 """
 _FINISHED = (
@@ -106,6 +106,7 @@ _FINISHED = (
     "limit_discarded_total_amount",
     "limit_counters",
     "result",
+    "evaluated_at",
     "updated_at",
 )
 

@@ -36,13 +36,13 @@ class QueuedBatch(TrackBatch):
         They are evaluated with what is configured now, as of the moment when they were tracked.
         """
         self._stored = {event.loyalty_event_id for event in queued}
-        incoming = [_incoming(event) for event in queued]
+        incoming = [incoming_of(event) for event in queued]
         concerned = {event.member_id for event in queued} | self._concerned_by_undoing(incoming)
         concerned |= {event.sponsor_member_id for event in queued if event.sponsor_member_id is not None}
         found = self._lock((), concerned, incoming)
         accepted = []
         for position, (event, said) in enumerate(zip(queued, incoming, strict=True)):
-            each = _accepted(position, event, said, found)
+            each = accepted_of(position, event, said, found)
             try:
                 refuse_untrackable(said, each.member, self._configuration, own_events=False)
             except Refusal as refusal:
@@ -124,7 +124,7 @@ def _organization(db: Connection, organization_id: int) -> Organization:
     return organization
 
 
-def _incoming(event: LoyaltyEvent) -> IncomingEvent:
+def incoming_of(event: LoyaltyEvent) -> IncomingEvent:
     """The event as its client sent it."""
     return IncomingEvent(
         system_unique_key=event.system_unique_key,
@@ -138,7 +138,8 @@ def _incoming(event: LoyaltyEvent) -> IncomingEvent:
     )
 
 
-def _accepted(position: int, event: LoyaltyEvent, said: IncomingEvent, found: Mapping[int, Member]) -> Accepted:
+def accepted_of(position: int, event: LoyaltyEvent, said: IncomingEvent, found: Mapping[int, Member]) -> Accepted:
+    """The stored event with what was looked up for it, to be evaluated as of the moment when it was tracked."""
     return Accepted(
         position=position,
         event=said,

@@ -71,6 +71,7 @@ def event_row(
         "limit_discarded_total_amount": Decimal(0) if found is None else found.limit_discarded,
         "limit_counters": [limit_counter(*each_counted) for each_counted in counted],
         "result": answer,
+        "evaluated_at": None,
         "created_at": each.tracked_at or now,
         "updated_at": now,
     }

@@ -133,9 +133,7 @@ class TrackBatch(EventUnit):
         for each, event_id in zip(new, ids["events"], strict=True):
             each.loyalty_event_id, each.key = event_id, self._new_key()
         external_ids = {payload["externalId"] for payload in payloads}
-        desk = OrderDesk(
-            self._db, self._organization_id, external_ids, self._now, ids["purchase_orders"], ids["order_items"]
-        )
+        desk = self._orders(external_ids, ids)
         undone = undone_orders(each.event for each in accepted) if self._mode != CAPTURE_ONLY else set()
         led_to = {i for name in undone if (order := desk.stored(name)) is not None for i in order.event_ids}
         work = self._begin(accepted, desk, Reversals(self._db, self._organization_id, led_to))
@@ -144,6 +142,12 @@ class TrackBatch(EventUnit):
             self._results[each.position] = self._one(each, work)
         if self._mode != DRY_RUN:
             self._write(work)
+
+    def _orders(self, external_ids: set[str], ids: Mapping[str, Sequence[int]]) -> OrderDesk:
+        """The orders that the events are about."""
+        return OrderDesk(
+            self._db, self._organization_id, external_ids, self._now, ids["purchase_orders"], ids["order_items"]
+        )
 
     def _ids(self, events_: int, orders: int, items: int) -> Mapping[str, Sequence[int]]:
         """Ids for all that the batch may store; a dry run stores nothing and takes none from the database."""

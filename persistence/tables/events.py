@@ -72,6 +72,8 @@ events = tenant_table(
     Column("limit_counters", JSONB, nullable=False),
     # The answer given for this event, so that the same request is answered alike again, to the letter.
     Column("result", JSON, nullable=False),
+    # When an event was evaluated that had only been captured.
+    instant("evaluated_at"),
     *created_and_updated(),
     UniqueConstraint("organization_id", "system_unique_key"),
     Index("ix_events_key", "organization_id", "loyalty_event_key"),

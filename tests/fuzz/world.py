@@ -277,6 +277,9 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
     trees = [each["node"] for each in parsed["nodes"]]
     captured = {"events": [_event("bob-8", "cup-returned") for _ in range(60)], "executionMode": "captureOnly"}
     dead_letters = [each["loyaltyEventKey"] for each in call("POST", "/events/track", captured)["results"]]
+    waiting = {"events": [_event("bob-8", "cup-returned")], "executionMode": "captureOnly"}
+    [waits] = call("POST", "/events/track", waiting)["results"]
+    changeable["evaluateEvent"] = {"loyaltyEventKey": waits["loyaltyEventKey"]}
     secrets = created["clientId"], created["clientSecret"]
     organization_key = call("GET", home)["organization"]["organizationKey"]
     documents = [each["documentKey"] for each in deletable]

@@ -1,0 +1,141 @@
+"""Events that were captured, and are evaluated when somebody asks for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.builders.campaigns import mint
+from tests.builders.queue import send
+from tests.builders.tracking import GENERIC, ORDER_CREATED, WHOLE_DOLLARS, Shop, event, order, running
+from tests.concurrency.together import together
+
+JANUARY, FEBRUARY = "2026-01-15T12:00:00Z", "2026-02-15T12:00:00Z"
+
+
+@pytest.fixture
+def shop(organization):
+    return Shop(organization)
+
+
+@pytest.fixture
+def member(shop):
+    return shop.member()
+
+
+def captured(shop, one):
+    """Capture an event; answers its key."""
+    [result] = shop.track(one, executionMode="captureOnly")
+    assert (result["status"], result["effects"]) == ("success", [])
+    return result["loyaltyEventKey"]
+
+
+def evaluate(shop, loyalty_event_key, expect=200):
+    return shop.administration.post(f"/events/{loyalty_event_key}/evaluate", expect=expect)
+
+
+def refusal(shop, loyalty_event_key, expect=409):
+    return evaluate(shop, loyalty_event_key, expect)["type"].removeprefix("/problems/")
+
+
+def test_a_captured_event_is_evaluated_once(shop, member):
+    shop.campaign(running(mint(7)), eventType=GENERIC)
+    one = event(member)
+    key = captured(shop, one)
+    assert shop.balance(member) == 0
+    answer = evaluate(shop, key)
+    assert [each["status"] for each in answer["result"]["effects"]] == ["executed"]
+    assert (answer["event"]["evaluationStatus"], answer["event"]["status"]) == (1, "success")
+    assert evaluate(shop, key) == answer
+    assert shop.integration.get(f"/events/{key}") == answer
+    assert shop.track_one(one, executionMode="captureOnly") == answer["result"]
+    assert shop.balance(member) == 7
+    assert [each["loyaltyEventKey"] for each in shop.events(member, eventType=GENERIC)] == [key]
+    shop.check_ledger()
+
+
+def test_calls_at_once_evaluate_it_once(shop, member):
+    shop.campaign(running(mint(7)), eventType=GENERIC)
+    key = captured(shop, event(member))
+    answers = together([lambda: evaluate(shop, key)] * 4)
+    assert answers == [answers[0]] * 4
+    assert shop.balance(member) == 7
+
+
+def test_it_counts_where_it_happened_by_the_campaigns_of_now(shop, member):
+    key = captured(shop, event(member, externalEventDate=JANUARY))
+    shop.campaign(running(mint(5)), eventType=GENERIC, pointsMonthlyLimitPerMember=5)
+    evaluate(shop, key)
+    shop.track_one(event(member, externalEventDate=JANUARY))
+    assert shop.balance(member) == 5
+    shop.track_one(event(member, externalEventDate=FEBRUARY))
+    assert shop.balance(member) == 10
+
+
+def test_an_order_that_was_captured_earns_and_is_returned(shop, member):
+    shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
+    key = captured(shop, order(member, 40, external_id="order-1"))
+    shop.track_one(order(member, None, "confirmed", "order-1"))
+    before = shop.rows("purchase_orders", "order_id, status, event_ids, updated_at")
+    evaluate(shop, key)
+    assert shop.rows("purchase_orders", "order_id, status, event_ids, updated_at") == before
+    assert shop.balance(member) == 40
+    shop.track_one(order(member, 10, "partially-returned", "order-1"))
+    assert shop.balance(member) == 30
+    shop.track_one(order(member, None, "returned", "order-1"))
+    assert shop.balance(member) == 0
+    shop.check_ledger()
+
+
+def test_a_return_that_was_captured_takes_back(shop, member):
+    shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
+    shop.track_one(order(member, 40, external_id="order-1"))
+    shop.track_one(order(member, None, "confirmed", "order-1"))
+    part = captured(shop, order(member, 10, "partially-returned", "order-1"))
+    assert shop.balance(member) == 40
+    assert evaluate(shop, part)["result"]["reverted"]
+    assert shop.balance(member) == 30
+    shop.check_ledger()
+
+
+@pytest.mark.parametrize("status", ["cancelled", "returned", "partially-returned"])
+def test_an_order_that_came_back_earns_nothing_more(shop, member, status):
+    shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
+    key = captured(shop, order(member, 40, external_id="order-1"))
+    if status != "cancelled":
+        shop.track_one(order(member, None, "confirmed", "order-1"))
+    shop.track_one(order(member, 10 if status == "partially-returned" else None, status, "order-1"))
+    # Whatever undoes the order undoes its creation, too, unless only a part came back.
+    assert refusal(shop, key) == ("event-not-captured" if status == "partially-returned" else "event-cancelled")
+    assert shop.balance(member) == 0
+
+
+def test_other_events_are_refused(shop, member):
+    shop.campaign(running(mint(7)), eventType=GENERIC)
+    tracked = shop.track_one(event(member))["loyaltyEventKey"]
+    [queued] = send(shop, event(member))
+    [enrolment] = shop.integration.get(f"/members/{member}/events", eventType="member-created")["results"]
+    [failed] = shop.track(order(member, None, "confirmed", "order-9"))
+    for key in (tracked, queued["loyaltyEventKey"], enrolment["loyaltyEventKey"], failed["loyaltyEventKey"]):
+        assert refusal(shop, key) == "event-not-captured"
+    cancelled = captured(shop, event(member))
+    shop.integration.post(f"/events/{cancelled}/cancel", {}, expect=200)
+    assert refusal(shop, cancelled) == "event-cancelled"
+    [record] = [each for each in shop.events(member) if each["reason"] == "cancelled"]
+    assert refusal(shop, record["loyaltyEventKey"]) == "event-not-captured"
+    assert refusal(shop, "9a1e0c2d-5b7f-4e3a-8c6d-0f1e2d3c4b5a", 404) == "not-found"
+    assert shop.balance(member) == 7
+
+
+def test_what_refuses_it_now_changes_nothing_and_may_pass(shop, member):
+    shop.campaign(running(mint(7)), eventType=GENERIC)
+    key = captured(shop, event(member))
+    shop.integration.patch(f"/members/{member}", {"active": False})
+    assert refusal(shop, key) == "member-inactive"
+    shop.integration.patch(f"/members/{member}", {"active": True})
+    assert evaluate(shop, key)["event"]["evaluationStatus"] == 1
+    assert shop.balance(member) == 7
+
+
+def test_events_of_others_are_not_found(shop, member, other_organization):
+    key = captured(shop, event(member))
+    assert other_organization.administration.post(f"/events/{key}/evaluate", expect=404)["status"] == 404
