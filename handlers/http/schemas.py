@@ -122,6 +122,9 @@ class Schemas:
             if beside:
                 raise DocumentError(f"{schema['$ref']} has {sorted(beside)} beside it, which OpenAPI 3.0 ignores")
             return {"$ref": self._base + schema["$ref"]}
+        if len(schema.get("allOf", ())) == 1 and schema.keys() - _ANNOTATIONS == {"allOf"}:
+            # How a document describes the use of a component; for the validator it is the component.
+            return self.translate(schema["allOf"][0])
         result = {key: schema[key] for key in _CARRIED if key in schema}
         if PATTERN_FAULT in schema:
             self._pattern_faults[schema["pattern"]] = schema[PATTERN_FAULT]

@@ -177,7 +177,7 @@ def bounded(document: Document) -> list[str]:
         kind = schema.get("type")
         if kind is None:
             # The forms of a choice are reached themselves.
-            bound = place in UNTYPED or "oneOf" in schema
+            bound = place in UNTYPED or bool({"oneOf", "allOf"} & schema.keys())
         elif kind == "string":
             bound = "maxLength" in schema or "enum" in schema or schema.get("format") in BOUNDED_FORMATS
         elif kind == "array":
@@ -192,6 +192,23 @@ def bounded(document: Document) -> list[str]:
             bound = True
         if not bound:
             found.append(f"{'.'.join(place)}: {kind or 'untyped'} without a bound")
+    return found
+
+
+def numbers(document: Document) -> list[str]:
+    """Every `number` is a component by itself, which Go reads as text; its name tells people what it is."""
+    found = []
+    for place, schema in reached(document, written_schemas(document) + answered_schemas(document)):
+        at = ".".join(place)
+        if schema.get("format") in ("float", "double"):
+            found.append(f"{at}: a binary float")
+        if schema.get("type") != "number":
+            continue
+        if len(place) > 1 or place[0] not in document["components"]["schemas"]:
+            found.append(f"{at}: a number without a name")
+        # The generated code imports encoding/json already; an import of our own would be a second one of that name.
+        if schema.get("x-go-type") != "json.Number" or "x-go-type-import" in schema:
+            found.append(f"{at}: not just x-go-type: json.Number")
     return found
 
 
@@ -427,6 +444,7 @@ ALL: tuple[Lint, ...] = (
     answers,
     parameters,
     bounded,
+    numbers,
     closed,
     complete_records,
     named,
