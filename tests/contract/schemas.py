@@ -9,13 +9,29 @@ import jsonschema_rs
 _BOUNDS = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 
 
+_BASE = "urn:document"
+
+
 def validator(document: dict[str, Any], schema: dict[str, Any]) -> jsonschema_rs.Draft202012Validator:
     """A validator of the schema; raises ValueError or ValidationError where it cannot be compiled."""
     return jsonschema_rs.Draft202012Validator(
-        {**_translated(schema), "components": {"schemas": _translated_all(document["components"]["schemas"])}},
+        _translated(schema),
+        registry=_registry(document),
         validate_formats=True,
         pattern_options=jsonschema_rs.RegexOptions(),
     )
+
+
+# The components of the document that was asked for last: lints ask for one many times.
+_last: list[tuple[dict[str, Any], jsonschema_rs.Registry]] = []
+
+
+def _registry(document: dict[str, Any]) -> jsonschema_rs.Registry:
+    if not _last or _last[0][0] is not document:
+        components = _translated_all(document["components"]["schemas"])
+        resource = (_BASE, {"components": {"schemas": components}})
+        _last[:] = [(document, jsonschema_rs.Registry([resource], draft=jsonschema_rs.Draft202012))]
+    return _last[0][1]
 
 
 def faults(document: dict[str, Any], schema: dict[str, Any], value: Any) -> list[str]:
@@ -33,6 +49,8 @@ def _translated_all(schemas: dict[str, Any]) -> dict[str, Any]:
 def _translated(schema: dict[str, Any]) -> dict[str, Any]:
     """One OpenAPI 3.0 schema in the newer dialect: `nullable` and integer formats said in its words."""
     result = {key: value for key, value in schema.items() if key not in ("nullable", "example", "default")}
+    if "$ref" in schema:
+        result["$ref"] = _BASE + schema["$ref"]
     if "properties" in schema:
         result["properties"] = _translated_all(schema["properties"])
     for key in ("items", "additionalProperties"):
