@@ -79,6 +79,8 @@ class Target:
     base_url: str
     world: World
     directory: Path
+    # Of boundary cases that are much alike, only some are sent.
+    is_short: bool = False
 
 
 def run(surface: str, target: Target, *options: str) -> Run:
@@ -137,6 +139,7 @@ def _run(found: Run, target: Target, name: str, options: Sequence[str]) -> Run:
     command += ["--url", target.base_url, "--report", "ndjson", "--report-ndjson-path", str(report), *options]
     world = target.world
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "FUZZ_TOKEN": world.token, "FUZZ_WORLD": world.to_json()}
+    environment |= {"FUZZ_SHORT": "yes"} if target.is_short else {}
     # A document without partners has no use for their keys.
     environment |= {f"FUZZ_KEY_{partner.upper()}": key for partner, key in world.partner_keys.items()}
     ended = subprocess.run(command, env=environment, cwd=directory, capture_output=True, text=True)

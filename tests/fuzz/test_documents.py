@@ -22,9 +22,13 @@ SEEDS = os.environ.get("FUZZ_SEEDS", "1,2,3").split(",")
 Runs = Mapping[str, Run]
 
 
-def both(server: RunningServer, directory: Path, *options: str, follow: tuple[str, ...]) -> Runs:
+def both(
+    server: RunningServer, directory: Path, *options: str, follow: tuple[str, ...], is_short: bool = False
+) -> Runs:
     """A run over each document, at the same time, each in an organization of its own."""
-    targets = {surface: Target(server.base_url, server.new_world(), directory) for surface in openapi.SURFACES}
+    targets = {
+        surface: Target(server.base_url, server.new_world(), directory, is_short) for surface in openapi.SURFACES
+    }
     with ThreadPoolExecutor(len(targets)) as threads:
         running = [
             threads.submit(run_completely, surface, target, *options, follow=follow)
@@ -37,7 +41,7 @@ def both(server: RunningServer, directory: Path, *options: str, follow: tuple[st
 def short_runs(running_server: RunningServer, tmp_path_factory: pytest.TempPathFactory) -> Runs:
     directory = tmp_path_factory.mktemp("runs")
     follow = ("--max-examples", "12", "--seed", "1")
-    return both(running_server, directory, "--max-examples", "6", "--seed", "1", follow=follow)
+    return both(running_server, directory, "--max-examples", "6", "--seed", "1", follow=follow, is_short=True)
 
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)
