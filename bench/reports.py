@@ -46,7 +46,7 @@ _AT = ":last - :days * interval '1 day' * (1 - CAST(n AS float) / :count)"
 _FILL_EVENTS = f"""
 INSERT INTO events (organization_id, loyalty_event_id, loyalty_event_key, member_id, event_type, system_unique_key,
     request_digest, payload, evaluation_status, status, limit_counters, result, created_at, updated_at)
-SELECT :org, n, gen_random_uuid(), 1 + mod(n * 7919, :members), 'member-purchase-order-created', 'event-' || n, '',
+SELECT :org, n, gen_random_uuid(), 1 + mod(CAST(n AS bigint) * 7919, :members), 'member-purchase-order-created', 'event-' || n, '',
     '{{}}', 1, 'success', '[]', '{{}}', {_AT}, {_AT}
 FROM generate_series(:first, :until) n
 """
@@ -55,13 +55,13 @@ _FILL_TRANSACTIONS = f"""
 INSERT INTO ledger_transactions (organization_id, ledger_transaction_id, ledger_account_id, transaction_type, status,
     amount, system_unique_key, tags, to_wallet_id, created_at, updated_at)
 SELECT :org, n, :account, 1, 1, 1 + mod(n, 97), 'mint-' || n, CASE WHEN mod(n, 10) = 0 THEN ARRAY['spring'] END,
-    1 + mod(n * 7919, :members), {_AT}, {_AT}
+    1 + mod(CAST(n AS bigint) * 7919, :members), {_AT}, {_AT}
 FROM generate_series(:first, :until) n
 """
 
 _FILL_ENTRIES = """
 INSERT INTO ledger_entries (organization_id, ledger_transaction_id, entry_index, ledger_account_id, wallet_id, amount)
-SELECT :org, n, side, :account, CASE WHEN side = 1 THEN 1 + mod(n * 7919, :members) END,
+SELECT :org, n, side, :account, CASE WHEN side = 1 THEN 1 + mod(CAST(n AS bigint) * 7919, :members) END,
     (1 + mod(n, 97)) * (2 * side - 1)
 FROM generate_series(:first, :until) n CROSS JOIN (VALUES (0), (1)) sides(side)
 """
