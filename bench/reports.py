@@ -46,8 +46,8 @@ _AT = ":last - :days * interval '1 day' * (1 - CAST(n AS float) / :count)"
 _FILL_EVENTS = f"""
 INSERT INTO events (organization_id, loyalty_event_id, loyalty_event_key, member_id, event_type, system_unique_key,
     request_digest, payload, evaluation_status, status, limit_counters, result, created_at, updated_at)
-SELECT :org, n, gen_random_uuid(), 1 + mod(CAST(n AS bigint) * 7919, :members), 'member-purchase-order-created', 'event-' || n, '',
-    '{{}}', 1, 'success', '[]', '{{}}', {_AT}, {_AT}
+SELECT :org, n, gen_random_uuid(), 1 + mod(CAST(n AS bigint) * 7919, :members), 'member-purchase-order-created',
+    'event-' || n, '', '{{}}', 1, 'success', '[]', '{{}}', {_AT}, {_AT}
 FROM generate_series(:first, :until) n
 """
 

@@ -11,7 +11,7 @@ import psycopg2
 import pytest
 
 from persistence import embedded
-from tests.conftest import FAST
+from tests.conftest import FAST, SLOW_MS
 from tests.fuzz.world import World, build_world
 from tests.processes.loyalty import Server, loyalty
 
@@ -115,7 +115,9 @@ def fuzz_home(temporary_directory: Path) -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def running_server(fuzz_home: Path) -> Iterator[RunningServer]:
     """The server as it runs in production, with one worker."""
-    server = Server(fuzz_home, "--workers", "1", LOYALTY_LOG_FORMAT="json")
+    # A slow machine is no fault: only the long runs say how long an answer may take.
+    times = {f"LOYALTY_{each}_TIMEOUT_MS": str(SLOW_MS) for each in ("REQUEST", "STATEMENT", "LOCK")}
+    server = Server(fuzz_home, "--workers", "1", LOYALTY_LOG_FORMAT="json", **times)
     server.wait_until_ready()
     with embedded.server(fuzz_home) as url:
         yield RunningServer(server, fuzz_home, url)
