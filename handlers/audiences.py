@@ -19,7 +19,7 @@ from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.flows.own_organization import refuse_other_organization
 from handlers.operations import operation
-from handlers.wire.audiences import AUDIENCE, AUDIENCE_BODY, LIST_CHANGE
+from handlers.wire.audiences import AUDIENCE, AUDIENCE_BODY, AUDIENCE_CHANGES, LIST_CHANGE
 from handlers.wire.base import listed, wrapped
 from persistence import audiences, organizations
 from persistence.paging import Page, Paged
@@ -44,7 +44,7 @@ def list_audiences(call: Call, query: Mapping[str, Any]) -> Paged[Audience]:
 @operation("createAudience", body=AUDIENCE_BODY, answer=wrapped("audience", AUDIENCE), audit=_AUDITED)
 def create_audience(call: Call, body: dict[str, Any]) -> Audience:
     """Create an audience; one that is a list is empty at first."""
-    _check(call, body)
+    _check(call, body, None)
     if body["matcher_type"] == LIST_MATCHER:
         body |= {"member_count": 0, "refreshed_at": call.now}
     organization_id = call.organization.organization_id
@@ -62,17 +62,19 @@ def get_audience(call: Call, audience: Audience) -> Audience:
 
 @operation(
     "updateAudience",
-    body=AUDIENCE_BODY,
+    body=AUDIENCE_CHANGES,
+    keeping="audience",
     answer=wrapped("audience", AUDIENCE),
     audit=_AUDITED.changing("audience"),
 )
 def update_audience(call: Call, audience: Audience, body: dict[str, Any]) -> Audience:
-    """Replace an audience, but for its list; all processes go by it at their next event."""
-    _check(call, body)
+    """Change an audience, but for its list; all processes go by it at their next event."""
+    _check(call, body, audience)
     if body["matcher_type"] != audience.matcher_type:
         raise MatcherTypeFixed(f"This audience is of type {audience.matcher_type} for good.")
     if audience.matcher_type == LIST_MATCHER:
-        del body["member_count"], body["refreshed_at"]
+        del body["member_count"]
+        body.pop("refreshed_at", None)
     organizations.raise_configuration_version(call.db, audience.organization_id)
     return audiences.change_audience(call.db, audience, updated_at=call.now, **body)
 
@@ -106,10 +108,10 @@ def update_audience_members(call: Call, audience: Audience, body: Mapping[str, A
     return audiences.change_audience(call.db, audience, member_count=count, refreshed_at=call.now, updated_at=call.now)
 
 
-def _check(call: Call, body: dict[str, Any]) -> None:
+def _check(call: Call, body: dict[str, Any], before: Audience | None) -> None:
     """Refuse a matcher that is missing, out of place or not to be compared with attributes.
 
-    What goes by attributes is as fresh as the moment when it is saved, unless the body says otherwise.
+    An audience by attributes is as fresh as the moment when its matcher is saved, unless the body says otherwise.
     """
     refuse_other_organization(call, body)
     matcher = body["matcher"]
@@ -119,7 +121,9 @@ def _check(call: Call, body: dict[str, Any]) -> None:
                 [FieldFault("matcher is required where matcherType is attribute-matcher", pointer="/matcher")]
             )
         compile_attribute_matcher(matcher)
-        body["refreshed_at"] = body["refreshed_at"] or call.now
+        is_new = before is None or matcher != before.matcher
+        if body.get("refreshed_at") is None and (is_new or "refreshed_at" in body):
+            body["refreshed_at"] = call.now
     elif matcher is not None:
         raise InvalidRequest(
             [FieldFault("matcher is allowed only where matcherType is attribute-matcher", pointer="/matcher")]

@@ -34,7 +34,14 @@ from handlers.flows.known_keys import known_keys
 from handlers.flows.notices import entity_changed
 from handlers.operations import operation
 from handlers.wire.base import listed, wrapped
-from handlers.wire.campaigns import ACTION, ACTION_BODY, CAMPAIGN_BODY, campaign_record
+from handlers.wire.campaigns import (
+    ACTION,
+    ACTION_BODY,
+    ACTION_CHANGES,
+    CAMPAIGN_BODY,
+    CAMPAIGN_CHANGES,
+    campaign_record,
+)
 from persistence import audiences, campaigns, organizations, programs
 from persistence.coupons import books as coupon_books
 from persistence.paging import Page, Paged
@@ -78,12 +85,13 @@ def get_campaign(call: Call, campaign: Campaign) -> Campaign:
 
 @operation(
     "updateCampaign",
-    body=CAMPAIGN_BODY,
+    body=CAMPAIGN_CHANGES,
+    keeping="campaign",
     answer=wrapped("campaign", campaign_record),
     audit=_AUDITED.changing("campaign"),
 )
 def update_campaign(call: Call, campaign: Campaign, body: dict[str, Any]) -> Campaign:
-    """Replace a campaign; all processes go by it at their next event."""
+    """Change a campaign; all processes go by it at their next event."""
     _check(call, body, campaign)
     organizations.raise_configuration_version(call.db, campaign.organization_id)
     changed = campaigns.change_campaign(call.db, campaign, updated_at=call.now, **body)
@@ -121,15 +129,16 @@ def get_action(call: Call, campaign: Campaign, action: Action) -> Action:
 
 @operation(
     "updateAction",
-    body=ACTION_BODY,
+    body=ACTION_CHANGES,
+    keeping="action",
     answer=wrapped("action", ACTION),
     audit=_AUDITED_ACTION.changing("action"),
 )
 def update_action(call: Call, campaign: Campaign, action: Action, body: dict[str, Any]) -> Action:
-    """Replace an action; it keeps its place unless the body says where."""
+    """Change an action; it keeps its place unless the body says where."""
     _check_action(call, campaign, body, action)
     organizations.raise_configuration_version(call.db, action.organization_id)
-    _refuse_outdated(call, campaign, body.pop("campaign_version_id"))
+    _refuse_outdated(call, campaign, body.pop("campaign_version_id", None))
     if body["action_index"] is None:
         body["action_index"] = action.action_index
     changed = campaigns.change_action(call.db, campaign, action, updated_at=call.now, **body)

@@ -31,7 +31,6 @@ from handlers.wire.content import (
     COLLECTION_BODY,
     COLLECTION_CHANGES,
     DOCUMENT,
-    DOCUMENT_BODY,
     DOCUMENT_CHANGES,
     batch_answer,
 )
@@ -124,7 +123,7 @@ def search_documents(call: Call, collection: ContentCollection, query: Mapping[s
 
 @operation("batchUpsertDocuments", answer=batch_answer, audit=DOCUMENT_ENTITY)
 def batch_upsert_documents(call: Call, collection: ContentCollection, body: Mapping[str, Any]) -> BatchOutcome:
-    """Create or replace versions of documents; what is wrong with one of them concerns no other."""
+    """Create or change versions of documents; what is wrong with one of them concerns no other."""
     given = body["documents"]
     return write_batch(call, collection, [_batch_item(each) for each in given], given)
 
@@ -139,7 +138,7 @@ def _batch_item(item: Any) -> dict[str, Any] | InvalidRequest:
         values = BATCH_ITEM.load(item)
     except InvalidRequest as refusal:
         return refusal
-    return {**values, "document_key": values["document_key"].lower(), "locale": values["locale"] or ""}
+    return {**values, "document_key": values["document_key"].lower(), "locale": values.get("locale") or ""}
 
 
 @cache
@@ -188,9 +187,11 @@ def list_document_locales(call: Call, collection: ContentCollection, document: D
     return {"documentKeyOrSlug": document.named, "locales": locales}
 
 
-@operation("upsertDocumentLocale", body=DOCUMENT_BODY, answer=wrapped("document", DOCUMENT.dump), audit=DOCUMENT_ENTITY)
+@operation(
+    "upsertDocumentLocale", body=DOCUMENT_CHANGES, answer=wrapped("document", DOCUMENT.dump), audit=DOCUMENT_ENTITY
+)
 def upsert_document_locale(
     call: Call, collection: ContentCollection, document: DocumentAddress, locale: str, body: dict[str, Any]
 ) -> ContentDocument:
-    """Create or replace the version of a document for a locale."""
+    """Create or change the version of a document for a locale."""
     return write_version(call, collection, document, locale, body)

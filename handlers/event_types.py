@@ -8,7 +8,7 @@ from typing import Any
 from domain.event_types import BUILT_IN_EVENT_TYPES, ApiCodeFixed, CustomEventType, built_in
 from domain.problems import NameTaken
 from handlers.audit_trail import Audited
-from handlers.call import ADMINISTRATION, INTEGRATION, Call
+from handlers.call import Call
 from handlers.operations import operation
 from handlers.wire.base import listed, results, wrapped
 from handlers.wire.event_types import EVENT_TYPE, EVENT_TYPE_CHANGES, NEW_EVENT_TYPE
@@ -51,7 +51,7 @@ def get_custom_event_type(call: Call, event_type: CustomEventType) -> CustomEven
 
 @operation(
     "updateCustomEventType",
-    body={INTEGRATION: EVENT_TYPE_CHANGES, ADMINISTRATION: NEW_EVENT_TYPE},
+    body=EVENT_TYPE_CHANGES,
     answer=wrapped("eventType", EVENT_TYPE),
     audit=_AUDITED.changing("event_type"),
 )

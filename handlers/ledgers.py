@@ -16,7 +16,7 @@ from handlers.operations import operation
 from handlers.wire.base import listed, results, wrapped
 from handlers.wire.ledger import (
     ACCOUNT,
-    ACCOUNT_SETTINGS,
+    ACCOUNT_CHANGES,
     DAILY_BALANCE,
     LEDGER,
     NEW_ACCOUNT,
@@ -85,17 +85,17 @@ def create_ledger_account(call: Call, ledger: Ledger, body: dict[str, Any]) -> M
 
 @operation(
     "updateLedgerAccount",
-    body=ACCOUNT_SETTINGS,
+    body=ACCOUNT_CHANGES,
     answer=wrapped("ledgerAccount", ACCOUNT),
     audit=_AUDITED_ACCOUNT.changing(is_found_by_handler=True),
 )
 def update_ledger_account(
     call: Call, ledger: Ledger, account: LedgerAccount, body: dict[str, Any]
 ) -> Mapping[str, Any]:
-    """Replace the settings of an account; what gives stored amounts their meaning is fixed once there are any."""
+    """Change the settings of an account; what gives stored amounts their meaning is fixed once there are any."""
     account = ledgers.lock_account(call.db, ledger, account)
     call.audit.found(account)
-    settings = complete_settings(body, account)
+    settings = complete_settings(ACCOUNT_CHANGES.completed(body, account), account)
     if (settings["overdraft_limit"] or 0) > 0 and not overdraft_of(account) and ledgers.has_pending(call.db, account):
         raise LedgerAccountInUse("overdraftLimit cannot be set while transactions of the account are pending.")
     if ledgers.has_movements(call.db, account):

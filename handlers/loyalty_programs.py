@@ -12,7 +12,7 @@ from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.operations import operation
 from handlers.wire.base import results, wrapped
-from handlers.wire.programs import PROGRAM, PROGRAM_BODY
+from handlers.wire.programs import PROGRAM, PROGRAM_BODY, PROGRAM_CHANGES
 from persistence import ledger, organizations, portals, programs
 from persistence.paging import Page
 
@@ -61,19 +61,21 @@ def get_loyalty_program(call: Call, program: LoyaltyProgram) -> dict[str, Any]:
 
 @operation(
     "updateLoyaltyProgram",
-    body=PROGRAM_BODY,
+    body=PROGRAM_CHANGES,
+    keeping="program",
     answer=wrapped("loyaltyProgram", PROGRAM),
     audit=_AUDITED.changing("program"),
 )
 def update_loyalty_program(call: Call, program: LoyaltyProgram, body: dict[str, Any]) -> dict[str, Any]:
-    """Replace a program; being the organization's default is only ever taken over, never given up."""
+    """Change a program; being the organization's default is only ever taken over, never given up."""
     _refuse_unknown(call, body)
-    tier_id = body.pop("default_tier_id")
+    names_tier, tier_id = "default_tier_id" in body, body.pop("default_tier_id", None)
     set_as_default = body.pop("set_as_default")
     _refuse_foreign_tier(call, program, tier_id)
     call.audit.found(_answered(program, call.organization.default_loyalty_program_id))
     organizations.raise_configuration_version(call.db, program.organization_id)
-    programs.set_default_tier(call.db, program.organization_id, program.loyalty_program_id, tier_id)
+    if names_tier:
+        programs.set_default_tier(call.db, program.organization_id, program.loyalty_program_id, tier_id)
     program = programs.change_program(call.db, program, updated_at=call.now, **body)
     return _answered(program, _default_after(call, program, set_as_default))
 

@@ -11,7 +11,7 @@ from handlers.call import Call
 from handlers.flows.own_organization import refuse_other_organization
 from handlers.operations import operation
 from handlers.wire.base import listed, wrapped
-from handlers.wire.matchers import MATCHER, MATCHER_BODY
+from handlers.wire.matchers import MATCHER, MATCHER_BODY, MATCHER_CHANGES
 from persistence import matchers, organizations
 from persistence.paging import Page, Paged
 
@@ -53,9 +53,15 @@ def get_matcher_by_key(call: Call, matcher: Matcher) -> Matcher:
     return matcher
 
 
-@operation("updateMatcher", body=MATCHER_BODY, answer=wrapped("matcher", MATCHER), audit=_AUDITED.changing("matcher"))
+@operation(
+    "updateMatcher",
+    body=MATCHER_CHANGES,
+    keeping="matcher",
+    answer=wrapped("matcher", MATCHER),
+    audit=_AUDITED.changing("matcher"),
+)
 def update_matcher(call: Call, matcher: Matcher, body: dict[str, Any]) -> Matcher:
-    """Replace a matcher; all processes go by it at their next event."""
+    """Change a matcher; all processes go by it at their next event."""
     _check(call, body)
     organizations.raise_configuration_version(call.db, matcher.organization_id)
     return matchers.change_matcher(call.db, matcher, updated_at=call.now, **body)

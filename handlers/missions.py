@@ -16,7 +16,7 @@ from handlers.flows.configuration import configuration_of
 from handlers.flows.match_audiences import match_audiences
 from handlers.operations import operation
 from handlers.wire.base import listed, wrapped
-from handlers.wire.missions import MISSION, MISSION_BODY, PROGRESS_BODY, member_mission
+from handlers.wire.missions import MISSION, MISSION_BODY, MISSION_CHANGES, PROGRESS_BODY, member_mission
 from persistence import member_missions, missions, organizations
 from persistence.member_missions import MemberMissionFilter
 from persistence.paging import Page, Paged
@@ -55,9 +55,15 @@ def get_mission(call: Call, mission: Mission) -> Mission:
     return mission
 
 
-@operation("updateMission", body=MISSION_BODY, answer=wrapped("mission", MISSION), audit=_AUDITED.changing("mission"))
+@operation(
+    "updateMission",
+    body=MISSION_CHANGES,
+    keeping="mission",
+    answer=wrapped("mission", MISSION),
+    audit=_AUDITED.changing("mission"),
+)
 def update_mission(call: Call, mission: Mission, body: dict[str, Any]) -> Mission:
-    """Replace a mission; members keep their progress, and all processes go by it at their next event."""
+    """Change a mission; members keep their progress, and all processes go by it at their next event."""
     check_mission(call, body, mission)
     organizations.raise_configuration_version(call.db, mission.organization_id)
     return missions.change_mission(call.db, mission, updated_at=call.now, **body)

@@ -18,6 +18,9 @@ class BodyShape(Protocol):
     def load(self, body: Any) -> Any:
         """Answer the inside form of the body; raises InvalidRequest where the document could not say enough."""
 
+    def completed(self, changes: Any, stored: Any) -> Any:
+        """The loaded `changes` of a record with everything that they leave out as the record has it."""
+
 
 Answering = Callable[[Any], Any]
 Rendering = Callable[[Any], str]
@@ -55,6 +58,7 @@ class Operation:
     renderings: Mapping[str, Rendering]
     from_replica: bool
     prepare: Prepare | None = None
+    keeping: str | None = None
 
 
 _OPERATIONS: dict[str, Operation] = {}
@@ -76,6 +80,7 @@ def operation(
     renderings: Mapping[str, Rendering] | None = None,
     prepare: Prepare | None = None,
     from_replica: bool = False,
+    keeping: str | None = None,
 ) -> Callable[[Handler], Handler]:
     """Declare the handler of an operationId; `body` and `answer` are one shape, or one per surface.
 
@@ -86,11 +91,17 @@ def operation(
     (typed parameters by their documented names) and `body` (loaded), each only if it names it. What has a default need
     not be in the path of every surface. `audit` is what goes into the audit log, see `handlers.audit_trail`: the type
     of the entities alone where what does the work adds the entries.
+
+    An update changes the fields that are sent and nothing else. A handler that has to see the whole record names in
+    `keeping` the argument that is the stored one: its `body` then holds what that record becomes. Nobody else changes
+    the record meanwhile: those who do take turns (`Audited.changing`). Without `keeping`, `body` holds what was sent.
     """
 
     def declare(function: Handler) -> Handler:
         if operation_id in _OPERATIONS:
             raise RuntimeError(f"{operation_id} has two handlers")
+        if keeping is not None and not (isinstance(audit, Audited) and audit.before == keeping):
+            raise RuntimeError(f"{operation_id} keeps fields of a record that others may be changing")
         parameters = inspect.signature(function).parameters
         names = tuple(parameters)[1:]
         _OPERATIONS[operation_id] = Operation(
@@ -106,6 +117,7 @@ def operation(
             renderings=renderings or {},
             prepare=prepare,
             from_replica=from_replica,
+            keeping=keeping,
         )
         return function
 

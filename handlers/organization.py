@@ -10,7 +10,7 @@ from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.operations import operation
 from handlers.wire.base import wrapped
-from handlers.wire.organization import ORGANIZATION, ORGANIZATION_REPLACEMENT
+from handlers.wire.organization import ORGANIZATION, ORGANIZATION_CHANGES
 from persistence import organizations, programs
 
 
@@ -22,15 +22,12 @@ def get_organization(call: Call) -> Organization:
 
 @operation(
     "updateOrganization",
-    body=ORGANIZATION_REPLACEMENT,
+    body=ORGANIZATION_CHANGES,
     answer=wrapped("organization", ORGANIZATION),
     audit=Audited("organization", "organization_id", ORGANIZATION).changing(is_found_by_handler=True),
 )
 def update_organization(call: Call, body: dict[str, Any]) -> Organization:
-    """Replace the organization's properties; the name and the default program stay where the body names none."""
-    for name in ("name", "default_loyalty_program_id"):
-        if body[name] is None:
-            del body[name]
+    """Change the organization's properties."""
     organization_id = call.organization.organization_id
     program_id = body.get("default_loyalty_program_id")
     if program_id is not None and programs.find(call.db, organization_id, program_id) is None:

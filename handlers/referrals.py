@@ -27,7 +27,15 @@ from handlers.call import Call
 from handlers.flows.configuration import Configuration, configuration_of, refuse_unknown_event_type
 from handlers.operations import operation
 from handlers.wire.base import listed, results, wrapped
-from handlers.wire.referrals import CODE, LEADERBOARD_ROW, LOG, NEW_CODES, PROGRAM_BODY, program_record
+from handlers.wire.referrals import (
+    CODE,
+    LEADERBOARD_ROW,
+    LOG,
+    NEW_CODES,
+    PROGRAM_BODY,
+    PROGRAM_CHANGES,
+    program_record,
+)
 from persistence import audiences, campaigns, ledger, members, organizations, programs, referrals
 from persistence.coupons import books
 from persistence.paging import Page, Paged
@@ -75,12 +83,13 @@ def get_referral_program(call: Call, referral_program: ReferralProgram) -> Found
 
 @operation(
     "updateReferralProgram",
-    body=PROGRAM_BODY,
+    body=PROGRAM_CHANGES,
+    keeping="referral_program",
     answer=wrapped("referralProgram", program_record),
     audit=_AUDITED.changing("referral_program"),
 )
 def update_referral_program(call: Call, referral_program: ReferralProgram, body: dict[str, Any]) -> Found:
-    """Replace a program; all processes go by it at their next event."""
+    """Change a program; all processes go by it at their next event."""
     _check(call, body, referral_program)
     organizations.raise_configuration_version(call.db, referral_program.organization_id)
     changed = referrals.change_program(call.db, referral_program, updated_at=call.now, **body)

@@ -11,7 +11,7 @@ from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.operations import operation
 from handlers.wire.base import listed, wrapped
-from handlers.wire.programs import TIER, TIER_BODY
+from handlers.wire.programs import TIER, TIER_BODY, TIER_CHANGES
 from persistence import organizations, programs
 from persistence.paging import Page, Paged
 
@@ -44,10 +44,10 @@ def get_tier(call: Call, program: LoyaltyProgram, tier: LoyaltyTier) -> dict[str
     return _answered(program, tier)
 
 
-@operation("updateTier", body=TIER_BODY, answer=wrapped("tier", TIER), audit=_AUDITED.changing("tier"))
+@operation("updateTier", body=TIER_CHANGES, answer=wrapped("tier", TIER), audit=_AUDITED.changing("tier"))
 def update_tier(call: Call, program: LoyaltyProgram, tier: LoyaltyTier, body: dict[str, Any]) -> dict[str, Any]:
-    """Replace a tier; being the default one is only ever taken over, never given up."""
-    is_default = body.pop("is_default")
+    """Change a tier; being the default one is only ever taken over, never given up."""
+    is_default = body.pop("is_default", False)
     call.audit.found(_answered(program, tier))
     organizations.raise_configuration_version(call.db, program.organization_id)
     tier = programs.change_tier(call.db, tier, updated_at=call.now, **body)

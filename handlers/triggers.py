@@ -21,7 +21,14 @@ from handlers.flows.configuration import configuration_of
 from handlers.operations import operation
 from handlers.settings import ports_of
 from handlers.wire.base import listed, wrapped
-from handlers.wire.triggers import DELIVERY_STATE, TRIGGER_BODY, ShownTrigger, delivery_record, trigger_record
+from handlers.wire.triggers import (
+    DELIVERY_STATE,
+    TRIGGER_BODY,
+    TRIGGER_CHANGES,
+    ShownTrigger,
+    delivery_record,
+    trigger_record,
+)
 from persistence import organizations, triggers
 from persistence.paging import Page, Paged
 
@@ -77,17 +84,17 @@ def get_trigger(call: Call, trigger: Trigger) -> ShownTrigger:
 
 @operation(
     "updateTrigger",
-    body=TRIGGER_BODY,
+    body=TRIGGER_CHANGES,
     answer=wrapped("trigger", trigger_record),
     audit=_AUDITED.changing(is_found_by_handler=True),
 )
 def update_trigger(call: Call, trigger: Trigger, body: dict[str, Any]) -> ShownTrigger:
-    """Replace a trigger, but for its secret unless the body has another; all processes go by it at their next event."""
+    """Change a trigger, its settings one by one; all processes go by it at their next event."""
     organizations.raise_configuration_version(call.db, trigger.organization_id)
     before = triggers.lock(call.db, trigger)
     _refuse_reach(call, body["settings"], before.settings)
     call.audit.found(before)
-    given = _checked(call, body, before.settings["headers"])
+    given = _checked(call, body, before.settings)
     is_new = given is not None and given != before.secret
     if is_new:
         body |= {
@@ -124,29 +131,26 @@ def _refuse_reach(call: Call, *settings: Mapping[str, Any]) -> None:
         raise PermissionNotHeld(f"Only an administrator makes or changes a trigger for {USER_INVITATION}.")
 
 
-def _checked(call: Call, body: dict[str, Any], stored_headers: Mapping[str, str]) -> str | None:
+def _checked(call: Call, body: dict[str, Any], stored: Mapping[str, Any]) -> str | None:
     """Refuse settings that cannot be worked with; takes the secret out of them and returns it.
 
-    A header whose value is null, as it is answered, keeps the value that is stored.
+    Settings that are left out stay as they are `stored`, unless the type is another one now that they do not go with;
+    so does the value of a header that is sent as it is answered, null. An event type that was named before may have
+    been deactivated since.
     """
-    given = body["settings"]
-    headers = {
-        name: stored_headers.get(name) if value is None else value for name, value in given.get("headers", {}).items()
-    }
-    faults = _faults(call, body["type"], {**given, "headers": headers})
+    foreign = "eventTypes" if body["type"] == ENTITY_CHANGE else "entities"
+    given = {"headers": {}, "eventTypes": [], "entities": [], **stored, foreign: [], **body["settings"]}
+    known = stored.get("headers", {})
+    secret: str | None = given.pop("secret", None)
+    given["headers"] = {name: known.get(name) if value is None else value for name, value in given["headers"].items()}
+    faults = _faults(call, body["type"], {**given, "secret": secret})
     if faults:
         raise InvalidRequest(faults)
     own = configuration_of(call.db, call.organization).custom_event_types
-    for event_type in given.get("eventTypes", ()):
-        if event_type not in BUILT_IN_EVENT_TYPES and event_type not in own:
+    for event_type in given["eventTypes"]:
+        if event_type not in BUILT_IN_EVENT_TYPES and event_type not in (*own, *stored.get("eventTypes", ())):
             raise UnknownEventType(f"There is no active event type {event_type}.")
-    body["settings"] = {
-        "url": given["url"],
-        "headers": headers,
-        "eventTypes": given.get("eventTypes", []),
-        "entities": given.get("entities", []),
-    }
-    secret: str | None = given.get("secret")
+    body["settings"] = given
     return secret
 
 

@@ -20,18 +20,19 @@ class LedgerAccountInUse(Conflict):
 def complete_settings(settings: Mapping[str, Any], current: LedgerAccount | None = None) -> dict[str, Any]:
     """The settings of an account with what they imply filled in; raises InvalidRequest with every fault.
 
-    `current` is the account that they replace: its tracking and its place as the default stay unless named.
+    `current` is the account before the change: its tracking and its place as the default stay unless named.
     """
     faults = [*_tracking_faults(settings), *_overdraft_faults(settings), *_fraction_faults(settings)]
     if faults:
         raise InvalidRequest(faults)
-    tracked = settings["point_tracking_enabled"]
+    tracked = settings.get("point_tracking_enabled")
     if tracked is None:
         tracked = _expires(settings) or (current is not None and current.point_tracking_enabled)
     return {
         **settings,
         "point_tracking_enabled": tracked,
-        "is_default_account": settings["is_default_account"] or (current is not None and current.is_default_account),
+        "is_default_account": settings.get("is_default_account")
+        or (current is not None and current.is_default_account),
     }
 
 
@@ -51,7 +52,7 @@ def _expires(settings: Mapping[str, Any]) -> bool:
 
 
 def _tracking_faults(settings: Mapping[str, Any]) -> list[FieldFault]:
-    if settings["point_tracking_enabled"] is False and _expires(settings):
+    if settings.get("point_tracking_enabled") is False and _expires(settings):
         detail = "pointTrackingEnabled cannot be false on an account whose value expires"
         return [FieldFault(detail, pointer="/pointTrackingEnabled")]
     return []

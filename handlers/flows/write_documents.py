@@ -22,7 +22,8 @@ from domain.problems import FieldFault, InvalidRequest, NotFound, Refusal
 from handlers.call import Call
 from handlers.flows.content_schemas import attrs_faults
 from handlers.http.json_text import encode
-from persistence import audiences
+from handlers.wire.content import DOCUMENT_CHANGES
+from persistence import audiences, audit_log
 from persistence.content import collections, documents
 from persistence.content.languages import languages_of
 from persistence.coupons import books
@@ -30,9 +31,8 @@ from persistence.coupons import books
 # What the audit log calls them.
 DOCUMENT_ENTITY = "content-document"
 
-_CHANGEABLE = (
-    *("slug", "attrs", "status", "from_date", "to_date", "audience_keys", "days_of_week", "day_of_week_schedule"),
-)
+Place = tuple[str, str]
+"""Key and locale of a version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +67,13 @@ def version_of(
 def write_version(
     call: Call, collection: ContentCollection, address: DocumentAddress, locale: str, values: dict[str, Any]
 ) -> ContentDocument:
-    """Create or replace the version of a document for a locale; raises the refusal of what is wrong with it."""
-    if values["locale"] not in (None, locale):
+    """Create or change the version of a document for a locale; raises the refusal of what is wrong with it."""
+    if values.get("locale") not in (None, locale):
         raise _locale_fixed(address, locale, values["locale"])
     collection = collections.hold(call.db, collection)
-    row = {**values, "document_key": address.key, "locale": locale}
-    return _write_one(call, collection, row, row)
+    item = {**values, "document_key": address.key, "locale": locale}
+    stored = _stored_versions(call, collection, [item])
+    return _write_one(call, collection, item, stored.get(_place(item)))
 
 
 def change_version(
@@ -83,17 +84,14 @@ def change_version(
         raise _locale_fixed(address, locale, changes["locale"])
     collection = collections.hold(call.db, collection)
     version = version_of(call, collection, address, locale, lock=True)
-    sent = {name: value for name, value in changes.items() if name != "locale"}
-    whole = {name: getattr(version, name) for name in _CHANGEABLE}
-    row = {**whole, **sent, "document_key": version.document_key, "locale": locale}
-    # What is stored is not judged again, but the two ends of its window are judged together.
-    judged = {"from_date": row["from_date"], "to_date": row["to_date"], **sent}
-    return _write_one(call, collection, judged, row)
+    item = {**changes, "document_key": version.document_key, "locale": locale}
+    return _write_one(call, collection, item, version)
 
 
 def _write_one(
-    call: Call, collection: ContentCollection, judged: dict[str, Any], row: dict[str, Any]
+    call: Call, collection: ContentCollection, item: dict[str, Any], stored: ContentDocument | None
 ) -> ContentDocument:
+    judged, row = _judged(item, stored), DOCUMENT_CHANGES.completed(item, stored)
     refusal = _Judge(call, collection, [judged]).refusal_of(judged)
     if refusal is not None:
         raise refusal
@@ -103,29 +101,57 @@ def _write_one(
     return written[0]
 
 
+def _place(item: Mapping[str, Any]) -> Place:
+    return item["document_key"], item["locale"]
+
+
+def _judged(item: Mapping[str, Any], stored: ContentDocument | None) -> dict[str, Any]:
+    """What is looked at of a change: not what is stored, but for the ends of the window, which go together."""
+    window = {} if stored is None else {"from_date": stored.from_date, "to_date": stored.to_date}
+    return {**window, **item}
+
+
+def _stored_versions(
+    call: Call, collection: ContentCollection, items: Sequence[Mapping[str, Any]]
+) -> dict[Place, ContentDocument]:
+    """The versions that are there already, locked; those that are not, nobody else makes meanwhile."""
+    places = {_place(item) for item in items}
+    stored = documents.lock_versions(call.db, collection, places)
+    if places - stored.keys():
+        turn = f"new documents of {collection.content_collection_id}"
+        audit_log.take_turn(call.db, collection.organization_id, turn)
+        stored |= documents.lock_versions(call.db, collection, places - stored.keys())
+    return stored
+
+
 def write_batch(
     call: Call, collection: ContentCollection, items: Sequence[dict[str, Any] | Refusal], named: Sequence[Any]
 ) -> BatchOutcome:
-    """Write the documents that can be written; the number of statements is the same for any number of documents.
+    """Write the documents that can be written, as `write_version`; in as many statements for many as for one.
 
     `items` are the documents of the request, or what is wrong with their form; `named` what the request has in their
     places, for the answer.
     """
     collection = collections.hold(call.db, collection)
-    judge = _Judge(call, collection, [each for each in items if not isinstance(each, Refusal)])
+    sound = [each for each in items if not isinstance(each, Refusal)]
+    stored = _stored_versions(call, collection, sound)
+    judge = _Judge(call, collection, sound)
     rows: list[dict[str, Any]] = []
     failed: list[Failed] = []
-    seen: set[tuple[str, str]] = set()
+    seen: set[Place] = set()
     for index, item in enumerate(items):
-        refusal = item if isinstance(item, Refusal) else judge.refusal_of(item)
-        if not isinstance(item, Refusal):
-            place = (item["document_key"], item["locale"])
+        refusal: Refusal | None = None
+        if isinstance(item, Refusal):
+            refusal = item
+        else:
+            place = _place(item)
+            refusal = judge.refusal_of(_judged(item, stored.get(place)))
             if refusal is None and place in seen:
                 detail = f"documentKey {place[0]} is in this batch twice for the same locale; the first one counts"
                 refusal = InvalidRequest([FieldFault(detail, pointer="/documentKey")])
             seen.add(place)
             if refusal is None:
-                rows.append(item)
+                rows.append(DOCUMENT_CHANGES.completed(item, stored.get(place)))
         if refusal is not None:
             failed.append(Failed(index, _text(named[index], "documentKey"), _text(named[index], "locale"), refusal))
     languages = languages_of(collection, {row["locale"] for row in rows})

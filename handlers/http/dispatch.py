@@ -121,8 +121,7 @@ class Dispatcher:
         if operation.takes_query:
             arguments["query"] = request.query
         if operation.takes_body:
-            shape = operation.bodies.get(request.surface)
-            arguments["body"] = request.body if shape is None else shape.load(request.body)
+            arguments["body"] = _body_of(operation, request, addressed)
         if operation.prepare is not None:
             arguments["prepared"] = prepared
         result = operation.function(call, **arguments)
@@ -136,6 +135,15 @@ class Dispatcher:
             return Answer(route.status, rendering(result), (("Content-Type", f"{request.media_type}; charset=utf-8"),))
         answering = operation.answers.get(request.surface)
         return Answer(route.status, result if answering is None else answering(result))
+
+
+def _body_of(operation: Operation, request: Request, addressed: Mapping[str, Any]) -> Any:
+    """The body in its inside form; that of an update which has to see the whole record holds what is left out, too."""
+    shape = operation.bodies.get(request.surface)
+    if shape is None:
+        return request.body
+    body = shape.load(request.body)
+    return body if operation.keeping is None else shape.completed(body, addressed[operation.keeping])
 
 
 def _organization_of(db: Connection, request: Request, scopes: tuple[str, ...]) -> tuple[Organization, Caller]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from domain.audiences import CompiledAudience
-from handlers.wire.base import Instant, Part, Plain, Shape, WireSchema
+from handlers.wire.base import OF_REQUEST, Instant, Part, Plain, Shape, WireSchema
 
 
 class _Attributes(WireSchema):
@@ -30,7 +30,7 @@ class _Writable(WireSchema):
     matcher_type = Plain()
     matcher = Part(Shape(_Matcher, complete=True), metadata={"omit_none": True})
     segment_key = Plain()
-    refreshed_at = Instant()
+    refreshed_at = Instant(metadata=OF_REQUEST)
     expires_at = Instant()
     member_count = Plain()
 
@@ -49,6 +49,7 @@ class _ListChange(WireSchema):
 
 
 AUDIENCE_BODY = Shape(_Writable, complete=True)
+AUDIENCE_CHANGES = Shape(_Writable)
 AUDIENCE = Shape(_Record)
 LIST_CHANGE = Shape(_ListChange, complete=True)
 

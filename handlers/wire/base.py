@@ -113,11 +113,16 @@ class WireSchema(Schema):
         field_obj.data_key = field_obj.data_key or camel(field_name)
 
 
-class Shape:
-    """A schema compiled to two functions: `load` a checked JSON object, `dump` a record or mapping.
+OF_REQUEST = {"of_request": True}
+"""Metadata of a field that says something of the request: left out of an update, it stays left out."""
 
-    Absent members take their field's `load_default` (else None) when `complete`, for creates and PUTs, and stay
-    absent otherwise, for PATCHes; a null takes the default either way.
+
+class Shape:
+    """A schema compiled to functions: `load` a checked JSON object, `dump` a record or mapping.
+
+    Fields that are left out take their `load_default` (else None) when the shape is `complete`, for creations, and stay
+    left out otherwise, for updates; null is the default either way. `completed` fills an update up with what is stored,
+    but for fields with the metadata `OF_REQUEST`.
     A field with `metadata={"omit_none": True}` is left out of an answer when it is None.
     """
 
@@ -126,6 +131,7 @@ class Shape:
         self._loads: dict[str, tuple[str, Callable[[Any], Any] | None]] = {}
         self._dumps: list[tuple[str, str, Callable[[Any], Any] | None, bool]] = []
         self._defaults: dict[str, Any] = {}
+        self._kept: list[str] = []
         self._complete = complete
         for name, field in bound.fields.items():
             inside = field.attribute or name
@@ -134,6 +140,8 @@ class Shape:
                 self._loads[wire] = (inside, _loader(field))
                 default = field.load_default
                 self._defaults[inside] = None if default is _MISSING else default
+                if not field.metadata.get("of_request"):
+                    self._kept.append(inside)
             if not field.load_only:
                 self._dumps.append((inside, wire, _dumper(field), bool(field.metadata.get("omit_none"))))
 
@@ -153,6 +161,15 @@ class Shape:
         if faults:
             raise InvalidRequest(faults)
         return loaded
+
+    def completed(self, changes: Mapping[str, Any], stored: Any) -> dict[str, Any]:
+        """What an update makes of the record `stored`: fields that `changes` leaves out keep the values they have.
+
+        Without a record, because there is none yet, they take their defaults.
+        """
+        left_out = [name for name in self._kept if name not in changes]
+        kept = {name: self._default(name) if stored is None else getattr(stored, name) for name in left_out}
+        return kept | dict(changes)
 
     def _default(self, inside: str) -> Any:
         default = self._defaults[inside]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from domain.campaigns.effects import Effect
-from handlers.wire.base import Exact, Instant, Plain, Shape, WireSchema
+from handlers.wire.base import OF_REQUEST, Exact, Instant, Plain, Shape, WireSchema
 
 
 class _Campaign(WireSchema):
@@ -44,7 +44,7 @@ class _CampaignRecord(_Campaign):
 
 
 class _Action(WireSchema):
-    campaign_version_id = Plain()
+    campaign_version_id = Plain(metadata=OF_REQUEST)
     action_index = Plain()
     abort_evaluation_if_false = Plain(load_default=False)
     abort_evaluation_on_error = Plain(load_default=False)
@@ -66,7 +66,9 @@ class _ActionRecord(_Action):
 
 
 CAMPAIGN_BODY = Shape(_Campaign, complete=True)
+CAMPAIGN_CHANGES = Shape(_Campaign)
 ACTION_BODY = Shape(_Action, complete=True)
+ACTION_CHANGES = Shape(_Action)
 ACTION = Shape(_ActionRecord)
 _CAMPAIGN = Shape(_CampaignRecord)
 

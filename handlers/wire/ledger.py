@@ -10,7 +10,7 @@ from marshmallow import fields
 
 from domain.ledger.records import TRANSACTION_TYPES
 from domain.problems import FieldFault, InvalidRequest
-from handlers.wire.base import Calendar, Exact, Instant, Part, Plain, Shape, WireSchema
+from handlers.wire.base import OF_REQUEST, Calendar, Exact, Instant, Part, Plain, Shape, WireSchema
 
 
 class _Ledger(WireSchema):
@@ -37,12 +37,12 @@ class _AccountSettings(WireSchema):
     decimals = Plain(load_default=0)
     format_string = Plain()
     is_revolving = Plain()
-    point_tracking_enabled = Plain()
+    point_tracking_enabled = Plain(metadata=OF_REQUEST)
     chain_sync_enabled = Plain()
     expires_in_months = Plain()
     expiration_policies = Plain(load_default=list)
     overdraft_limit = Exact()
-    is_default_account = Plain(load_default=False)
+    is_default_account = Plain(load_default=False, metadata=OF_REQUEST)
 
 
 class _NewAccount(_AccountSettings):
@@ -174,7 +174,7 @@ LEDGER = Shape(_Ledger)
 NEW_LEDGER = Shape(_NewLedger, complete=True)
 ACCOUNT = Shape(_Account)
 NEW_ACCOUNT = Shape(_NewAccount, complete=True)
-ACCOUNT_SETTINGS = Shape(_AccountSettings, complete=True)
+ACCOUNT_CHANGES = Shape(_AccountSettings)
 WALLET = Shape(_Wallet)
 DAILY_BALANCE = Shape(_DailyBalance)
 TRANSACTION_ROW = Shape(_TransactionRow)

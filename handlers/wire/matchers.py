@@ -20,4 +20,5 @@ class _Record(_Writable):
 
 
 MATCHER_BODY = Shape(_Writable, complete=True)
+MATCHER_CHANGES = Shape(_Writable)
 MATCHER = Shape(_Record)

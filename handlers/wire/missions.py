@@ -70,6 +70,7 @@ class _Progress(WireSchema):
 
 
 MISSION_BODY = Shape(_Writable, complete=True)
+MISSION_CHANGES = Shape(_Writable)
 MISSION = Shape(_Record)
 PROGRESS_BODY = Shape(_Progress, complete=True)
 _BALANCE = Shape(_Balance)

@@ -23,5 +23,5 @@ class _Record(_Writable):
     updated_at = Instant()
 
 
-ORGANIZATION_REPLACEMENT = Shape(_Writable, complete=True)
+ORGANIZATION_CHANGES = Shape(_Writable)
 ORGANIZATION = Shape(_Record)

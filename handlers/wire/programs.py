@@ -1,6 +1,6 @@
 """Loyalty programs and tiers on the wire (administration, "Loyalty program" and "Loyalty tier")."""
 
-from handlers.wire.base import Exact, Instant, Plain, Shape, WireSchema
+from handlers.wire.base import OF_REQUEST, Exact, Instant, Plain, Shape, WireSchema
 
 
 class _Program(WireSchema):
@@ -10,9 +10,9 @@ class _Program(WireSchema):
     ledger_id = Plain()
     tier_points_ledger_account_id = Plain()
     main_ledger_account_id = Plain()
-    set_as_default = Plain()
+    set_as_default = Plain(metadata=OF_REQUEST)
     main_portal_id = Plain()
-    default_tier_id = Plain()
+    default_tier_id = Plain(metadata=OF_REQUEST)
 
 
 class _ProgramRecord(_Program):
@@ -28,7 +28,7 @@ class _Tier(WireSchema):
     tier_order = Plain()
     custom_attributes = Plain(load_default=dict)
     picture_url = Plain()
-    is_default = Plain(load_default=False)
+    is_default = Plain(load_default=False, metadata=OF_REQUEST)
 
 
 class _TierRecord(_Tier):
@@ -42,6 +42,8 @@ class _TierRecord(_Tier):
 
 
 PROGRAM_BODY = Shape(_Program, complete=True)
+PROGRAM_CHANGES = Shape(_Program)
 PROGRAM = Shape(_ProgramRecord)
 TIER_BODY = Shape(_Tier, complete=True)
+TIER_CHANGES = Shape(_Tier)
 TIER = Shape(_TierRecord)

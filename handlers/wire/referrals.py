@@ -90,6 +90,7 @@ class _LeaderboardRow(WireSchema):
 
 
 PROGRAM_BODY = Shape(_Program, complete=True)
+PROGRAM_CHANGES = Shape(_Program)
 NEW_CODES = Shape(_NewCodes, complete=True)
 CODE = Shape(_Code)
 LOG = Shape(_Log)

@@ -54,6 +54,7 @@ class _Delivery(WireSchema):
 
 
 TRIGGER_BODY = Shape(_Writable, complete=True)
+TRIGGER_CHANGES = Shape(_Writable)
 _DELIVERY = Shape(_Delivery)
 DELIVERY_STATE = Shape(_DeliveryState)
 _TRIGGER = Shape(_Record)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -105,6 +105,19 @@ def find_version(
     if lock:
         statement = statement.with_for_update()
     return record(ContentDocument, db.execute(statement).one_or_none())
+
+
+def lock_versions(
+    db: Connection, collection: ContentCollection, places: Collection[tuple[str, str]]
+) -> dict[tuple[str, str], ContentDocument]:
+    """Those of the versions, by key and locale, that there are, locked for this transaction; one statement."""
+    if not places:
+        return {}
+    keys, locales = zip(*places, strict=True)
+    wanted = text("(document_key, locale) IN (SELECT * FROM unnest(CAST(:keys AS uuid[]), CAST(:locales AS text[])))")
+    statement = select(*COLUMNS).where(*_of(collection), wanted).order_by(table.c.content_document_id).with_for_update()
+    found = db.execute(statement, {"keys": list(keys), "locales": list(locales)})
+    return {(each.document_key, each.locale): each for each in records(ContentDocument, found)}
 
 
 def locales_of(db: Connection, collection: ContentCollection, document_key: str) -> list[str]:

@@ -65,10 +65,15 @@ LEFT_OUT = {
 # Written parts that null clears, as the interface has it; answers leave them out or have them empty.
 CLEARED = {
     "RuleNode",
+    "AddressOrNull",
     "CodePatternOrNull",
     "ContentDaysOfWeekOrNull",
     "ContentScheduleOrNull",
     "FilterWordsOrNull",
+    "GovIdOrNull",
+    "ItemMatcherOrNull",
+    "MissionBadgeMatcherOrNull",
+    "MissionExpirationOrNull",
     "RequiredPointsConfigOrNull",
 }
 # What an operation that can refuse a header Accept answers beside JSON.

@@ -41,13 +41,16 @@ def test_a_document_keeps_all_that_is_said_of_it(organization, drinks):
         assert drinks.integration.get(f"{drinks.documents}/{name}", locale="") == {"document": made}
 
 
-def test_what_is_left_out_of_a_document_is_unset_also_when_it_was_set_before(drinks):
+def test_what_is_left_out_of_a_document_stays_and_null_unsets_it(drinks):
     first = drinks.put({"a": 1}, key=KEY, slug="x", daysOfWeek=["1"], dayOfWeekSchedule=SCHEDULE)
     again = drinks.put({"b": 2}, key=KEY, daysOfWeek=None, dayOfWeekSchedule=None)
-    assert (again["slug"], again["attrs"], again["daysOfWeek"]) == (None, {"b": 2}, [])
+    assert (again["slug"], again["attrs"], again["daysOfWeek"]) == ("x", {"b": 2}, [])
     assert "dayOfWeekSchedule" not in again
     assert again["createdAt"] == first["createdAt"]
     assert again["updatedAt"] > first["updatedAt"]
+    batch = drinks.batch(item({"c": 3}, documentKey=KEY, locale=""), item({"d": 4}, documentKey=KEY, locale="es"))
+    assert [each["slug"] for each in batch["upserted"]] == ["x", None]
+    assert drinks.put({"b": 2}, key=KEY, slug=None)["slug"] is None
 
 
 def test_locales_are_versions_of_one_document(drinks):

@@ -943,7 +943,9 @@ def test_a_change_is_seen_at_the_next_event_by_every_process(settings, shop, mem
         shop.administration.put(action_path, running(mint(3)))
         shop.administration.put(path, {"code": made["code"], "name": "n", "active": False})
         assert minted() == []
-        shop.administration.put(path, {"code": made["code"], "name": "n", "validTo": "2020-01-01T00:00:00Z"})
+        shop.administration.put(
+            path, {"code": made["code"], "name": "n", "active": True, "validTo": "2020-01-01T00:00:00Z"}
+        )
         assert minted() == []
 
 
@@ -955,7 +957,10 @@ def test_a_custom_type_is_tracked_from_its_creation_on_and_not_while_inactive(sh
     shop.track_one(event(member, "cup"))
     shop.integration.patch("/custom-event-types/cup", {"active": False})
     assert shop.refused(event(member, "cup")) == "/problems/unknown-event-type"
-    shop.administration.put("/custom-event-types/cup", {"name": "Cup", "apiCode": "cup", "schemaType": "custom"})
+    body = {"name": "Cup", "apiCode": "cup", "schemaType": "custom"}
+    shop.administration.put("/custom-event-types/cup", body)
+    assert shop.refused(event(member, "cup")) == "/problems/unknown-event-type"
+    shop.administration.put("/custom-event-types/cup", {**body, "active": True})
     shop.track_one(event(member, "cup"))
     assert shop.balance(member) == 4
 

@@ -233,11 +233,13 @@ def test_the_default_moves_once_at_a_time(administration, accounts):
     assert defaults[0]["ledgerAccountId"] in created
 
 
-def test_an_update_replaces_every_property_but_the_supply(administration, accounts):
+def test_an_update_changes_what_it_is_sent_and_never_the_supply(administration, accounts):
     body = {**STARS, "alias": "stars", "maxSupply": 500, "formatString": "{amount}", "expiresInMonths": 3}
     created = administration.post(accounts, body)["ledgerAccount"]
     path = f"{accounts}/{created['ledgerAccountId']}"
-    changed = administration.put(path, {**STARS, "name": "Moons", "active": False, "decimals": 3})["ledgerAccount"]
+    nothing = {"alias": None, "formatString": None, "expiresInMonths": None}
+    body = {**STARS, "name": "Moons", "active": False, "decimals": 3, **nothing}
+    changed = administration.put(path, body)["ledgerAccount"]
     assert changed["updatedAt"] > created["updatedAt"]
     assert changed == {
         **created,

@@ -61,7 +61,7 @@ def test_a_matcher_is_kept_with_everything_it_said(organization, administration,
     assert administration.get(f"/matchers/by-key/{hot['matcherKey'].upper()}") == {"matcher": hot}
 
 
-def test_replacing_takes_the_whole_matcher_but_its_key(organization, administration, hot):
+def test_an_update_changes_all_of_a_matcher_but_its_key(organization, administration, hot):
     body = {**only("total", ">", 5), "name": "Dear", "organizationId": organization.id}
     changed = administration.put(f"/matchers/{hot['matcherId']}", body)["matcher"]
     assert changed == {**body, **stamps(hot), "updatedAt": changed["updatedAt"]}

@@ -79,14 +79,12 @@ class TestRecords:
         assert str(made["pointsAccrual"]) == "12.25"
         assert made["organizationId"] == shop.organization.id
         assert administration.get(f"/missions/{made['missionId']}") == {"mission": made}
-        again = administration.put(f"/missions/{made['missionId']}", body(name="Plain"))["mission"]
-        kept = ("organizationId", "missionId", "missionKey", "createdAt")
-        assert {name: again[name] for name in kept} == {name: made[name] for name in kept}
+        least = {name: given[name] for name in body()}
+        again = administration.put(f"/missions/{made['missionId']}", {**least, "name": "Plain"})["mission"]
+        assert again == {**made, "name": "Plain", "updatedAt": again["updatedAt"]}
         plain = create(shop, name="Plain")
-        own = (*kept, "updatedAt")
-        assert {k: v for k, v in again.items() if k not in own} == {k: v for k, v in plain.items() if k not in own}
         assert (plain["active"], plain["tags"], plain["code"], plain["pointsAccrual"]) == (True, [], None, None)
-        assert "inlineMatcher" not in again
+        assert "inlineMatcher" not in plain
 
     def test_missions_are_listed_by_all_filters(self, shop):
         program = shop.organization.created.loyalty_program_id

@@ -86,7 +86,8 @@ class TestRecords:
     def test_a_trigger_is_replaced_but_for_its_secret(self, administration):
         made = add_trigger(administration, headers={"X-A": "1"}, eventTypes=[GENERIC])
         path = f"/triggers/{made['triggerId']}"
-        body = trigger_body("AsyncTrackWebhook", key="other", name="Other", active=False)
+        empty = {"headers": {}, "eventTypes": []}
+        body = trigger_body("AsyncTrackWebhook", key="other", name="Other", active=False, **empty)
         changed = administration.put(path, body)["trigger"]
         assert changed["settings"] == {
             "url": "https://hooks.invalid/loyalty",

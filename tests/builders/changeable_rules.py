@@ -1,0 +1,172 @@
+"""Campaigns, missions, referral programs and matchers, with bodies that set all of their fields."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tests.builders.api import Organization
+from tests.builders.changeable import (
+    ATTRIBUTES,
+    LATTE,
+    ORDER_CREATED,
+    TEXTS,
+    WINDOW,
+    Changeable,
+    audience,
+    badge_key,
+    coupon_book,
+    tier,
+)
+
+
+def _campaign_body(organization: Organization) -> dict[str, Any]:
+    return {
+        "loyaltyProgramId": organization.created.loyalty_program_id,
+        "code": "one",
+        "active": False,
+        "name": "One",
+        "type": "spring",
+        "tags": ["x"],
+        "enabledTopics": ["member-generic-event"],
+        "audienceKeys": [audience(organization)["audienceKey"]],
+        "daysOfWeek": [1, 7],
+        "locationCodes": ["centre"],
+        "loyaltyTierKeys": [tier(organization)["loyaltyTierKey"]],
+        "eventType": ORDER_CREATED,
+        "pointsMonthlyLimitPerMember": 100,
+        "allowPartialApplicationOnLimit": True,
+        "maxTransactionsPerMember": 9,
+        "limitRules": [
+            {
+                "scope": "member",
+                "type": "transactions",
+                "period": "monthly",
+                "limit": 5,
+                "ledgerAccountKey": None,
+            }
+        ],
+        "minSpendValue": 5,
+        "smartRewards": {"a": 1},
+        "validFrom": WINDOW[0],
+        "validTo": WINDOW[1],
+        **TEXTS,
+        **ATTRIBUTES,
+    }
+
+
+def campaign(organization: Organization) -> Sequence[Changeable]:
+    body = _campaign_body(organization)
+    made = organization.administration.post("/campaigns", body)["campaign"]
+    return [Changeable(f"/campaigns/{made['campaignId']}", body)]
+
+
+def action(organization: Organization) -> Sequence[Changeable]:
+    [whole] = campaign(organization)
+    path = f"{whole.path}/actions"
+    effect = {"effectId": "mint-points", "params": [{"id": "amount", "value": 5}]}
+    body = {
+        "actionIndex": 7,
+        "abortEvaluationIfFalse": True,
+        "abortEvaluationOnError": True,
+        "name": "Mint",
+        "rules": {"expression": "order.total > 5"},
+        "effects": {"items": [effect]},
+        "status": "running",
+        "priority": 3,
+        "exclusiveGroup": "g",
+    }
+    made = organization.administration.post(path, body)["action"]
+    return [Changeable(f"{path}/{made['actionId']}", body, unset={"actionIndex": 7})]
+
+
+def matcher(organization: Organization) -> Sequence[Changeable]:
+    body = {"organizationId": organization.id, "name": "Hot", "type": "item-matcher", "matcher": LATTE}
+    made = organization.administration.post("/matchers", body)["matcher"]
+    return [Changeable(f"/matchers/{made['matcherId']}", body)]
+
+
+def missions(organization: Organization) -> Sequence[Changeable]:
+    a, created = organization.administration, organization.created
+    campaign = a.post("/campaigns", {"code": "two", "name": "Two"})["campaign"]
+    body = {
+        "campaignId": campaign["campaignId"],
+        "loyaltyProgramId": created.loyalty_program_id,
+        "name": "Three times",
+        "shortDescription": "Three",
+        "type": "visits",
+        "audienceId": audience(organization)["audienceId"],
+        "tags": ["x"],
+        "code": "three",
+        "eventType": ORDER_CREATED,
+        "active": False,
+        "validFrom": WINDOW[0],
+        "validTo": WINDOW[1],
+        "maxRepetitions": 9,
+        "repetitionPeriod": "weekly",
+        "periodLimit": 2,
+        "goalCount": 3,
+        "pointsAccrual": 10,
+        "ledgerId": created.ledger_id,
+        "ledgerAccountId": created.ledger_account_id,
+        "couponBookKey": coupon_book(organization),
+        "badgeKey": badge_key(organization),
+        "ledgerTransactionDescription": "Three times",
+        "countExpression": "2",
+        "manualExpiration": {"value": 3, "unit": "months"},
+        **TEXTS,
+        **ATTRIBUTES,
+    }
+    [hot] = matcher(organization)
+    on_orders = {"matcherId": int(hot.path.rsplit("/", 1)[1]), "inlineMatcher": LATTE, "minSpendValue": 5}
+    condition = {"badgeKey": badge_key(organization), "value": 1, "operator": ">="}
+    on_badges = {
+        "code": "badges",
+        "eventType": "badge-assigned",
+        "badgeMatcher": {"operator": "OR", "conditions": [condition]},
+    }
+    together = {
+        "repetitionPeriod": {"periodLimit": None},
+        "periodLimit": {"repetitionPeriod": None},
+        "pointsAccrual": {"ledgerId": None, "ledgerAccountId": None, "manualExpiration": None},
+    }
+    found = []
+    for whole in (body | on_orders, body | on_badges):
+        made = a.post("/missions", whole)["mission"]
+        found.append(Changeable(f"/missions/{made['missionId']}", whole, together=together))
+    return found
+
+
+def referral_program(organization: Organization) -> Sequence[Changeable]:
+    a, created = organization.administration, organization.created
+    campaign = a.post("/campaigns", {"code": "two", "name": "Two"})["campaign"]
+    sides = {
+        f"{side}{name}": value
+        for side in ("referrer", "referred")
+        for name, value in (
+            ("PointsAccrual", 10),
+            ("LedgerId", created.ledger_id),
+            ("LedgerAccountId", created.ledger_account_id),
+            ("CouponBookKey", coupon_book(organization)),
+        )
+    }
+    body = {
+        "loyaltyProgramId": created.loyalty_program_id,
+        "name": "Friends",
+        "active": False,
+        "validFromDate": WINDOW[0],
+        "validToDate": WINDOW[1],
+        "maxPerCode": 9,
+        "maxReferralsPerMember": 7,
+        "maxRedeemsPerReferredMemberPerCode": 2,
+        "campaignId": campaign["campaignId"],
+        "audienceId": audience(organization)["audienceId"],
+        "tags": ["x"],
+        "code": "friends",
+        "eventType": "member-created",
+        **sides,
+        **TEXTS,
+        **ATTRIBUTES,
+    }
+    made = a.post("/referral-programs", body)["referralProgram"]
+    return [Changeable(f"/referral-programs/{made['referralProgramId']}", body)]

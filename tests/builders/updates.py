@@ -1,0 +1,371 @@
+"""A record for every operation that changes one, with a body that sets all of its fields to something."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tests.builders import changeable_rules as rules
+from tests.builders.api import Organization
+from tests.builders.changeable import ATTRIBUTES, ORDER_CREATED, TEXTS, WINDOW, Changeable, audience, tier
+from tests.builders.users import Users
+
+
+def changeable(organization: Organization, operation: str) -> Sequence[Changeable]:
+    """Records that `surface:operationId` changes; between them they have a value in every field that can be set."""
+    return MAKERS[operation](organization)
+
+
+def _badge(organization: Organization) -> Sequence[Changeable]:
+    body = {"name": "A", "maxAmount": 3, "active": False, "tags": ["x"], **TEXTS, **ATTRIBUTES}
+    made = organization.integration.post("/badges", body)["badge"]
+    return [Changeable(f"/badges/{made['badgeKey']}", body)]
+
+
+def _event_type(organization: Organization) -> Sequence[Changeable]:
+    body = {"name": "Cup", "description": "A", "active": False, "schemaType": "custom", "apiCode": "cup", **ATTRIBUTES}
+    organization.administration.post("/custom-event-types", body)
+    return [Changeable("/custom-event-types/cup", body)]
+
+
+def _event_type_without_code(organization: Organization) -> Sequence[Changeable]:
+    [made] = _event_type(organization)
+    return [Changeable(made.path, {name: made.body[name] for name in made.body if name != "apiCode"})]
+
+
+def _collection(organization: Organization) -> Sequence[Changeable]:
+    body = {
+        "name": "Drinks",
+        "description": "All of them",
+        "slug": "drinks",
+        "ftsFields": ["title"],
+        "facetFields": {"size": {"type": "string"}},
+        "jsonschema": {"type": "object"},
+        "tags": ["x"],
+        "contentType": "static",
+        **ATTRIBUTES,
+    }
+    organization.integration.post("/content/collections", body)
+    return [Changeable("/content/collections/drinks", body)]
+
+
+def _document(organization: Organization) -> Sequence[Changeable]:
+    [collection] = _collection(organization)
+    key = str(uuid.uuid4())
+    document = f"{collection.path}/documents/{key}"
+    body = {
+        "slug": "flat-white",
+        "attrs": {"title": "Flat white"},
+        "status": "published",
+        "locale": "es",
+        "fromDate": WINDOW[0],
+        "toDate": WINDOW[1],
+        "audienceKeys": [audience(organization)["audienceKey"]],
+        "daysOfWeek": ["1", "7"],
+        "dayOfWeekSchedule": {"timezone": "Europe/Madrid", "schedule": [{"day": 1, "fromHour": 8, "toHour": 9}]},
+    }
+    organization.integration.put(f"{document}/locales/es", body)
+    return [Changeable(document, body, query={"locale": "es"})]
+
+
+def _document_locale(organization: Organization) -> Sequence[Changeable]:
+    [made] = _document(organization)
+    return [Changeable(f"{made.path}/locales/es", made.body, get=made.path, query=made.query)]
+
+
+def _audiences(organization: Organization) -> Sequence[Changeable]:
+    body = {
+        "organizationId": organization.id,
+        "active": False,
+        "name": "Regulars",
+        "description": "Who comes often",
+        "matcherType": "attribute-matcher",
+        "matcher": {"tags": ["vip"], "memberTypes": ["gold"]},
+        "segmentKey": "seg-1",
+        "refreshedAt": WINDOW[0],
+        "expiresAt": WINDOW[1],
+        "memberCount": 12,
+    }
+    made = audience(organization, **body)
+    now = {"refreshedAt": lambda value: value > "2026-06-01"}
+    return [Changeable(f"/audiences/{made['audienceId']}", body, unset=now)]
+
+
+def _tiers(organization: Organization) -> Sequence[Changeable]:
+    made = tier(organization)
+    body = {
+        "name": "Silver",
+        "active": True,
+        "minRequiredPoints": 400,
+        "tierOrder": 3,
+        "pictureUrl": "p",
+        "isDefault": True,
+        **ATTRIBUTES,
+    }
+    path = f"/loyalty-programs/{organization.created.loyalty_program_id}/tiers/{made['loyaltyTierId']}"
+    return [Changeable(path, body)]
+
+
+def _program(organization: Organization) -> Sequence[Changeable]:
+    created, a = organization.created, organization.administration
+    body = {
+        "active": False,
+        "name": "Club",
+        "description": "The club",
+        "ledgerId": created.ledger_id,
+        "tierPointsLedgerAccountId": created.ledger_account_id,
+        "mainLedgerAccountId": created.ledger_account_id,
+        "setAsDefault": False,
+        "mainPortalId": a.post("/portals", {"name": "Corner", "active": True})["portal"]["portalId"],
+    }
+    made = a.post("/loyalty-programs", body)["loyaltyProgram"]
+    path = f"/loyalty-programs/{made['loyaltyProgramId']}"
+    tier = {"name": "Gold", "active": True, "minRequiredPoints": 10, "tierOrder": 2}
+    tier_id = a.post(f"{path}/tiers", tier)["tier"]["loyaltyTierId"]
+    return [Changeable(path, {**body, "defaultTierId": tier_id})]
+
+
+def _account(organization: Organization) -> Sequence[Changeable]:
+    body = {
+        "alias": "stars",
+        "name": "Stars",
+        "active": True,
+        "isCurrency": True,
+        "decimals": 2,
+        "formatString": "* {}",
+        "isRevolving": True,
+        "pointTrackingEnabled": True,
+        "chainSyncEnabled": True,
+        "expiresInMonths": 12,
+        "expirationPolicies": [{"expirationType": "lastTransaction", "period": 3}],
+        "overdraftLimit": 5,
+        "isDefaultAccount": True,
+    }
+    path = f"/ledgers/{organization.created.ledger_id}/accounts"
+    made = organization.administration.post(path, body)["ledgerAccount"]
+
+    def read() -> Mapping[str, Any]:
+        found = organization.administration.get(path, ledgerAccountKey=made["ledgerAccountKey"])
+        return found["results"][0]
+
+    return [Changeable(f"{path}/{made['ledgerAccountId']}", body, read=read)]
+
+
+def _trigger(organization: Organization) -> Sequence[Changeable]:
+    own = {
+        "url": "https://hooks.invalid/loyalty",
+        "headers": {"X-A": "1"},
+        "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+    }
+    found = []
+    kinds = {"WebHook": {"eventTypes": [ORDER_CREATED]}, "EntityChangeWebhook": {"entities": ["member"]}}
+    for type_, listened in kinds.items():
+        body = {"triggerKey": type_, "type": type_, "name": "A", "active": False, "settings": {**own, **listened}}
+        made = organization.administration.post("/triggers", body)["trigger"]
+        path = f"/triggers/{made['triggerId']}"
+        # The answer shows the names of headers only, and the secret once.
+        found.append(Changeable(path, body, not_answered=("settings.headers", "settings.secret")))
+    return found
+
+
+def _own_organization(organization: Organization) -> Sequence[Changeable]:
+    body = {
+        "name": "Tea",
+        "defaultLoyaltyProgramId": organization.created.loyalty_program_id,
+        "defaultLocale": "es",
+        "locales": ["es", "en"],
+        **TEXTS,
+        **ATTRIBUTES,
+    }
+    organization.administration.put("", body)
+    return [Changeable("", body)]
+
+
+def _group(organization: Organization) -> Sequence[Changeable]:
+    made = Users.of(organization).group()
+    body = {"name": "Readers", "description": "They read", "isAdmin": True, "roles": ["tiers:read"]}
+    path = f"/permission-groups/{made['permissionGroupKey']}"
+    organization.administration.put(path, body)
+
+    def read() -> Mapping[str, Any]:
+        return organization.administration.get("/permission-groups")["results"][0]
+
+    return [Changeable(path, body, read=read)]
+
+
+def _user(organization: Organization) -> Sequence[Changeable]:
+    users = Users.of(organization)
+    group = users.group(roles=["tiers:read"])["permissionGroupKey"]
+    names = {"userName": "ana", "authClientId": f"client-{uuid.uuid4()}"}
+    person = users.person(isAdmin=False, roles=["orders:read"], permissionGroupKeys=[group], **names)
+    body = {
+        "name": "Ana",
+        "nickname": "A",
+        "profilePictureUrl": "p",
+        "isSystemAdmin": False,
+        "pendingProvisioning": True,
+        "organizations": [],
+        "permissionGroupKeys": [group],
+        "active": False,
+    }
+    ignored = {name: person[name] for name in ("email", "userName", "authClientId")}
+    path = f"/users/{person['userId']}"
+    organization.administration.put(path, body)
+    body |= ignored
+    return [Changeable(path, body, unset=ignored, not_answered=("organizations",), follows=("organizations",))]
+
+
+def _member(organization: Organization) -> dict[str, Any]:
+    return {
+        "loyaltyMemberId": "ana-7",
+        "publicLoyaltyMemberId": "public-7",
+        "profile": {
+            "name": "Ana",
+            "lastName": "Sur",
+            "email": "ana@example.com",
+            "govId": {"id": "1", "type": "dni", "issuingCountry": "AR"},
+            "birthdate": "1990-01-01",
+            "phoneNumber": "5",
+            "pictureUrl": "p",
+            "nickname": "A",
+            "emails": ["b@example.com"],
+            "locations": ["centre"],
+            "gender": "f",
+            "country": "AR",
+            "state": "S",
+            "city": "Rosario",
+            "address": {"addressLine": "a", "floor": "1", "apartment": "b", "zipCode": "9"},
+            "tags": ["vip"],
+            **ATTRIBUTES,
+        },
+        "active": False,
+        "memberType": "gold",
+        "notifications": {"email": True, "phone": False, "push": True},
+        "updateReason": "Asked for",
+        "emitEvent": False,
+        **ATTRIBUTES,
+    }
+
+
+def _book_body(organization: Organization) -> dict[str, Any]:
+    own_tier = tier(organization)
+    account = organization.administration.get(f"/ledgers/{organization.created.ledger_id}/accounts")["results"][0]
+    return {
+        "name": "Coffee",
+        "extraFields": {"a": 1},
+        "externalId": "crm-7",
+        "currentVersionId": 3,
+        "subtitle": "On the house",
+        "detailPictureUrl": "p",
+        "images": {"main": "https://cdn.example.com/a.png"},
+        "rankingIndex": 2,
+        "discountAmount": 4,
+        "discountType": "amount",
+        "maxCouponCount": 1000,
+        "maxAssignedPerMember": 2,
+        "maxAssignedPerCoupon": 1,
+        "validFromDate": WINDOW[0],
+        "validToDate": WINDOW[1],
+        "maxDiscountPerPeriod": 9,
+        "discountPeriodType": "monthly",
+        "maxUsagesPerPeriod": 1,
+        "usagePeriodType": "daily",
+        "timezone": "America/Buenos_Aires",
+        "maxDiscountPerUse": 5,
+        "assignmentRequiredPoints": 100,
+        "usageRequiredPoints": 1,
+        "requiredPointsConfig": {"ledgerKey": account["ledgerKey"], "ledgerAccountKey": account["ledgerAccountKey"]},
+        "tags": ["x"],
+        "audienceKeys": [audience(organization)["audienceKey"]],
+        **{name: ["a"] for name in ("locations", "categories", "productCategories", "paymentMethods", "channels")},
+        "contentSchemaId": 4,
+        "contentSchemaVersionId": 5,
+        "condition": {"expression": "member.active"},
+        "tierKeys": [own_tier["loyaltyTierKey"]],
+        "codePattern": {"prefix": "A-", "suffix": "-Z", "alphabet": "ABCDEFGHJKLMNPQR", "length": 20},
+        "locale": "es",
+        "content": {"title": "A"},
+        "isDefaultLocale": True,
+        "defaultLocale": "es",
+        **TEXTS,
+        **ATTRIBUTES,
+    }
+
+
+_BOOK: dict[str, Any] = {
+    "together": {
+        "maxDiscountPerPeriod": {"discountPeriodType": None},
+        "discountPeriodType": {"maxDiscountPerPeriod": None},
+        "maxUsagesPerPeriod": {"usagePeriodType": None},
+        "usagePeriodType": {"maxUsagesPerPeriod": None},
+        "requiredPointsConfig": {"assignmentRequiredPoints": None, "usageRequiredPoints": None},
+        "tierKeys": {"tiers": []},
+        "tiers": {"tierKeys": []},
+    },
+    "follows": ("loyaltyProgramId", "loyaltyProgramKey"),
+}
+
+
+def _book(organization: Organization, **more: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    body = {**_book_body(organization), **more}
+    new = {"name": "A", "type": "generated", "publishingStatus": "draft"}
+    return body, organization.integration.post("/coupon-books", new)["couponBook"]
+
+
+def _book_by_key(organization: Organization) -> Sequence[Changeable]:
+    programs = organization.administration.get("/loyalty-programs")["loyaltyPrograms"]
+    more = {"daysOfWeek": [1, 7], "loyaltyProgramKey": programs[0]["loyaltyProgramKey"]}
+    body, made = _book(organization, **more)
+    tiers = organization.integration.patch(f"/coupon-books/{made['couponBookKey']}", body)["couponBook"]["tiers"]
+    return [Changeable(f"/coupon-books/{made['couponBookKey']}", {**body, "tiers": tiers}, **_BOOK)]
+
+
+def _book_by_id(organization: Organization) -> Sequence[Changeable]:
+    more = {"daysOfWeek": ["1", "7"], "loyaltyProgramId": organization.created.loyalty_program_id}
+    body, made = _book(organization, **more)
+    path = f"/coupon-books/{made['couponBookId']}"
+    tiers = organization.administration.patch(path, body)["couponBook"]["tiers"]
+    return [Changeable(path, {**body, "tiers": tiers}, **_BOOK)]
+
+
+_OF_REQUEST = ("updateReason", "emitEvent")
+
+
+def _member_by_key(organization: Organization) -> Sequence[Changeable]:
+    organization.member("ana-7")
+    return [Changeable("/members/ana-7", _member(organization), not_answered=_OF_REQUEST)]
+
+
+def _member_by_id(organization: Organization) -> Sequence[Changeable]:
+    made = organization.member("ana-7")
+    more = {"channelAcquisition": "web", "referralCode": "R-1", "onChain": {"wallets": [{"address": "x"}]}}
+    body = {**_member(organization), **more}
+    return [Changeable(f"/members/{made['memberId']}", body, not_answered=_OF_REQUEST)]
+
+
+MAKERS: Mapping[str, Callable[[Organization], Sequence[Changeable]]] = {
+    "integration:updateBadge": _badge,
+    "integration:updateCouponBook": _book_by_key,
+    "integration:updateCollection": _collection,
+    "integration:updateDocument": _document,
+    "integration:upsertDocumentLocale": _document_locale,
+    "integration:updateCustomEventType": _event_type_without_code,
+    "integration:updateMember": _member_by_key,
+    "administration:updateCouponBook": _book_by_id,
+    "administration:updateCustomEventType": _event_type,
+    "administration:updateOrganization": _own_organization,
+    "administration:updateLoyaltyProgram": _program,
+    "administration:updateTier": _tiers,
+    "administration:updateMember": _member_by_id,
+    "administration:updateLedgerAccount": _account,
+    "administration:updateCampaign": rules.campaign,
+    "administration:updateAction": rules.action,
+    "administration:updateReferralProgram": rules.referral_program,
+    "administration:updateAudience": _audiences,
+    "administration:updateMatcher": rules.matcher,
+    "administration:updateMission": rules.missions,
+    "administration:updateTrigger": _trigger,
+    "administration:updateUser": _user,
+    "administration:updatePermissionGroup": _group,
+}

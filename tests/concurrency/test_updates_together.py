@@ -1,0 +1,55 @@
+"""Updates of one record at the same moment: each changes what it names, and none undoes another."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from tests.builders.content import Content, document_key
+from tests.concurrency.together import together
+
+CAMPAIGN = {"code": "one", "name": "One"}
+MISSION = {"name": "One", "eventType": "member-generic-event", "maxRepetitions": 9, "goalCount": 3}
+PROGRAM = {"name": "One", "code": "one", "active": True, "maxPerCode": 9, "eventType": "member-created"}
+ACCOUNT = {"name": "One", "active": True, "isRevolving": False, "chainSyncEnabled": False}
+
+
+FIELDS = {"description": ("A", None), "tags": (["x"], []), "customAttributes": ({"a": 1}, {})}
+OF_ACCOUNT = {"alias": ("a", None), "formatString": ("b", None), "expiresInMonths": (3, None)}
+"""Fields with a value and with nothing."""
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "path", "body"),
+    [
+        ("campaign", "campaignId", "/campaigns", CAMPAIGN),
+        ("mission", "missionId", "/missions", MISSION),
+        ("referralProgram", "referralProgramId", "/referral-programs", PROGRAM),
+        ("ledgerAccount", "ledgerAccountId", "/ledgers/{ledger}/accounts", ACCOUNT),
+    ],
+)
+def test_updates_of_one_record_at_once_all_last(shop, name, key, path, body):
+    administration = shop.administration
+    path = path.format(ledger=shop.organization.created.ledger_id)
+    made = administration.post(path, body)[name]
+    fields = OF_ACCOUNT if name == "ledgerAccount" else FIELDS
+    put = partial(administration.put, f"{path}/{made[key]}")
+    for _ in range(3):
+        together(partial(put, {**body, field: value}) for field, (value, _) in fields.items())
+        last = put(body)[name]
+        assert {field: last[field] for field in fields} == {field: value for field, (value, _) in fields.items()}
+        together(partial(put, {**body, field: nothing}) for field, (_, nothing) in fields.items())
+        last = put(body)[name]
+        assert {field: last[field] for field in fields} == {field: nothing for field, (_, nothing) in fields.items()}
+
+
+def test_two_who_write_a_new_document_at_once_both_last(shop):
+    documents = Content.of(shop.organization)
+    body = {"attrs": {"a": 1}, "status": "draft"}
+    for _ in range(5):
+        path = f"{documents.documents}/{document_key()}"
+        put = partial(shop.integration.put, f"{path}/locales/default")
+        together([partial(put, {**body, "slug": "s"}), partial(put, {**body, "fromDate": "2026-01-01T00:00:00Z"})])
+        found = shop.integration.get(path, locale="")["document"]
+        assert (found["slug"], found["fromDate"]) == ("s", "2026-01-01T00:00:00Z")

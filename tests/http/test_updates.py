@@ -1,0 +1,175 @@
+"""Every operation that changes a record: what is left out keeps its value, null clears, on both surfaces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+import pytest
+
+import openapi
+from tests.builders.api import Organization
+from tests.builders.updates import MAKERS, Changeable, changeable
+from tests.contract.documents import Documented, body_contents, operations, resolve
+
+# surface:operationId -> why it is not about the fields of a record.
+OTHERS = {
+    "administration:updateMaxSupply": "without maxSupply the supply is unlimited",
+    "integration:setMemberTier": "without a tier it is unassigned",
+    "administration:setMemberTier": "without a tier it is unassigned",
+    "administration:setMemberTierByLoyaltyMemberId": "without a tier it is unassigned",
+    "integration:updateCouponBookStatus": "has one required field",
+    "administration:updateCouponCode": "has one required field",
+    "administration:updateAudienceMembers": "says whom to put on a list and take off it",
+    "administration:setUserPermissions": "tested with the users",
+    "administration:resetUserPassword": "gives a password",
+}
+# Parts that are changed field by field, by their dotted names.
+FIELD_BY_FIELD = frozenset({"profile", "profile.govId", "profile.address", "notifications", "settings"})
+# These say something of the request, or are changed by every update.
+NOT_COMPARED = frozenset({"updatedAt", "version", "campaignVersionId"})
+OF_REQUEST = frozenset({"campaignVersionId"})
+
+
+@cache
+def updates() -> Mapping[str, tuple[dict[str, Any], Documented]]:
+    """The operations by PUT and PATCH, by surface and operationId, each with its document."""
+    found = {}
+    for surface in openapi.SURFACES:
+        document = openapi.bundle(surface)
+        for each in operations(document):
+            if each.method in ("put", "patch"):
+                found[f"{surface}:{each.operation_id}"] = (document, each)
+    return found
+
+
+def schema_of(operation: str) -> Mapping[str, Any]:
+    document, documented = updates()[operation]
+    return resolve(document, body_contents(document, documented)["application/json"]["schema"])
+
+
+def fields_of(operation: str, schema: Mapping[str, Any], place: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The fields of a body by their dotted names, also inside parts that are changed field by field."""
+    document, _ = updates()[operation]
+    for name, reference in schema["properties"].items():
+        declared = resolve(document, reference)
+        yield f"{place}{name}", declared
+        if f"{place}{name}" in FIELD_BY_FIELD:
+            yield from fields_of(operation, declared, f"{place}{name}.")
+
+
+def nested(name: str, value: Any) -> dict[str, Any]:
+    """A body that has the value at a dotted name and nothing else."""
+    for part in reversed(name.split(".")):
+        value = {part: value}
+    return value
+
+
+def at(record: Any, name: str) -> Any:
+    for part in name.split("."):
+        record = record.get(part) if isinstance(record, Mapping) else None
+    return record
+
+
+def joined(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    result = dict(first)
+    for name, value in second.items():
+        old = result.get(name)
+        result[name] = joined(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return result
+
+
+def without(record: Any, names: frozenset[str], place: str = "") -> Any:
+    """The record without what is empty, and without some of its fields, so that two can be compared."""
+    if not isinstance(record, Mapping):
+        return record
+    found = {name: without(value, names, f"{place}{name}.") for name, value in record.items()}
+    return {name: value for name, value in found.items() if value not in (None, [], {}) and place + name not in names}
+
+
+class Client:
+    """Sends the updates of one record."""
+
+    def __init__(self, organization: Organization, operation: str, made: Changeable) -> None:
+        self._surface = getattr(organization, operation.partition(":")[0])
+        self._method = updates()[operation][1].method.upper()
+        self._made = made
+        self._required = schema_of(operation).get("required", [])
+
+    def least(self) -> dict[str, Any]:
+        """The required fields as they are, of parts that are changed field by field no more than the url."""
+        body = {name: self._made.body[name] for name in self._required}
+        return body | ({"settings": {"url": body["settings"]["url"]}} if "settings" in body else {})
+
+    def send(self, body: Mapping[str, Any]) -> None:
+        query = self._made.query if self._made.get is None else {}
+        self._surface.request(self._method, self._made.path, joined(self.least(), body), expect=200, **query)
+
+    def read(self) -> Mapping[str, Any]:
+        if self._made.read is not None:
+            return self._made.read()
+        found = self._surface.get(self._made.path if self._made.get is None else self._made.get, **self._made.query)
+        return next(iter(found.values())) if len(found) == 1 else found
+
+
+def test_every_update_is_looked_at() -> None:
+    assert MAKERS.keys() | OTHERS.keys() == updates().keys()
+    assert not MAKERS.keys() & OTHERS.keys()
+
+
+@pytest.mark.parametrize("operation", sorted(MAKERS))
+def test_an_update_changes_what_it_is_sent_and_null_clears_it(organization: Organization, operation: str) -> None:
+    declared = dict(fields_of(operation, schema_of(operation)))
+    tried: set[str] = set()
+    for made in changeable(organization, operation):
+        client = Client(organization, operation, made)
+        client.send(made.body)
+        before = client.read()
+        given = {name for name in declared if at(made.body, name) not in (None, [], {})}
+        tried |= given
+        for name in given - FIELD_BY_FIELD - set(made.not_answered):
+            found, sent = at(before, name), at(made.body, name)
+            assert without(found, frozenset()) == without(sent, frozenset()), f"{name} was not set"
+        client.send({})
+        assert without(client.read(), NOT_COMPARED) == without(before, NOT_COMPARED)
+        for name in sorted(given & FIELD_BY_FIELD):
+            client.send(nested(name, {}))
+            assert without(client.read(), NOT_COMPARED) == without(before, NOT_COMPARED), name
+        for name in sorted(given - set(made.not_answered)):
+            if declared[name].get("nullable"):
+                _clear(client, made, name, None, before)
+            elif _may_be_empty(operation, name, declared[name]):
+                _clear(client, made, name, [] if declared[name]["type"] == "array" else {}, before)
+    assert declared.keys() - tried - OF_REQUEST == _never_set(operation)
+
+
+def _clear(client: Client, made: Changeable, name: str, nothing: Any, before: Mapping[str, Any]) -> None:
+    """Clear a field, look at the record, and set it again."""
+    more = made.together.get(name, {})
+    client.send(joined(nested(name, nothing), more))
+    after = client.read()
+    wanted = made.unset.get(name)
+    found = at(after, name)
+    if callable(wanted):
+        assert wanted(found), f"{name} is {found} after null"
+    elif wanted is not None:
+        assert found == wanted, f"{name} is {found} after null"
+    else:
+        assert found in (None, [], {}), f"{name} is {found} after {nothing}"
+    apart = NOT_COMPARED | {name, *more, *made.follows}
+    assert without(after, apart) == without(before, apart), f"more than {name} was cleared"
+    client.send(made.body)
+    assert without(client.read(), NOT_COMPARED) == without(before, NOT_COMPARED)
+
+
+def _may_be_empty(operation: str, name: str, declared: Mapping[str, Any]) -> bool:
+    """True for optional lists and free objects, which an empty one clears."""
+    is_list = declared.get("type") == "array" and not declared.get("minItems")
+    is_free = declared.get("type") == "object" and not declared.get("required") and name not in FIELD_BY_FIELD
+    return (is_list or is_free) and name not in (*schema_of(operation).get("required", ()), "matcher", "attrs")
+
+
+def _never_set(operation: str) -> set[str]:
+    """Memberships of a user are added and changed by items of their own."""
+    return {"organizations"} if operation.endswith(":updateUser") else set()
