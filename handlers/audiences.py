@@ -69,9 +69,9 @@ def get_audience(call: Call, audience: Audience) -> Audience:
 )
 def update_audience(call: Call, audience: Audience, body: dict[str, Any]) -> Audience:
     """Change an audience, but for its list; all processes go by it at their next event."""
-    _check(call, body, audience)
     if body["matcher_type"] != audience.matcher_type:
         raise MatcherTypeFixed(f"This audience is of type {audience.matcher_type} for good.")
+    _check(call, body, audience)
     if audience.matcher_type == LIST_MATCHER:
         del body["member_count"]
         body.pop("refreshed_at", None)

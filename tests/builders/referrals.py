@@ -31,7 +31,7 @@ class Friends:
         self.path = f"/referral-programs/{self.program['referralProgramId']}"
 
     def change(self, **more: Any) -> None:
-        """Replace the program by one that differs in this."""
+        """Change this of the program."""
         body = program_body(code=self.program["code"], **more)
         self.shop.administration.put(self.path, body)
 

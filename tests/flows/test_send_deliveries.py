@@ -182,7 +182,7 @@ class TestAttempts:
         assert len(deliveries(shop.administration, trigger)) == 3
         assert send(shop) == 0
         there.usual = status(200)
-        body = trigger_body(key=trigger["triggerKey"], url=there.url, eventTypes=[GENERIC])
+        body = trigger_body(key=trigger["triggerKey"], url=there.url, eventTypes=[GENERIC], active=True)
         shop.administration.put(f"/triggers/{trigger['triggerId']}", body)
         assert send(shop) == 2
 

@@ -445,7 +445,7 @@ def test_inactive_and_expired_audiences_and_those_kept_outside_have_nobody(shop,
     body = {"audienceIds": [each["audienceId"] for each in [*empty, *lasting]]}
     found = shop.integration.post(f"/members/{member['loyaltyMemberId']}/audiences/check", body, expect=200)
     assert found == {"audienceIds": [each["audienceId"] for each in lasting]}
-    administration.put(f"/audiences/{empty[0]['audienceId']}", by())
+    administration.put(f"/audiences/{empty[0]['audienceId']}", {**by(), "active": True})
     assert audiences_of(shop, member)[0] == empty[0]["audienceKey"]
 
 
