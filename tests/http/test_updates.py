@@ -54,6 +54,8 @@ def fields_of(operation: str, schema: Mapping[str, Any], place: str = "") -> Ite
     document, _ = updates()[operation]
     for name, reference in schema["properties"].items():
         declared = resolve(document, reference)
+        for part in declared.get("allOf", ()):
+            declared = {**resolve(document, part), **declared}
         yield f"{place}{name}", declared
         if f"{place}{name}" in FIELD_BY_FIELD:
             yield from fields_of(operation, declared, f"{place}{name}.")
