@@ -276,6 +276,39 @@ def plain_nulls(document: Document) -> list[str]:
     ]
 
 
+def enumerations(document: Document) -> list[str]:
+    """Enums of integers tell names for code, and choices between forms have a name of their own."""
+    found = []
+    for place, schema in reached(document, written_schemas(document) + answered_schemas(document)):
+        at = ".".join(place)
+        if schema.get("type") == "integer" and "enum" in schema:
+            names = schema.get("x-enum-varnames", ())
+            if len(set(names)) != len(schema["enum"]) or not all(re.fullmatch(r"([A-Z][a-z]*)+", n) for n in names):
+                found.append(f"{at}: not a name for each value")
+        if "oneOf" in schema and len(place) > 1:
+            found.append(f"{at}: a choice without a name")
+    return found
+
+
+def counts(document: Document) -> list[str]:
+    """What is counted in answers is int64."""
+    return [
+        f"{'.'.join(place)}: not int64"
+        for place, schema in reached(document, answered_schemas(document))
+        if schema.get("type") == "integer"
+        and re.search(r"(Count|^total\w*)$", place[-1])
+        and schema.get("format") != "int64"
+    ]
+
+
+def known_problems(document: Document) -> list[str]:
+    """The type of a problem lists those of the table, and leaves room for more."""
+    schema = document["components"]["schemas"]["ProblemType"]
+    listed = schema.get("x-extensible-enum", [])
+    found = ["ProblemType: a closed enum"] if "enum" in schema else []
+    return found + [f"ProblemType: {name}" for name in set(listed) ^ problem_types(document).keys()]
+
+
 def patterns(document: Document) -> list[str]:
     """Patterns are anchored and compile as linear-time expressions, as the server compiles them."""
     found = []
@@ -454,6 +487,9 @@ ALL: tuple[Lint, ...] = (
     complete_records,
     named,
     plain_nulls,
+    enumerations,
+    counts,
+    known_problems,
     patterns,
     deprecations,
     received,

@@ -583,6 +583,8 @@ def test_campaign_keys_restrict_the_campaigns_in_every_mode(shop, member):
     assert {each["campaignId"] for each in dry["explain"]} == {first["campaignId"]}
     shop.track_one(event(member))
     assert shop.balance(member) == 21
+    shop.track(event(member), campaignKeys=[])
+    assert shop.balance(member) == 32
 
 
 def test_unknown_campaign_keys_refuse_the_call(shop, member, other_organization):
