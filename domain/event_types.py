@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
+from urllib.parse import urlsplit
 
 from domain.problems import Conflict
 
@@ -57,6 +59,54 @@ class CustomEventType:
     def is_custom_type(self) -> bool:
         """Always true: told apart from the built-in types in lists of both."""
         return True
+
+
+class PayloadInvalid(Conflict):
+    """The payload of an event is not what the `schemaType` of its type asks for."""
+
+    slug = "payload-invalid"
+    title = "The payload is not what the event type asks for"
+
+
+def refuse_other_payload(api_code: str, schema_type: str, payload: Mapping[str, Any] | None) -> None:
+    """Raise PayloadInvalid unless `payload.value` is what events of the type carry (integration 2.8)."""
+    check = _CHECKS.get(schema_type)
+    if check is None:
+        return
+    wanted, is_one = check
+    value = (payload or {}).get("value")
+    if value is None:
+        raise PayloadInvalid(f"payload.value is missing: an event of type {api_code} carries {wanted} there.")
+    if not is_one(value):
+        raise PayloadInvalid(f"payload.value is not {wanted}, which an event of type {api_code} carries there.")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | Decimal) and not isinstance(value, bool)
+
+
+def _is_string(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_absolute_url(value: Any) -> bool:
+    """True for a text with a scheme and a host, and a port that can be one if there is any."""
+    if not isinstance(value, str) or any(char.isspace() or not char.isprintable() for char in value):
+        return False
+    try:
+        parts = urlsplit(value)
+        parts.port  # noqa: B018
+    except ValueError:
+        return False
+    return bool(parts.scheme and parts.hostname)
+
+
+# schemaType -> what payload.value is, in words and as a test; the others ask for nothing.
+_CHECKS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
+    "number": ("a number", _is_number),
+    "string": ("a string", _is_string),
+    "url": ("an absolute URL", _is_absolute_url),
+}
 
 
 def pascal_case(event_type: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from domain.audiences import CompiledAudience
@@ -27,6 +28,7 @@ from handlers.audit_trail import Audited
 from handlers.call import ADMINISTRATION, INTEGRATION, Call
 from handlers.flows.configuration import configuration_of
 from handlers.flows.current_tiers import current_tiers
+from handlers.flows.digests import digest_of
 from handlers.flows.enrol_member import MEMBER_CREATED, enrol_member
 from handlers.flows.erase_member import erase
 from handlers.flows.lock_wallets import lock_referrers
@@ -118,7 +120,7 @@ def get_member_by_loyalty_member_id(call: Call, member: Member, query: Mapping[s
 
 @operation("updateMember", body=MEMBER_CHANGES, answer=_ONE, audit=_AUDITED.changing(is_found_by_handler=True))
 def update_member(call: Call, member: Member, body: dict[str, Any]) -> dict[str, Any]:
-    """Change the properties present, tell the campaigns unless asked not to."""
+    """Change the properties present, tell the campaigns unless asked not to; what changes nothing tells nobody."""
     reason = body.pop("update_reason", None)
     emits = body.pop("emit_event", True)
     lock_referrers(call.db, call.organization, member.wallet_id, ("member-updated", "member-profile-deactivated"))
@@ -128,9 +130,12 @@ def update_member(call: Call, member: Member, body: dict[str, Any]) -> dict[str,
         body["profile"] = merged_profile(before.profile, body["profile"])
     if "notifications" in body:
         body["notifications"] = merged(before.notifications, body["notifications"])
-    after = members.change_member(call.db, before, updated_at=call.now, **body)
+    is_changed = _properties_of(replace(before, **body)) != _properties_of(before)
+    after = members.change_member(call.db, before, updated_at=call.now, **body) if is_changed else before
     call.audit.reason = reason
     call.audit.found(before)
+    if not is_changed:
+        return _viewed(call, after)
     if emits:
         changes = differences(MEMBER_PROPERTIES.dump(before), MEMBER_PROPERTIES.dump(after))
         payload = {"changedFields": list(changes)}
@@ -138,6 +143,11 @@ def update_member(call: Call, member: Member, body: dict[str, Any]) -> dict[str,
         if before.active and not after.active:
             emit(call, after, "member-profile-deactivated", payload, reason)
     return _told(call, after, UPDATED)
+
+
+def _properties_of(member: Member) -> bytes:
+    """What two members with the same properties have in common; 1 and 1.0 are the same, 1 and true are not."""
+    return digest_of(MEMBER_PROPERTIES.dump(member))
 
 
 @operation("eraseMember", answer=_ONE, audit="member")

@@ -63,7 +63,7 @@ class Configuration:
     program_keys: frozenset[str]
     sets_tiers: bool
     ladders: tuple[Ladder, ...]
-    custom_event_types: frozenset[str]
+    custom_event_types: Mapping[str, str]
     audiences: tuple[CompiledAudience, ...]
     matcher_keys: frozenset[str]
     badges: Mapping[str, Badge]
@@ -181,7 +181,7 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
         program_keys=frozenset(configuration.program_keys(db, organization_id)),
         sets_tiers=any(_sets_tiers(campaign) for campaign in compiled),
         ladders=tuple(configuration.ladders(db, organization_id)),
-        custom_event_types=frozenset(each.api_code for each in event_types.active(db, organization_id)),
+        custom_event_types={each.api_code: each.schema_type for each in event_types.active(db, organization_id)},
         badges={badge.badge_key: badge for badge in badges.find_all(db, organization_id)},
         listeners=tuple(triggers.find_listeners(db, organization_id)),
         audiences=tuple(of_members),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from domain.event_types import BUILT_IN_EVENT_TYPES, NOT_TRACKABLE
+from domain.event_types import BUILT_IN_EVENT_TYPES, NOT_TRACKABLE, refuse_other_payload
 from domain.events import IncomingEvent, NotTrackable, PayloadMissing, UnknownEventType
 from domain.members import Member, MemberInactive, refuse_erased
 from domain.problems import Refusal
@@ -72,7 +72,7 @@ class Accepted:
 def refuse_untrackable(event: IncomingEvent, member: Member, configuration: Configuration, own_events: bool) -> None:
     """Refuse what cannot be tracked as things stand now, which says nothing of what was tracked before.
 
-    Raises UnknownEventType, NotTrackable, MemberErased, MemberInactive or PayloadMissing.
+    Raises UnknownEventType, NotTrackable, MemberErased, MemberInactive, PayloadMissing or PayloadInvalid.
     """
     if event.event_type not in _BUILT_IN and event.event_type not in configuration.custom_event_types:
         raise UnknownEventType(f"There is no active event type {event.event_type}.")
@@ -82,6 +82,9 @@ def refuse_untrackable(event: IncomingEvent, member: Member, configuration: Conf
         refuse_erased(member)
     if not member.active and event.event_type not in _OF_INACTIVE_MEMBERS and not own_events:
         raise MemberInactive("Events of an inactive member are not tracked.")
+    schema_type = configuration.custom_event_types.get(event.event_type)
+    if schema_type is not None:
+        refuse_other_payload(event.event_type, schema_type, event.payload)
     order_payload(event)
     if event.event_type == "member-payment-confirmed" and not (event.payload or {}).get("payment"):
         raise PayloadMissing(f"An event of type {event.event_type} needs payload.payment.")

@@ -140,9 +140,11 @@ class Dispatcher:
 def _body_of(operation: Operation, request: Request, addressed: Mapping[str, Any]) -> Any:
     """The body in its inside form; that of an update which has to see the whole record holds what is left out, too."""
     shape = operation.bodies.get(request.surface)
+    # A body of optional fields alone may be left out.
+    sent = {} if request.body is None else request.body
     if shape is None:
-        return request.body
-    body = shape.load(request.body)
+        return sent
+    body = shape.load(sent)
     return body if operation.keeping is None else shape.completed(body, addressed[operation.keeping])
 
 

@@ -754,7 +754,7 @@ def test_an_event_that_its_order_forbids_has_changed_nothing_but_its_record(shop
 def test_a_custom_type_that_begins_like_an_order_event_is_no_order_event(shop, member):
     body = {"name": "Rated", "apiCode": "member-purchase-order-rated", "schemaType": "number"}
     shop.integration.post("/custom-event-types", body)
-    shop.track_one(event(member, "member-purchase-order-rated", payload={"stars": 5}))
+    shop.track_one(event(member, "member-purchase-order-rated", payload={"value": 5}))
 
 
 # --- what campaigns see ------------------------------------------------------------------------------------------

@@ -1,0 +1,68 @@
+"""Updates of members that change nothing, and parts of the profile that null clears, over HTTP."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.builders.tracking import Shop
+
+PROFILE = {
+    "name": "Ana",
+    "govId": {"id": "30111222", "type": "national-id", "issuingCountry": "AR"},
+    "address": {"addressLine": "Mitre 100", "floor": "2", "apartment": None, "zipCode": "2000"},
+    "tags": ["a", "b"],
+}
+
+
+@pytest.fixture
+def shop(organization):
+    return Shop(organization)
+
+
+def test_an_update_that_changes_nothing_tells_nobody(shop):
+    ana = shop.organization.member(
+        "ana", profile=PROFILE, customAttributes={"a": 1, "b": {"c": [1, 2]}}, memberType="vip"
+    )
+    administration = f"/members/{ana['memberId']}"
+    same = [
+        {},
+        {"memberType": "vip"},
+        {"loyaltyMemberId": "ana", "active": True},
+        {"profile": {}},
+        {"profile": {"name": "Ana", "govId": {"id": "30111222"}, "address": {}, "tags": ["a", "b"]}},
+        {"profile": {"lastName": None, "emails": []}},
+        {"customAttributes": {"b": {"c": [1, 2]}, "a": 1}, "notifications": {"push": None}},
+        {"publicLoyaltyMemberId": None, "updateReason": "Only looked"},
+    ]
+    for body in same:
+        assert shop.integration.patch("/members/ana", body)["loyaltyMember"] == ana
+        assert shop.administration.patch(administration, body)["loyalMember"] == ana
+    assert shop.events("ana") == []
+    for changes in ({"customAttributes": {"a": True, "b": {"c": [1, 2]}}}, {"profile": {"tags": ["b", "a"]}}):
+        changed = shop.integration.patch("/members/ana", changes)["loyaltyMember"]
+        assert changed["updatedAt"] > ana["updatedAt"]
+    assert changed["customAttributes"]["a"] is True
+    assert [each["eventType"] for each in shop.events("ana")] == ["member-updated"] * 2
+
+
+@pytest.mark.parametrize("surface", ["integration", "administration"])
+def test_null_clears_a_government_id_and_an_address(shop, surface):
+    ana = shop.organization.member("ana", profile=PROFILE)
+    path = "/members/ana" if surface == "integration" else f"/members/{ana['memberId']}"
+
+    def profile(changes):
+        answer = getattr(shop, surface).patch(path, {"profile": changes})
+        return next(iter(answer.values()))["profile"]
+
+    assert "govId" not in profile({"govId": None})
+    found = profile({"address": None})
+    assert ("govId" in found, "address" in found, found["name"]) == (False, False, "Ana")
+    assert profile({"govId": {"id": "7"}})["govId"] == {"id": "7", "type": None, "issuingCountry": None}
+    assert shop.integration.get("/members", govId="30111222")["total"] == 0
+
+
+@pytest.mark.parametrize("surface", ["integration", "administration"])
+def test_a_member_is_enrolled_without_a_government_id_and_an_address(shop, surface):
+    body = {"loyaltyMemberId": "ben", "profile": {"govId": None, "address": None, "name": "Ben"}}
+    found = next(iter(getattr(shop, surface).post("/members", body).values()))["profile"]
+    assert ("govId" in found, "address" in found, found["name"]) == (False, False, "Ben")

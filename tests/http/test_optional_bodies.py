@@ -1,0 +1,64 @@
+"""Bodies in which no field is required may be left out: nothing is then the same as `{}`."""
+
+from __future__ import annotations
+
+import pytest
+
+import openapi
+from tests.builders.badges import Badges
+from tests.builders.coupons import Books
+from tests.builders.tracking import Shop, event
+
+METHODS = ("post", "put", "patch", "delete")
+
+
+def written(surface):
+    """(operationId, whether the body is required, its schema with what it refers to)."""
+    document = openapi.bundle(surface)
+    for item in document["paths"].values():
+        for method in METHODS:
+            body = item.get(method, {}).get("requestBody")
+            for content in [] if body is None else body["content"].values():
+                schema = content["schema"]
+                while "$ref" in schema:
+                    schema = document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+                yield item[method]["operationId"], body["required"], schema
+
+
+@pytest.mark.parametrize("surface", openapi.SURFACES)
+def test_a_body_is_required_where_a_field_of_it_is(surface):
+    for operation_id, is_required, schema in written(surface):
+        if schema.get("type") == "object" and not {"allOf", "oneOf", "anyOf"} & schema.keys():
+            assert is_required == bool(schema.get("required")), operation_id
+
+
+def test_nothing_is_the_same_as_an_empty_object(organization):
+    shop = Shop(organization)
+    integration, administration = organization.integration, organization.administration
+    record = organization.member("ana")
+    badge, book = Badges(shop).create(), Books(organization).make("A-1", "A-2")
+    assert integration.patch("/members/ana", None)["loyaltyMember"] == record
+    assert administration.patch(f"/members/{record['memberId']}", None)["loyalMember"] == record
+    assert integration.patch(f"/badges/{badge['badgeKey']}", None)["badge"]["name"] == badge["name"]
+    for surface, name in ((integration, badge["badgeKey"]), (administration, badge["badgeId"])):
+        path = f"/members/ana/badges/{name}"
+        assert surface.post(f"{path}/assign", expect=200)["badgeTracking"]["amountAssigned"] == 1
+    assert integration.post(f"{path.rpartition('/')[0]}/{badge['badgeKey']}/unassign", expect=200)
+    mine = f"/members/ana/coupon-books/{book['couponBookKey']}"
+    integration.post(f"{mine}/assign", expect=200)
+    integration.post(f"{mine}/use", expect=200)
+    integration.patch(f"/coupon-books/{book['couponBookKey']}", None)
+    key = shop.track_one(event("ana"))["loyaltyEventKey"]
+    assert integration.post(f"/events/{key}/cancel", expect=200)["executionMode"] == "full"
+    program = organization.created.loyalty_program_id
+    tier_path = f"/members/{record['memberId']}/loyalty-programs/{program}/tier"
+    before = integration.get("/members/ana")["loyaltyMember"]["tiers"]
+    administration.put(tier_path, None)
+    assert integration.get("/members/ana")["loyaltyMember"]["tiers"] == before
+
+
+def test_null_is_not_nothing(organization):
+    organization.member("ana")
+    reply = organization.integration.request("PATCH", "/members/ana", headers={"Content-Type": "application/json"})
+    assert reply.status == 200
+    assert organization.integration.patch("/members/ana", [], expect=400)["type"] == "/problems/invalid-request"

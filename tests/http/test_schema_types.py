@@ -1,0 +1,109 @@
+"""What events of custom types carry in `payload.value`, over HTTP."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from tests.builders.campaigns import mint
+from tests.builders.tracking import Shop, event, running
+
+INVALID = "/problems/payload-invalid"
+NUMBERS = [0, -5, 3, Decimal("1.5"), Decimal("18446744073709.123456")]
+URLS = ["https://cornercoffee.example/menu?x=1#top", "http://localhost:8080", "ftp://[2001:db8::1]/x", "shop://cup"]
+STRINGS = ["", "latte", "12", "/menu"]
+NO_URLS = [
+    *(
+        "",
+        "latte",
+        "/menu",
+        "//cornercoffee.example",
+        "https://",
+        "https:///menu",
+        "https:menu",
+        "mailto:ana@x.example",
+    ),
+    *("https://corner coffee.example", "https://x.example/\n", "https://x.example:port", "https://x.example:99999"),
+    "https://[::1",
+]
+
+
+@pytest.fixture
+def shop(organization):
+    return Shop(organization)
+
+
+@pytest.fixture
+def member(shop):
+    return shop.member()
+
+
+def kind(shop, schema_type, **more):
+    body = {"name": "Cup", "apiCode": f"cup-{schema_type}", "schemaType": schema_type, **more}
+    return shop.integration.post("/custom-event-types", body)["eventType"]["apiCode"]
+
+
+@pytest.mark.parametrize(
+    ("schema_type", "fine", "wrong"),
+    [
+        ("number", NUMBERS, [True, "12", [1], {"n": 1}]),
+        ("string", [*STRINGS, *URLS], [12, True, [], {}]),
+        ("url", URLS, [*NO_URLS, 7, False, [], {}]),
+        ("custom", [7, True, "x", [], {}, None], []),
+    ],
+)
+def test_the_value_is_what_the_type_asks_for(shop, member, schema_type, fine, wrong):
+    api_code = kind(shop, schema_type)
+    done = shop.track(*(event(member, api_code, payload={"value": value, "more": True}) for value in fine))
+    assert {each["status"] for each in done} == {"success"}
+    absent = [] if schema_type == "custom" else [{"payload": {"value": None}}, {"payload": {}}, {}]
+    refused = [{"payload": {"value": value}} for value in wrong] + absent
+    if refused:
+        done = shop.track(*(event(member, api_code, **said) for said in refused))
+        for said, each in zip(refused, done, strict=True):
+            assert (each["status"], each["loyaltyEventKey"], each["error"]["type"]) == ("failed", None, INVALID), said
+            assert each["error"]["detail"].startswith("payload.value is ")
+    assert len(shop.rows("events")) == 1 + len(fine)
+
+
+def test_every_way_in_is_checked(shop, member):
+    api_code = kind(shop, "number")
+    wrong = event(member, api_code, payload={"value": "12"})
+    [queued] = shop.integration.post("/events/track-async", {"events": [wrong]}, expect=202)["results"]
+    assert (queued["outcome"], queued["error"]["type"]) == ("rejected", INVALID)
+    for mode in ("dryRun", "captureOnly", "authorize"):
+        assert shop.refused(wrong, executionMode=mode) == INVALID
+    # The key is still free.
+    shop.track_one({**wrong, "payload": {"value": 12}})
+
+
+def test_a_rule_sees_the_number(shop, member):
+    api_code = kind(shop, "number")
+    shop.campaign(running(mint(("=", "event.payload.value * 2")), rule="event.payload.value >= 2"), eventType=api_code)
+    shop.track(*(event(member, api_code, payload={"value": value}) for value in (1, 2, 5)))
+    assert shop.balance(member) == 14
+
+
+def test_what_was_tracked_is_answered_whatever_the_type_asks_for_now(shop, member):
+    api_code = kind(shop, "custom")
+    one = event(member, api_code, payload={"value": "many"})
+    first = shop.track_one(one)
+    shop.integration.patch(f"/custom-event-types/{api_code}", {"schemaType": "number"})
+    assert shop.track_one(one) == first
+    assert shop.refused(event(member, api_code, payload={"value": "many"})) == INVALID
+    shop.track_one(event(member, api_code, payload={"value": 7}))
+
+
+def test_custom_types_are_not_built_in(shop):
+    api_code = kind(shop, "custom")
+    body = {"name": "Cup", "apiCode": api_code, "schemaType": "builtin"}
+    for problem in (
+        shop.integration.post("/custom-event-types", {**body, "apiCode": "other"}, expect=400),
+        shop.administration.post("/custom-event-types", {**body, "apiCode": "other"}, expect=400),
+        shop.integration.patch(f"/custom-event-types/{api_code}", {"schemaType": "builtin"}, expect=400),
+        shop.administration.put(f"/custom-event-types/{api_code}", body, expect=400),
+    ):
+        assert [each["pointer"] for each in problem["errors"]] == ["/schemaType"]
+    built_in = [each for each in shop.integration.get("/event-types")["results"] if not each["isCustomType"]]
+    assert {each["schemaType"] for each in built_in} == {"builtin"}
