@@ -20,6 +20,7 @@ from domain.members import (
     refuse_erased,
 )
 from domain.programs import LoyaltyProgram, LoyaltyTier, UnknownLoyaltyProgram, UnknownTier
+from domain.referrals import ReferralOutcome, UnknownReferralCode
 from domain.tiers import TierTracking
 from domain.triggers import CREATED, UPDATED
 from domain.triggers import MEMBER as MEMBER_ENTITY
@@ -50,11 +51,13 @@ from handlers.wire.members import (
     MEMBER_PROPERTIES,
     MEMBER_TIER,
     NEW_MEMBER,
+    enrolled,
     member_batch,
     member_page,
     search_row,
 )
-from persistence import members, programs
+from handlers.wire.referrals import referral_results
+from persistence import members, programs, referrals
 from persistence.members import MemberFilter
 from persistence.paging import Page, Paged
 
@@ -77,12 +80,27 @@ def list_members(call: Call, query: Mapping[str, Any]) -> Paged[dict[str, Any]]:
     return Paged(found.total_count, found.page, found.limit, view_members(call, found.results))
 
 
-@operation("createMember", body=NEW_MEMBER, answer=_ONE, audit=_AUDITED)
-def create_member(call: Call, body: dict[str, Any]) -> dict[str, Any]:
-    """Enrol a member with a wallet and the default tier of the default program."""
+@operation(
+    "createMember",
+    body=NEW_MEMBER,
+    answer={INTEGRATION: enrolled("loyaltyMember"), ADMINISTRATION: enrolled("loyalMember")},
+    audit=Audited("member", "member_id", MEMBER_PROPERTIES, records=lambda result: result[:1]),
+)
+def create_member(call: Call, body: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Enrol a member with a wallet and the default tier of the default program; says what became of a referral code."""
     member = enrol_member(call, body)
-    emit(call, member, MEMBER_CREATED, {})
-    return _told(call, member, CREATED)
+    referred = list(emit(call, member, MEMBER_CREATED, {}).get("referrals", ()))
+    if not referred and member.referral_code is not None:
+        referred = _unknown_code(call, member.referral_code)
+    return _told(call, member, CREATED), referred
+
+
+def _unknown_code(call: Call, code: str) -> list[dict[str, Any]]:
+    """What is told of a referral code that nobody has; nothing of one that waits for an event of its program."""
+    if referrals.find_code_by_text(call.db, call.organization.organization_id, code) is not None:
+        return []
+    unknown = UnknownReferralCode(f"There is no referral code {code}.")
+    return referral_results([ReferralOutcome.skipped(code, None, unknown)], False)
 
 
 @operation("checkMembersExist", answer=results(EXISTING_MEMBER, "loyaltyMembers"))

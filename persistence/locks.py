@@ -20,6 +20,8 @@ Before all: a turn, by those who change a record of the configuration, so that t
 7. a collection of content: shared by those who write its documents, alone by those who change it. Then versions of
    documents in the order of the request; batches that meet in another order start over.
 
+Those who create referral codes take turns, by an advisory lock of the organization, and lock nothing after it.
+
 Workers claim the heads of lines and jobs before all these, passing over what is locked, so they wait for none of them.
 
 Deliveries are claimed and concluded by transactions that lock nothing else before them; a trigger is locked after its

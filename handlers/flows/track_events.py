@@ -157,8 +157,13 @@ class TrackBatch(EventUnit):
         return reserve_ids(self._db, **counts)
 
 
-def emit(call: Call, member: Member, event_type: str, payload: Mapping[str, Any], reason: str | None = None) -> None:
-    """Track an event that the server itself reports of a member, such as `member-created` (integration 6)."""
+def emit(
+    call: Call, member: Member, event_type: str, payload: Mapping[str, Any], reason: str | None = None
+) -> Mapping[str, Any]:
+    """Track an event that the server itself reports of a member, such as `member-created` (integration 6).
+
+    Returns what came of it, as tracking answers it.
+    """
     event = IncomingEvent(
         system_unique_key=f"{event_type}-{call.new_key()}",
         event_type=event_type,
@@ -166,6 +171,6 @@ def emit(call: Call, member: Member, event_type: str, payload: Mapping[str, Any]
         payload=payload,
         reason=reason,
     )
-    TrackBatch(call.db, call.organization, FULL, call.now, call.new_key, call.request_id, own_events=True).track(
-        [event]
-    )
+    batch = TrackBatch(call.db, call.organization, FULL, call.now, call.new_key, call.request_id, own_events=True)
+    [result] = batch.track([event])
+    return result.answer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from marshmallow import fields
@@ -115,6 +115,11 @@ MEMBER_PROPERTIES = Shape(_Writable)
 MEMBER = Shape(_Record)
 EXISTING_MEMBER = Shape(_Existing)
 MEMBER_TIER = Shape(_TierEntry)
+
+
+def enrolled(name: str) -> Callable[[tuple[Any, list[dict[str, Any]]]], dict[str, Any]]:
+    """The answer of an enrolment: the member, and what became of the referral code that came with it."""
+    return lambda found: {name: MEMBER.dump(found[0]), "referrals": found[1]}
 
 
 def member_page(found: Paged[Any]) -> dict[str, Any]:

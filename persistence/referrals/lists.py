@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -75,7 +76,13 @@ FROM referral_programs p, LATERAL (
 WHERE p.organization_id = %s AND p.referral_program_id = ANY(%s::bigint[])
 """
 
-_TAKEN = "SELECT code FROM referral_codes WHERE organization_id = %s AND code = ANY(%s::text[]) ORDER BY code"
+# Codes that people could not tell apart are created one request after the other.
+_TAKE_TURN = "SELECT pg_advisory_xact_lock(hashtextextended('referral codes', %s))"
+
+_TAKEN = """
+SELECT code FROM referral_codes
+WHERE organization_id = %s AND lower(code) = ANY(SELECT lower(x) FROM unnest(%s::text[]) x) ORDER BY code
+"""
 
 _ADD_CODES = f"""
 INSERT INTO referral_codes AS c
@@ -183,6 +190,16 @@ def find_code(db: Connection, organization_id: int, referral_code_id: int) -> Re
     return record(ReferralCode, row)
 
 
+def find_code_by_text(db: Connection, organization_id: int, code: str) -> ReferralCode | None:
+    """The code that reads exactly so."""
+    row = db.execute(
+        select(*columns_of(referral_codes, ReferralCode)).where(
+            referral_codes.c.organization_id == organization_id, referral_codes.c.code == code
+        )
+    ).one_or_none()
+    return record(ReferralCode, row)
+
+
 def find_code_page(
     db: Connection, program: ReferralProgram, page: Page, member_id: int | None = None
 ) -> Paged[ReferralCode]:
@@ -200,8 +217,15 @@ def find_code_page(
 def add_codes(
     db: Connection, program: ReferralProgram, member_id: int, codes: Sequence[str], now: datetime
 ) -> list[ReferralCode]:
-    """Give a member codes, all of them or none; raises ReferralCodeTaken where any is taken."""
+    """Give a member codes, all of them or none.
+
+    Raises ReferralCodeTaken where one is taken, or differs from another one in the case of its letters only.
+    """
     organization_id = program.organization_id
+    alike = [code for code, count in Counter(code.lower() for code in codes).items() if count > 1]
+    if alike:
+        raise ReferralCodeTaken(f"codes holds {', '.join(alike)} twice, in letters of another case.")
+    db.exec_driver_sql(_TAKE_TURN, (organization_id,))
     taken = db.exec_driver_sql(_TAKEN, (organization_id, list(codes))).scalars().all()
     if not taken:
         given = (organization_id, program.referral_program_id, member_id, now, now, list(codes))

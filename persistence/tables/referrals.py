@@ -65,6 +65,7 @@ referral_codes = tenant_table(
     Column("total_usages", BigInteger, nullable=False, server_default=text("0")),
     *created_and_updated(),
     UniqueConstraint("organization_id", "code"),
+    Index("ix_referral_codes_folded", "organization_id", text("lower(code)")),
     Index("ix_referral_codes_member", "organization_id", "referral_program_id", "member_id"),
     refers_to("referral_programs", "referral_program_id"),
     refers_to("members", "member_id"),

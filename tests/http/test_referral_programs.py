@@ -285,7 +285,25 @@ def test_codes_are_unique_in_the_organization_and_come_all_or_none(shop, adminis
         assert answer["type"] == "/problems/referral-code-taken"
         assert "ANA" in answer["detail"]
     assert [friends.record()["totalCodes"], other.record()["totalCodes"]] == [1, 0]
-    other.codes(ben, "ana", " ANA", "free", "%", "a/b", "é")
+    other.codes(ben, "anna", " ANA", "free", "%", "a/b", "é")
+
+
+@pytest.mark.parametrize("codes", [["ana"], ["free", "aNa"], ["éclair"], ["free", "Free"]])
+def test_codes_that_differ_in_the_case_of_letters_only_are_refused(shop, administration, codes):
+    friends, other = Friends(shop), Friends(shop)
+    ana, ben = shop.member(), shop.member()
+    friends.codes(ana, "ANA", "ÉCLAIR")
+    for program in (friends, other):
+        body = {"memberId": friends.member_id(ben), "codes": codes}
+        answer = administration.post(f"{program.path}/codes", body, expect=409)
+        assert answer["type"] == "/problems/referral-code-taken"
+    assert other.record()["totalCodes"] == 0
+
+
+def test_codes_of_another_organization_are_free(shop, other_organization):
+    Friends(shop).codes(shop.member(), "ELSEWHERE")
+    elsewhere = Shop(other_organization)
+    Friends(elsewhere).codes(elsewhere.member(), "elsewhere")
 
 
 @pytest.mark.parametrize(

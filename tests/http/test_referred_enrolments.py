@@ -1,0 +1,65 @@
+"""What enrolment answers of the referral code that it comes with, over HTTP."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.builders.referrals import Friends
+from tests.builders.tracking import Shop
+
+
+@pytest.fixture
+def shop(organization):
+    return Shop(organization)
+
+
+@pytest.fixture(params=["integration", "administration"])
+def enrol(shop, request):
+    def do(name, **properties):
+        answer = getattr(shop, request.param).post("/members", {"loyaltyMemberId": name, **properties})
+        member = answer["loyaltyMember" if request.param == "integration" else "loyalMember"]
+        assert member["loyaltyMemberId"] == name
+        return answer["referrals"]
+
+    return do
+
+
+def test_a_code_that_nobody_has_is_told(shop, enrol):
+    friends = Friends(shop, eventType="member-created")
+    friends.codes(shop.member(), "BEN")
+    for code in ("NOBODY", "ben"):
+        [told] = enrol(f"by-{code}", referralCode=code)
+        assert (told["code"], told["status"], told["rewards"]) == (code, "skipped", [])
+        assert (told["error"]["type"], told["referralCodeId"]) == ("/problems/unknown-referral-code", None)
+        assert shop.integration.get(f"/members/by-{code}")["loyaltyMember"]["referralCode"] == code
+
+
+def test_a_code_is_told_where_there_are_no_programs(enrol):
+    [told] = enrol("ana", referralCode="NOBODY")
+    assert told["error"]["type"] == "/problems/unknown-referral-code"
+
+
+def test_a_code_that_counts_is_told(shop, enrol):
+    friends, ben = Friends(shop, eventType="member-created"), shop.member()
+    code = friends.code(ben)
+    [told] = enrol("ana", referralCode=code)
+    assert (told["code"], told["status"], len(told["rewards"])) == (code, "applied", 2)
+    assert (shop.balance(ben), shop.balance("ana")) == (100, 50)
+
+
+def test_a_code_that_waits_for_another_event_is_not_told(shop, enrol):
+    code = Friends(shop).code(shop.member())
+    assert enrol("ana", referralCode=code) == []
+
+
+def test_nothing_is_told_without_a_code(shop, enrol):
+    Friends(shop, eventType="member-created").code(shop.member())
+    assert enrol("ana") == []
+    assert enrol("ben", referralCode=None) == []
+
+
+def test_why_a_code_does_not_count_is_told(shop, enrol):
+    friends, ben = Friends(shop, eventType="member-created"), shop.member()
+    code = friends.code(ben)
+    [told] = enrol("ana", referralCode=code, active=False)
+    assert (told["status"], told["error"]["type"]) == ("skipped", "/problems/member-inactive")
