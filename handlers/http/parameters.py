@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from difflib import get_close_matches
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -168,7 +169,10 @@ class ParameterPlan:
                         detail = f"There are more than {MAX_FAMILY} parameters {family}, or one is too long."
                         faults.append(FieldFault(detail, parameter=name[:100]))
                 else:
-                    faults.append(FieldFault("This query parameter is not known here.", parameter=name[:100]))
+                    near = get_close_matches(name[:100], known, 1)
+                    meant = f" Did you mean {near[0]}?" if near else ""
+                    detail = f"The query parameter {name[:100]} is not known here.{meant}"
+                    faults.append(FieldFault(detail, parameter=name[:100]))
         values = self._typed("query", texts, faults)
         for name, default in self._defaults.items():
             if name not in texts:

@@ -28,6 +28,8 @@ _CARRIED = (
     *("maxItems", "minItems", "uniqueItems", "maxProperties", "minProperties", "required"),
 )
 _ANNOTATIONS = {"title", "description", "deprecated", "example", "externalDocs", "readOnly", "writeOnly", "default"}
+# As the documents write enumerations that may be null, and what lists can be ordered by.
+_WORDS = re.compile(r"\^\((?P<words>[A-Za-z0-9|_-]+)\)(?:\((?P<direction>[,:])\(asc\|desc\)\)\?)?\$")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _DATE_TIME = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:?[0-9]{2})?"
@@ -231,12 +233,12 @@ def _explain(error: Any, pattern_faults: Mapping[str, str]) -> Iterable[tuple[tu
     kind = error.kind
     match kind.name:
         case "required":
-            yield (*place, kind.property), "This member is required."
+            yield (*place, kind.property), f"The field {kind.property} is required."
         case "additionalProperties":
             for name in kind.unexpected[:MAX_FAULTS]:
-                yield (*place, name[:100]), "This member is not known here."
+                yield (*place, name[:100]), f"The field {name[:100]} is not known here."
         case "maxProperties" if kind.limit == 0:
-            yield place, "No members are allowed here."
+            yield place, "No fields are allowed here."
         case "enum":
             shown = ", ".join("null" if each is None else str(each) for each in kind.options[:20])
             yield place, f"The value is not one of: {shown}{', ...' if len(kind.options) > 20 else ''}."[:400]
@@ -247,6 +249,8 @@ def _explain(error: Any, pattern_faults: Mapping[str, str]) -> Iterable[tuple[tu
             yield from _closest(place, kind.context, pattern_faults)
         case "pattern" if kind.pattern in pattern_faults:
             yield place, pattern_faults[kind.pattern]
+        case "pattern":
+            yield place, _in_words(kind.pattern)
         case "falseSchema":
             yield place, "Nothing is allowed here."
         case "format":
@@ -254,6 +258,18 @@ def _explain(error: Any, pattern_faults: Mapping[str, str]) -> Iterable[tuple[tu
         case _:
             message = error.message[:300]
             yield place, message if message.endswith(".") else message + "."
+
+
+def _in_words(pattern: str) -> str:
+    """What a text should have been that does not match; patterns that list words, or columns to order by, tell them."""
+    words = _WORDS.fullmatch(pattern)
+    if words is None:
+        return "The text does not have the form that the document describes."
+    listed = ", ".join(words["words"].split("|"))
+    if words["direction"] is None:
+        return f"The value is not one of: {listed}."
+    mark = words["direction"]
+    return f"The value is not one of these columns, alone or with {mark}asc or {mark}desc after it: {listed}."
 
 
 def _closest(

@@ -86,7 +86,7 @@ def test_faults_of_badges_are_named(badges, integration, fault, pointer):
         integration.post("/badges", badge_body(**fault), expect=400),
         integration.patch(f"/badges/{made['badgeKey']}", fault, expect=400),
     ):
-        assert [each["pointer"] for each in problem["errors"]] == [pointer]
+        assert {each["pointer"] for each in problem["errors"]} == {pointer}
     assert integration.get("/badges")["results"] == [made]
 
 
@@ -150,3 +150,11 @@ def test_filters_find_what_a_look_at_every_badge_finds(badges, integration):
                 ]
                 assert [each["badgeId"] for each in found["results"]] == expected
                 assert found["totalCount"] == len(expected)
+
+
+def test_a_list_tells_what_it_can_be_ordered_by(integration):
+    [fault] = integration.get("/badges", order="tags", expect=400)["errors"]
+    assert fault["detail"].startswith("The value is not one of these columns, alone or with ,asc or ,desc after it: ")
+    assert fault["detail"].endswith(" badgeId, name, active, maxAmount, createdAt, updatedAt.")
+    [fault] = integration.get("/badges", ordr="name", expect=400)["errors"]
+    assert fault["detail"] == "The query parameter ordr is not known here. Did you mean order?"

@@ -239,13 +239,13 @@ def test_all_faults_of_a_body_are_told_at_once(served):
         json_body={"pages": 0, "x": 1, "owner": {}, "parts": [{"title": ""}, {"title": "a", "y~/": 1}], "size": "m"},
     )
     assert reply.faults() == {
-        "colour": "This query parameter is not known here.",
-        "/title": "This member is required.",
+        "colour": "The query parameter colour is not known here.",
+        "/title": "The field title is required.",
         "/pages": "The value is less than the minimum of 1.",
-        "/x": "This member is not known here.",
-        "/owner/name": "This member is required.",
+        "/x": "The field x is not known here.",
+        "/owner/name": "The field name is required.",
         "/parts/0/title": "The value is shorter than 1 character.",
-        "/parts/1/y~0~1": "This member is not known here.",
+        "/parts/1/y~0~1": "The field y~/ is not known here.",
         "/size": "The value is not one of: s, l, null.",
     }
 
@@ -256,13 +256,13 @@ def test_faults_of_alternatives_are_those_of_the_one_that_was_meant(served):
     def faults(action):
         return client("POST", "/v2/books", json_body={"title": "a", "action": action}).faults()
 
-    assert faults({"kind": "mint"}) == {"/action/amount": "This member is required."}
+    assert faults({"kind": "mint"}) == {"/action/amount": "The field amount is required."}
     assert faults({"kind": "note", "text": 1, "amount": 2}) == {
         "/action/text": "The value is not of type string.",
-        "/action/amount": "This member is not known here.",
+        "/action/amount": "The field amount is not known here.",
     }
     assert faults({"kind": "burn"}) == {"/action/kind": "The value is not one of: mint, note."}
-    assert faults({"amount": 1}) == {"/action/kind": "This member is required."}
+    assert faults({"amount": 1}) == {"/action/kind": "The field kind is required."}
 
 
 def test_a_fault_does_not_repeat_a_long_value(served):

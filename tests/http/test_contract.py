@@ -50,8 +50,8 @@ def test_an_answer_that_the_document_allows_passes(answer):
 @pytest.mark.parametrize(
     ("answer", "complaint"),
     [
-        (Answer(200, {}), "/id: This member is required."),
-        (Answer(200, {"id": 1, "x": 2}), "/x: This member is not known here."),
+        (Answer(200, {}), "/id: The field id is required."),
+        (Answer(200, {"id": 1, "x": 2}), "/x: The field x is not known here."),
         (Answer(200, {"id": 2**63}), "/id: The value is greater than the maximum"),
         (Answer(200, {"id": 1, "at": "today"}), "/at: The value is not a valid date-time."),
         (Answer(200, None), "the media type (none) is not documented for 200"),
