@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from functools import cache
+from zoneinfo import ZoneInfo, available_timezones
 
 DAILY, WEEKLY, MONTHLY, YEARLY, TOTAL = "daily", "weekly", "monthly", "yearly", "total"
 PERIODS = (DAILY, WEEKLY, MONTHLY, YEARLY)
@@ -17,11 +19,43 @@ def instant_of(text: str) -> datetime:
 
     Raises ValueError for what is no moment between the years 1 and 9999.
     """
-    found = datetime.fromisoformat(_OFFSET_WITHOUT_COLON.sub(r"\1:\2", text.upper().replace(" ", "T")))
+    found = _parsed(text)
     try:
         return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
     except OverflowError as error:
         raise ValueError("a moment between the years 1 and 9999") from error
+
+
+def local_of(text: str) -> datetime:
+    """As `instant_of`, but a text without an offset is local time in a zone yet to be found, and has none."""
+    found = instant_of(text)
+    return found if _parsed(text).tzinfo is not None else found.replace(tzinfo=None)
+
+
+def _parsed(text: str) -> datetime:
+    return datetime.fromisoformat(_OFFSET_WITHOUT_COLON.sub(r"\1:\2", text.upper().replace(" ", "T")))
+
+
+def is_zone(name: str) -> bool:
+    """True for the name of a zone of the IANA time zone database."""
+    return name in zone_names()
+
+
+@cache
+def zone_names() -> frozenset[str]:
+    """The names of all zones of the IANA time zone database."""
+    return frozenset(available_timezones())
+
+
+@cache
+def zone_named(name: str | None) -> tzinfo:
+    """The zone with this IANA name; None is UTC."""
+    return UTC if name in (None, "UTC") else ZoneInfo(name)
+
+
+def moment_in(zone: tzinfo, moment: datetime) -> datetime:
+    """The moment in UTC; one without an offset is local time in `zone`, the first of two where clocks are put back."""
+    return moment if moment.tzinfo is not None else _local(moment.replace(tzinfo=zone), UTC).replace(tzinfo=UTC)
 
 
 def period_start(period: str, at: datetime, zone: tzinfo = UTC) -> date:

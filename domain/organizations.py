@@ -10,7 +10,10 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Organization:
-    """A tenant; `configuration_version` rises with every change to what evaluation of events depends on."""
+    """A tenant; `timezone` is where days begin for what has no zone of its own.
+
+    `configuration_version` rises with every change to what evaluation of events depends on.
+    """
 
     organization_id: int
     organization_key: str
@@ -24,6 +27,7 @@ class Organization:
     subscription_expiration_date: datetime | None
     default_locale: str
     locales: tuple[str, ...]
+    timezone: str
     custom_attributes: Mapping[str, Any]
     configuration_version: int
     created_at: datetime

@@ -55,6 +55,7 @@ class ReferralProgram:
     referred_ledger_id: int | None
     referred_ledger_account_id: int | None
     referred_coupon_book_key: str | None
+    timezone: str | None
     created_at: datetime
     updated_at: datetime
 

@@ -26,6 +26,7 @@ from domain.missions.records import UnknownMission
 from domain.problems import FieldFault, InvalidRequest
 from domain.programs import UnknownLoyaltyProgram, UnknownTier
 from domain.scalars import is_key
+from domain.timezones import localize, zone_faults
 from domain.triggers import CAMPAIGN, CREATED, UPDATED
 from handlers.audit_trail import Audited
 from handlers.call import Call
@@ -165,9 +166,10 @@ def _check(call: Call, body: dict[str, Any], before: Campaign | None) -> None:
 
     An event type that it named `before` may have been deactivated since.
     """
+    localize(body, ("valid_from", "valid_to"), call.organization.timezone)
     if body["valid_from"] and body["valid_to"] and body["valid_to"] < body["valid_from"]:
         raise InvalidRequest([FieldFault("validTo is before validFrom", pointer="/validTo")])
-    faults = faults_of_limits(body["limit_rules"])
+    faults = [*zone_faults(body["timezone"]), *faults_of_limits(body["limit_rules"])]
     if faults:
         raise InvalidRequest(faults)
     configuration = configuration_of(call.db, call.organization)

@@ -72,8 +72,8 @@ def update_mission(call: Call, mission: Mission, body: dict[str, Any]) -> Missio
 @operation("listMemberMissions", answer=listed(member_mission))
 def list_member_missions(call: Call, member: Member, query: Mapping[str, Any]) -> Paged[MemberMission]:
     """A page of missions with how far the member is in each."""
-    among = configuration_of(call.db, call.organization).audiences
-    found = match_audiences(call.db, member.organization_id, among, [member], call.now)[member.member_id]
+    configuration = configuration_of(call.db, call.organization)
+    found = match_audiences(call.db, member.organization_id, configuration.audiences, [member], call.now)
     wanted = MemberMissionFilter(
         loyalty_program_id=query.get("loyaltyProgramId"),
         type=query.get("type"),
@@ -88,8 +88,10 @@ def list_member_missions(call: Call, member: Member, query: Mapping[str, Any]) -
         is_available=query.get("available"),
         is_in_progress=query.get("inProgress"),
     )
-    audience_ids = [audience.audience_id for audience in found]
-    return member_missions.find_page(call.db, member, Page.of(query), wanted, audience_ids, call.now)
+    audience_ids = [audience.audience_id for audience in found[member.member_id]]
+    named = {each.mission.timezone for each in configuration.missions.values() if each.mission.timezone is not None}
+    zones = [call.organization.timezone, *sorted(named - {call.organization.timezone})]
+    return member_missions.find_page(call.db, member, Page.of(query), wanted, audience_ids, call.now, zones)
 
 
 @operation("updateMissionProgress", body=PROGRESS_BODY, audit="mission-progress")

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from domain.organizations import Organization
+from domain.problems import InvalidRequest
 from domain.programs import UnknownLoyaltyProgram
+from domain.timezones import zone_faults
 from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.operations import operation
@@ -28,6 +30,9 @@ def get_organization(call: Call) -> Organization:
 )
 def update_organization(call: Call, body: dict[str, Any]) -> Organization:
     """Change the organization's properties."""
+    faults = zone_faults(body.get("timezone"))
+    if faults:
+        raise InvalidRequest(faults)
     organization_id = call.organization.organization_id
     program_id = body.get("default_loyalty_program_id")
     if program_id is not None and programs.find(call.db, organization_id, program_id) is None:

@@ -22,6 +22,7 @@ from domain.referrals import (
     ReferralLog,
     ReferralProgram,
 )
+from domain.timezones import localize, zone_faults
 from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.flows.configuration import Configuration, configuration_of, refuse_unknown_event_type
@@ -144,9 +145,13 @@ def _check(call: Call, body: dict[str, Any], before: ReferralProgram | None) -> 
 
     The event type that it named `before` may have been deactivated since.
     """
+    localize(body, ("valid_from_date", "valid_to_date"), call.organization.timezone)
     begins, ends = body["valid_from_date"], body["valid_to_date"]
+    faults = zone_faults(body["timezone"])
     if begins and ends and ends < begins:
-        raise InvalidRequest([FieldFault("validToDate is before validFromDate", pointer="/validToDate")])
+        faults.append(FieldFault("validToDate is before validFromDate", pointer="/validToDate"))
+    if faults:
+        raise InvalidRequest(faults)
     organization_id = call.organization.organization_id
     configuration = configuration_of(call.db, call.organization)
     for what, find, unknown in (

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, time
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, and_, case, func, literal, not_, or_, select
 
-from domain.calendar import PERIODS, next_period, period_start
+from domain.calendar import PERIODS, next_period, period_start, start_of_day, zone_named
 from domain.members import Member
 from domain.missions.records import MemberMission, Mission, MissionBalance
 from persistence import missions as all_missions
@@ -73,8 +73,12 @@ def find_page(
     wanted: MemberMissionFilter,
     audience_ids: Collection[int],
     now: datetime,
+    timezones: Sequence[str],
 ) -> Paged[MemberMission]:
-    """A page of missions with the member's balances; `audience_ids` are those of the member now."""
+    """A page of missions with the member's balances; `audience_ids` are those of the member now.
+
+    `timezones` are those that missions have, the first one being that of missions without one.
+    """
     of_member = and_(
         held.c.organization_id == missions.c.organization_id,
         held.c.mission_id == missions.c.mission_id,
@@ -83,7 +87,7 @@ def find_page(
     table = missions.outerjoin(held, of_member)
     conditions = [missions.c.organization_id == member.organization_id, *_conditions(wanted)]
     if wanted.is_available is not None:
-        available = _available(member, audience_ids, now)
+        available = _available(member, audience_ids, now, timezones)
         conditions.append(available if wanted.is_available else not_(available))
     statement = select(*_MISSION, *_BALANCE).select_from(table).where(*conditions)
     statement = statement.order_by(*ordering(page.order, ORDER_COLUMNS, missions.c.mission_id))
@@ -120,7 +124,7 @@ def _conditions(wanted: MemberMissionFilter) -> list[Any]:
     return found
 
 
-def _available(member: Member, audience_ids: Collection[int], now: datetime) -> Any:
+def _available(member: Member, audience_ids: Collection[int], now: datetime, timezones: Sequence[str]) -> Any:
     """Whether something that happened now would count."""
     return and_(
         missions.c.active,
@@ -128,17 +132,21 @@ def _available(member: Member, audience_ids: Collection[int], now: datetime) -> 
         or_(missions.c.valid_to.is_(None), missions.c.valid_to >= now),
         or_(missions.c.audience_id.is_(None), missions.c.audience_id.in_(list(audience_ids))),
         _times < missions.c.max_repetitions,
-        or_(missions.c.period_limit.is_(None), _achieved_this_period(member, now) < missions.c.period_limit),
+        or_(missions.c.period_limit.is_(None), _achieved_this_period(member, now, timezones) < missions.c.period_limit),
     )
 
 
-def _achieved_this_period(member: Member, now: datetime) -> Any:
-    """How often the member achieved the mission in the period that `now` is in."""
-    first_days = {period: period_start(period, now) for period in PERIODS}
-    begins, ends = (
-        case({period: literal(datetime.combine(day, time.min, UTC)) for period, day in days.items()}, value=_period)
-        for days in (first_days, {period: next_period(period, day) for period, day in first_days.items()})
-    )
+def _achieved_this_period(member: Member, now: datetime, timezones: Sequence[str]) -> Any:
+    """How often the member achieved the mission in the period that `now` is in, in the zone of the mission."""
+    begin_of, end_of = {}, {}
+    for name in timezones:
+        zone = zone_named(name)
+        for period in PERIODS:
+            first_day = period_start(period, now, zone)
+            begin_of[f"{period} {name}"] = literal(start_of_day(first_day, zone))
+            end_of[f"{period} {name}"] = literal(start_of_day(next_period(period, first_day), zone))
+    period_and_zone = func.concat(_period, " ", func.coalesce(missions.c.timezone, timezones[0]))
+    begins, ends = (case(moments, value=period_and_zone) for moments in (begin_of, end_of))
     return (
         select(func.coalesce(func.sum(trackings.c.achieved), 0))
         .where(

@@ -28,7 +28,7 @@ class Allowances:
         campaign_id = campaign.campaign.campaign_id
         found = self._limits.get(campaign_id)
         if found is None:
-            found = EventLimits.of(campaign.limits, campaign_id, self._member_id, self._at)
+            found = EventLimits.of(campaign.limits, campaign_id, self._member_id, self._at, campaign.zone)
             self._limits[campaign_id] = found
         return found
 

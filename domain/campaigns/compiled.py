@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
 from decimal import Decimal
 from typing import Any
 
-from domain.calendar import instant_of
+from domain.calendar import instant_of, zone_named
 from domain.campaigns.effects import EFFECTS, JSON_OBJECT, Effect, Parameter
 from domain.campaigns.json_data import is_json_object, is_number
 from domain.campaigns.limits import LimitRule
@@ -57,7 +57,8 @@ class CompiledAction:
 class CompiledCampaign:
     """A campaign with its running actions; points go to `main_account` unless an effect names another.
 
-    `idle_actions` are those that do not run, known only where every action is to be explained.
+    `idle_actions` are those that do not run, known only where every action is to be explained. Days and periods are
+    those of `zone`.
     """
 
     campaign: Campaign
@@ -67,6 +68,7 @@ class CompiledCampaign:
     event_types: frozenset[str]
     restrictions: tuple[Restriction, ...]
     idle_actions: tuple[Action, ...] = ()
+    zone: tzinfo = UTC
 
     def considers(self, event_type: str) -> bool:
         """True if the campaign looks at events of this type; one that names no type looks at all."""
@@ -78,8 +80,10 @@ def compile_campaign(
     actions: Sequence[CompiledAction],
     limits: tuple[LimitRule, ...],
     main_account: LedgerAccount | None,
+    default_timezone: str = "UTC",
 ) -> CompiledCampaign:
-    """Join a campaign with its compiled actions."""
+    """Join a campaign with its compiled actions; `default_timezone` is where its days begin unless it says so."""
+    zone = zone_named(campaign.timezone or default_timezone)
     types = frozenset(each for each in (campaign.event_type, *campaign.enabled_topics) if each is not None)
     return CompiledCampaign(
         campaign=campaign,
@@ -87,7 +91,8 @@ def compile_campaign(
         limits=limits,
         main_account=main_account,
         event_types=types,
-        restrictions=restrictions_of(campaign, types),
+        restrictions=restrictions_of(campaign, types, zone),
+        zone=zone,
     )
 
 

@@ -59,8 +59,8 @@ _PROFILE = (
 )
 
 
-def event_variable(event: IncomingEvent, key: str) -> dict[str, Any]:
-    """`event`: what was tracked."""
+def event_variable(event: IncomingEvent, key: str, at: datetime) -> dict[str, Any]:
+    """`event`: what was tracked; where it has no date of its own, the moment `at` when it happened stands in."""
     return {
         "loyaltyEventKey": key,
         "eventType": event.event_type,
@@ -68,7 +68,7 @@ def event_variable(event: IncomingEvent, key: str) -> dict[str, Any]:
         "externalId": event.external_id,
         "description": event.description,
         "payload": event.payload or {},
-        "externalEventDate": event.external_event_date,
+        "externalEventDate": at if event.external_event_date is None else event.external_event_date,
         "tags": list(event.tags or ()),
     }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import tzinfo
 from decimal import Decimal
 from typing import Any
 
@@ -129,6 +130,7 @@ class Evaluator:
 
     def _consider(self, campaign: CompiledCampaign, action: CompiledAction) -> None:
         record, campaign_id = action.action, campaign.campaign.campaign_id
+        self._budget.zone = campaign.zone
         if campaign_id in self._aborted:
             self._explain(campaign, record, False, Reason("ABORTED", "an earlier action ended the campaign"))
             return
@@ -177,7 +179,7 @@ class Evaluator:
         if over is not None:
             self._skip(campaign, action, computed, over)
             return False
-        self._explain(campaign, action.action, True, None, self._trace(action))
+        self._explain(campaign, action.action, True, None, self._trace(campaign, action))
         failed = False
         for each in computed:
             done = Done(FAILED, each.fault, ZERO) if each.fault else self._execute(campaign, each)
@@ -254,7 +256,7 @@ class Evaluator:
     ) -> None:
         refusal = LimitReached.of(rule)
         why = Reason("LIMIT_REACHED", refusal.detail, self._allowances.used(campaign, rule))
-        self._explain(campaign, action.action, False, why, self._trace(action))
+        self._explain(campaign, action.action, False, why, self._trace(campaign, action))
         for each in computed:
             if each.effect_id == MINT_POINTS and each.fault is None:
                 self._points.discard(campaign, each.params)
@@ -291,7 +293,7 @@ class Evaluator:
 
     def _explain_rule(self, campaign: CompiledCampaign, action: CompiledAction) -> None:
         if self._explaining and action.node is not None:
-            trace = self._told_of(action.node)
+            trace = self._told_of(action.node, campaign.zone)
             found = reason(trace)
             if found is None:
                 # By itself the rule holds: it is what went before that has used up the cost of an event.
@@ -300,17 +302,18 @@ class Evaluator:
                 why = Reason(found["code"], found["label"], found["actual"], tuple(found["at"]))
             self._explain(campaign, action.action, False, why, trace if self._tracing else None)
 
-    def _trace(self, action: CompiledAction) -> Mapping[str, Any] | None:
+    def _trace(self, campaign: CompiledCampaign, action: CompiledAction) -> Mapping[str, Any] | None:
         """What every part of the action's rule came to, where that is asked for."""
         if not (self._explaining and self._tracing) or action.node is None:
             return None
-        return self._told_of(action.node)
+        return self._told_of(action.node, campaign.zone)
 
-    def _told_of(self, node: Node) -> Trace:
+    def _told_of(self, node: Node, zone: tzinfo) -> Trace:
         """What a rule and its parts come to; all explanations of the event share a budget, a deadline and a length."""
         if self._telling is None:
             self._telling = Budget(EVENT_COST, self._deadline), Room()
         budget, room = self._telling
+        budget.zone = zone
         return explain(node, ENVIRONMENT, self._event.context, self._functions, budget, room=room)
 
     def _explain(

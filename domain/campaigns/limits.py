@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, tzinfo
 from decimal import Decimal
 
 from domain.calendar import MONTHLY, TOTAL, period_start
@@ -64,15 +64,15 @@ def limit_rules_of(campaign: Campaign, account_ids: Mapping[str, int]) -> tuple[
     return tuple(rules)
 
 
-def counter_of(rule: LimitRule, campaign_id: int, member_id: int, at: datetime) -> CounterKey:
-    """The counter that `rule` reads for an event of a member at a moment; periods are those of UTC."""
+def counter_of(rule: LimitRule, campaign_id: int, member_id: int, at: datetime, zone: tzinfo) -> CounterKey:
+    """The counter that `rule` reads for an event of a member at a moment; periods are those of `zone`."""
     return CounterKey(
         campaign_id=campaign_id,
         member_id=member_id if rule.scope == MEMBER else ALL_MEMBERS,
         ledger_account_id=rule.ledger_account_id,
         type=rule.type,
         period=rule.period,
-        period_start=period_start(rule.period, at),
+        period_start=period_start(rule.period, at, zone),
     )
 
 
@@ -115,9 +115,11 @@ class EventLimits:
     rules: tuple[tuple[LimitRule, CounterKey], ...]
 
     @classmethod
-    def of(cls, rules: Iterable[LimitRule], campaign_id: int, member_id: int, at: datetime) -> EventLimits:
-        """The counters of `rules` for an event of the member at `at`."""
-        return cls(tuple((rule, counter_of(rule, campaign_id, member_id, at)) for rule in rules))
+    def of(
+        cls, rules: Iterable[LimitRule], campaign_id: int, member_id: int, at: datetime, zone: tzinfo
+    ) -> EventLimits:
+        """The counters of `rules` for an event of the member at `at`, with the periods of `zone`."""
+        return cls(tuple((rule, counter_of(rule, campaign_id, member_id, at, zone)) for rule in rules))
 
     def exhausted(self, counters: Counters) -> LimitRule | None:
         """The first transactions rule that leaves no room for one more event."""

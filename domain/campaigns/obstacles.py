@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from datetime import tzinfo
 from typing import Any, NamedTuple
 
 from domain.calendar import day_of_week
@@ -33,9 +34,12 @@ def obstacle(restrictions: Iterable[Restriction], event: EventFacts) -> Restrict
     return None
 
 
-def restrictions_of(campaign: Campaign, event_types: frozenset[str]) -> tuple[Restriction, ...]:
-    """What the campaign asks of events, and nothing of what it does not; what costs least comes first."""
-    return (*_of_itself(campaign, event_types), *_of_the_moment(campaign), *_of_the_member(campaign))
+def restrictions_of(campaign: Campaign, event_types: frozenset[str], zone: tzinfo) -> tuple[Restriction, ...]:
+    """What the campaign asks of events, and nothing of what it does not; what costs least comes first.
+
+    Days are those of `zone`.
+    """
+    return (*_of_itself(campaign, event_types), *_of_the_moment(campaign, zone), *_of_the_member(campaign))
 
 
 def _of_itself(campaign: Campaign, event_types: frozenset[str]) -> Iterator[Restriction]:
@@ -52,7 +56,7 @@ def _of_itself(campaign: Campaign, event_types: frozenset[str]) -> Iterator[Rest
         )
 
 
-def _of_the_moment(campaign: Campaign) -> Iterator[Restriction]:
+def _of_the_moment(campaign: Campaign, zone: tzinfo) -> Iterator[Restriction]:
     begin, end, days = campaign.valid_from, campaign.valid_to, frozenset(campaign.days_of_week)
     if begin is not None:
         yield Restriction(
@@ -71,8 +75,8 @@ def _of_the_moment(campaign: Campaign) -> Iterator[Restriction]:
     if days:
         yield Restriction(
             "DAY_OF_WEEK",
-            lambda event: day_of_week(event.at) not in days,
-            lambda event: day_of_week(event.at),
+            lambda event: day_of_week(event.at, zone) not in days,
+            lambda event: day_of_week(event.at, zone),
             lambda seen: f"the campaign does not run on day {seen} of the week",
         )
 

@@ -24,7 +24,8 @@ class CampaignChanged(Conflict):
 class Campaign:
     """When and for whom its actions are considered, and how much they may give.
 
-    `campaign_version_id` counts its changes, those of its actions among them.
+    `campaign_version_id` counts its changes, those of its actions among them. Days, and periods of its limits, are
+    those of its `timezone`, else of the organization.
     """
 
     organization_id: int
@@ -54,6 +55,7 @@ class Campaign:
     smart_rewards: Mapping[str, Any]
     valid_from: datetime | None
     valid_to: datetime | None
+    timezone: str | None
     created_at: datetime
     updated_at: datetime
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, tzinfo
+from datetime import datetime, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from domain.calendar import day_of_week
+from domain.calendar import day_of_week, zone_named
 from domain.organizations import Organization
 from domain.problems import FieldFault
 
@@ -15,9 +15,8 @@ HOURS_OF_DAY = 24
 
 
 def zone_of_organization(organization: Organization) -> tzinfo:
-    """The time zone of the days that `daysOfWeek` names: the organization's where it has one, else UTC."""
-    name = getattr(organization, "timezone", None)
-    return ZoneInfo(name) if name else UTC
+    """The time zone of the days that `daysOfWeek` names."""
+    return zone_named(organization.timezone)
 
 
 def hour_of_week(at: datetime, zone: tzinfo) -> int:

@@ -8,8 +8,8 @@ from typing import Any
 from domain.coupons.books import ARCHIVED, GENERATED, BookArchived, CouponBook
 from domain.coupons.conditions import check_condition
 from domain.coupons.patterns import check_pattern
-from domain.coupons.periods import is_zone
 from domain.problems import FieldFault, InvalidRequest
+from domain.timezones import zone_faults
 
 _PERIODS = (
     ("max_usages_per_period", "maxUsagesPerPeriod", "usage_period_type", "usagePeriodType"),
@@ -29,10 +29,7 @@ def check_book(values: Mapping[str, Any]) -> None:
             faults.append(FieldFault(f"{limit_name} needs a {period_name}", pointer=f"/{period_name}"))
         if values[period] is not None and values[limit] is None:
             faults.append(FieldFault(f"{period_name} needs a {limit_name}", pointer=f"/{limit_name}"))
-    if values["timezone"] is not None and not is_zone(values["timezone"]):
-        faults.append(
-            FieldFault("timezone is not a time zone of the IANA database, such as Europe/Madrid", pointer="/timezone")
-        )
+    faults += zone_faults(values["timezone"])
     if values["required_points_config"] is None and any(values[name] is not None for name in _POINTS):
         detail = "required with assignmentRequiredPoints or usageRequiredPoints"
         faults.append(FieldFault(detail, pointer="/requiredPointsConfig"))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, tzinfo
-from functools import cache
-from zoneinfo import ZoneInfo, available_timezones
+from datetime import date, datetime, tzinfo
 
-from domain.calendar import DAILY, MONTHLY, WEEKLY, day_of_week, period_start
+from domain.calendar import DAILY, MONTHLY, WEEKLY, day_of_week, period_start, zone_named
 from domain.coupons.books import CouponBook
 
 PERIODS = (DAILY, WEEKLY, MONTHLY)
@@ -14,18 +12,7 @@ PERIODS = (DAILY, WEEKLY, MONTHLY)
 
 def zone_of(book: CouponBook) -> tzinfo:
     """The time zone in which the book's days and periods are taken; UTC unless it names one."""
-    return UTC if book.timezone is None else ZoneInfo(book.timezone)
-
-
-def is_zone(name: str) -> bool:
-    """True for the name of a zone of the IANA time zone database."""
-    return name in zone_names()
-
-
-@cache
-def zone_names() -> frozenset[str]:
-    """The names of all zones of the IANA time zone database."""
-    return frozenset(available_timezones())
+    return zone_named(book.timezone)
 
 
 def day_of(book: CouponBook, at: datetime) -> int:

@@ -303,7 +303,7 @@ METHODS: dict[str, tuple[Overload, ...]] = {
 }
 for _name, _access in times.ACCESSORS.items():
     METHODS[_name] = (
-        Overload((TIMESTAMP,), INT, _access),
+        Overload((TIMESTAMP,), INT, times.LOCAL_ACCESSORS[_name], metered=True),
         Overload((TIMESTAMP, STRING), INT, _access, validators={1: times.zone}),
         *((Overload((DURATION,), INT, times.DURATION_ACCESSORS[_name]),) if _name in times.DURATION_ACCESSORS else ()),
     )

@@ -4,7 +4,7 @@ Values are None, bool, int, Decimal, str, aware datetime, timedelta, list, dict 
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sized
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from decimal import Decimal
 from typing import Any
 
@@ -44,14 +44,16 @@ class Deadline:
 class Budget:
     """Cost units left for one evaluation, or for all evaluations of an event that share it. Not for several threads.
 
-    With a deadline, which several budgets of a thread may share, it also ends when that has passed.
+    With a deadline, which several budgets of a thread may share, it also ends when that has passed. Parts of times are
+    those of `zone` unless the expression names another.
     """
 
-    __slots__ = ("_deadline", "_watched_below", "left")
+    __slots__ = ("_deadline", "_watched_below", "left", "zone")
 
     def __init__(self, units: int = DEFAULT_COST, deadline: Deadline | None = None) -> None:
         self.left = units
         self._deadline = deadline
+        self.zone: tzinfo = UTC
         self._watched_below = 0 if deadline is None else max(0, units - CHECK_EVERY)
 
     def charge(self, units: int) -> None:

@@ -174,29 +174,40 @@ def _offset(sign: str, hours: str, minutes: str) -> timedelta:
     return -offset if sign == "-" else offset
 
 
-def _accessor(read: Callable[[datetime], int]) -> Callable[..., int]:
-    def access(value: datetime, name: str = "UTC") -> int:
-        try:
-            return read(aware(value).astimezone(zone(name)))
-        except OverflowError:
-            raise EvaluationError("overflow", "there is no such time in the years 1 to 9999") from None
-
-    return access
-
-
-ACCESSORS: dict[str, Callable[..., int]] = {
-    "getFullYear": _accessor(lambda t: t.year),
-    "getMonth": _accessor(lambda t: t.month - 1),
-    "getDate": _accessor(lambda t: t.day),
-    "getDayOfMonth": _accessor(lambda t: t.day - 1),
-    "getDayOfWeek": _accessor(lambda t: t.isoweekday() % 7),
-    "getDayOfYear": _accessor(lambda t: t.timetuple().tm_yday - 1),
-    "getHours": _accessor(lambda t: t.hour),
-    "getMinutes": _accessor(lambda t: t.minute),
-    "getSeconds": _accessor(lambda t: t.second),
-    "getMilliseconds": _accessor(lambda t: t.microsecond // 1000),
+_PARTS: dict[str, Callable[[datetime], int]] = {
+    "getFullYear": lambda t: t.year,
+    "getMonth": lambda t: t.month - 1,
+    "getDate": lambda t: t.day,
+    "getDayOfMonth": lambda t: t.day - 1,
+    "getDayOfWeek": lambda t: t.isoweekday() % 7,
+    "getDayOfYear": lambda t: t.timetuple().tm_yday - 1,
+    "getHours": lambda t: t.hour,
+    "getMinutes": lambda t: t.minute,
+    "getSeconds": lambda t: t.second,
+    "getMilliseconds": lambda t: t.microsecond // 1000,
 }
-"""Parts of a time, in UTC or the zone named; months, days of month, of week (Sunday is 0) and of year count from 0."""
+
+
+def _read(read: Callable[[datetime], int], value: datetime, where: tzinfo) -> int:
+    try:
+        return read(aware(value).astimezone(where))
+    except OverflowError:
+        raise EvaluationError("overflow", "there is no such time in the years 1 to 9999") from None
+
+
+def _accessor(read: Callable[[datetime], int]) -> Callable[..., int]:
+    return lambda value, name: _read(read, value, zone(name))
+
+
+def _local_accessor(read: Callable[[datetime], int]) -> Callable[..., int]:
+    return lambda budget, value: _read(read, value, budget.zone)
+
+
+ACCESSORS: dict[str, Callable[..., int]] = {name: _accessor(read) for name, read in _PARTS.items()}
+"""Parts of a time in the zone named; months, days of month, of week (Sunday is 0) and of year count from 0."""
+
+LOCAL_ACCESSORS: dict[str, Callable[..., int]] = {name: _local_accessor(read) for name, read in _PARTS.items()}
+"""The same in the zone of the budget, which they take first."""
 
 
 def _whole(value: timedelta, unit: timedelta) -> int:

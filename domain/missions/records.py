@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from domain.organizations import Organization
 from domain.problems import Conflict, NotFound
 
 
@@ -17,8 +18,9 @@ class Mission:
 
     An event counts 1, or what `count_expression` comes to.
 
-    In a calendar period it is reached `period_limit` times at most. Points go to the organization's default ledger and
-    account unless the mission names others. `badge_matcher` and `manual_expiration` are kept as the API has them.
+    In a calendar period of its `timezone`, else the organization's, it is reached `period_limit` times at most. Points
+    go to the organization's default ledger and account unless it names others. `badge_matcher` and
+    `manual_expiration` are kept as the API has them.
     """
 
     organization_id: int
@@ -55,8 +57,13 @@ class Mission:
     min_spend_value: Decimal | None
     manual_expiration: Mapping[str, Any] | None
     count_expression: str | None
+    timezone: str | None
     created_at: datetime
     updated_at: datetime
+
+    def in_zone_of(self, organization: Organization) -> Mission:
+        """The mission with the organization's `timezone` where it has none of its own, as it is needed to count."""
+        return self if self.timezone is not None else replace(self, timezone=organization.timezone)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Any
 
-from domain.calendar import period_start
+from domain.calendar import period_start, zone_named
 from domain.missions.progress import MOST_ACHIEVEMENTS, Advance, Progress
 from domain.missions.records import Mission, MissionBalance, MissionTracking, Reward
 
@@ -91,7 +91,7 @@ class Shelf:
         most = min(mission.max_repetitions, MOST_ACHIEVEMENTS)
         left = most - self.standing(member_id, mission).progress.times_achieved
         if mission.repetition_period is not None and mission.period_limit is not None:
-            period = (member_id, mission.mission_id, period_start(mission.repetition_period, at))
+            period = _period(member_id, mission, mission.repetition_period, at)
             left = min(left, mission.period_limit - self._achieved.get(period, 0))
         return max(0, left)
 
@@ -147,8 +147,12 @@ class Shelf:
 
     def _count_period(self, mission: Mission, member_id: int, at: datetime, achieved: int) -> None:
         if mission.repetition_period is not None:
-            period = (member_id, mission.mission_id, period_start(mission.repetition_period, at))
+            period = _period(member_id, mission, mission.repetition_period, at)
             self._achieved[period] = self._achieved.get(period, 0) + achieved
+
+
+def _period(member_id: int, mission: Mission, kind: str, at: datetime) -> Period:
+    return member_id, mission.mission_id, period_start(kind, at, zone_named(mission.timezone))
 
 
 def _tracking(mission: Mission, advance: Advance, occasion: Occasion) -> MissionTracking:

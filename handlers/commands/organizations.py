@@ -10,6 +10,7 @@ from typing import Any
 import click
 from sqlalchemy import Connection
 
+from domain.calendar import is_zone
 from handlers.commands.context import load_settings, migrated_engine
 from persistence import transactions
 
@@ -23,8 +24,9 @@ def organizations() -> None:
 
 @organizations.command()
 @click.argument("name")
+@click.option("--timezone", default="UTC", show_default=True, metavar="ZONE", help="Such as Europe/Madrid.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def create(name: str, as_json: bool) -> None:
+def create(name: str, timezone: str, as_json: bool) -> None:
     """Create an organization with a ledger, an account for points, a program, an administrator and an API user.
 
     Prints its keys and the credentials of the API user; the secret cannot be read again.
@@ -34,8 +36,11 @@ def create(name: str, as_json: bool) -> None:
     name = name.strip()
     if not 1 <= len(name) <= 100 or not name.isprintable():
         raise click.BadParameter("a name has 1 to 100 printable characters", param_hint="NAME")
+    if not is_zone(timezone):
+        raise click.BadParameter(f"{timezone} is not a time zone of the IANA database", param_hint="--timezone")
+    now = datetime.now(UTC)
     with migrated_engine(load_settings()) as engine:
-        created = transactions.run(engine, lambda db: create_organization(db, name=name, now=datetime.now(UTC)))
+        created = transactions.run(engine, lambda db: create_organization(db, name=name, now=now, timezone=timezone))
     _print({_camel(each.name): getattr(created, each.name) for each in dataclasses.fields(created)}, as_json)
 
 

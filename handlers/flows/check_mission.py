@@ -19,6 +19,7 @@ from domain.missions.records import Mission
 from domain.missions.rules import INLINE_MATCHER, faults_of
 from domain.problems import FieldFault, InvalidRequest
 from domain.programs import UnknownLoyaltyProgram
+from domain.timezones import localize, zone_faults
 from handlers.call import Call
 from handlers.flows.configuration import configuration_of, refuse_unknown_event_type
 from handlers.flows.known_keys import known_keys
@@ -33,7 +34,8 @@ def check_mission(call: Call, body: dict[str, Any], before: Mission | None) -> N
 
     Raises InvalidRequest with every fault, else NotFound of its kind, or WalletNotInLedger.
     """
-    faults = faults_of(body)
+    localize(body, ("valid_from", "valid_to"), call.organization.timezone)
+    faults = [*zone_faults(body["timezone"]), *faults_of(body)]
     if body["inline_matcher"] is not None:
         try:
             compile_matcher(body["inline_matcher"], INLINE_MATCHER)

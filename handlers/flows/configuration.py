@@ -121,15 +121,17 @@ def configuration_of(db: Connection, organization: Organization) -> Configuratio
 
 def everything(
     db: Connection,
-    organization_id: int,
+    organization: Organization,
     campaigns_: tuple[CompiledCampaign, ...],
     keys: Collection[str] | None,
 ) -> Lineup:
     """The campaigns with their actions that do not run, and those that are not active, so that all can be explained."""
-    inactive, actions = campaigns.find_idle(db, organization_id, keys)
+    inactive, actions = campaigns.find_idle(db, organization.organization_id, keys)
     active = {each.campaign.campaign_id for each in campaigns_}
     found = [replace(each, idle_actions=tuple(actions.get(each.campaign.campaign_id, ()))) for each in campaigns_] + [
-        compile_campaign(each, (), (), None) for each in inactive if each.campaign_id not in active
+        compile_campaign(each, (), (), None, organization.timezone)
+        for each in inactive
+        if each.campaign_id not in active
     ]
     return Lineup.of(sorted(found, key=lambda each: each.campaign.campaign_id))
 
@@ -160,6 +162,7 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
                 [compile_action(action, known.get(action.action_id)) for action in actions],
                 limit_rules_of(campaign, account_ids),
                 main_accounts.get(campaign.loyalty_program_id),
+                organization.timezone,
             )
         )
     items = [(each, compile_matcher(each.matcher)) for each in matchers.find_all(db, organization_id)]
@@ -167,7 +170,10 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
     of_members = [each for each in map(compile_audience, audiences.find_matching(db, organization_id)) if each]
     by_id = {each.matcher_id: predicate for each, predicate in items}
     audience_keys = {each.audience_id: each.audience_key for each in of_members}
-    ready = [compile_mission(each, by_id, audience_keys, accounts, default) for each in found_missions]
+    ready = [
+        compile_mission(each.in_zone_of(organization), by_id, audience_keys, accounts, default)
+        for each in found_missions
+    ]
     tiers = configuration.tiers(db, organization_id)
     ready_programs = (ready_program(each, main_accounts.get(each.loyalty_program_id)) for each in found_programs)
     return Configuration(

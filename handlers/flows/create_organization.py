@@ -31,12 +31,14 @@ class CreatedOrganization:
     client_secret: str
 
 
-def create_organization(db: Connection, *, name: str, now: datetime) -> CreatedOrganization:
+def create_organization(db: Connection, *, name: str, now: datetime, timezone: str = "UTC") -> CreatedOrganization:
     """Create the organization, a default ledger with the account `points`, a program with a default tier, an
     administrator and one API user, who has the roles that an integration needs.
     """
     stamps = {"created_at": now, "updated_at": now}
-    organization = organizations.add_organization(db, organization_key=_key(), name=name, locales=["en"], **stamps)
+    organization = organizations.add_organization(
+        db, organization_key=_key(), name=name, timezone=timezone, locales=["en"], **stamps
+    )
     owned = {"organization_id": organization.organization_id, **stamps}
     ledger_id = db.execute(
         insert(ledgers).values(**owned, ledger_key=_key(), name="Default").returning(ledgers.c.ledger_id)

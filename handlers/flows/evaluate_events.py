@@ -88,7 +88,7 @@ class EventUnit:
         self._configuration: Configuration = configuration_of(db, organization)
         self._lineups = self._configuration.lineups_among(campaign_keys)
         if mode == DRY_RUN:
-            self._everything = everything(db, self._organization_id, self._lineups.campaigns, campaign_keys)
+            self._everything = everything(db, organization, self._lineups.campaigns, campaign_keys)
         self._campaign_keys = None if campaign_keys is None else sorted(set(campaign_keys))
         self._mode = mode
         self._tracing = tracing

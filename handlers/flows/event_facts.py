@@ -39,7 +39,7 @@ def event_facts(
     audience_keys = [audience.audience_key for audience in audiences]
     balances = balances_by_name(desks.books, each.member.wallet_id, configuration.accounts.values())
     context = {
-        "event": event_variable(each.event, each.key),
+        "event": event_variable(each.event, each.key, each.at),
         "order": order_variable(record, items),
         "payment": payment,
         "member": member_variable(each.member),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import date, datetime
+from datetime import date, datetime, tzinfo
 
 from sqlalchemy import Connection
 
-from domain.calendar import period_start
+from domain.calendar import DAILY, period_start
 from domain.campaigns.limits import ALL_MEMBERS, MEMBER, CounterKey, Counters, counter_of
 from domain.campaigns.lineup import Lineups
 from handlers.flows.event_intake import Accepted
@@ -30,13 +30,13 @@ def open_limits(
     Those of all members are locked if `lock`, a member's own go by the member's lock. `given_back` are counters that
     are needed whatever the campaigns are now.
     """
-    moments = _moments(accepted, derived, now)
     limited = {
         campaign.campaign.campaign_id: campaign
-        for event_type in moments
+        for event_type in {*derived, *(each.event.event_type for each in accepted)}
         for campaign in lineups.of(event_type).campaigns
         if campaign.limits
     }
+    moments = _moments(accepted, derived, now, {campaign.zone for campaign in limited.values()})
     shared: set[CounterKey] = set()
     own: set[int] = set()
     starts: set[date] = set()
@@ -45,20 +45,26 @@ def open_limits(
         for rule in campaign.limits:
             if rule.scope == MEMBER:
                 own.add(campaign_id)
-                starts |= {period_start(rule.period, moment) for moment in at}
+                starts |= {period_start(rule.period, moment, campaign.zone) for moment in at}
             else:
-                shared |= {counter_of(rule, campaign_id, ALL_MEMBERS, moment) for moment in at}
+                shared |= {counter_of(rule, campaign_id, ALL_MEMBERS, moment, campaign.zone) for moment in at}
     found = events.open_counters(db, organization_id, shared | set(given_back), lock=lock)
     if own:
         found |= events.find_counters(db, organization_id, member_ids, own, starts)
     return Counters(found)
 
 
-def _moments(accepted: Sequence[Accepted], derived: Collection[str], now: datetime) -> Mapping[str, set[datetime]]:
-    """When the events happened, by type, one moment for each day; what comes of them happens then or now."""
-    days: dict[str, dict[date, datetime]] = {}
+def _moments(
+    accepted: Sequence[Accepted], derived: Collection[str], now: datetime, zones: Collection[tzinfo]
+) -> Mapping[str, set[datetime]]:
+    """When the events happened, by type; what comes of them happens then or now.
+
+    Of moments on the same day in all the `zones` there is one.
+    """
+    days: dict[str, dict[tuple[date, ...], datetime]] = {}
     for each in accepted:
-        days.setdefault(each.event.event_type, {})[each.at.date()] = each.at
+        day = tuple(period_start(DAILY, each.at, zone) for zone in zones)
+        days.setdefault(each.event.event_type, {})[day] = each.at
     found = {event_type: set(moments.values()) for event_type, moments in days.items()}
     then = {moment for moments in found.values() for moment in moments} | {now}
     return {**found, **{event_type: then | found.get(event_type, set()) for event_type in derived}}

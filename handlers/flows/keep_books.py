@@ -39,7 +39,7 @@ def open_books(
             key
             for campaign in configuration.campaigns
             if campaign.limits and any(campaign.considers(event_type) for event_type in possible)
-            for _, key in EventLimits.of(campaign.limits, campaign.campaign.campaign_id, 0, at).rules
+            for _, key in EventLimits.of(campaign.limits, campaign.campaign.campaign_id, 0, at, campaign.zone).rules
             if key.member_id == ALL_MEMBERS
         }
         events.open_counters(db, organization.organization_id, keys, lock=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from domain.audiences import UnknownAudience
+from domain.calendar import zone_names
 from domain.content.collections import ContentCollection
 from domain.content.documents import (
     DEFAULT_LOCALE,
@@ -17,7 +18,6 @@ from domain.content.documents import (
     document_faults,
 )
 from domain.coupons.books import UnknownCouponBook
-from domain.coupons.periods import zone_names
 from domain.problems import FieldFault, InvalidRequest, NotFound, Refusal
 from handlers.call import Call
 from handlers.flows.content_schemas import attrs_faults

@@ -13,7 +13,7 @@ from typing import Any
 
 from marshmallow import Schema, fields
 
-from domain.calendar import instant_of
+from domain.calendar import instant_of, local_of
 from domain.problems import FieldFault, InvalidRequest
 from persistence.paging import Paged
 
@@ -57,6 +57,13 @@ class Instant(fields.Field[Any]):
 
     def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
         return instant_of(value)
+
+
+class LocalInstant(Instant):
+    """As Instant, but what comes without an offset stays without one: it is local time in a zone yet to be found."""
+
+    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
+        return local_of(value)
 
 
 class Exact(fields.Field[Any]):

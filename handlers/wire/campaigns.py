@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from domain.campaigns.effects import Effect
-from handlers.wire.base import OF_REQUEST, Exact, Instant, Plain, Shape, WireSchema
+from handlers.wire.base import OF_REQUEST, Exact, Instant, LocalInstant, Plain, Shape, WireSchema
 
 
 class _Campaign(WireSchema):
@@ -30,8 +30,9 @@ class _Campaign(WireSchema):
     min_spend_value = Exact()
     custom_attributes = Plain(load_default=dict)
     smart_rewards = Plain(load_default=dict)
-    valid_from = Instant()
-    valid_to = Instant()
+    valid_from = LocalInstant()
+    valid_to = LocalInstant()
+    timezone = Plain()
 
 
 class _CampaignRecord(_Campaign):

@@ -7,7 +7,7 @@ from typing import Any
 from domain.missions.progress import Advance
 from domain.missions.records import MemberMission, Mission, MissionBalance, MissionTracking, Reward
 from domain.missions.shelf import MissionMove
-from handlers.wire.base import Exact, Instant, Plain, Shape, WireSchema, exact_number
+from handlers.wire.base import Exact, Instant, LocalInstant, Plain, Shape, WireSchema, exact_number
 
 
 class _Writable(WireSchema):
@@ -25,8 +25,9 @@ class _Writable(WireSchema):
     matcher_id = Plain()
     event_type = Plain()
     active = Plain(load_default=True)
-    valid_from = Instant()
-    valid_to = Instant()
+    valid_from = LocalInstant()
+    valid_to = LocalInstant()
+    timezone = Plain()
     max_repetitions = Plain()
     repetition_period = Plain()
     period_limit = Plain()

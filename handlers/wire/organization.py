@@ -10,6 +10,7 @@ class _Writable(WireSchema):
     default_loyalty_program_id = Plain()
     default_locale = Plain()
     locales = Plain(load_default=list)
+    timezone = Plain(load_default="UTC")
     custom_attributes = Plain(load_default=dict)
 
 

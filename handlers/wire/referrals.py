@@ -14,7 +14,7 @@ from domain.referrals import (
     ReferralProgram,
     RewardOutcome,
 )
-from handlers.wire.base import Exact, Instant, Plain, Shape, WireSchema, exact_number
+from handlers.wire.base import Exact, Instant, LocalInstant, Plain, Shape, WireSchema, exact_number
 
 
 class _Program(WireSchema):
@@ -24,8 +24,9 @@ class _Program(WireSchema):
     picture_url = Plain()
     custom_attributes = Plain(load_default=dict)
     active = Plain()
-    valid_from_date = Instant()
-    valid_to_date = Instant()
+    valid_from_date = LocalInstant()
+    valid_to_date = LocalInstant()
+    timezone = Plain()
     max_per_code = Plain()
     max_referrals_per_member = Plain(load_default=MOST_REFERRALS)
     max_redeems_per_referred_member_per_code = Plain()

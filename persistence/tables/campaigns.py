@@ -58,6 +58,8 @@ campaigns = tenant_table(
     document("smart_rewards"),
     instant("valid_from"),
     instant("valid_to"),
+    # An IANA name; null is the organization's.
+    Column("timezone", Text),
     *created_and_updated(),
     UniqueConstraint("organization_id", "campaign_key"),
     UniqueConstraint("organization_id", "code"),

@@ -63,6 +63,8 @@ missions = tenant_table(
     exact("min_spend_value"),
     document("manual_expiration", nullable=True),
     Column("count_expression", Text),
+    # An IANA name; null is the organization's.
+    Column("timezone", Text),
     *created_and_updated(),
     UniqueConstraint("organization_id", "mission_key"),
     UniqueConstraint("organization_id", "code"),

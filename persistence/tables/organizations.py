@@ -41,6 +41,7 @@ organizations = Table(
     instant("subscription_expiration_date"),
     Column("default_locale", Text, nullable=False, server_default="en"),
     texts("locales"),
+    Column("timezone", Text, nullable=False, server_default="UTC"),
     document("custom_attributes"),
     Column("configuration_version", BigInteger, nullable=False, server_default=text("1")),
     *created_and_updated(),

@@ -42,6 +42,8 @@ referral_programs = tenant_table(
     Column("referred_ledger_id", BigInteger),
     Column("referred_ledger_account_id", BigInteger),
     Column("referred_coupon_book_key", Uuid(as_uuid=False)),
+    # An IANA name; null is the organization's.
+    Column("timezone", Text),
     *created_and_updated(),
     UniqueConstraint("organization_id", "referral_program_key"),
     UniqueConstraint("organization_id", "code"),

@@ -95,7 +95,11 @@ def action(action_id: int, *effects: Mapping[str, Any], rule: str | None = None,
 
 
 def campaign(
-    *actions: Action, campaign_id: int = 1, accounts: Sequence[LedgerAccount] = (), **values: Any
+    *actions: Action,
+    campaign_id: int = 1,
+    accounts: Sequence[LedgerAccount] = (),
+    default_timezone: str = "UTC",
+    **values: Any,
 ) -> CompiledCampaign:
     """An active campaign without restrictions, ready to run; points go to the first of `accounts`."""
     known = list(accounts) or [account()]
@@ -127,13 +131,18 @@ def campaign(
         "smart_rewards": {},
         "valid_from": None,
         "valid_to": None,
+        "timezone": None,
         "created_at": NOON,
         "updated_at": NOON,
     }
     record = Campaign(**{**settings, **values})
     ids = {each.ledger_account_key: each.ledger_account_id for each in known}
     return compile_campaign(
-        record, [compile_action(each) for each in actions], limit_rules_of(record, ids), known[0] if known else None
+        record,
+        [compile_action(each) for each in actions],
+        limit_rules_of(record, ids),
+        known[0] if known else None,
+        default_timezone,
     )
 
 

@@ -50,6 +50,7 @@ def _campaign_body(organization: Organization) -> dict[str, Any]:
         "smartRewards": {"a": 1},
         "validFrom": WINDOW[0],
         "validTo": WINDOW[1],
+        "timezone": "America/Buenos_Aires",
         **TEXTS,
         **ATTRIBUTES,
     }
@@ -102,6 +103,7 @@ def missions(organization: Organization) -> Sequence[Changeable]:
         "active": False,
         "validFrom": WINDOW[0],
         "validTo": WINDOW[1],
+        "timezone": "America/Buenos_Aires",
         "maxRepetitions": 9,
         "repetitionPeriod": "weekly",
         "periodLimit": 2,
@@ -156,6 +158,7 @@ def referral_program(organization: Organization) -> Sequence[Changeable]:
         "active": False,
         "validFromDate": WINDOW[0],
         "validToDate": WINDOW[1],
+        "timezone": "America/Buenos_Aires",
         "maxPerCode": 9,
         "maxReferralsPerMember": 7,
         "maxRedeemsPerReferredMemberPerCode": 2,

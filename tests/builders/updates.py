@@ -175,11 +175,12 @@ def _own_organization(organization: Organization) -> Sequence[Changeable]:
         "defaultLoyaltyProgramId": organization.created.loyalty_program_id,
         "defaultLocale": "es",
         "locales": ["es", "en"],
+        "timezone": "Europe/Madrid",
         **TEXTS,
         **ATTRIBUTES,
     }
     organization.administration.put("", body)
-    return [Changeable("", body)]
+    return [Changeable("", body, unset={"timezone": "UTC"})]
 
 
 def _group(organization: Organization) -> Sequence[Changeable]:

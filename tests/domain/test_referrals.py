@@ -56,6 +56,7 @@ PROGRAM = ReferralProgram(
     referred_ledger_id=None,
     referred_ledger_account_id=9,
     referred_coupon_book_key="book",
+    timezone=None,
     created_at=NOON,
     updated_at=NOON,
 )

@@ -217,7 +217,13 @@ def _event_type(body: Body, path: Body) -> None:
         _unique(body, "apiCode")
 
 
+def _zone(body: Body) -> None:
+    if body.get("timezone") is not None:
+        body["timezone"] = "America/Buenos_Aires"
+
+
 def _organization(body: Body, path: Body) -> None:
+    _zone(body)
     _real(body, "defaultLoyaltyProgramId", WORLD.ids["loyaltyProgramId"])
 
 
@@ -330,6 +336,7 @@ def _tier(body: Body, path: Body) -> None:
 
 def _campaign(body: Body, path: Body) -> None:
     _unique(body, "code")
+    _zone(body)
     _real(body, "loyaltyProgramId", WORLD.ids["loyaltyProgramId"])
     _real(body, "eventType", "cup-returned")
     _real(body, "audienceKeys", [WORLD.keys["audience"]])
@@ -424,8 +431,7 @@ def _book(body: Body, path: Body) -> None:
     _real(body, "tierKeys", [WORLD.keys["tier"]])
     _real(body, "loyaltyProgramKey", WORLD.ids["loyaltyProgramKey"])
     _real(body, "loyaltyProgramId", WORLD.ids["loyaltyProgramId"])
-    if body.get("timezone") is not None:
-        body["timezone"] = "America/Buenos_Aires"
+    _zone(body)
     if "tiers" in body:
         body["tiers"] = [WORLD.ids["loyaltyTierId"]] if body.get("tierKeys") or body["tiers"] else []
     body["requiredPointsConfig"] = {"ledgerAccountKey": WORLD.keys["account"]}
@@ -519,6 +525,7 @@ def _trigger(body: Body, path: Body) -> None:
 
 def _mission(body: Body, path: Body) -> None:
     _unique(body, "code", longest=100)
+    _zone(body)
     for name in ("campaignId", "loyaltyProgramId", "audienceId", "matcherId", "ledgerId", "ledgerAccountId"):
         _real(body, name, WORLD.ids[name])
     for name in ("badgeKey", "couponBookKey"):
@@ -554,6 +561,7 @@ def _mission_progress(body: Body, path: Body) -> None:
 
 def _referral_program(body: Body, path: Body) -> None:
     _unique(body, "code")
+    _zone(body)
     _real(body, "eventType", "cup-returned")
     _real(body, "loyaltyProgramId", WORLD.ids["loyaltyProgramId"])
     _real(body, "campaignId", WORLD.ids["campaignId"])

@@ -33,6 +33,7 @@ EMPTY = {
     "smartRewards": {},
     "validFrom": None,
     "validTo": None,
+    "timezone": None,
 }
 
 

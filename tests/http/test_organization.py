@@ -15,6 +15,7 @@ def test_an_organization_is_read_by_its_id(organization):
         "paymentProcessorCustomerId": None,
         "defaultLocale": "en",
         "locales": ["en"],
+        "timezone": "UTC",
         "customAttributes": {},
         "createdAt": found["createdAt"],
         "updatedAt": found["createdAt"],
@@ -40,6 +41,7 @@ def test_an_update_changes_every_property(organization):
         "defaultLoyaltyProgramId": program["loyaltyProgramId"],
         "defaultLocale": "es",
         "locales": ["en", "es-AR"],
+        "timezone": "Europe/Madrid",
         "customAttributes": {"founded": 1999, "towns": ["a", "b"]},
     }
     changed = organization.administration.put("", body)["organization"]

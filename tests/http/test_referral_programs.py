@@ -36,6 +36,7 @@ def whole_body(shop):
         customAttributes={"theme": {"colour": "red"}},
         validFromDate="2026-01-01T00:00:00Z",
         validToDate="2036-01-01T00:00:00.500000Z",
+        timezone="Europe/Madrid",
         maxPerCode=10,
         maxReferralsPerMember=20,
         maxRedeemsPerReferredMemberPerCode=2,

@@ -6,6 +6,7 @@ import pytest
 
 from domain.campaigns.compiled import compile_action
 from handlers.http import metrics
+from tests.builders import missions
 from tests.builders.campaigns import action, effect, mint
 from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, running
 
@@ -213,3 +214,15 @@ def test_an_action_saved_by_other_rules_fails_alone():
     compiled = compile_action(action(1, mint(1), rule='"a".matches("(((a{1,99}){1,99}){1,99})")'))
     assert compiled.fault
     assert compiled.rule is None
+
+
+def test_balances_hold_what_missions_paid_and_nothing_of_the_events_own_effects(shop):
+    missions.create(shop, goalCount=1, pointsAccrual=5)
+    actions = [running(mint(10)), running(mint(1, description=("=", "string(balances.points)")), priority=2)]
+    shop.campaign(*actions, eventType=GENERIC)
+    member = shop.member()
+    rule = "balances.points == 5 && balancesAfter.points == 16"
+    shop.campaign(running(mint(100), rule=rule, priority=3), eventType=GENERIC)
+    shop.track_one(event(member))
+    assert shop.balance(member) == 5 + 10 + 1 + 100
+    assert {row.description for row in shop.rows("ledger_transactions", "description")} >= {"5"}

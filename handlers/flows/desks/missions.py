@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time
+from datetime import date, datetime
 from decimal import Decimal
 from itertools import count
 from typing import Any, Self
 
 from domain.badges import Grant
-from domain.calendar import next_period, period_start
+from domain.calendar import next_period, period_start, start_of_day, zone_named
 from domain.campaigns.effects import ADVANCE_MISSION
 from domain.campaigns.facts import EventFacts, Executor, Performed
 from domain.campaigns.outcomes import NothingToDo, RuleError
@@ -168,6 +168,7 @@ class MissionDesk:
     def _count(self, compiled: CompiledMission, event: EventFacts, budget: Budget) -> int:
         """What the event counts for a mission."""
         at, message = None, compiled.fault
+        budget.zone = zone_named(compiled.mission.timezone)
         if compiled.count is not None:
             try:
                 return count_of(compiled.count, event.context, budget, self._configuration.functions)
@@ -186,7 +187,7 @@ class MissionDesk:
         found = missions.find(self._opening.db, self._opening.organization.organization_id, mission_id)
         if found is None:
             raise AssertionError("missions are never removed")
-        return found
+        return found.in_zone_of(self._opening.organization)
 
     def _advance_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:
         compiled = self._by_key.get(params["missionKey"].lower())
@@ -307,12 +308,9 @@ def _periods(opening: Opening, mission_ids: Collection[int]) -> Mapping[tuple[in
     found = {}
     for mission_id in mission_ids:
         compiled = opening.configuration.missions.get(mission_id)
-        period = None if compiled is None else compiled.mission.repetition_period
-        if period is not None:
-            for first_day in {period_start(period, at) for at in opening.moments}:
-                found[mission_id, first_day] = (_midnight(first_day), _midnight(next_period(period, first_day)))
+        if compiled is not None and (period := compiled.mission.repetition_period) is not None:
+            zone = zone_named(compiled.mission.timezone)
+            for first_day in {period_start(period, at, zone) for at in opening.moments}:
+                begin, end = start_of_day(first_day, zone), start_of_day(next_period(period, first_day), zone)
+                found[mission_id, first_day] = begin, end
     return found
-
-
-def _midnight(day: date) -> datetime:
-    return datetime.combine(day, time.min, UTC)

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.coupons.periods import day_of, discount_period, is_zone, usage_period
+from domain.calendar import is_zone
+from domain.coupons.periods import day_of, discount_period, usage_period
 from tests.builders.coupon_values import coupon_book
 
 NEW_YORK, SAO_PAULO, APIA = "America/New_York", "America/Sao_Paulo", "Pacific/Apia"

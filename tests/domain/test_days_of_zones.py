@@ -1,0 +1,121 @@
+"""Days, weeks and months of campaigns and missions in time zones, beside a walk by quarters of an hour."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from functools import cache
+from itertools import groupby
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from domain.calendar import moment_in, next_period, start_of_day
+from domain.missions.shelf import Occasion, Shelf
+from tests.builders.campaigns import Bench, action, campaign, facts, mint
+from tests.builders.missions import NOON, mission
+
+# With clocks that change in spring and autumn, in the south too, by half an hour, at midnight, and never.
+ZONES = ["Europe/Madrid", "America/New_York", "America/Santiago", "Australia/Lord_Howe", "Asia/Beirut", "Asia/Kolkata"]
+QUARTER = timedelta(minutes=15)
+# The sixty days around each change of clocks in 2026, or so: most moments are far from what matters otherwise.
+BEGINS = [datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 9, 1, tzinfo=UTC), datetime(2026, 10, 10, tzinfo=UTC)]
+moments = st.builds(
+    lambda begin, quarters, seconds: begin + quarters * QUARTER + timedelta(seconds=seconds),
+    st.sampled_from(BEGINS),
+    st.integers(0, 40 * 96),
+    st.integers(0, 899),
+)
+zones = st.sampled_from(ZONES)
+
+
+@cache
+def walk(name: str) -> tuple[tuple[date, datetime, datetime], ...]:
+    """Every local day of the year with its begin and end, found by looking at every quarter of an hour."""
+    begin, zone = datetime(2025, 12, 30, tzinfo=UTC), ZoneInfo(name)
+    quarters = [begin + n * QUARTER for n in range(370 * 96)]
+    days = [(day, list(found)) for day, found in groupby(quarters, lambda each: each.astimezone(zone).date())]
+    return tuple((day, found[0], found[-1] + QUARTER) for day, found in days[1:-1])
+
+
+def day_of(at: datetime, name: str) -> date:
+    [day] = [day for day, begin, end in walk(name) if begin <= at < end]
+    return day
+
+
+def period_of(at: datetime, name: str, period: str) -> tuple[int, ...]:
+    day = day_of(at, name)
+    return {"daily": (day.toordinal(),), "weekly": day.isocalendar()[:2], "monthly": (day.year, day.month)}[period]
+
+
+@pytest.mark.parametrize("name", ZONES)
+def test_a_day_begins_and_ends_where_the_walk_says(name):
+    lengths = set()
+    for day, begin, end in walk(name):
+        assert (start_of_day(day, ZoneInfo(name)), start_of_day(next_period("daily", day), ZoneInfo(name))) == (
+            begin,
+            end,
+        )
+        lengths.add((end - begin) / timedelta(hours=1))
+    expected = {"Asia/Kolkata": {24}, "Australia/Lord_Howe": {23.5, 24, 24.5}}.get(name, {23, 24, 25})
+    assert lengths == expected
+
+
+@settings(deadline=None)
+@given(
+    st.lists(moments, min_size=1, max_size=12), zones, st.sampled_from(["daily", "weekly", "monthly"]), st.booleans()
+)
+def test_limits_count_the_days_of_the_campaigns_zone(at, name, period, is_its_own):
+    limits = ({"scope": "member", "type": "transactions", "period": period, "limit": 1},)
+    own, default = (name, "Asia/Tokyo") if is_its_own else (None, name)
+    limited = campaign(action(1, mint(1)), limit_rules=limits, timezone=own, default_timezone=default)
+    bench, seen = Bench(limited), set()
+    for each in at:
+        found = bench.run(facts(at=each))
+        assert [e.status for e in found.effects] == ["skipped" if period_of(each, name, period) in seen else "executed"]
+        seen.add(period_of(each, name, period))
+    assert bench.balance() == len(seen)
+
+
+@settings(deadline=None)
+@given(moments, zones, st.sets(st.integers(1, 7), min_size=1))
+def test_campaigns_run_on_the_days_of_their_zone(at, name, days):
+    bench = Bench(campaign(action(1, mint(1)), days_of_week=tuple(days), timezone=name))
+    bench.run(facts(at=at))
+    assert bench.balance() == (day_of(at, name).isoweekday() in days)
+
+
+@settings(deadline=None)
+@given(moments, zones)
+def test_rules_read_times_in_the_zone_of_their_campaign(at, name):
+    day = day_of(at, name)
+    context = {**facts().context, "now": at}
+    read = mint(("=", "now.getFullYear() * 10000 + (now.getMonth() + 1) * 100 + now.getDate()"))
+    elsewhere = mint(("=", "now.getDate('Asia/Tokyo')"))
+    both = (campaign(action(1, read), timezone=name), campaign(action(2, elsewhere), campaign_id=2, timezone=name))
+    found = Bench(*both).run(facts(at=at, context=context))
+    amounts = [each.params[0][1] for each in found.effects]
+    assert amounts == [Decimal(f"{day:%Y%m%d}"), at.astimezone(ZoneInfo("Asia/Tokyo")).day]
+
+
+@settings(deadline=None)
+@given(st.lists(moments, min_size=1, max_size=12), zones, st.sampled_from(["daily", "weekly", "monthly"]))
+def test_missions_are_repeated_by_the_days_of_their_zone(at, name, period):
+    record = mission(goal_count=1, repetition_period=period, period_limit=1, timezone=name)
+    shelf = Shelf({}, {})
+    for number, each in enumerate(at, 1):
+        shelf.count(record, 1, Occasion(1, 1, each, NOON, loyalty_event_id=number))
+    periods = {period_of(each, name, period) for each in at}
+    assert shelf.standing(1, record).progress.times_achieved == len(periods)
+
+
+@settings(deadline=None)
+@given(moments, zones)
+def test_local_times_without_an_offset_are_those_of_the_zone(at, name):
+    zone = ZoneInfo(name)
+    local = at.astimezone(zone).replace(tzinfo=None)
+    assert moment_in(zone, local) in (at, at - timedelta(hours=1), at - timedelta(minutes=30))
+    assert moment_in(zone, local).astimezone(zone).replace(tzinfo=None) == local
+    assert moment_in(zone, at) == at
