@@ -13,7 +13,10 @@ from domain.problems import NotFound
 
 @dataclass(frozen=True, slots=True)
 class LoyaltyProgram:
-    """A program: which ledger accounts it accrues into and which tier its members start in."""
+    """A program: which ledger accounts it accrues into, which tier its members start in, and what tiers go by.
+
+    `tier_policy` has every field of the API's, as `domain.tier_policies.completed` makes it.
+    """
 
     organization_id: int
     loyalty_program_id: int
@@ -26,6 +29,7 @@ class LoyaltyProgram:
     main_ledger_account_id: int | None
     main_portal_id: int | None
     default_tier_id: int | None
+    tier_policy: Mapping[str, Any]
     created_at: datetime
     updated_at: datetime
 

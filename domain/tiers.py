@@ -8,10 +8,13 @@ from datetime import datetime
 from decimal import Decimal
 
 from domain.problems import Conflict
+from domain.tier_policies import BY_BALANCE, TierPoints, TierPolicy
 
 ZERO = Decimal(0)
 
-Points = Callable[[int], Decimal]
+Points = Callable[[int], TierPoints]
+"""What a member has of an account, by its id."""
+
 Place = tuple[int, int]
 """A member's id and a loyalty program's."""
 
@@ -27,9 +30,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
-    """The tiers of one active program; `ledger_account_id` is the account whose balance decides, None for none.
+    """The tiers of one active program; `ledger_account_id` is the account whose points decide, None for none.
 
-    `moves` is False where there is no tier beyond the default one: nobody changes place then.
+    Which of them count is the `policy`'s to say. `moves` is False where there is no tier beyond the default one: nobody
+    changes place then.
     """
 
     loyalty_program_id: int
@@ -38,13 +42,31 @@ class Ladder:
     default_tier_id: int | None
     steps: tuple[Step, ...]
     moves: bool
+    policy: TierPolicy = BY_BALANCE
 
-    def tier_of(self, points: Points) -> int | None:
-        """The tier that a member belongs to; `points` answers the member's balance of an account."""
-        return self.tier_at(ZERO if self.ledger_account_id is None else points(self.ledger_account_id))
+    def counted(self, points: Points, at: datetime) -> Decimal:
+        """The member's points that count at a moment."""
+        return ZERO if self.ledger_account_id is None else self.policy.counted(points(self.ledger_account_id), at)
+
+    def tier_of(self, points: Points, at: datetime) -> int | None:
+        """The tier that a member belongs to at a moment."""
+        return self.tier_at(self.counted(points, at))
+
+    def place_of(self, points: Points, at: datetime) -> HeldTier | None:
+        """The member's place by points, until it changes by time alone; None for no tier."""
+        tier_id, ends = self.tier_of(points, at), self.ends_of(points, at)
+        return None if tier_id is None else HeldTier(tier_id, expires_at=None if ends is None else ends[0])
+
+    def ends_of(self, points: Points, at: datetime) -> tuple[datetime, Decimal] | None:
+        """When the tier that a member belongs to changes by time alone, and the points that count then."""
+        if self.ledger_account_id is None or not self.policy.has_period:
+            return None
+        tier_id = self.tier_of(points, at)
+        changes = self.policy.changes(points(self.ledger_account_id), at)
+        return next((each for each in changes if self.tier_at(each[1]) != tier_id), None)
 
     def tier_at(self, points: Decimal) -> int | None:
-        """The tier that a balance of `points` reaches, else the program's default one, else None."""
+        """The tier that so many `points` reach, else the program's default one, else None."""
         reached = [step for step in self.steps if step.min_required_points <= points]
         if self.ledger_account_id is None or not reached:
             return self.default_tier_id
@@ -55,7 +77,10 @@ class Ladder:
 
 @dataclass(frozen=True, slots=True)
 class HeldTier:
-    """A member's stored place in a program: one that `is_manual` stays whatever the points, until `expires_at`."""
+    """A member's stored place in a program: one that `is_manual` stays whatever the points, until `expires_at`.
+
+    Then it is evaluated again; one that goes by the points of a period, when that many do not count any more.
+    """
 
     loyalty_tier_id: int
     is_manual: bool = False
@@ -78,6 +103,7 @@ class TierMove:
     ladder: Ladder
     before: int | None
     after: int | None
+    expires_at: datetime | None = None
 
 
 class Standings:
@@ -103,7 +129,7 @@ class Standings:
             self._held[place] = held
 
     def tier_ids(self, member_id: int, points: Points) -> list[int]:
-        """The tiers that the member has now; `points` answers the member's balance of an account."""
+        """The tiers that the member has now."""
         found = [
             self.current(program_id, held, points)
             for program_id in self._programs
@@ -113,8 +139,16 @@ class Standings:
 
     def current(self, program_id: int, held: HeldTier, points: Points) -> int | None:
         """The tier that a stored place stands for: another one where it has lapsed."""
+        now = self.place_now(program_id, held, points)
+        return None if now is None else now.loyalty_tier_id
+
+    def place_now(self, program_id: int, held: HeldTier, points: Points) -> HeldTier | None:
+        """A stored place as it is now: evaluated again where it has lapsed."""
         ladder = self._ladders.get(program_id)
-        return ladder.tier_of(points) if ladder and held.has_lapsed(self.at) else held.loyalty_tier_id
+        if not held.has_lapsed(self.at):
+            return held
+        # The tiers of an inactive program stand still.
+        return HeldTier(held.loyalty_tier_id) if ladder is None else ladder.place_of(points, self.at)
 
     def settle(self, member_id: int, ledger_account_ids: Collection[int], points: Points) -> list[TierMove]:
         """Put the member where the points belong, after a change of these accounts; answers the moves that took."""
@@ -128,11 +162,12 @@ class Standings:
             if held is not None and held.holds(self.at):
                 continue
             before = None if held is None else held.loyalty_tier_id
-            after = ladder.tier_of(points)
-            if has_lapsed or before != after:
-                self.put(place, None if after is None else HeldTier(after))
+            now = ladder.place_of(points, self.at)
+            after = None if now is None else now.loyalty_tier_id
+            if has_lapsed or held != now:
+                self.put(place, now)
             if before != after:
-                moves.append(TierMove(member_id, ladder, before, after))
+                moves.append(TierMove(member_id, ladder, before, after, None if now is None else now.expires_at))
         return moves
 
 

@@ -7,7 +7,9 @@ from dataclasses import asdict
 from typing import Any
 
 from domain.ledger.refusals import UnknownLedger, UnknownLedgerAccount
+from domain.problems import InvalidRequest
 from domain.programs import LoyaltyProgram, UnknownPortal, UnknownTier
+from domain.tier_policies import completed, faults_of_policy
 from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.operations import operation
@@ -36,6 +38,7 @@ def list_loyalty_programs(call: Call, query: Mapping[str, Any]) -> list[dict[str
 @operation("createLoyaltyProgram", body=PROGRAM_BODY, answer=wrapped("loyaltyProgram", PROGRAM), audit=_AUDITED)
 def create_loyalty_program(call: Call, body: dict[str, Any]) -> dict[str, Any]:
     """Create a program; it has no tiers yet, so none can be its default."""
+    body["tier_policy"] = _tier_policy(body)
     _refuse_unknown(call, body)
     if body.pop("default_tier_id") is not None:
         raise UnknownTier("A new loyalty program has no tiers yet.")
@@ -68,6 +71,7 @@ def get_loyalty_program(call: Call, program: LoyaltyProgram) -> dict[str, Any]:
 )
 def update_loyalty_program(call: Call, program: LoyaltyProgram, body: dict[str, Any]) -> dict[str, Any]:
     """Change a program; being the organization's default is only ever taken over, never given up."""
+    body["tier_policy"] = _tier_policy(body)
     _refuse_unknown(call, body)
     names_tier, tier_id = "default_tier_id" in body, body.pop("default_tier_id", None)
     set_as_default = body.pop("set_as_default")
@@ -78,6 +82,15 @@ def update_loyalty_program(call: Call, program: LoyaltyProgram, body: dict[str, 
         programs.set_default_tier(call.db, program.organization_id, program.loyalty_program_id, tier_id)
     program = programs.change_program(call.db, program, updated_at=call.now, **body)
     return _answered(program, _default_after(call, program, set_as_default))
+
+
+def _tier_policy(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The policy with every field; raises InvalidRequest for fields that do not go together."""
+    policy = completed(body["tier_policy"])
+    faults = faults_of_policy(policy)
+    if faults:
+        raise InvalidRequest(faults)
+    return policy
 
 
 def _refuse_unknown(call: Call, body: Mapping[str, Any]) -> None:

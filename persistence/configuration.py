@@ -7,6 +7,7 @@ from dataclasses import replace
 from sqlalchemy import Connection, and_, select
 
 from domain.ledger.records import LedgerAccount
+from domain.tier_policies import TierPolicy
 from domain.tiers import KnownTier, Ladder, Step
 from persistence.rows import columns_of, records
 from persistence.tables.ledger import ledger_accounts
@@ -73,6 +74,7 @@ def ladders(db: Connection, organization_id: int) -> list[Ladder]:
             programs.loyalty_program_key,
             programs.tier_points_ledger_account_id,
             programs.default_tier_id,
+            programs.tier_policy,
             tiers.loyalty_tier_id,
             tiers.min_required_points,
             tiers.tier_order,
@@ -83,8 +85,10 @@ def ladders(db: Connection, organization_id: int) -> list[Ladder]:
         .order_by(programs.loyalty_program_id)
     )
     found: dict[int, Ladder] = {}
-    for program_id, key, account_id, default_id, tier_id, least, order, active in rows:
-        ladder = found.get(program_id) or Ladder(program_id, key, account_id, default_id, (), False)
+    for program_id, key, account_id, default_id, policy, tier_id, least, order, active in rows:
+        ladder = found.get(program_id) or Ladder(
+            program_id, key, account_id, default_id, (), False, TierPolicy.of(policy)
+        )
         if tier_id is not None:
             steps = (*ladder.steps, Step(tier_id, least, order)) if active else ladder.steps
             ladder = replace(ladder, steps=steps, moves=ladder.moves or tier_id != default_id)

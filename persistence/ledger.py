@@ -11,13 +11,14 @@ from sqlalchemy import Connection, and_, bindparam, case, func, insert, literal,
 
 from domain.ledger.accounts import LedgerAccountInUse
 from domain.ledger.expiry import unexpired
+from domain.ledger.postings import Earning, Pair
 from domain.ledger.records import Ledger, LedgerAccount, Wallet
 from domain.ledger.views import WalletView
 from domain.problems import NameTaken
 from persistence import organizations
 from persistence.ledger_transactions import add_zero
 from persistence.paging import Page, Paged, paged
-from persistence.rows import AnyRow, AnySelect, add, change, columns_of, record
+from persistence.rows import AnyRow, AnySelect, add, as_json, change, columns_of, record
 from persistence.tables.ledger import (
     ledger_account_supplies,
     ledger_accounts,
@@ -312,6 +313,31 @@ def balances_of_wallets(
     return found
 
 
+_EARNINGS = """
+SELECT t.to_wallet_id, t.ledger_account_id, coalesce(t.external_event_date, t.captured_at, t.created_at) AS moment,
+    sum(t.amount - coalesce(t.unearned, 0))
+FROM unnest(%s::bigint[]) AS w(wallet_id)
+CROSS JOIN jsonb_to_recordset(%s::jsonb) AS x(ledger_account_id bigint, since timestamptz)
+JOIN ledger_transactions t ON t.organization_id = %s AND t.to_wallet_id = w.wallet_id
+    AND t.ledger_account_id = x.ledger_account_id AND t.transaction_type = 1 AND t.status = 1
+    AND coalesce(t.external_event_date, t.captured_at, t.created_at) >= x.since
+GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
+"""
+
+
+def find_earnings(
+    db: Connection, organization_id: int, wallet_ids: Collection[int], since: Mapping[int, datetime]
+) -> dict[Pair, tuple[Earning, ...]]:
+    """What the wallets earned of each account since a moment, and when; mints that were reverted are none."""
+    rows = [{"ledger_account_id": account_id, "since": moment} for account_id, moment in since.items()]
+    found: dict[Pair, list[Earning]] = {}
+    for wallet_id, account_id, moment, amount in db.exec_driver_sql(
+        _EARNINGS, (list(wallet_ids), as_json(rows), organization_id)
+    ):
+        found.setdefault((wallet_id, account_id), []).append(Earning(moment, amount))
+    return {pair: tuple(earned) for pair, earned in found.items()}
+
+
 # Evaluated per balance: the index of spendable lots leads straight to what has expired of each.
 _EXPIRED_LOTS = (
     select(func.coalesce(func.sum(ledger_lots.c.remaining), literal(_ZERO)))
@@ -344,6 +370,7 @@ _VIEWS = (
                 "current_overdraft_balance",
                 "total_overdraft_credit_balance",
                 "total_fiat_value",
+                "earned",
             )
         ),
         ledger_balances.c.last_transaction_date,

@@ -206,10 +206,24 @@ WHERE {_OF.format("t")} AND ((t.transaction_type = 3) <> (t.reverted_ledger_tran
     OR t.is_partial AND t.transaction_type <> 3)
 """
 
+# A mint counts as earned until it is reverted, but for the share of it that was reverted in part.
+_WRONG_EARNED = f"""
+SELECT organization_id, format('wallet %s, account %s: counts %s as earned, its mints that stand come to %s',
+    wallet_id, ledger_account_id, trim_scale(coalesce(b.earned, 0)), trim_scale(coalesce(m.earned, 0)))
+FROM (SELECT * FROM ledger_balances b WHERE {_OF.format("b")}) b FULL JOIN (
+    SELECT t.organization_id, t.to_wallet_id AS wallet_id, t.ledger_account_id,
+        sum(t.amount - coalesce(t.unearned, 0)) AS earned
+    FROM ledger_transactions t
+    WHERE {_OF.format("t")} AND t.transaction_type = 1 AND t.status = 1 AND t.to_wallet_id IS NOT NULL
+    GROUP BY t.organization_id, t.to_wallet_id, t.ledger_account_id
+) m USING (organization_id, wallet_id, ledger_account_id)
+WHERE coalesce(b.earned, 0) <> coalesce(m.earned, 0)
+"""
+
 _NEGATIVE = f"""
 SELECT b.organization_id, format('wallet %s, account %s: a balance is below zero', b.wallet_id, b.ledger_account_id)
 FROM ledger_balances b WHERE {_OF.format("b")} AND least(b.current_balance, b.pending_debit_balance,
-    b.pending_credit_balance, b.current_overdraft_balance, b.total_overdraft_credit_balance,
+    b.pending_credit_balance, b.current_overdraft_balance, b.total_overdraft_credit_balance, b.earned,
     b.current_balance - b.pending_debit_balance) < 0
 UNION ALL
 SELECT s.organization_id, format('account %s: a supply is below zero', s.ledger_account_id)
@@ -253,6 +267,7 @@ CHECKS: tuple[str, ...] = (
     _WRONG_LOT_USES,
     _WRONG_PENDING,
     _WRONG_REVERTS,
+    _WRONG_EARNED,
     _NEGATIVE,
     _TOO_FINE,
 )

@@ -34,7 +34,10 @@ FROM jsonb_to_recordset(%s::jsonb) AS x(member_id bigint, loyalty_program_id big
 ORDER BY x.member_id, x.loyalty_program_id
 ON CONFLICT (organization_id, member_id, loyalty_program_id) DO UPDATE SET
     loyalty_tier_id = excluded.loyalty_tier_id, is_manual = excluded.is_manual, expires_at = excluded.expires_at,
-    created_at = excluded.created_at
+    created_at = CASE
+        WHEN member_tiers.loyalty_tier_id = excluded.loyalty_tier_id AND NOT member_tiers.is_manual
+            AND NOT excluded.is_manual THEN member_tiers.created_at
+        ELSE excluded.created_at END
 """
 
 _LEAVE = """

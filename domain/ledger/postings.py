@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
+from typing import NamedTuple
 
 from domain.ledger.lots import LotMove, LotUse
 from domain.ledger.records import LedgerAccount
@@ -12,9 +13,19 @@ from domain.ledger.records import LedgerAccount
 ZERO = Decimal(0)
 
 
+class Earning(NamedTuple):
+    """Points that were minted for something that happened at `moment`; below zero, what of them was reverted."""
+
+    moment: datetime
+    amount: Decimal
+
+
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """What a wallet holds of an account while the books are open; as `Balance`, without the stamps."""
+    """What a wallet holds of an account while the books are open; as `Balance`, without the stamps.
+
+    `earned` is what was minted less what of it was reverted, whatever has become of the points.
+    """
 
     current: Decimal = ZERO
     pending_credit: Decimal = ZERO
@@ -23,6 +34,7 @@ class Holding:
     overdraft_credit: Decimal = ZERO
     fiat: Decimal = ZERO
     last_transaction_date: datetime | None = None
+    earned: Decimal = ZERO
 
     @property
     def available(self) -> Decimal:
@@ -116,7 +128,8 @@ class Stored:
     `taken_back` is what partial reverts have taken back of it already, `released` what they have taken off it while it
     was pending. `lots` are those that it made, of which `expired` has expired. Of a reverted mint, `missing` could not
     be taken back, since it was spent: the transaction `clamped_by` found no more. `claims` are such mints of its
-    wallet, which get what reverting this transaction gives back.
+    wallet, which get what reverting this transaction gives back. Of a mint that stands, `unearned` does not count as
+    earned any more; it was for something that happened at `happened_at`.
     """
 
     ledger_transaction_id: int
@@ -141,6 +154,8 @@ class Stored:
     clamped_by: int | None = None
     fiat_currency: str | None = None
     claims: tuple[Stored, ...] = ()
+    unearned: Decimal = ZERO
+    happened_at: datetime | None = None
 
 
 Step = Posting | Capture

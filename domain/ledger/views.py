@@ -44,6 +44,7 @@ class WalletView:
     current_overdraft_balance: Decimal
     total_overdraft_credit_balance: Decimal
     total_fiat_value: Decimal
+    earned: Decimal
     last_transaction_date: datetime | None
     created_at: datetime | None
     updated_at: datetime | None

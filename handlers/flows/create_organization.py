@@ -10,6 +10,7 @@ from decimal import Decimal
 from sqlalchemy import Connection, insert
 
 from domain.access import INTEGRATION_ROLES
+from domain.tier_policies import EARNED, completed
 from handlers import passwords
 from persistence import organizations
 from persistence.tables.ledger import ledger_accounts, ledgers
@@ -70,6 +71,8 @@ def create_organization(db: Connection, *, name: str, now: datetime, timezone: s
             ledger_id=ledger_id,
             tier_points_ledger_account_id=account.ledger_account_id,
             main_ledger_account_id=account.ledger_account_id,
+            # Whoever redeems points keeps the tier.
+            tier_policy=completed({"basis": EARNED}),
         )
         .returning(loyalty_programs.c.loyalty_program_id, loyalty_programs.c.loyalty_program_key)
     ).one()

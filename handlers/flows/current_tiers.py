@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from decimal import Decimal
 
+from domain.ledger.views import WalletView
 from domain.members import Member, MemberTier
-from domain.tiers import HeldTier, Standings
+from domain.tier_policies import TierPoints
+from domain.tiers import HeldTier, Points, Standings
 from handlers.call import Call
 from handlers.flows.configuration import configuration_of
+from handlers.flows.tier_points import earnings_of
 from persistence import ledger, members
 
 
@@ -26,28 +28,41 @@ def current_tiers(call: Call, found: Sequence[Member]) -> dict[int, list[MemberT
     return stored
 
 
-def points_of(call: Call, found: Sequence[Member]) -> Callable[[Member], Callable[[int], Decimal]]:
-    """What each member has of each account now, without what has expired; one query for all of them."""
-    wallets = [member.wallet_id for member in found]
-    balances = {
-        (wallet_id, view.ledger_account_id): view.current_balance
-        for wallet_id, views in ledger.balances_of_wallets(
-            call.db, call.organization.organization_id, wallets, call.now
-        ).items()
+def points_of(
+    call: Call, found: Sequence[Member], balances: Mapping[int, Sequence[WalletView]] | None = None
+) -> Callable[[Member], Points]:
+    """What each member has of each account now, without what has expired; at most two queries for all of them.
+
+    `balances` are those of the wallets, by id, where they are known already.
+    """
+    organization_id, wallets = call.organization.organization_id, [member.wallet_id for member in found]
+    if balances is None:
+        balances = ledger.balances_of_wallets(call.db, organization_id, wallets, call.now)
+    ladders = configuration_of(call.db, call.organization).ladders
+    earnings = earnings_of(call.db, organization_id, ladders, wallets, call.now)
+    points = {
+        (wallet_id, view.ledger_account_id): TierPoints(
+            view.current_balance, view.earned, earnings.get((wallet_id, view.ledger_account_id), ())
+        )
+        for wallet_id, views in balances.items()
         for view in views
     }
-    return lambda member: lambda account_id: balances.get((member.wallet_id, account_id), Decimal(0))
+    return lambda member: lambda account_id: points.get((member.wallet_id, account_id), TierPoints())
 
 
 def _held(tier: MemberTier) -> HeldTier:
     return HeldTier(tier.loyalty_tier_id, tier.is_manual, tier.expires_at)
 
 
-def _evaluated(tier: MemberTier, standings: Standings, points: Callable[[int], Decimal]) -> MemberTier | None:
+def _evaluated(tier: MemberTier, standings: Standings, points: Points) -> MemberTier | None:
     held = _held(tier)
     if not held.has_lapsed(standings.at) or tier.expires_at is None:
         return tier
-    tier_id = standings.current(tier.loyalty_program_id, held, points)
-    if tier_id is None:
+    now = standings.place_now(tier.loyalty_program_id, held, points)
+    if now is None:
         return None
-    return replace(tier, loyalty_tier_id=tier_id, is_manual=False, expires_at=None, created_at=tier.expires_at)
+    stays = now.loyalty_tier_id == tier.loyalty_tier_id and not tier.is_manual
+    since = tier.created_at if stays else tier.expires_at
+    return replace(
+        tier, loyalty_tier_id=now.loyalty_tier_id, is_manual=False, expires_at=now.expires_at, created_at=since
+    )

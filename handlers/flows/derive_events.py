@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import partial
 from typing import Any
 
 from domain.ledger.books import Books
 from domain.ledger.postings import Posting, Step
 from domain.tiers import Standings
 from handlers.flows.configuration import Configuration
+from handlers.flows.tier_points import TierPointsReader
 from handlers.wire.own_events import tier_payload, transaction_payload
 
 TIER_SET, TIER_REMOVED = "member-tier-set", "member-tier-removed"
@@ -60,12 +60,14 @@ class Derivation:
         standings: Standings,
         member_ids: Mapping[int, int],
         transaction_id: Callable[[int], int | None],
+        tier_points: TierPointsReader,
     ) -> None:
         self._configuration = configuration
         self._books = books
         self._standings = standings
         self._member_ids = member_ids
         self._transaction_id = transaction_id
+        self._tier_points = tier_points
         self._possible = possible_types(configuration)
         self._steps = 0
         self._postings = 0
@@ -110,13 +112,13 @@ class Derivation:
         return found
 
     def _moved(self, wallet_id: int, member_id: int, ledger_account_ids: set[int]) -> list[OwnEvent]:
-        points = partial(balance_of, self._books, wallet_id)
+        points = self._tier_points.of(wallet_id)
         keys = self._configuration.tier_keys
         return [
             OwnEvent(
                 member_id,
                 TIER_REMOVED if move.after is None else TIER_SET,
-                tier_payload(move.ladder, keys, move.before, move.after),
+                tier_payload(move.ladder, keys, move.before, move.after, expires_at=move.expires_at),
             )
             for move in self._standings.settle(member_id, ledger_account_ids, points)
         ]

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection
@@ -30,7 +29,7 @@ from domain.tiers import HeldTier, Place, Standings
 from domain.triggers import CREATED, PURCHASE_ORDER, UPDATED
 from handlers.flows.build_orders import OrderDesk
 from handlers.flows.configuration import Configuration, configuration_of, everything
-from handlers.flows.derive_events import Derivation, OwnEvent, balance_of, possible_types
+from handlers.flows.derive_events import Derivation, OwnEvent, possible_types
 from handlers.flows.desks.desks import Desks, open_desks
 from handlers.flows.desks.opening import Opening, Reversal, TransactionIds
 from handlers.flows.desks.referrals import may_refer, usable_codes
@@ -42,6 +41,7 @@ from handlers.flows.event_rows import event_row
 from handlers.flows.match_audiences import match_audiences
 from handlers.flows.notices import queue_entities, queue_events
 from handlers.flows.revert_events import Reversals, extent_of
+from handlers.flows.tier_points import open_tier_points
 from handlers.http import metrics
 from handlers.wire.events import track_result
 from handlers.wire.missions import mission_outcome
@@ -147,7 +147,8 @@ class EventUnit:
         self._audiences = match_audiences(self._db, self._organization_id, among, members, self._now)
         wallets = {member.wallet_id: member.member_id for member in members}
         ids = desks.opening.transaction_ids
-        derivation = Derivation(self._configuration, desks.books, desks.standings, wallets, ids.of)
+        points = desks.opening.tier_points
+        derivation = Derivation(self._configuration, desks.books, desks.standings, wallets, ids.of, points)
         work = Work(orders, undoable, event_ids, desks, derivation)
         self._report(derivation.begin(), None, EXPIRED, work)
         return work
@@ -180,6 +181,7 @@ class EventUnit:
         wallets = {member.wallet_id for member in self._members.values()}
         accounts = {*self._configuration.accounts, *undoable.ledger_account_ids}
         books = posting.open_books(self._db, self._organization_id, wallets, accounts, self._now)
+        points = open_tier_points(self._db, self._organization_id, self._configuration.ladders, books, wallets)
         stock = None if is_rehearsal else IdStock(self._db, "ledger_transactions", _SPARE_IDS + 4 * len(accepted))
         opening = Opening(
             db=self._db,
@@ -192,6 +194,7 @@ class EventUnit:
             books=books,
             transaction_ids=TransactionIds(books, stock),
             standings=Standings(self._configuration.ladders, self._held, self._now),
+            tier_points=points,
             undoable=undoable.event_ids,
             event_types=event_types,
             moments=moments,
@@ -361,4 +364,4 @@ class EventUnit:
 
     def _tier_ids(self, member: Member, desks: Desks) -> list[int]:
         """The tiers that the member has at this point of the unit."""
-        return desks.standings.tier_ids(member.member_id, partial(balance_of, desks.books, member.wallet_id))
+        return desks.standings.tier_ids(member.member_id, desks.opening.tier_points.of(member.wallet_id))

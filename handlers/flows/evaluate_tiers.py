@@ -13,6 +13,7 @@ from handlers.flows.configuration import configuration_of
 from handlers.flows.derive_events import Derivation
 from handlers.flows.keep_books import open_books, report
 from handlers.flows.lock_wallets import lock_wallets
+from handlers.flows.tier_points import open_tier_points
 from persistence import member_tiers, organizations, posting
 
 WALLETS_AT_ONCE = 500
@@ -52,7 +53,9 @@ def evaluate_next(
     standings = Standings(configuration.ladders, held, now)
     member_ids = {wallet_id: member_id for wallet_id, (member_id, _) in members.items()}
     also = configuration.accounts if everyone else ()
-    found = Derivation(configuration, books, standings, member_ids, lambda number: None).begin(also)
+    # What was earned is as it is stored: expiries have changed nothing of it.
+    points = open_tier_points(db, organization_id, configuration.ladders, books, wallets)
+    found = Derivation(configuration, books, standings, member_ids, lambda number: None, points).begin(also)
     member_tiers.move(db, organization_id, standings.changed, now)
     report(db, organization, found, now, lambda: str(uuid.uuid4()), "evaluate-tiers", "The tier was evaluated again.")
     return Evaluated(wallets[-1], len(members), len(found))

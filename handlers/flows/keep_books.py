@@ -5,7 +5,7 @@ Closing writes what was posted, moves the tiers that go by it, and has the campa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 
 from sqlalchemy import Connection
@@ -15,10 +15,11 @@ from domain.events import FULL, IncomingEvent
 from domain.ledger.books import Books
 from domain.ledger.postings import Posting
 from domain.organizations import Organization
-from domain.tiers import Standings
+from domain.tiers import HeldTier, Standings
 from handlers.call import Call
 from handlers.flows.configuration import Configuration, configuration_of
 from handlers.flows.derive_events import TRANSACTION_CREATED, Derivation, OwnEvent, possible_types
+from handlers.flows.tier_points import TierPointsReader, open_tier_points
 from handlers.flows.track_events import TrackBatch
 from persistence import events, member_tiers, posting
 
@@ -60,10 +61,15 @@ def close_books(
 
     `reason` is what the events that come of it say about why they were reported.
     """
-    ids = posting.write_books(db, organization.organization_id, books)
     configuration = configuration_of(db, organization)
-    if _concern(configuration, {step.account.ledger_account_id for step in books.steps}):
-        found = _follow(db, organization, books, ids, configuration)
+    is_concerned = _concern(configuration, {step.account.ledger_account_id for step in books.steps})
+    wallets = {entry.wallet_id for step in books.steps for entry in step.entries if entry.wallet_id is not None}
+    ladders = configuration.ladders if is_concerned else ()
+    points = open_tier_points(db, organization.organization_id, ladders, books, wallets)
+    ids = posting.write_books(db, organization.organization_id, books)
+    if is_concerned:
+        members = member_tiers.of_wallets(db, organization.organization_id, wallets)
+        found = _follow(db, organization, books, ids, configuration, members, points)
         report(db, organization, found, books.at, new_key, request_id, reason)
     return ids
 
@@ -107,15 +113,19 @@ def _concern(configuration: Configuration, ledger_account_ids: Collection[int]) 
 
 
 def _follow(
-    db: Connection, organization: Organization, books: Books, ids: list[int], configuration: Configuration
+    db: Connection,
+    organization: Organization,
+    books: Books,
+    ids: list[int],
+    configuration: Configuration,
+    members: Mapping[int, tuple[int, Mapping[int, HeldTier]]],
+    points: TierPointsReader,
 ) -> list[OwnEvent]:
     organization_id = organization.organization_id
-    wallets = {entry.wallet_id for step in books.steps for entry in step.entries if entry.wallet_id is not None}
-    members = member_tiers.of_wallets(db, organization_id, wallets)
     held = {(member_id, program): tier for member_id, tiers in members.values() for program, tier in tiers.items()}
     standings = Standings(configuration.ladders, held, books.at)
     member_ids = {wallet_id: member_id for wallet_id, (member_id, _) in members.items()}
     posted = [each for each, step in zip(ids, books.steps, strict=True) if isinstance(step, Posting)]
-    found = Derivation(configuration, books, standings, member_ids, posted.__getitem__).follow()
+    found = Derivation(configuration, books, standings, member_ids, posted.__getitem__, points).follow()
     member_tiers.move(db, organization_id, standings.changed, books.at)
     return found

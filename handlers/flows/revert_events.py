@@ -123,8 +123,10 @@ class Reversals:
                         taken.append(RevertedTransaction.of(part.reverts, part, part.amount))
             else:
                 wanted = by.extent.of(books.undoable_of(stored), account.decimals)
-                found = books.take_back(stored, account, wanted, details)
-                taken += [] if found is None else [RevertedTransaction.of(stored, found, wanted - before)]
+                unearned = by.extent.of(books.given_of(stored), account.decimals)
+                found = books.take_back(stored, account, wanted, details, unearned)
+                if found is not None and (found.amount or wanted > before):
+                    taken.append(RevertedTransaction.of(stored, found, wanted - before))
         return tuple(taken)
 
     def _give_back(

@@ -9,7 +9,7 @@ from typing import Any
 from domain.members import Member, refuse_erased, refuse_inactive
 from domain.problems import FieldFault, InvalidRequest, KeyReused
 from domain.programs import LoyaltyProgram, LoyaltyTier
-from domain.tiers import HeldTier, Ladder, TierInactive, TierTracking
+from domain.tiers import Ladder, TierInactive, TierTracking
 from handlers.call import Call
 from handlers.flows.configuration import configuration_of
 from handlers.flows.current_tiers import points_of
@@ -117,9 +117,9 @@ def _move(
         keys[tier.loyalty_tier_id] = tier.loyalty_tier_key
         member_tiers.set_by_hand(call.db, member, program_id, tier.loyalty_tier_id, expires_at=expires_at, now=call.now)
     else:
-        after = ladder.tier_of(points_of(call, [member])(member))
-        place = {(member.member_id, program_id): None if after is None else HeldTier(after)}
-        member_tiers.move(call.db, member.organization_id, place, call.now)
+        now = ladder.place_of(points_of(call, [member])(member), call.now)
+        after, expires_at = (None, None) if now is None else (now.loyalty_tier_id, now.expires_at)
+        member_tiers.move(call.db, member.organization_id, {(member.member_id, program_id): now}, call.now)
     if tier is not None or after != before:
         payload = tier_payload(ladder, keys, before, after, is_manual=tier is not None, expires_at=expires_at)
         own = OwnEvent(member.member_id, TIER_REMOVED if after is None else TIER_SET, payload)

@@ -79,6 +79,29 @@ class _CurrentTier(WireSchema):
     expires_at = Instant()
 
 
+class _KnownTier(WireSchema):
+    loyalty_tier_id = Plain()
+    loyalty_tier_key = Plain()
+    name = Plain()
+
+
+class _NextTier(_KnownTier):
+    missing_points = Exact()
+
+
+class _TierStatus(WireSchema):
+    loyalty_program_id = Plain()
+    loyalty_program_key = Plain()
+    tier = Part(Shape(_KnownTier), metadata={"omit_none": True})
+    is_manual = Plain()
+    since = Instant()
+    expires_at = Instant()
+    points = Exact()
+    next_tier = Part(Shape(_NextTier), metadata={"omit_none": True})
+    points_to_keep = Exact()
+    projected_tier = Part(Shape(_KnownTier), metadata={"omit_none": True})
+
+
 class _Balance(WireSchema):
     ledger_id = Plain()
     ledger_account_id = Plain()
@@ -90,6 +113,7 @@ class _Record(_Writable):
     organization_id = Plain()
     member_id = Plain()
     tiers = Part(Shape(_CurrentTier), many=True)
+    tier_status = Part(Shape(_TierStatus), many=True, metadata={"omit_none": True})
     wallet_id = Plain(data_key="ledgerWalletId")
     wallet_key = Plain(data_key="ledgerWalletKey")
     ledger_balances = Part(Shape(_Balance), many=True, metadata={"omit_none": True})

@@ -13,6 +13,7 @@ class _Program(WireSchema):
     set_as_default = Plain(metadata=OF_REQUEST)
     main_portal_id = Plain()
     default_tier_id = Plain(metadata=OF_REQUEST)
+    tier_policy = Plain(load_default=dict)
 
 
 class _ProgramRecord(_Program):

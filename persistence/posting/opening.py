@@ -27,7 +27,7 @@ WHERE organization_id = %s AND wallet_id = ANY(%s) ORDER BY wallet_id FOR NO KEY
 
 _HOLDINGS = """
 SELECT wallet_id, ledger_account_id, current_balance, pending_credit_balance, pending_debit_balance,
-       current_overdraft_balance, total_overdraft_credit_balance, total_fiat_value, last_transaction_date
+       current_overdraft_balance, total_overdraft_credit_balance, total_fiat_value, last_transaction_date, earned
 FROM ledger_balances WHERE organization_id = %s AND wallet_id = ANY(%s)
 """
 
@@ -70,7 +70,8 @@ SELECT t.ledger_transaction_id, t.ledger_account_id, t.transaction_type, t.statu
     (SELECT count(*) FROM ledger_entries e
      WHERE e.organization_id = t.organization_id AND e.ledger_transaction_id = t.ledger_transaction_id) AS entry_count,
     parts.taken_back, parts.released, made.expired, made.lots, coalesce(t.missing, 0) AS missing,
-    t.clamped_by_ledger_transaction_id AS clamped_by, t.fiat_currency
+    t.clamped_by_ledger_transaction_id AS clamped_by, t.fiat_currency, coalesce(t.unearned, 0) AS unearned,
+    coalesce(t.external_event_date, t.captured_at, t.created_at) AS happened_at
 FROM ledger_transactions t
 CROSS JOIN LATERAL (
     SELECT coalesce(sum(p.amount) FILTER (WHERE p.status = 1), 0) AS taken_back,

@@ -18,12 +18,12 @@ from persistence.tables.ledger import ledger_entries, ledger_transactions
 _WRITE_HOLDINGS = """
 INSERT INTO ledger_balances AS b (organization_id, wallet_id, ledger_account_id, current_balance,
     pending_credit_balance, pending_debit_balance, current_overdraft_balance, total_overdraft_credit_balance,
-    total_fiat_value, last_transaction_date, created_at, updated_at)
+    total_fiat_value, earned, last_transaction_date, created_at, updated_at)
 SELECT x.organization_id, x.wallet_id, x.ledger_account_id, x.current, x.pending_credit, x.pending_debit, x.overdraft,
-    x.overdraft_credit, x.fiat, x.last_transaction_date, x.at, x.at
+    x.overdraft_credit, x.fiat, x.earned, x.last_transaction_date, x.at, x.at
 FROM jsonb_to_recordset(%s::jsonb) AS x(organization_id bigint, wallet_id bigint, ledger_account_id bigint,
     current numeric, pending_credit numeric, pending_debit numeric, overdraft numeric, overdraft_credit numeric,
-    fiat numeric, last_transaction_date timestamptz, at timestamptz)
+    fiat numeric, earned numeric, last_transaction_date timestamptz, at timestamptz)
 ON CONFLICT (organization_id, wallet_id, ledger_account_id) DO UPDATE SET
     current_balance = excluded.current_balance,
     pending_credit_balance = excluded.pending_credit_balance,
@@ -31,6 +31,7 @@ ON CONFLICT (organization_id, wallet_id, ledger_account_id) DO UPDATE SET
     current_overdraft_balance = excluded.current_overdraft_balance,
     total_overdraft_credit_balance = excluded.total_overdraft_credit_balance,
     total_fiat_value = excluded.total_fiat_value,
+    earned = excluded.earned,
     last_transaction_date = excluded.last_transaction_date,
     updated_at = excluded.updated_at
 """
@@ -70,6 +71,12 @@ _WRITE_MISSING = """
 UPDATE ledger_transactions t SET missing = x.missing,
     clamped_by_ledger_transaction_id = coalesce(x.clamped_by, t.clamped_by_ledger_transaction_id), updated_at = %s
 FROM jsonb_to_recordset(%s::jsonb) AS x(ledger_transaction_id bigint, missing numeric, clamped_by bigint)
+WHERE t.organization_id = %s AND t.ledger_transaction_id = x.ledger_transaction_id
+"""
+
+_WRITE_UNEARNED = """
+UPDATE ledger_transactions t SET unearned = x.unearned, updated_at = %s
+FROM jsonb_to_recordset(%s::jsonb) AS x(ledger_transaction_id bigint, unearned numeric)
 WHERE t.organization_id = %s AND t.ledger_transaction_id = x.ledger_transaction_id
 """
 
@@ -143,6 +150,7 @@ def write_books(db: Connection, organization_id: int, books: Books, reserved: Se
     _lower_stored(db, organization_id, books)
     _settle_stored(db, organization_id, captures, written, books.at)
     _write_missing(db, organization_id, books, id_of)
+    _write_unearned(db, organization_id, books)
     add_all(db, ledger_entries, _ENTRY_COLUMNS, _entry_rows(organization_id, written))
     if any(step.lot_moves for step in steps):
         write_lots(db, organization_id, written, books.at)
@@ -166,6 +174,13 @@ def _write_missing(db: Connection, organization_id: int, books: Books, id_of: Ma
     ]
     if rows:
         db.exec_driver_sql(_WRITE_MISSING, (books.at, as_json(rows), organization_id))
+
+
+def _write_unearned(db: Connection, organization_id: int, books: Books) -> None:
+    """Write what of mints is not earned any more; those that are reverted as a whole say so by their status."""
+    rows = [{"ledger_transaction_id": i, "unearned": amount} for i, amount in books.unearned.items()]
+    if rows:
+        db.exec_driver_sql(_WRITE_UNEARNED, (books.at, as_json(rows), organization_id))
 
 
 def _settle_stored(
@@ -260,6 +275,7 @@ def _write_holdings(db: Connection, organization_id: int, books: Books) -> None:
                 "overdraft": held.overdraft,
                 "overdraft_credit": held.overdraft_credit,
                 "fiat": held.fiat,
+                "earned": held.earned,
                 "last_transaction_date": held.last_transaction_date,
                 "at": books.at,
             }

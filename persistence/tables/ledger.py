@@ -109,6 +109,8 @@ ledger_balances = Table(
     exact("current_overdraft_balance", nullable=False, default="0"),
     exact("total_overdraft_credit_balance", nullable=False, default="0"),
     exact("total_fiat_value", nullable=False, default="0"),
+    # What was minted less what of it was reverted, whatever has become of the points.
+    exact("earned", nullable=False, default="0"),
     instant("last_transaction_date"),
     *created_and_updated(),
     PrimaryKeyConstraint("organization_id", "wallet_id", "ledger_account_id"),
@@ -157,6 +159,8 @@ ledger_transactions = tenant_table(
     # What of a reverted mint could not be taken back, since it was spent, and the revert that last found no more.
     exact("missing"),
     Column("clamped_by_ledger_transaction_id", BigInteger),
+    # What of a mint that stands is not earned any more, since it was reverted in part.
+    exact("unearned"),
     # The transaction as part of which this one was posted: the expiry, or the part of a mint, that a revert entails.
     Column("part_of_ledger_transaction_id", BigInteger),
     *created_and_updated(),
@@ -206,6 +210,15 @@ ledger_transactions = tenant_table(
         "organization_id",
         text("coalesce(external_event_date, created_at)"),
         postgresql_where=text("transaction_type IN (1, 3)"),
+    ),
+    # When a wallet earned what, for tiers that go by a period.
+    Index(
+        "ix_ledger_transactions_earned",
+        "organization_id",
+        "to_wallet_id",
+        "ledger_account_id",
+        text("coalesce(external_event_date, captured_at, created_at)"),
+        postgresql_where=text("transaction_type = 1"),
     ),
     Index(
         "ix_ledger_transactions_pending_to",

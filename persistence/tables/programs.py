@@ -1,6 +1,7 @@
 """Loyalty programs and their tiers."""
 
 from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, Text, UniqueConstraint
+from sqlalchemy.dialects.postgresql import JSONB
 
 from persistence.tables.base import (
     belongs_to_organization,
@@ -24,6 +25,7 @@ loyalty_programs = tenant_table(
     Column("main_ledger_account_id", BigInteger),
     Column("main_portal_id", BigInteger),
     Column("default_tier_id", BigInteger),
+    Column("tier_policy", JSONB, nullable=False),
     *created_and_updated(),
     UniqueConstraint("organization_id", "loyalty_program_key"),
     belongs_to_organization(),

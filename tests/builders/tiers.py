@@ -18,14 +18,18 @@ class Ladder:
     tiers: Mapping[str, Mapping[str, Any]]
 
     @classmethod
-    def new(cls, shop: Shop, **thresholds: Any) -> Ladder:
-        """The organization's default program, going by its default account, with these tiers above Basic at 0."""
+    def new(cls, shop: Shop, policy: Mapping[str, Any] | None = None, **thresholds: Any) -> Ladder:
+        """The organization's default program, going by its default account, with these tiers above Basic at 0.
+
+        Its tiers go by the balance, unless there is a `policy`.
+        """
         created = shop.organization.created
         path = f"/loyalty-programs/{created.loyalty_program_id}"
         program = shop.administration.get(path)["loyaltyProgram"]
         tiers = {"Basic": shop.administration.get(f"{path}/tiers/{program['defaultTierId']}")["tier"]}
         body = {name: program[name] for name in ("ledgerId", "description", "defaultTierId", "active", "name")}
         body |= {"tierPointsLedgerAccountId": created.ledger_account_id, "setAsDefault": True}
+        body["tierPolicy"] = policy or {"basis": "balance"}
         program = shop.administration.put(path, body)["loyaltyProgram"]
         for order, (name, least) in enumerate(thresholds.items(), 1):
             body = {"name": name, "active": True, "minRequiredPoints": least, "tierOrder": order}

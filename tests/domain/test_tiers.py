@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from domain.tier_policies import TierPoints
 from domain.tiers import HeldTier, Ladder, Standings, Step, TierLog, TierTracking
 
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
@@ -69,7 +70,7 @@ def test_more_points_never_lead_to_a_lower_threshold(steps, default, one, other)
 
 
 def points_of(amount):
-    return lambda account: Decimal(amount) if account == ACCOUNT else Decimal(0)
+    return lambda account: TierPoints(Decimal(amount if account == ACCOUNT else 0))
 
 
 def standings(held: HeldTier | None, *ladders: Ladder) -> Standings:
@@ -146,7 +147,8 @@ def test_members_of_inactive_programs_stay_where_they_are():
 def test_each_program_goes_by_its_own_account():
     other = ladder(Step(9, Decimal(1), 0), default=None, account=ACCOUNT + 1, program=2)
     found = standings(HeldTier(BASIC), USUAL, other)
-    moves = found.settle(MEMBER, {ACCOUNT, ACCOUNT + 1}, lambda account: Decimal(3 if account == ACCOUNT + 1 else 0))
+    balances = {ACCOUNT: TierPoints(), ACCOUNT + 1: TierPoints(Decimal(3))}
+    moves = found.settle(MEMBER, {ACCOUNT, ACCOUNT + 1}, balances.__getitem__)
     assert [(move.ladder.loyalty_program_id, move.after) for move in moves] == [(2, 9)]
 
 

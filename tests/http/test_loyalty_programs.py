@@ -35,6 +35,7 @@ def test_a_program_is_created_with_every_property(organization, body, create):
         "loyaltyProgramKey": str(uuid.UUID(program["loyaltyProgramKey"])),
         "mainPortalId": None,
         "defaultTierId": None,
+        "tierPolicy": {"basis": "balance", "period": "lifetime", "months": None, "startMonth": None, "timezone": None},
     }
     path = f"/loyalty-programs/{program['loyaltyProgramId']}"
     assert organization.administration.get(path)["loyaltyProgram"] == program

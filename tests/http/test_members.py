@@ -77,7 +77,7 @@ def default_tier(organization):
 
 
 def without_balances(member):
-    return {name: value for name, value in member.items() if name != "ledgerBalances"}
+    return {name: value for name, value in member.items() if name not in ("ledgerBalances", "tierStatus")}
 
 
 def test_a_member_is_enrolled_with_every_property(organization, integration, ana):
@@ -87,6 +87,18 @@ def test_a_member_is_enrolled_with_every_property(organization, integration, ana
         "organizationId": organization.id,
         "memberId": ana["memberId"],
         "tiers": [default_tier(organization)],
+        "tierStatus": [
+            {
+                "loyaltyProgramId": created.loyalty_program_id,
+                "loyaltyProgramKey": created.loyalty_program_key,
+                "tier": ana["tierStatus"][0]["tier"],
+                "isManual": False,
+                "since": ana["createdAt"],
+                "expiresAt": None,
+                "points": 0,
+                "pointsToKeep": None,
+            }
+        ],
         "ledgerWalletId": ana["ledgerWalletId"],
         "ledgerWalletKey": str(uuid.UUID(ana["ledgerWalletKey"])),
         "onChain": {"wallets": []},

@@ -300,7 +300,7 @@ class Ledger(RuleBasedStateMachine):
     @invariant()
     def the_same_is_shown(self):
         expected = {pair: self.expected(*pair) for pair in product(self.wallets, self.accounts)}
-        nothing = dict.fromkeys(expected, (0, 0, 0, 0, 0, None))
+        nothing = dict.fromkeys(expected, (0, 0, 0, 0, 0, None, 0))
         assert nothing | {pair: shown(view) for pair, view in self.desk.balances(self.wallets).items()} == expected
         issued = dict.fromkeys(self.accounts, 0) | self.desk.issued(*self.accounts)
         assert issued == {account: self.model.issued(account) for account in self.accounts}
@@ -338,7 +338,12 @@ class Ledger(RuleBasedStateMachine):
         pair, model = (wallet, account), self.model
         debit, credit = model.pending(account, source=wallet), model.pending(account, target=wallet)
         current = total(model.unexpired(pair)) + debit
-        return current, debit, credit, model.debt[pair], model.repaid[pair], model.last.get(pair)
+        return current, debit, credit, model.debt[pair], model.repaid[pair], model.last.get(pair), self.earned(*pair)
+
+    def earned(self, wallet, account):
+        """What the mints that stand gave the wallet: nothing but reverting them takes that away."""
+        mints = (t for t in self.model.done.values() if t.kind == "mint" and t.status == SETTLED)
+        return sum((t.amount for t in mints if (t.target, t.account) == (wallet, account)), Decimal(0))
 
     def understood(self, request):
         """A request as the movement that is asked for, and as what it does to the model."""
@@ -434,6 +439,7 @@ def shown(view):
         view.current_overdraft_balance,
         view.total_overdraft_credit_balance,
         view.last_transaction_date,
+        view.earned,
     )
 
 

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from domain.ledger.books.amounts import overdraft_of
-from domain.ledger.postings import ZERO, Entry, Holding, Pair, Posting, Step, Stored
+from domain.ledger.postings import ZERO, Earning, Entry, Holding, Pair, Posting, Step, Stored
 from domain.ledger.records import LedgerAccount
 from domain.ledger.refusals import (
     InsufficientBalance,
@@ -45,6 +45,9 @@ class Balances:
         self._missing: dict[int, Decimal] = {}
         self._clamped: dict[int, tuple[Stored, Posting]] = {}
         self._expired: dict[int, Decimal] = {}
+        # What was earned and unearned here, by balance, and of mints what is not earned any more in all.
+        self._earnings: dict[Pair, tuple[Earning, ...]] = {}
+        self._unearned: dict[int, Decimal] = {}
         self._undo: list[tuple[dict[Any, Any], object, object]] = []
 
     @property
@@ -55,6 +58,10 @@ class Balances:
     def holding(self, wallet_id: int, ledger_account_id: int) -> Holding:
         """What the wallet holds now, with everything posted so far; zero where there is no balance yet."""
         return self._holdings.get((wallet_id, ledger_account_id), _NOTHING)
+
+    def earnings(self, wallet_id: int, ledger_account_id: int) -> tuple[Earning, ...]:
+        """What the wallet has earned of the account in this unit of work."""
+        return self._earnings.get((wallet_id, ledger_account_id), ())
 
     def mark(self) -> tuple[int, int]:
         """A point to which `undo` can return."""
@@ -97,6 +104,13 @@ class Balances:
         )
         self._put(self._holdings, (wallet_id, account.ledger_account_id), held)
         return held, amount - repaid
+
+    def _earn(self, account: LedgerAccount, wallet_id: int, amount: Decimal, moment: datetime) -> None:
+        """Count points as earned by something that happened at a moment; below zero, as not earned any more."""
+        pair = (wallet_id, account.ledger_account_id)
+        held = self.holding(*pair)
+        self._put(self._holdings, pair, replace(held, earned=held.earned + amount))
+        self._put(self._earnings, pair, (*self._earnings.get(pair, ()), Earning(moment, amount)))
 
     def _debited(
         self, account: LedgerAccount, wallet_id: int, amount: Decimal, shortfall: Decimal

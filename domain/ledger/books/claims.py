@@ -11,7 +11,7 @@ from domain.ledger.books.lot_moves import taken
 from domain.ledger.books.movements import Movements
 from domain.ledger.lots import LotMove, LotUse
 from domain.ledger.postings import ZERO, Capture, Details, Entry, Posting, Stored
-from domain.ledger.records import REVERT, SETTLED, LedgerAccount
+from domain.ledger.records import REVERT, REVERTED, SETTLED, LedgerAccount
 
 
 class Returned(NamedTuple):
@@ -64,6 +64,15 @@ class Claims(Movements):
         expired = stored.expired + sum((self._expired.get(lot, ZERO) for lot in stored.lots), ZERO)
         return self.amount_of(stored) + self.released_of(stored) - expired
 
+    @property
+    def unearned(self) -> Mapping[int, Decimal]:
+        """How much of mints that stand is not earned any more, by transaction, where that has changed."""
+        return {i: amount for i, amount in self._unearned.items() if self._settled.get(i) != REVERTED}
+
+    def given_of(self, stored: Stored) -> Decimal:
+        """What a transaction was to give at first, also if some of it has expired."""
+        return self.amount_of(stored) + self.released_of(stored)
+
     def missing_of(self, stored: Stored) -> Decimal:
         """What of a mint could not be taken back yet."""
         return self._missing.get(stored.ledger_transaction_id, stored.missing)
@@ -72,6 +81,15 @@ class Claims(Movements):
         """The mints' parts that were taken back at once from what a revert or capture gave back."""
         parts = (each for each in self.steps if isinstance(each, Posting) and each.reverts is not None)
         return [each for each in parts if each.part_of is step]
+
+    def _unearn(self, stored: Stored, account: LedgerAccount, in_all: Decimal) -> bool:
+        """Have so much of a settled mint count as not earned; true if that is more than before."""
+        before = self._unearned.get(stored.ledger_transaction_id, stored.unearned)
+        if in_all <= before:
+            return False
+        self._put(self._unearned, stored.ledger_transaction_id, in_all)
+        self._earn(account, stored.to_wallet_id or 0, before - in_all, stored.happened_at or self.at)
+        return True
 
     def _note_missing(self, stored: Stored, posting: Posting, missing: Decimal) -> None:
         """Remember what a revert of a mint, or of a part of it, could not take."""

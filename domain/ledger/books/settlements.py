@@ -84,6 +84,7 @@ class Books(Claims):
             entries += (Entry(stored.to_wallet_id, amount, held.current),)
         if stored.transaction_type == MINT:
             entries += (Entry(None, -amount),)
+            self._earn(account, stored.to_wallet_id or 0, amount, stored.external_event_date or self.at)
             expiry = stored.pending_expires_at or expiry_of_mint(account, stored.external_event_date or self.at)
             if account.point_tracking_enabled and to_lots:
                 moves.append(NewLot(stored.to_wallet_id or 0, account.ledger_account_id, to_lots, expiry))
@@ -146,6 +147,8 @@ class Books(Claims):
         self._post(posting)
         if status == SETTLED and stored.transaction_type == MINT:
             self._note_missing(stored, posting, wanted - posting.amount)
+            # It was not earned, also if it is spent or has expired.
+            self._unearn(stored, account, self.amount_of(stored))
         returned = [use for move in posting.lot_moves if isinstance(move, RestoreLots) for use in move.returned]
         self._settle_returned(
             account,
@@ -158,10 +161,18 @@ class Books(Claims):
         )
         return posting
 
-    def take_back(self, stored: Stored, account: LedgerAccount, amount: Decimal, details: Details) -> Posting | None:
+    def take_back(
+        self,
+        stored: Stored,
+        account: LedgerAccount,
+        amount: Decimal,
+        details: Details,
+        unearned: Decimal | None = None,
+    ) -> Posting | None:
         """Revert a mint in part, so that `amount` of it is taken back in all, or as much as is available.
 
-        What a pending mint has set aside is lowered. What is missing of a settled one is remembered. None where there
+        What a pending mint has set aside is lowered. What is missing of a settled one is remembered. Of what it was to
+        give, `unearned` does not count as earned any more, which is `amount` unless some has expired. None where there
         is nothing to take, or nothing new to remember, or where the transaction is no mint. Raises AccountInactive.
         """
         status, wallet_id = self._status(stored), stored.to_wallet_id
@@ -170,12 +181,15 @@ class Books(Claims):
         if not account.active:
             raise AccountInactive(f"The ledger account {account.name} is inactive.")
         wanted = amount - self.taken_back_of(stored) - self.released_of(stored)
-        if wanted <= 0:
-            return None
         if status == PENDING:
-            return self._lower(stored, account, wanted, details)
+            return self._lower(stored, account, wanted, details) if wanted > 0 else None
+        in_all = (amount if unearned is None else unearned) - self.released_of(stored)
+        is_less_earned = self._unearn(stored, account, in_all)
+        if wanted <= 0:
+            # A part of nothing stands for what is not earned any more, though it has expired already.
+            return self._take_part(account, stored, ZERO, (), details) if is_less_earned else None
         taking = min(wanted, self.holding(wallet_id, account.ledger_account_id).available)
-        if not taking and wanted == self.missing_of(stored):
+        if not taking and wanted == self.missing_of(stored) and not is_less_earned:
             return None
         moves = taken(account, wallet_id, taking, first_of=stored.ledger_transaction_id)
         posting = self._take_part(account, stored, taking, moves, details)

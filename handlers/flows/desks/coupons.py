@@ -195,7 +195,7 @@ class CouponDesk:
 
     def _tier_keys(self, member: Member) -> frozenset[str]:
         known = self._opening.configuration.tier_keys
-        points = partial(balance_of, self._opening.books, member.wallet_id)
+        points = self._opening.tier_points.of(member.wallet_id)
         tier_ids = self._opening.standings.tier_ids(member.member_id, points)
         return frozenset(known[tier_id] for tier_id in tier_ids if tier_id in known)
 

@@ -17,6 +17,7 @@ from domain.reversals import WHOLE, Extent, Undone
 from domain.tiers import Standings
 from handlers.flows.configuration import Configuration
 from handlers.flows.derive_events import OwnEvent
+from handlers.flows.tier_points import TierPointsReader
 from persistence.rows import IdStock
 
 
@@ -64,6 +65,7 @@ class Opening:
     books: Books
     transaction_ids: TransactionIds
     standings: Standings
+    tier_points: TierPointsReader
     undoable: frozenset[int]
     event_types: frozenset[str] | None
     moments: frozenset[datetime]

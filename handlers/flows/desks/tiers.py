@@ -6,7 +6,6 @@ Where members stand is kept by `Standings`, which points move too; this desk add
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from itertools import count
 from typing import Any
 
@@ -16,7 +15,7 @@ from domain.campaigns.outcomes import BadParameter
 from domain.programs import UnknownTier
 from domain.reversals import Undone
 from domain.tiers import HeldTier, KnownTier, Ladder, TierInactive, TierLog, TierTracking
-from handlers.flows.derive_events import TIER_REMOVED, TIER_SET, OwnEvent, balance_of
+from handlers.flows.derive_events import TIER_REMOVED, TIER_SET, OwnEvent
 from handlers.flows.desks.opening import Opening, Reversal
 from handlers.wire.own_events import tier_payload
 from handlers.wire.reversals import undone_tier
@@ -137,12 +136,13 @@ class TierDesk:
             for ladder in configuration.ladders
             if ladder.loyalty_program_id == tracking.loyalty_program_id and ladder.ledger_account_id is not None
         }
-        points = partial(balance_of, self._opening.books, member.wallet_id)
-        if tracking.previous is None and not any(map(points, accounts)):
+        points = self._opening.tier_points.of(member.wallet_id)
+        if tracking.previous is None and not any(points(each).balance or points(each).earned for each in accounts):
             # A member who never had points in the program has no tier of it.
             return
         for move in self._standings.settle(member.member_id, accounts, points):
-            payload = tier_payload(move.ladder, configuration.tier_keys, move.before, move.after)
+            keys, ends = configuration.tier_keys, move.expires_at
+            payload = tier_payload(move.ladder, keys, move.before, move.after, expires_at=ends)
             event_type = TIER_REMOVED if move.after is None else TIER_SET
             self._news.append(OwnEvent(member.member_id, event_type, payload))
 

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from domain.ledger.books import Books, check_amount, round_down
 from domain.ledger.lots import Allocator, Lot, LotUse
 from domain.ledger.postings import Capture, Details, Holding, Posting, Stored
-from domain.ledger.records import BURN, PENDING, REVERTED, SETTLED
+from domain.ledger.records import BURN, MINT, PENDING, REVERTED, SETTLED
 from domain.ledger.refusals import (
     AccountInactive,
     AlreadyReverted,
@@ -58,6 +58,7 @@ class Ledger(RuleBasedStateMachine):
         self.lots: list[Lot] = []
         self.stored: dict[int, Stored] = {}
         self.ids = count(1)
+        self.returned: dict[int, Decimal] = {}
         self.sums = {i: Decimal(0) for i in ACCOUNTS}
 
     def open(self) -> Books:
@@ -75,14 +76,16 @@ class Ledger(RuleBasedStateMachine):
                 found.setdefault((lot.wallet_id, lot.ledger_account_id), []).append(lot)
         return found
 
-    def work(self, do) -> None:
-        """One unit of work: it is kept as a whole, or refused and leaves no trace."""
+    def work(self, do) -> bool:
+        """One unit of work: it is kept as a whole, or refused and leaves no trace; true if it was kept."""
         opened = self.open()
         before = [opened.holding(w, a) for w in WALLETS for a in ACCOUNTS]
         mark = opened.mark()
+        is_kept = True
         try:
             do(opened)
         except Refusal:
+            is_kept = False
             assert [opened.holding(w, a) for w in WALLETS for a in ACCOUNTS] == before
             assert opened.mark() == mark
         else:
@@ -94,6 +97,7 @@ class Ledger(RuleBasedStateMachine):
             assert [opened.holding(w, a) for w in WALLETS for a in ACCOUNTS] == again
             assert opened.steps == steps
         self.keep(opened)
+        return is_kept
 
     def keep(self, opened: Books) -> None:
         allocator = Allocator(self.lots)
@@ -116,6 +120,16 @@ class Ledger(RuleBasedStateMachine):
                 )
         for pair in opened.changed:
             self.holdings[pair] = opened.holding(*pair)
+        for name, changed in (
+            ("taken_back", opened._taken_back),
+            ("released", opened.lowered),
+            ("missing", opened._missing),
+            ("unearned", opened.unearned),
+        ):
+            for number, amount in changed.items():
+                stored = self.stored[number]
+                lowered = {"amount": stored.amount - amount + stored.released} if name == "released" else {}
+                self.stored[number] = replace(stored, **{name: amount}, **lowered)
         self.issued = dict(opened._issued)
         self.store_lots(allocator)
         assert self.expired() == {}
@@ -214,6 +228,18 @@ class Ledger(RuleBasedStateMachine):
                     self.open().revert(stored, known, details(), overdraft, available)
             self.work(lambda b: b.revert(stored, known, details(), overdraft, available))
 
+    @rule(data=st.data(), part=st.integers(1, 4))
+    def take_back(self, data, part):
+        """A return in part: so many quarters of what a mint was to give at first are not earned any more."""
+        stored = self.some_transaction(data, lambda each: each.transaction_type == MINT)
+        if stored is not None:
+            known = ACCOUNTS[stored.ledger_account_id]
+            in_all = round_down(known, (stored.amount + stored.released) * part / 4)
+            is_kept = self.work(lambda b: b.take_back(stored, known, in_all, details()))
+            if is_kept and self.stored[stored.ledger_transaction_id].status != REVERTED:
+                before = self.returned.get(stored.ledger_transaction_id, 0)
+                self.returned[stored.ledger_transaction_id] = max(before, in_all)
+
     @rule(days=st.integers(1, 45))
     def wait(self, days):
         self.now += timedelta(days=days)
@@ -229,6 +255,23 @@ class Ledger(RuleBasedStateMachine):
                 assert self.sums[account_id] <= known.max_supply
             if known.max_supply is not None:
                 assert self.issued.get(account_id, 0) <= known.max_supply
+
+    @invariant()
+    def only_reverts_take_away_what_was_earned(self):
+        for wallet in WALLETS:
+            for account_id in ACCOUNTS:
+                mints = [
+                    (i, each)
+                    for i, each in self.stored.items()
+                    if each.transaction_type == MINT and each.status == SETTLED
+                ]
+                # What was returned while the mint was pending is not in its amount any more.
+                earned = sum(
+                    each.amount + each.released - max(each.released, self.returned.get(i, 0))
+                    for i, each in mints
+                    if (each.to_wallet_id, each.ledger_account_id) == (wallet, account_id)
+                )
+                assert self.holdings.get((wallet, account_id), Holding()).earned == earned
 
     @invariant()
     def balances_keep_their_bounds(self):

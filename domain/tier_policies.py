@@ -1,0 +1,163 @@
+"""Which points of a member a loyalty program's tiers go by: the balance, or what was earned, ever or in a period."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, tzinfo
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from domain.calendar import start_of_day
+from domain.coupons.periods import is_zone
+from domain.ledger.expiry import add_months
+from domain.ledger.postings import Earning
+from domain.problems import FieldFault
+
+ZERO = Decimal(0)
+
+BALANCE, EARNED = "balance", "earned"
+LIFETIME, ROLLING, CALENDAR = "lifetime", "rolling", "calendar"
+
+_FIRST_MOMENT = datetime.min.replace(tzinfo=UTC)
+_LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class TierPoints:
+    """What a member has of one account: the balance, what was earned in all, and when, as far as a period asks for it.
+
+    Earned is what was minted less what of it was reverted, whether it was spent since, transferred, or has expired.
+    """
+
+    balance: Decimal = ZERO
+    earned: Decimal = ZERO
+    earnings: tuple[Earning, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TierPolicy:
+    """The points that count: those of the balance, or earned, of a `period` of `months` or years from `start_month`."""
+
+    basis: str = BALANCE
+    period: str = LIFETIME
+    months: int = 12
+    start_month: int = 1
+    zone: tzinfo = UTC
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any], zone: tzinfo = UTC) -> TierPolicy:
+        """The policy as it is stored; years are those of `zone` unless it names another."""
+        named = document["timezone"]
+        return cls(
+            basis=document["basis"],
+            period=document["period"],
+            months=document["months"] or 12,
+            start_month=document["startMonth"] or 1,
+            zone=zone if named is None else ZoneInfo(named),
+        )
+
+    @property
+    def has_period(self) -> bool:
+        """True if points cease to count by time alone."""
+        return self.period != LIFETIME
+
+    def counted(self, points: TierPoints, at: datetime) -> Decimal:
+        """The points that count at a moment."""
+        if not self.has_period:
+            return points.earned if self.basis == EARNED else points.balance
+        return sum((e.amount for e in points.earnings if self._begins(e.moment) <= at < self._ends(e.moment)), ZERO)
+
+    def changes(self, points: TierPoints, at: datetime) -> Iterator[tuple[datetime, Decimal]]:
+        """The later moments at which, by time alone, other points count, each with what counts from then on."""
+        if not self.has_period:
+            return
+        steps: dict[datetime, Decimal] = {}
+        for each in points.earnings:
+            for moment, amount in (
+                (self._begins(each.moment), each.amount),
+                (self._ends(each.moment), -each.amount),
+            ):
+                if moment > at:
+                    steps[moment] = steps.get(moment, ZERO) + amount
+        counted = self.counted(points, at)
+        for moment in sorted(steps):
+            counted += steps[moment]
+            yield moment, counted
+
+    def earliest(self, at: datetime) -> datetime:
+        """The first moment at which points were earned that may count at `at` or later."""
+        if self.period == CALENDAR:
+            return self._begins(at)
+        try:
+            return add_months(at, -self.months)
+        except ValueError:
+            return _FIRST_MOMENT
+
+    def _begins(self, moment: datetime) -> datetime:
+        """Since when what was earned at a moment counts: dates to come count at once, but for those of later years."""
+        return _year(moment, self.start_month, self.zone)[0] if self.period == CALENDAR else _FIRST_MOMENT
+
+    def _ends(self, moment: datetime) -> datetime:
+        """From when on what was earned at a moment does not count any more."""
+        if self.period == CALENDAR:
+            return _year(moment, self.start_month, self.zone)[1]
+        return _later(moment, self.months)
+
+
+BY_BALANCE = TierPolicy()
+"""What programs go by that say nothing else."""
+
+
+@lru_cache(maxsize=65536)
+def _later(moment: datetime, months: int) -> datetime:
+    return add_months(moment, months)
+
+
+@lru_cache(maxsize=65536)
+def _year(moment: datetime, start_month: int, zone: tzinfo) -> tuple[datetime, datetime]:
+    """The year from a month on that a moment is in: its first moment, and that of the next one."""
+    try:
+        day = moment.astimezone(zone).date()
+    except OverflowError:
+        day = moment.date()
+    year = day.year if day.month >= start_month else day.year - 1
+    return _start(year, start_month, zone), _start(year + 1, start_month, zone)
+
+
+def _start(year: int, month: int, zone: tzinfo) -> datetime:
+    if year < date.min.year:
+        return _FIRST_MOMENT
+    return _LAST_MOMENT if year > date.max.year else start_of_day(date(year, month, 1), zone)
+
+
+def completed(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A policy with every field, as it is stored and answered."""
+    known = {"basis": BALANCE, "period": LIFETIME, "months": None, "startMonth": None, "timezone": None}
+    found = {**known, **document}
+    if found["period"] == CALENDAR and found["startMonth"] is None:
+        found["startMonth"] = 1
+    return found
+
+
+def faults_of_policy(policy: Mapping[str, Any], pointer: str = "/tierPolicy") -> list[FieldFault]:
+    """What the fields of a policy, as `completed` makes it, cannot say together."""
+    return [FieldFault(detail, pointer=f"{pointer}/{name}") for name, detail in _faults(policy)]
+
+
+def _faults(policy: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    period = policy["period"]
+    if period != LIFETIME and policy["basis"] != EARNED:
+        yield "period", f"period is {period}, but a balance has no period; basis must be {EARNED}"
+    if (policy["months"] is None) == (period == ROLLING):
+        yield (
+            "months",
+            f"months {'is missing' if period == ROLLING else 'is given'}; it goes with period {ROLLING} alone",
+        )
+    for name in ("startMonth", "timezone"):
+        if policy[name] is not None and period != CALENDAR:
+            yield name, f"{name} is given; it goes with period {CALENDAR} alone"
+    if policy["timezone"] is not None and not is_zone(policy["timezone"]):
+        yield "timezone", "timezone is not a time zone of the IANA database, such as Europe/Madrid"

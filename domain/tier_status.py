@@ -1,0 +1,92 @@
+"""Where a member stands in a loyalty program: the tier, what counts for it, what is missing to the next and to stay."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from domain.members import MemberTier
+from domain.tiers import KnownTier, Ladder, Points, Step
+
+ZERO = Decimal(0)
+
+
+@dataclass(frozen=True, slots=True)
+class NextTier:
+    """The tier after the present one, and how many points more it takes."""
+
+    loyalty_tier_id: int
+    loyalty_tier_key: str
+    name: str
+    missing_points: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class TierStatus:
+    """A member's standing in a program; `points` are those that count now.
+
+    `points_to_keep` is what is missing at `expires_at` for the tier to stay, and `projected_tier` the one that it
+    becomes if nothing is earned until then; both are None for a tier that does not end.
+    """
+
+    loyalty_program_id: int
+    loyalty_program_key: str
+    tier: KnownTier | None
+    is_manual: bool
+    since: datetime | None
+    expires_at: datetime | None
+    points: Decimal
+    next_tier: NextTier | None
+    points_to_keep: Decimal | None
+    projected_tier: KnownTier | None
+
+
+def tier_status(
+    ladder: Ladder, tiers: Mapping[int, KnownTier], held: MemberTier | None, points: Points, at: datetime
+) -> TierStatus:
+    """The standing of a member who holds this tier, if any; `tiers` are those of the organization, by id."""
+    counted = ladder.counted(points, at)
+    least = _least_of(ladder, held)
+    to_keep, projected = None, None
+    if held is not None and held.expires_at is not None:
+        then = ladder.counted(points, held.expires_at)
+        to_keep = None if least is None else max(ZERO, least - then)
+        projected = tiers.get(ladder.tier_at(then) or 0)
+    return TierStatus(
+        loyalty_program_id=ladder.loyalty_program_id,
+        loyalty_program_key=ladder.loyalty_program_key,
+        tier=None if held is None else tiers.get(held.loyalty_tier_id),
+        is_manual=held is not None and held.is_manual,
+        since=None if held is None else held.created_at,
+        expires_at=None if held is None else held.expires_at,
+        points=counted,
+        next_tier=_next_tier(ladder, tiers, counted, counted if least is None else max(least, counted)),
+        points_to_keep=to_keep,
+        projected_tier=projected,
+    )
+
+
+def _least_of(ladder: Ladder, held: MemberTier | None) -> Decimal | None:
+    """The points that the member's tier takes; None where it does not go by points."""
+    steps = (step for step in ladder.steps if held is not None and step.loyalty_tier_id == held.loyalty_tier_id)
+    return next((step.min_required_points for step in steps), None)
+
+
+def _next_tier(ladder: Ladder, tiers: Mapping[int, KnownTier], counted: Decimal, reached: Decimal) -> NextTier | None:
+    if ladder.ledger_account_id is None:
+        return None
+    above = [step for step in ladder.steps if step.min_required_points > reached]
+    if not above:
+        return None
+    found = min(above, key=_order)
+    tier = tiers.get(found.loyalty_tier_id)
+    if tier is None:
+        return None
+    return NextTier(tier.loyalty_tier_id, tier.loyalty_tier_key, tier.name, found.min_required_points - counted)
+
+
+def _order(step: Step) -> tuple[Decimal, int, int]:
+    """Of tiers alike in points, the one that they lead to comes first."""
+    return step.min_required_points, -step.tier_order, step.loyalty_tier_id

@@ -1,0 +1,222 @@
+"""The points that tiers go by, beside a list of what was earned and when, and what members are told of them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from domain.ledger.expiry import add_months
+from domain.ledger.postings import Earning
+from domain.members import MemberTier
+from domain.tier_policies import CALENDAR, EARNED, ROLLING, TierPoints, TierPolicy, completed, faults_of_policy
+from domain.tier_status import tier_status
+from domain.tiers import HeldTier, KnownTier, Ladder, Standings, Step
+
+NOON = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)
+ACCOUNT, PROGRAM, MEMBER = 1, 1, 7
+BASIC, SILVER, GOLD = 10, 11, 12
+STEPS = (Step(BASIC, Decimal(0), 0), Step(SILVER, Decimal(100), 1), Step(GOLD, Decimal(200), 2))
+NAMES = {
+    each: KnownTier(each, f"tier-{each}", PROGRAM, "program-1", name, True)
+    for each, name in ((BASIC, "Basic"), (SILVER, "Silver"), (GOLD, "Gold"))
+}
+
+
+def ladder(policy):
+    return Ladder(PROGRAM, "program-1", ACCOUNT, BASIC, STEPS, True, policy)
+
+
+def earned(*amounts):
+    """Points by the date on which they were earned."""
+    dated = tuple(Earning(datetime.fromisoformat(day).replace(tzinfo=UTC), Decimal(n)) for day, n in amounts)
+    return TierPoints(Decimal(0), sum((each.amount for each in dated), Decimal(0)), dated)
+
+
+YEAR = TierPolicy(EARNED, ROLLING, months=12)
+
+
+def test_the_balance_counts_unless_the_policy_says_otherwise():
+    points = TierPoints(Decimal(5), Decimal(500))
+    assert TierPolicy().counted(points, NOON) == 5
+    assert TierPolicy(EARNED).counted(points, NOON) == 500
+    assert list(TierPolicy(EARNED).changes(points, NOON)) == []
+
+
+@pytest.mark.parametrize(
+    ("at", "expected"),
+    [("2026-02-28T00:00:00+00:00", 150), ("2026-02-28T09:59:59+00:00", 150), ("2026-02-28T10:00:00+00:00", 50)],
+)
+def test_a_rolling_period_ends_to_the_moment(at, expected):
+    points = earned(("2026-01-31T10:00:00", 100), ("2026-02-10", 50))
+    assert TierPolicy(EARNED, ROLLING, months=1).counted(points, datetime.fromisoformat(at)) == expected
+
+
+def test_years_begin_where_and_when_the_policy_says():
+    policy = TierPolicy(EARNED, CALENDAR, start_month=4, zone=ZoneInfo("America/New_York"))
+    # Midnight there is four o'clock.
+    points = earned(("2026-04-01T03:59:59", 1), ("2026-04-01T04:00:00", 10), ("2027-04-01T04:00:00", 100))
+    begins = datetime(2026, 4, 1, 4, tzinfo=UTC)
+    assert policy.counted(points, begins - timedelta(seconds=1)) == 1
+    assert policy.counted(points, begins) == 10
+    next_year = datetime(2027, 4, 1, 4, tzinfo=UTC)
+    assert list(policy.changes(points, begins)) == [(next_year, 100), (datetime(2028, 4, 1, 4, tzinfo=UTC), 0)]
+
+
+def test_periods_reach_to_the_ends_of_the_calendar():
+    for policy in (YEAR, TierPolicy(EARNED, CALENDAR)):
+        for at in (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)):
+            points = TierPoints(earnings=(Earning(at, Decimal(3)),))
+            assert policy.counted(points, at) in (0, 3)
+            assert list(policy.changes(points, at)) is not None
+            assert policy.earliest(at) <= at
+
+
+moments = st.datetimes(datetime(2024, 1, 1), datetime(2027, 12, 31), timezones=st.just(UTC))
+histories = st.lists(st.tuples(moments, st.integers(1, 150), st.integers(0, 4)), max_size=12)
+policies = st.one_of(
+    st.builds(lambda months: TierPolicy(EARNED, ROLLING, months=months), st.integers(1, 24)),
+    st.builds(
+        lambda month, zone: TierPolicy(EARNED, CALENDAR, start_month=month, zone=ZoneInfo(zone)),
+        st.integers(1, 12),
+        st.sampled_from(["UTC", "America/New_York", "Asia/Kathmandu"]),
+    ),
+)
+
+
+def counts_by_hand(policy, moment, at):
+    """Whether what was earned at a moment counts, said in other words."""
+    if policy.period == ROLLING:
+        return add_months(moment, policy.months) > at
+    there, now = moment.astimezone(policy.zone), at.astimezone(policy.zone)
+    years = [each.year - (each.month < policy.start_month) for each in (there, now)]
+    return years[0] == years[1]
+
+
+def points_of(history):
+    """Mints, of each of which so many quarters were reverted since."""
+    dated = [Earning(moment, Decimal(n)) for moment, n, _ in history]
+    dated += [Earning(moment, Decimal(-n) * quarters / 4) for moment, n, quarters in history if quarters]
+    return TierPoints(Decimal(0), sum((each.amount for each in dated), Decimal(0)), tuple(dated))
+
+
+@given(policies, histories, moments)
+@settings(max_examples=150, deadline=None)
+def test_points_of_a_period_are_those_of_the_list(policy, history, at):
+    by_hand = sum(
+        (Decimal(n) * (4 - quarters) / 4 for moment, n, quarters in history if counts_by_hand(policy, moment, at)),
+        Decimal(0),
+    )
+    points = points_of(history)
+    assert policy.counted(points, at) == by_hand
+    assert policy.counted(points, at) == policy.counted(
+        TierPoints(earnings=tuple(each for each in points.earnings if each.moment >= policy.earliest(at))), at
+    )
+
+
+@given(policies, histories, moments, st.lists(st.integers(0, 500), max_size=6))
+@settings(max_examples=150, deadline=None)
+def test_a_tier_lasts_exactly_until_it_says(policy, history, at, days):
+    program, points = ladder(policy), points_of(history)
+    place = program.place_of(lambda _: points, at)
+    for passed in sorted(days):
+        later = at + timedelta(days=passed)
+        now = program.tier_of(lambda _: points, later)
+        if place.expires_at is None or later < place.expires_at:
+            assert now == place.loyalty_tier_id
+        if place.expires_at == later:
+            assert now != place.loyalty_tier_id
+    if place.expires_at is not None:
+        assert program.tier_of(lambda _: points, place.expires_at) != place.loyalty_tier_id
+
+
+@given(policies, st.lists(st.tuples(histories, st.integers(0, 200)), min_size=1, max_size=4))
+@settings(max_examples=80, deadline=None)
+def test_tiers_that_are_settled_as_time_passes_are_those_of_the_moment(policy, seen):
+    program, held, at, history = ladder(policy), {}, datetime(2025, 6, 1, tzinfo=UTC), []
+    for more, passed in seen:
+        at, history = at + timedelta(days=passed), history + more
+        points = points_of(history)
+        found = Standings((program,), held, at)
+        found.settle(MEMBER, {ACCOUNT} if more else (), lambda _, points=points: points)
+        held = {**held, **{place: tier for place, tier in found.changed.items() if tier is not None}}
+        if (MEMBER, PROGRAM) in held:
+            assert found.tier_ids(MEMBER, lambda _, points=points: points) == [
+                program.tier_of(lambda _, points=points: points, at)
+            ]
+
+
+def test_what_falls_out_of_the_period_moves_a_member_when_it_does():
+    program = ladder(YEAR)
+    points = earned(("2025-06-01", 120), ("2026-01-01", 90))
+    found = Standings((program,), {(MEMBER, PROGRAM): HeldTier(BASIC)}, NOON)
+    [move] = found.settle(MEMBER, {ACCOUNT}, lambda _: points)
+    until = datetime(2026, 6, 1, tzinfo=UTC)
+    assert (move.after, move.expires_at) == (GOLD, until)
+    later = Standings((program,), dict(found.changed), until)
+    [move] = later.settle(MEMBER, (), lambda _: points)
+    assert (move.before, move.after, move.expires_at) == (GOLD, BASIC, None)
+
+
+class TestStatus:
+    def status(self, policy, held, points, at=NOON):
+        return tier_status(ladder(policy), NAMES, held, lambda _: points, at)
+
+    def holds(self, tier_id, expires_at=None, is_manual=False):
+        return MemberTier(1, MEMBER, PROGRAM, tier_id, is_manual, expires_at, NOON)
+
+    def test_the_way_to_the_next_tier(self):
+        found = self.status(TierPolicy(EARNED), self.holds(SILVER), TierPoints(Decimal(3), Decimal(130)))
+        assert (found.tier.name, found.points, found.since) == ("Silver", 130, NOON)
+        assert (found.next_tier.name, found.next_tier.missing_points) == ("Gold", 70)
+        assert (found.points_to_keep, found.projected_tier) == (None, None)
+
+    def test_nothing_is_above_the_last_one(self):
+        assert self.status(TierPolicy(EARNED), self.holds(GOLD), TierPoints(earned=Decimal(900))).next_tier is None
+
+    def test_whoever_was_put_higher_is_told_what_is_above_that(self):
+        found = self.status(TierPolicy(EARNED), self.holds(SILVER, is_manual=True), TierPoints(earned=Decimal(20)))
+        assert (found.next_tier.name, found.next_tier.missing_points, found.is_manual) == ("Gold", 180, True)
+
+    def test_what_it_takes_to_stay(self):
+        points = earned(("2025-06-01", 120), ("2026-01-01", 90))
+        found = self.status(YEAR, self.holds(GOLD, datetime(2026, 6, 1, tzinfo=UTC)), points)
+        assert (found.points, found.points_to_keep, found.projected_tier.name) == (210, 110, "Basic")
+
+    def test_a_year_begins_with_nothing(self):
+        policy = TierPolicy(EARNED, CALENDAR)
+        points = earned(("2026-01-01", 150))
+        held = self.holds(SILVER, datetime(2027, 1, 1, tzinfo=UTC))
+        found = self.status(policy, held, points)
+        assert (found.points, found.points_to_keep, found.projected_tier.name) == (150, 100, "Basic")
+
+    def test_a_tier_that_was_set_until_some_moment(self):
+        held = self.holds(GOLD, NOON + timedelta(days=9), is_manual=True)
+        found = self.status(TierPolicy(EARNED), held, TierPoints(earned=Decimal(120)))
+        assert (found.points_to_keep, found.projected_tier.name) == (80, "Silver")
+
+    def test_whoever_has_no_tier(self):
+        found = self.status(TierPolicy(EARNED), None, TierPoints())
+        assert (found.tier, found.since, found.points, found.next_tier.name) == (None, None, 0, "Silver")
+
+
+@pytest.mark.parametrize(
+    ("policy", "names"),
+    [
+        ({"basis": "balance"}, []),
+        ({"basis": "earned", "period": "rolling", "months": 12}, []),
+        ({"basis": "earned", "period": "calendar", "startMonth": 4, "timezone": "Europe/Madrid"}, []),
+        ({"basis": "balance", "period": "rolling", "months": 12}, ["period"]),
+        ({"basis": "earned", "period": "rolling"}, ["months"]),
+        ({"basis": "earned", "months": 3}, ["months"]),
+        ({"basis": "earned", "startMonth": 3, "timezone": "UTC"}, ["startMonth", "timezone"]),
+        ({"basis": "earned", "period": "calendar", "timezone": "Mars/Base"}, ["timezone"]),
+    ],
+)
+def test_fields_that_do_not_go_together(policy, names):
+    faults = faults_of_policy(completed(policy))
+    assert [fault.pointer for fault in faults] == [f"/tierPolicy/{name}" for name in names]

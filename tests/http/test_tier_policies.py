@@ -1,0 +1,255 @@
+"""Tiers by what was earned: redeeming takes none away, returning and time do."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from handlers.flows.evaluate_tiers import evaluate_next
+from tests.builders.api import running_api
+from tests.builders.campaigns import mint
+from tests.builders.missions import member_id_of
+from tests.builders.tiers import Ladder
+from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, running
+
+EARNED = {"basis": "earned"}
+ROLLING = {"basis": "earned", "period": "rolling", "months": 12}
+CALENDAR = {"basis": "earned", "period": "calendar"}
+BALANCE = {"basis": "balance", "period": "lifetime", "months": None, "startMonth": None, "timezone": None}
+
+
+@pytest.fixture
+def shop(organization):
+    return Shop(organization)
+
+
+@pytest.fixture
+def ana(shop):
+    return shop.member()
+
+
+def spend_earns_points(shop):
+    shop.campaign(
+        running({"effectId": "mint-points", "params": [{"id": "amount", "expression": "order.total"}]}),
+        eventType=ORDER_CREATED,
+    )
+
+
+def move(shop, member, kind, amount, **more):
+    path = f"/members/by-loyalty-member-id/{member}/{kind}"
+    return shop.administration.post(path, {"amount": amount, **more}, expect=200)
+
+
+def status(shop, member):
+    [found] = shop.integration.get(f"/members/{member}")["loyaltyMember"]["tierStatus"]
+    by_id = shop.administration.get(f"/members/{member_id_of(shop, member)}")["loyalMember"]["tierStatus"]
+    assert by_id == [found]
+    return found
+
+
+def ago(days):
+    return (datetime.now(UTC) - timedelta(days=days)).isoformat()
+
+
+class TestPrograms:
+    def test_new_organizations_go_by_what_was_earned_and_other_programs_by_the_balance(self, shop):
+        [default] = shop.administration.get("/loyalty-programs")["loyaltyPrograms"]
+        assert default["tierPolicy"] == {**BALANCE, "basis": "earned"}
+        body = {"ledgerId": default["ledgerId"], "description": "Club", "setAsDefault": False}
+        assert shop.administration.post("/loyalty-programs", body)["loyaltyProgram"]["tierPolicy"] == BALANCE
+
+    def test_a_policy_is_kept_with_every_field(self, shop):
+        ladder = Ladder.new(shop, {**CALENDAR, "startMonth": 4, "timezone": "America/New_York"}, Silver=100)
+        wanted = {**BALANCE, **CALENDAR, "startMonth": 4, "timezone": "America/New_York"}
+        assert ladder.program["tierPolicy"] == wanted
+        path = f"/loyalty-programs/{ladder.program['loyaltyProgramId']}"
+        assert shop.administration.get(path)["loyaltyProgram"]["tierPolicy"] == wanted
+
+    @pytest.mark.parametrize(
+        ("policy", "name"),
+        [
+            ({"basis": "balance", "period": "rolling", "months": 3}, "period"),
+            ({"basis": "earned", "period": "rolling"}, "months"),
+            ({"basis": "earned", "timezone": "UTC"}, "timezone"),
+            ({"basis": "earned", "period": "calendar", "timezone": "Mars/Base"}, "timezone"),
+            ({"basis": "earned", "period": "rolling", "months": 0}, "months"),
+            ({"basis": "spent"}, "basis"),
+        ],
+    )
+    def test_what_does_not_go_together_is_refused(self, shop, policy, name):
+        ledger = shop.organization.created.ledger_id
+        body = {"ledgerId": ledger, "description": "Club", "setAsDefault": False, "tierPolicy": policy}
+        refused = shop.administration.post("/loyalty-programs", body, expect=400)
+        assert [fault["pointer"] for fault in refused["errors"]] == [f"/tierPolicy/{name}"]
+
+
+class TestEarned:
+    def test_redeeming_takes_no_tier_away_and_earning_goes_on(self, shop, ana):
+        ladder = Ladder.new(shop, EARNED, Silver=100, Gold=200)
+        move(shop, ana, "mint", 120)
+        move(shop, ana, "burn", 120)
+        assert (ladder.of(ana), shop.balance(ana)) == ("Silver", 0)
+        found = status(shop, ana)
+        assert (found["points"], found["nextTier"]["name"], found["nextTier"]["missingPoints"]) == (120, "Gold", 80)
+        assert (found["tier"]["loyaltyTierKey"], found["expiresAt"]) == (ladder.key("Silver"), None)
+        move(shop, ana, "mint", 80)
+        assert ladder.of(ana) == "Gold"
+        assert ladder.moves(ana)[-1] == ("member-tier-set", "Silver", "Gold")
+        assert "nextTier" not in status(shop, ana)
+
+    def test_by_the_balance_redeeming_takes_it_away(self, shop, ana):
+        ladder = Ladder.new(shop, Silver=100)
+        move(shop, ana, "mint", 120)
+        move(shop, ana, "burn", 120)
+        assert ladder.of(ana) == "Basic"
+        assert status(shop, ana)["points"] == 0
+
+    def test_returned_orders_take_away_what_they_earned_even_if_it_is_spent(self, shop, ana):
+        ladder = Ladder.new(shop, EARNED, Silver=100)
+        spend_earns_points(shop)
+        bought = order(ana, 120)
+        shop.track_one(bought)
+        move(shop, ana, "burn", 110)
+        name = bought["payload"]["order"]["externalId"]
+        shop.track_one(order(ana, None, "confirmed", name))
+        shop.track_one(order(ana, 60, "partially-returned", name))
+        assert (status(shop, ana)["points"], ladder.of(ana), shop.balance(ana)) == (60, "Basic", 0)
+        shop.track_one(order(ana, None, "returned", name))
+        assert status(shop, ana)["points"] == 0
+        shop.check_ledger()
+
+    def test_a_campaign_sees_the_tier_that_redeeming_leaves(self, shop, ana):
+        ladder = Ladder.new(shop, EARNED, Silver=100)
+        shop.campaign(running(mint(7)), loyaltyTierKeys=[ladder.key("Silver")], eventType=GENERIC)
+        move(shop, ana, "mint", 120)
+        move(shop, ana, "burn", 120)
+        shop.track_one(event(ana))
+        assert shop.balance(ana) == 7
+
+    def test_points_that_expired_were_earned_and_points_of_others_were_not(self, shop, ana):
+        ladder = Ladder.new(shop, EARNED, Silver=100)
+        ben = shop.member()
+        account = shop.organization.created.ledger_account_id
+        wallets = [shop.integration.get(f"/members/{each}")["loyaltyMember"]["ledgerWalletId"] for each in (ana, ben)]
+        move(shop, ana, "mint", 150)
+        path = f"/ledgers/{shop.organization.created.ledger_id}/accounts/{account}/transactions"
+        body = {"amount": 150, "fromWalletId": wallets[0], "toWalletId": wallets[1]}
+        shop.administration.post(path, body)
+        assert [status(shop, each)["points"] for each in (ana, ben)] == [150, 0]
+        assert [ladder.of(each) for each in (ana, ben)] == ["Silver", "Basic"]
+
+
+class TestPeriods:
+    def test_late_events_count_where_they_happened(self, shop, ana):
+        ladder = Ladder.new(shop, ROLLING, Silver=100, Gold=200)
+        spend_earns_points(shop)
+        shop.track(order(ana, 150, externalEventDate=ago(500)), order(ana, 120, externalEventDate=ago(200)))
+        assert ladder.of(ana) == "Silver"
+        found = status(shop, ana)
+        assert (found["points"], found["pointsToKeep"], found["projectedTier"]["name"]) == (120, 100, "Member")
+        assert found["nextTier"]["missingPoints"] == 80
+        until = datetime.fromisoformat(found["expiresAt"])
+        assert timedelta(days=160) < until - datetime.now(UTC) < timedelta(days=170)
+        assert ladder.entry(ana)["expiresAt"] == found["expiresAt"]
+        since = found["since"]
+        # What comes later puts the end off; the tier is still the same.
+        shop.track_one(order(ana, 50, externalEventDate=ago(100)))
+        found = status(shop, ana)
+        assert (found["points"], found["pointsToKeep"], found["since"]) == (170, 50, since)
+
+    def test_time_alone_takes_the_tier_away(self, shop, ana):
+        ladder = Ladder.new(shop, ROLLING, Silver=100)
+        move(shop, ana, "mint", 120, externalEventDate=ago(200))
+        assert ladder.of(ana) == "Silver"
+        self.pass_a_year(shop)
+        # Reads know it, and the job writes it down and reports it.
+        assert ladder.of(ana) == "Basic"
+        assert ladder.moves(ana)[-1][2] == "Silver"
+        with shop.organization.api.engine.begin() as db:
+            evaluate_next(db, shop.organization.id, 0, datetime.now(UTC), everyone=False)
+        assert ladder.moves(ana)[-1] == ("member-tier-set", "Silver", "Basic")
+        assert status(shop, ana)["points"] == 0
+
+    def test_an_event_finds_the_tier_gone_that_time_has_taken(self, shop, ana):
+        ladder = Ladder.new(shop, ROLLING, Silver=100)
+        shop.campaign(running(mint(7)), loyaltyTierKeys=[ladder.key("Silver")], eventType=GENERIC)
+        move(shop, ana, "mint", 120, externalEventDate=ago(200))
+        self.pass_a_year(shop)
+        assert shop.track_one(event(ana))["effects"] == []
+        assert ladder.moves(ana)[-1] == ("member-tier-set", "Silver", "Basic")
+
+    def test_a_revert_takes_points_from_the_day_on_which_they_were_earned(self, shop, ana):
+        ladder = Ladder.new(shop, CALENDAR, Silver=100)
+        spend_earns_points(shop)
+        last_year = f"{datetime.now(UTC).year - 1}-06-01T00:00:00Z"
+        old, new = order(ana, 300, externalEventDate=last_year), order(ana, 120)
+        shop.track(old, new)
+        assert (status(shop, ana)["points"], ladder.of(ana)) == (120, "Silver")
+        for each, points in ((old, 120), (new, 0)):
+            shop.track_one(order(ana, None, "cancelled", each["payload"]["order"]["externalId"]))
+            assert status(shop, ana)["points"] == points
+        assert ladder.of(ana) == "Basic"
+
+    def pass_a_year(self, shop):
+        """Everything that was earned was earned a year before, and tiers end a year before as well."""
+        with shop.engine.begin() as db:
+            db.exec_driver_sql(
+                "UPDATE ledger_transactions SET external_event_date = external_event_date - interval '1 year'"
+                " WHERE organization_id = %s",
+                (shop.organization.id,),
+            )
+            db.exec_driver_sql(
+                "UPDATE member_tiers SET expires_at = expires_at - interval '1 year' WHERE organization_id = %s",
+                (shop.organization.id,),
+            )
+
+
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(["buy", "buy", "buy", "redeem", "return", "part", "expire"]),
+        st.integers(1, 90),
+        st.integers(0, 700),
+    ),
+    min_size=1,
+    max_size=7,
+)
+
+
+@given(steps=steps)
+@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+def test_whatever_happens_tiers_go_by_the_orders_that_stand(shop_with_periods, steps):
+    """Beside a list of the orders of the last year, of each of which so much came back."""
+    shop, ladder = shop_with_periods
+    ana, orders = shop.member(), []
+    for kind, amount, days in steps:
+        if kind == "buy":
+            bought = order(ana, amount, externalEventDate=ago(days))
+            shop.track_one(bought)
+            shop.track_one(order(ana, None, "confirmed", bought["payload"]["order"]["externalId"]))
+            orders.append([bought["payload"]["order"]["externalId"], amount, days, 0])
+        elif kind == "expire":
+            soon = (datetime.now(UTC) + timedelta(milliseconds=1)).isoformat()
+            move(shop, ana, "mint", 10, expirationDate=soon, externalEventDate=ago(900))
+        elif kind == "redeem" and shop.balance(ana):
+            move(shop, ana, "burn", min(amount, int(shop.balance(ana))))
+        elif kind in ("return", "part") and (left := [each for each in orders if each[3] < each[1]]):
+            one = left[amount % len(left)]
+            part = one[1] - one[3] if kind == "return" else min(amount, one[1] - one[3])
+            shop.track_one(order(ana, part, "partially-returned", one[0]))
+            one[3] += part
+    counted = sum(total - back for _, total, days, back in orders if days < 365)
+    held = status(shop, ana)
+    assert held["points"] == counted
+    assert ladder.of(ana) == ("Gold" if counted >= 100 else "Silver" if counted >= 40 else "Basic")
+    shop.check_ledger()
+
+
+@pytest.fixture(scope="module")
+def shop_with_periods(request):
+    with running_api(request.getfixturevalue("settings")) as api:
+        shop = Shop(api.organization())
+        spend_earns_points(shop)
+        yield shop, Ladder.new(shop, ROLLING, Silver=40, Gold=100)
