@@ -234,6 +234,7 @@ def _program(body: Body, path: Body) -> None:
         ("mainLedgerAccountId", WORLD.ids["ledgerAccountId"]),
         ("mainPortalId", None),
         ("defaultTierId", None),
+        ("tierPolicy", {"basis": "earned", "period": "rolling", "months": 12}),
     ):
         _real(body, name, value)
 
