@@ -1,6 +1,6 @@
 """Count what was earned, and let loyalty programs say by which points their tiers go
 
-Follows: 0022
+Follows: 0023
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
 
-revision = "0023"
-down_revision = "0022"
+revision = "0024"
+down_revision = "0023"
 branch_labels = None
 depends_on = None
 
