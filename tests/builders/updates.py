@@ -118,6 +118,7 @@ def _program(organization: Organization) -> Sequence[Changeable]:
         "mainLedgerAccountId": created.ledger_account_id,
         "setAsDefault": False,
         "mainPortalId": a.post("/portals", {"name": "Corner", "active": True})["portal"]["portalId"],
+        "tierPolicy": {"basis": "earned", "period": "rolling", "months": 6, "startMonth": None, "timezone": None},
     }
     made = a.post("/loyalty-programs", body)["loyaltyProgram"]
     path = f"/loyalty-programs/{made['loyaltyProgramId']}"

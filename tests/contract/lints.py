@@ -51,6 +51,7 @@ LEFT_OUT = {
     ("CouponBookCondition", "expression"),
     ("ItemProblem", "errors"),
     ("Member", "ledgerBalances"),
+    ("Member", "tierStatus"),
     ("OAuthError", "error_description"),
     ("OAuthError", "error_uri"),
     ("OAuthError", "type"),
