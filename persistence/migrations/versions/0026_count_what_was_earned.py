@@ -1,6 +1,6 @@
 """Count what was earned, and let loyalty programs say by which points their tiers go
 
-Follows: 0023
+Follows: 0025
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
 
-revision = "0024"
-down_revision = "0023"
+revision = "0026"
+down_revision = "0025"
 branch_labels = None
 depends_on = None
 
