@@ -10,8 +10,7 @@ from functools import lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from domain.calendar import start_of_day
-from domain.coupons.periods import is_zone
+from domain.calendar import is_zone, start_of_day
 from domain.ledger.expiry import add_months
 from domain.ledger.postings import Earning
 from domain.problems import FieldFault
