@@ -267,18 +267,21 @@ def named(document: Document) -> list[str]:
 
 
 def plain_nulls(document: Document) -> list[str]:
-    """`nullable` stands beside an inline scalar type only: not on an enum, an object, an array or nothing."""
+    """`nullable` stands beside a scalar type only, or in a named enum that lists null: not on objects, arrays."""
     return [
         f"{'.'.join(place)}: nullable"
         for place, schema in reached(document, written_schemas(document) + answered_schemas(document))
         if schema.get("nullable")
         and not (len(place) == 1 and place[0] in CLEARED)
-        and (schema.get("type") not in ("string", "integer", "number", "boolean") or "enum" in schema)
+        and (
+            schema.get("type") not in ("string", "integer", "number", "boolean")
+            or ("enum" in schema and (len(place) > 1 or None not in schema["enum"]))
+        )
     ]
 
 
 def enumerations(document: Document) -> list[str]:
-    """Enums of integers tell names for code, and choices between forms have a name of their own."""
+    """Enums of words are no patterns, those of integers tell names for code, choices between forms have a name."""
     found = []
     for place, schema in reached(document, written_schemas(document) + answered_schemas(document)):
         at = ".".join(place)
@@ -286,6 +289,8 @@ def enumerations(document: Document) -> list[str]:
             names = schema.get("x-enum-varnames", ())
             if len(set(names)) != len(schema["enum"]) or not all(re.fullmatch(r"([A-Z][a-z]*)+", n) for n in names):
                 found.append(f"{at}: not a name for each value")
+        if re.fullmatch(r"\^\(\w+(\|\w+)*\)\$", schema.get("pattern", "")):
+            found.append(f"{at}: an enum in a pattern")
         if "oneOf" in schema and len(place) > 1:
             found.append(f"{at}: a choice without a name")
     return found

@@ -77,6 +77,7 @@ BREAKS = [
     ("plain_nulls", lambda d: _schema(d, "Tags").update(nullable=True)),
     ("enumerations", lambda d: _schema(d, "LedgerTransaction")["properties"]["status"].pop("x-enum-varnames")),
     ("enumerations", lambda d: _schema(d, "Tags").update(items={"oneOf": [{"type": "string"}]})),
+    ("enumerations", lambda d: _schema(d, "Tag").update(pattern="^(old|new)$")),
     ("counts", lambda d: _schema(d, "TotalCount").update(format="int32")),
     ("known_problems", lambda d: _schema(d, "ProblemType")["x-extensible-enum"].pop()),
     ("known_problems", lambda d: _schema(d, "ProblemType").update(enum=["/problems/not-found"])),
