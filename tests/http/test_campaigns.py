@@ -88,6 +88,7 @@ def full(shop):
         "smartRewards": {"model": "v1"},
         "validFrom": "2026-01-01T00:00:00Z",
         "validTo": "2026-12-31T23:59:59.999999Z",
+        "timezone": "Europe/Madrid",
     }
 
 
