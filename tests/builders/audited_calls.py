@@ -197,6 +197,9 @@ def _events(organization: Organization, made: dict[str, Any]) -> None:
     [tracked] = i.post("/events/track", {"events": [event]}, expect=200)["results"]
     i.post(f"/events/{tracked['loyaltyEventKey']}/cancel", {"description": "Broken"}, expect=200)
     event["systemUniqueKey"] = str(uuid.uuid4())
+    [captured] = i.post("/events/track", {"events": [event], "executionMode": "captureOnly"}, expect=200)["results"]
+    a.post(f"/events/{captured['loyaltyEventKey']}/evaluate", expect=200)
+    event["systemUniqueKey"] = str(uuid.uuid4())
     [queued] = i.post("/events/track-async", {"events": [event]}, expect=202)["results"]
     _give_up(organization, queued["loyaltyEventKey"])
     a.post(f"/events/{queued['loyaltyEventKey']}/requeue", expect=202)
