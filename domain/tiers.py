@@ -296,7 +296,13 @@ class TierLog:
 
 
 class TierInactive(Conflict):
-    """Nobody can be put into a tier that is not active."""
+    """Nobody can be put into a tier that is not active, and it is the default one of no program."""
 
     slug = "tier-inactive"
     title = "The tier is not active"
+
+
+def refuse_inactive_default(name: str, active: bool) -> None:
+    """Raise TierInactive for a tier that would be a program's default one without being active."""
+    if not active:
+        raise TierInactive(f"The tier {name} is not active, as the default tier of a loyalty program must be.")

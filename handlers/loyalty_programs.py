@@ -10,6 +10,7 @@ from domain.ledger.refusals import UnknownLedger, UnknownLedgerAccount
 from domain.problems import InvalidRequest
 from domain.programs import LoyaltyProgram, UnknownPortal, UnknownTier
 from domain.tier_policies import completed, faults_of_policy
+from domain.tiers import refuse_inactive_default
 from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.operations import operation
@@ -75,7 +76,7 @@ def update_loyalty_program(call: Call, program: LoyaltyProgram, body: dict[str, 
     _refuse_unknown(call, body)
     names_tier, tier_id = "default_tier_id" in body, body.pop("default_tier_id", None)
     set_as_default = body.pop("set_as_default")
-    _refuse_foreign_tier(call, program, tier_id)
+    _refuse_as_default(call, program, tier_id)
     call.audit.found(_answered(program, call.organization.default_loyalty_program_id))
     organizations.raise_configuration_version(call.db, program.organization_id)
     if names_tier:
@@ -109,12 +110,13 @@ def _refuse_unknown(call: Call, body: Mapping[str, Any]) -> None:
         raise UnknownPortal(f"The organization has no portal {portal_id}.")
 
 
-def _refuse_foreign_tier(call: Call, program: LoyaltyProgram, loyalty_tier_id: int | None) -> None:
+def _refuse_as_default(call: Call, program: LoyaltyProgram, loyalty_tier_id: int | None) -> None:
     if loyalty_tier_id is None:
         return
     tier = programs.find_tier(call.db, program.organization_id, loyalty_tier_id)
     if tier is None or tier.loyalty_program_id != program.loyalty_program_id:
         raise UnknownTier(f"The loyalty program has no tier {loyalty_tier_id}.")
+    refuse_inactive_default(tier.name, tier.active)
 
 
 def _default_after(call: Call, program: LoyaltyProgram, set_as_default: bool) -> int | None:

@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from domain.programs import LoyaltyProgram, LoyaltyTier
+from domain.tiers import refuse_inactive_default
 from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.operations import operation
@@ -31,6 +32,8 @@ def list_tiers(call: Call, program: LoyaltyProgram, query: Mapping[str, Any]) ->
 def create_tier(call: Call, program: LoyaltyProgram, body: dict[str, Any]) -> dict[str, Any]:
     """Add a tier to the program, as its default one if the body says so."""
     is_default = body.pop("is_default")
+    if is_default:
+        refuse_inactive_default(body["name"], body["active"])
     organizations.raise_configuration_version(call.db, program.organization_id)
     tier = programs.add_tier(
         call.db, program, loyalty_tier_key=call.new_key(), created_at=call.now, updated_at=call.now, **body
@@ -48,6 +51,8 @@ def get_tier(call: Call, program: LoyaltyProgram, tier: LoyaltyTier) -> dict[str
 def update_tier(call: Call, program: LoyaltyProgram, tier: LoyaltyTier, body: dict[str, Any]) -> dict[str, Any]:
     """Change a tier; being the default one is only ever taken over, never given up."""
     is_default = body.pop("is_default", False)
+    if is_default or tier.is_default:
+        refuse_inactive_default(tier.name, body.get("active", tier.active))
     call.audit.found(_answered(program, tier))
     organizations.raise_configuration_version(call.db, program.organization_id)
     tier = programs.change_tier(call.db, tier, updated_at=call.now, **body)

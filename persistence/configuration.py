@@ -90,7 +90,10 @@ def ladders(db: Connection, organization_id: int) -> list[Ladder]:
             program_id, key, account_id, default_id, (), False, TierPolicy.of(policy)
         )
         if tier_id is not None:
-            steps = (*ladder.steps, Step(tier_id, least, order)) if active else ladder.steps
-            ladder = replace(ladder, steps=steps, moves=ladder.moves or tier_id != default_id)
+            if active:
+                ladder = replace(ladder, steps=(*ladder.steps, Step(tier_id, least, order)))
+            elif tier_id == default_id:
+                ladder = replace(ladder, default_tier_id=None)
+            ladder = replace(ladder, moves=ladder.moves or tier_id != default_id)
         found[program_id] = ladder
     return list(found.values())

@@ -14,12 +14,24 @@ from domain.tiers import HeldTier, Place, TierTracking
 from persistence.rows import add_all, as_json, columns_of, fields_of, record, records
 from persistence.tables.members import member_tier_trackings, member_tiers, members
 
+# When a tier that a member holds ends: at the latest when it was made inactive.
+_EXPIRES_AT = "CASE WHEN l.active THEN t.expires_at ELSE least(t.expires_at, l.updated_at) END"
+
 # A column of a query on `members m`; `held_tiers` reads what it answers.
-HELD_TIERS = """(
-    SELECT json_agg(json_build_array(t.loyalty_program_id, t.loyalty_tier_id, t.is_manual, t.expires_at)
+HELD_TIERS = f"""(
+    SELECT json_agg(json_build_array(t.loyalty_program_id, t.loyalty_tier_id, t.is_manual, {_EXPIRES_AT})
                     ORDER BY t.loyalty_program_id)
-    FROM member_tiers t WHERE t.organization_id = m.organization_id AND t.member_id = m.member_id
+    FROM member_tiers t JOIN loyalty_tiers l USING (organization_id, loyalty_tier_id)
+    WHERE t.organization_id = m.organization_id AND t.member_id = m.member_id
 )"""
+
+_OF_MEMBERS = f"""
+SELECT t.organization_id, t.member_id, t.loyalty_program_id, t.loyalty_tier_id, t.is_manual, {_EXPIRES_AT},
+    t.created_at
+FROM member_tiers t JOIN loyalty_tiers l USING (organization_id, loyalty_tier_id)
+WHERE t.organization_id = %s AND t.member_id = ANY(%s)
+ORDER BY t.loyalty_program_id
+"""
 
 _MEMBERS_OF_WALLETS = f"""
 SELECT m.member_id, m.wallet_id, {HELD_TIERS} FROM members m WHERE m.organization_id = %s AND m.wallet_id = ANY(%s)
@@ -75,8 +87,10 @@ _CHANGEABLE = (
 _LAPSED = """
 SELECT m.wallet_id FROM members m
 WHERE m.organization_id = %s AND m.wallet_id > %s AND EXISTS (
-    SELECT FROM member_tiers t
-    WHERE t.organization_id = m.organization_id AND t.member_id = m.member_id AND t.expires_at <= %s)
+    SELECT FROM member_tiers t JOIN loyalty_tiers l USING (organization_id, loyalty_tier_id)
+    JOIN loyalty_programs p ON p.organization_id = t.organization_id AND p.loyalty_program_id = t.loyalty_program_id
+    WHERE t.organization_id = m.organization_id AND t.member_id = m.member_id
+        AND (t.expires_at <= %s OR p.active AND NOT l.active))
 ORDER BY m.wallet_id LIMIT %s
 """
 
@@ -95,6 +109,16 @@ def of_wallets(
     """The members whose wallets these are, by wallet id: the member's id, and the tiers held by program id."""
     rows = db.exec_driver_sql(_MEMBERS_OF_WALLETS, (organization_id, list(wallet_ids)))
     return {wallet_id: (member_id, held_tiers(value)) for member_id, wallet_id, value in rows}
+
+
+def of_members(db: Connection, organization_id: int, member_ids: Collection[int]) -> dict[int, list[MemberTier]]:
+    """The tiers that the members hold, by member id and in the order of the programs; one statement for all."""
+    found: dict[int, list[MemberTier]] = {member_id: [] for member_id in member_ids}
+    if found:
+        for row in db.exec_driver_sql(_OF_MEMBERS, (organization_id, list(found))):
+            tier = MemberTier(*row)
+            found[tier.member_id].append(tier)
+    return found
 
 
 def move(db: Connection, organization_id: int, changed: Mapping[Place, HeldTier | None], at: datetime) -> None:
@@ -183,7 +207,7 @@ def store_trackings(
 
 
 def next_wallets_lapsed(db: Connection, organization_id: int, after: int, at: datetime, limit: int) -> list[int]:
-    """The next wallets, by id, of members of whom a tier is to be evaluated again since it has expired."""
+    """The next wallets, by id, of members of whom a tier is to be evaluated again: it has expired, or is not active."""
     return list(db.exec_driver_sql(_LAPSED, (organization_id, after, at, limit)).scalars())
 
 

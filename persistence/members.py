@@ -245,17 +245,3 @@ def _taken(values: Mapping[str, Any]) -> dict[str, MemberExists]:
             f"A member with the publicLoyaltyMemberId {values.get('public_loyalty_member_id')} exists already."
         ),
     }
-
-
-def tiers_of(db: Connection, organization_id: int, member_ids: Collection[int]) -> dict[int, list[MemberTier]]:
-    """The tiers that the members hold, by member id and in the order of the programs; one statement for all."""
-    found: dict[int, list[MemberTier]] = {member_id: [] for member_id in member_ids}
-    if found:
-        rows = db.execute(
-            select(*_TIER_COLUMNS)
-            .where(member_tiers.c.organization_id == organization_id, member_tiers.c.member_id.in_(found))
-            .order_by(member_tiers.c.loyalty_program_id)
-        )
-        for tier in records(MemberTier, rows.all()):
-            found[tier.member_id].append(tier)
-    return found

@@ -12,12 +12,12 @@ from domain.tiers import HeldTier, Points, Standings
 from handlers.call import Call
 from handlers.flows.configuration import configuration_of
 from handlers.flows.tier_points import earnings_of
-from persistence import ledger, members
+from persistence import ledger, member_tiers
 
 
 def current_tiers(call: Call, found: Sequence[Member]) -> dict[int, list[MemberTier]]:
     """The tiers of the members, by member id; those that have expired as they will be evaluated. Writes nothing."""
-    stored = members.tiers_of(call.db, call.organization.organization_id, [member.member_id for member in found])
+    stored = member_tiers.of_members(call.db, call.organization.organization_id, [member.member_id for member in found])
     lapsed = [m for m in found if any(_held(tier).has_lapsed(call.now) for tier in stored[m.member_id])]
     if lapsed:
         standings = Standings(configuration_of(call.db, call.organization).ladders, {}, call.now)

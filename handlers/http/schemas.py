@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, date, datetime
+from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
@@ -216,10 +217,12 @@ class Validator:
     def faults(self, value: Any) -> list[tuple[tuple[str | int, ...], str]]:
         """Every fault of the value as (place, what is wrong), at most 50."""
         found: list[tuple[tuple[str | int, ...], str]] = []
-        for error in self._errors(value):
-            found.extend(_explain(error, self._pattern_faults))
-            if len(found) >= MAX_FAULTS:
-                break
+        errors = list(islice(self._errors(value), MAX_FAULTS))
+        # A text of the wrong length need not hear of its form, too.
+        lengths = {tuple(each.instance_path) for each in errors if each.kind.name in ("minLength", "maxLength")}
+        for error in errors:
+            if error.kind.name != "pattern" or tuple(error.instance_path) not in lengths:
+                found.extend(_explain(error, self._pattern_faults))
         return list(dict.fromkeys(found))[:MAX_FAULTS]
 
 

@@ -109,6 +109,8 @@ class RawLedger:
             entries.append({"wallet_id": wallet_id, "amount": change, "updated_balance": updated})
         self.entries(transaction_id, entries, account_id)
         self.supply(account_id, minted=amount if source is None else 0, burned=amount if target is None else 0)
+        if transaction_type == MINT and target is not None:
+            self.earn(target, amount, account_id)
         return transaction_id
 
     def transaction(
@@ -178,6 +180,12 @@ class RawLedger:
         changes["current_balance"] = ledger_balances.c.current_balance + Decimal(change)
         changed = ledger_balances.update().where(*where).values(**changes)
         return self.db.execute(changed.returning(ledger_balances.c.current_balance)).scalar_one()
+
+    def earn(self, wallet_id: int, amount: Any, account_id: int) -> None:
+        """Count as earned, alone."""
+        of_wallet = ledger_balances.c.wallet_id == wallet_id, ledger_balances.c.ledger_account_id == account_id
+        earned = ledger_balances.c.earned + Decimal(amount)
+        self.db.execute(ledger_balances.update().where(*of_wallet).values(earned=earned))
 
     def supply(self, account_id: int, minted: Any, burned: Any) -> None:
         """Count in one of several shards."""

@@ -113,6 +113,7 @@ def owe_four(ledger, wallet, account):
         mint, [{"wallet_id": wallet, "amount": 5, "updated_balance": 0}, {"wallet_id": None, "amount": -5}], account
     )
     ledger.supply(account, minted=5, burned=15)
+    ledger.earn(wallet, 5, account)
     ledger.db.execute(
         text(
             "UPDATE ledger_balances SET current_balance = 0, current_overdraft_balance = 4,"

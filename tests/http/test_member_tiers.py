@@ -182,6 +182,50 @@ def test_nobody_is_put_into_an_inactive_tier(shop, ladder, member):
     assert ladder.of(member) == "Silver"
 
 
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_a_tier_that_is_made_inactive_counts_for_nothing_at_once(shop, ladder, member, by_hand):
+    shop.give(member, 600)
+    if by_hand:
+        ladder.set(member, "Gold")
+    gold_only = {"rules": {"expression": f'"{ladder.key("Gold")}" in tiers'}}
+    shop.campaign(running(mint(1, ledgerAccountKey=shop.account()["ledgerAccountKey"]), **gold_only))
+    assert [each["status"] for each in shop.track_one(event(member))["effects"]] == ["executed"]
+    path = f"/loyalty-programs/{ladder.program['loyaltyProgramId']}/tiers/{ladder.id('Gold')}"
+    shop.administration.put(path, {"name": "Gold", "active": False, "minRequiredPoints": 500, "tierOrder": 2})
+    assert ladder.of(member) == "Silver"
+    assert evaluate(shop) == 1
+    assert evaluate(shop) == 0
+    assert ladder.of(member) == "Silver"
+    assert shop.track_one(event(member))["effects"] == []
+
+
+def test_events_go_by_active_tiers_before_the_job_has_run(shop, ladder, member):
+    shop.give(member, 600)
+    gold_only = {"rules": {"expression": f'"{ladder.key("Gold")}" in tiers'}}
+    shop.campaign(running(mint(1, ledgerAccountKey=shop.account()["ledgerAccountKey"]), **gold_only))
+    path = f"/loyalty-programs/{ladder.program['loyaltyProgramId']}/tiers/{ladder.id('Gold')}"
+    shop.administration.put(path, {"name": "Gold", "active": False, "minRequiredPoints": 500, "tierOrder": 2})
+    assert shop.track_one(event(member))["effects"] == []
+
+
+def test_the_default_tier_is_active(shop, ladder):
+    path = f"/loyalty-programs/{ladder.program['loyaltyProgramId']}"
+    body = {"name": "Basic", "minRequiredPoints": 0, "tierOrder": 0}
+    problem = shop.administration.put(f"{path}/tiers/{ladder.id('Basic')}", {**body, "active": False}, expect=409)
+    assert problem["type"] == "/problems/tier-inactive"
+    problem = shop.administration.post(f"{path}/tiers", {**body, "active": False, "isDefault": True}, expect=409)
+    assert problem["type"] == "/problems/tier-inactive"
+    made = shop.administration.post(f"{path}/tiers", {**body, "name": "Old", "active": False})["tier"]
+    tier_path, old = f"{path}/tiers/{made['loyaltyTierId']}", {**body, "name": "Old"}
+    program = {name: ladder.program[name] for name in ("ledgerId", "description", "setAsDefault")}
+    for address, changes in (
+        (tier_path, {**old, "active": False, "isDefault": True}),
+        (path, {**program, "defaultTierId": made["loyaltyTierId"]}),
+    ):
+        assert shop.administration.put(address, changes, expect=409)["type"] == "/problems/tier-inactive"
+    shop.administration.put(tier_path, {**body, "name": "Old", "active": True, "isDefault": True})
+
+
 def test_tiers_programs_and_members_of_other_organizations_do_not_exist(shop, ladder, member, other_organization):
     other = Shop(other_organization)
     theirs = Ladder.new(other)
