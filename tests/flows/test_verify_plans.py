@@ -34,8 +34,9 @@ WITH held AS (
         created_at)
     SELECT :org, to_wallet_id, :account, ledger_transaction_id, 5, 5, now() FROM minted
 )
-INSERT INTO ledger_balances (organization_id, wallet_id, ledger_account_id, current_balance, created_at, updated_at)
-SELECT :org, to_wallet_id, :account, 5, now(), now() FROM minted
+INSERT INTO ledger_balances
+    (organization_id, wallet_id, ledger_account_id, current_balance, earned, created_at, updated_at)
+SELECT :org, to_wallet_id, :account, 5, 5, now(), now() FROM minted
 """
 
 
