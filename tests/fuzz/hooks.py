@@ -184,6 +184,13 @@ def _real(body: Body, name: str, value: Any) -> None:
         body[name] = value
 
 
+def _one_end(body: Body, first: str, last: str) -> None:
+    if body.get(first) is not None:
+        body[last] = None
+    elif body.get(last) is not None:
+        body[first] = None
+
+
 def _whole(body: Body, *names: str) -> None:
     for name in names:
         if body.get(name) is not None:
@@ -234,9 +241,10 @@ def _program(body: Body, path: Body) -> None:
         ("mainLedgerAccountId", WORLD.ids["ledgerAccountId"]),
         ("mainPortalId", None),
         ("defaultTierId", None),
-        ("tierPolicy", {"basis": "earned", "period": "rolling", "months": 12}),
     ):
         _real(body, name, value)
+    if body.get("tierPolicy") is not None:
+        body["tierPolicy"] = {"basis": "earned", "period": "rolling", "months": 12}
 
 
 def _account(body: Body, path: Body) -> None:
@@ -347,8 +355,7 @@ def _campaign(body: Body, path: Body) -> None:
         _real(rule, "ledgerAccountKey", WORLD.keys["account"])
         if rule.get("type") != "points":
             rule.pop("ledgerAccountKey", None)
-    if body.get("validFrom") and body.get("validTo"):
-        del body["validTo"]
+    _one_end(body, "validFrom", "validTo")
 
 
 def _action(body: Body, path: Body) -> None:
@@ -531,29 +538,29 @@ def _mission(body: Body, path: Body) -> None:
         _real(body, name, WORLD.ids[name])
     for name in ("badgeKey", "couponBookKey"):
         _real(body, name, WORLD.ids[name])
-    if "badgeMatcher" in body:
+    # An update that leaves something out keeps what the record has, so what does not go together is cleared.
+    if body.get("badgeMatcher") is not None:
         for condition in body["badgeMatcher"]["conditions"]:
             _real(condition, "badgeKey", WORLD.ids["badgeKey"])
         body["eventType"] = "badge-assigned"
-        for name in ("matcherId", "inlineMatcher", "minSpendValue"):
-            body.pop(name, None)
+        body |= dict.fromkeys(("matcherId", "inlineMatcher", "minSpendValue"))
     else:
-        body["eventType"] = "member-purchase-order-created"
-    if "inlineMatcher" in body:
+        body |= {"eventType": "member-purchase-order-created", "badgeMatcher": None}
+    if body.get("inlineMatcher") is not None:
         _matcher({"matcher": body["inlineMatcher"]}, path)
+        body["matcherId"] = None
+    elif body.get("matcherId") is not None:
+        body["inlineMatcher"] = None
     if body.get("periodLimit") is None or body.get("repetitionPeriod") is None:
-        body.pop("periodLimit", None)
-        body.pop("repetitionPeriod", None)
+        body |= {"periodLimit": None, "repetitionPeriod": None}
     if body.get("countExpression") is not None:
         body["countExpression"] = "order.items.map(i, i.quantity).sum()" if next(_numbers) % 2 else "order.total / 10"
     # Points of the account never expire.
-    body.pop("manualExpiration", None)
+    body["manualExpiration"] = None
     _whole(body, "pointsAccrual")
     if body.get("pointsAccrual") is None:
-        body.pop("ledgerId", None)
-        body.pop("ledgerAccountId", None)
-    if body.get("validFrom") and body.get("validTo"):
-        del body["validTo"]
+        body |= dict.fromkeys(("pointsAccrual", "ledgerId", "ledgerAccountId"))
+    _one_end(body, "validFrom", "validTo")
 
 
 def _mission_progress(body: Body, path: Body) -> None:
@@ -572,8 +579,7 @@ def _referral_program(body: Body, path: Body) -> None:
         _real(body, f"{side}LedgerAccountId", WORLD.ids["ledgerAccountId"])
         _real(body, f"{side}CouponBookKey", WORLD.ids["couponBookKey"])
         _whole(body, f"{side}PointsAccrual")
-    if body.get("validFromDate") and body.get("validToDate"):
-        del body["validToDate"]
+    _one_end(body, "validFromDate", "validToDate")
 
 
 def _referral_codes(body: Body, path: Body) -> None:
