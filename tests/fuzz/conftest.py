@@ -72,9 +72,10 @@ class RunningServer:
         connection.close()
 
     def errors(self) -> list[str]:
-        """What the log holds above the level of information."""
+        """What the log holds above the level of information, but for credentials that were refused."""
         lines = self.server.log.read_text().splitlines()
-        return [line[:4000] for line in lines if '"level":"INFO"' not in line]
+        usual = ('"level":"INFO"', '"logger":"loyalty.security"')
+        return [line[:4000] for line in lines if not any(each in line for each in usual)]
 
     def verify(self) -> str:
         """What `loyalty verify` says of the ledgers; fails if it finds them broken."""
