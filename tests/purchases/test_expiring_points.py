@@ -12,8 +12,10 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import groupby
 
+import pytest
+
 from tests.builders.desk import Desk, Movement
-from tests.purchases.cdnow import POINTS, Order, orders
+from tests.purchases.cdnow import AT_LENGTH, Order, orders
 
 MONTHS, ENOUGH, SPENT = 6, 100, 50
 BATCH = 500
@@ -124,8 +126,9 @@ def rounds(bought: Sequence[Order]) -> Iterator[list[Order]]:
             left = [order for order in left if first[order.customer] is not order]
 
 
-def test_the_whole_file_with_points_that_expire(engine):
-    bought = sorted(orders(), key=lambda order: (order.date, order.number))
+@pytest.mark.parametrize("count", AT_LENGTH)
+def test_points_that_expire(engine, count):
+    bought = sorted(orders(count), key=lambda order: (order.date, order.number))
     expected = Reckoning(bought)
     club = Club(engine, sorted(expected.lots))
     for some in rounds(bought):
@@ -134,7 +137,7 @@ def test_the_whole_file_with_points_that_expire(engine):
 
     minted, burned = club.moved("to_wallet_id", "transaction_type = 1"), club.moved("from_wallet_id", BURNS)
     expired, balances = club.expired(), club.balances()
-    assert sum(minted.values()) == POINTS
+    assert sum(minted.values()) == sum(int(order.total) for order in bought)
     assert minted == +expected.minted
     assert burned == +expected.burned
     assert expired == +expected.expired

@@ -6,12 +6,21 @@ from collections import Counter
 
 import pytest
 
-from tests.purchases.cdnow import MEMBERS, ORDERS, POINTS, TOP_MEMBER, TOP_POINTS, Order, orders, reckon
+from tests.purchases.cdnow import (
+    AT_LENGTH,
+    MEMBERS,
+    ORDERS,
+    POINTS,
+    SOME,
+    TOP_MEMBER,
+    TOP_POINTS,
+    Order,
+    orders,
+    reckon,
+)
 from tests.purchases.shop import Shop, mint
 
 LIMIT = 100
-# Enough for members with many orders a month, and for what the whole file would take too long for.
-SOME = 10_000
 
 
 def without_zeros(figures):
@@ -53,8 +62,9 @@ def test_the_whole_file_at_one_point_a_dollar(api):
 
 
 @pytest.mark.parametrize("partially", [False, True], ids=["whole mints only", "partial mints"])
-def test_the_whole_file_with_double_points_under_a_monthly_limit(api, partially):
-    bought = orders()
+@pytest.mark.parametrize("count", AT_LENGTH)
+def test_double_points_under_a_monthly_limit(api, count, partially):
+    bought = orders(count)
     shop = Shop.new(api, bought)
     shop.campaign(
         mint("floor(order.total) * (order.total >= 20 ? 2 : 1)"),
