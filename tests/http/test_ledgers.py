@@ -270,7 +270,7 @@ def test_every_change_reaches_the_evaluation_of_events(api, organization, admini
     "change", [{"decimals": 2}, {"isRevolving": False}, {"pointTrackingEnabled": False, "expiresInMonths": None}]
 )
 def test_what_gives_amounts_their_meaning_is_fixed_once_there_are_any(administration, accounts, raw, change):
-    body = {**STARS, "expiresInMonths": 6}
+    body = {**STARS, "decimals": 0, "expiresInMonths": 6}
     account_id = administration.post(accounts, body)["ledgerAccount"]["ledgerAccountId"]
     path = f"{accounts}/{account_id}"
     administration.put(path, {**body, **change})
