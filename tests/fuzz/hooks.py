@@ -355,6 +355,7 @@ def _campaign(body: Body, path: Body) -> None:
         _real(rule, "ledgerAccountKey", WORLD.keys["account"])
         if rule.get("type") != "points":
             rule.pop("ledgerAccountKey", None)
+            _whole(rule, "limit")
     _one_end(body, "validFrom", "validTo")
 
 
