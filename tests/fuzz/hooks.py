@@ -254,6 +254,8 @@ def _account(body: Body, path: Body) -> None:
         body["overdraftLimit"] = 0
     if body.get("expiresInMonths") or body.get("expirationPolicies"):
         body.pop("pointTrackingEnabled", None)
+    elif body.get("pointTrackingEnabled") is False:
+        body |= {"expiresInMonths": None, "expirationPolicies": []}
 
 
 def _points(body: Body, path: Body) -> None:
