@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -119,8 +118,6 @@ class _Server(BaseApplication):  # type: ignore[misc]
 
     def load(self) -> Callable[..., Any]:
         """The ASGI application; its engine connects in the workers, when the first call comes."""
-        # connexion imports a test client that it does not use here; what that client deprecates concerns nobody.
-        warnings.filterwarnings("ignore", message="Using `httpx` with `starlette.testclient`")
         from handlers.http.app import TOKEN_THREADS, create_app
 
         settings = self._settings
