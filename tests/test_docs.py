@@ -1,0 +1,84 @@
+"""The pages in Markdown: all are in an index, their links and the paths that they name lead somewhere."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+DECISIONS = DOCS / "decisions"
+PAGES = sorted({*ROOT.glob("*.md"), *DOCS.rglob("*.md")})
+# The changelog names paths as they were.
+CURRENT_PAGES = [page for page in PAGES if page.name != "CHANGELOG.md"]
+NUMBERED = sorted(DECISIONS.glob("[0-9]*.md"))
+
+_CODE = re.compile(r"^(`{3,}|~{3,}).*?^\1`*$|`[^`\n]+`", re.M | re.S)
+_LINK = re.compile(r"\[[^\]]+\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^#{1,6} (.+)$", re.M)
+_PROJECT_PATH = re.compile(r"(?<![\w./<>-])(?:bench|docs|domain|handlers|openapi|persistence|tests)/[\w./-]*")
+
+
+def _named(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+def _links(page: Path) -> list[str]:
+    """The targets of a page's links inside the project."""
+    text = _CODE.sub("", page.read_text(encoding="utf-8"))
+    return [target for target in _LINK.findall(text) if not re.match(r"[a-z]+:", target)]
+
+
+@lru_cache
+def _anchors(page: Path) -> set[str]:
+    """The fragments that GitHub gives to the headings of a page."""
+    without_blocks = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    titles = [re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", title) for title in _HEADING.findall(without_blocks)]
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_named)
+def test_links_lead_to_pages_and_headings(page: Path) -> None:
+    broken = []
+    for target in _links(page):
+        name, _, fragment = target.partition("#")
+        found = (page.parent / name).resolve() if name else page
+        if not found.exists() or (fragment and fragment not in _anchors(found)):
+            broken.append(target)
+    assert broken == []
+
+
+def test_every_page_is_in_the_index() -> None:
+    linked = {(DOCS / target).resolve() for target in _links(DOCS / "README.md")}
+    pages = {page for page in PAGES if page.parent == DOCS} | {DECISIONS / "README.md"}
+    assert pages - linked == {DOCS / "README.md"}
+
+
+def test_an_entry_of_the_index_is_one_line() -> None:
+    entries = re.findall(r"^- .*$", (DOCS / "README.md").read_text(encoding="utf-8"), re.M)
+    assert len(entries) > 10
+    assert [entry for entry in entries if not re.fullmatch(r"- \[[^\]]+\]\([^)]+\): .+\.", entry)] == []
+
+
+@pytest.mark.parametrize("page", CURRENT_PAGES, ids=_named)
+def test_paths_of_the_project_exist(page: Path) -> None:
+    named = {found.rstrip(".") for found in _PROJECT_PATH.findall(page.read_text(encoding="utf-8"))}
+    assert {path for path in named if not (ROOT / path).exists()} == set()
+
+
+def test_decisions_are_numbered_without_gaps() -> None:
+    assert len(NUMBERED) > 40
+    assert [page.name[:5] for page in NUMBERED] == [f"{number:04}-" for number in range(1, len(NUMBERED) + 1)]
+
+
+@pytest.mark.parametrize("page", NUMBERED, ids=lambda page: page.name[:4])
+def test_a_decision_has_its_parts_and_is_in_the_index(page: Path) -> None:
+    title, *parts = _HEADING.findall(page.read_text(encoding="utf-8"))
+    number, _, statement = title.partition(". ")
+    assert int(number) == int(page.name[:4])
+    assert parts == ["Context", "Decision", "Consequences"]
+    index = (DECISIONS / "README.md").read_text(encoding="utf-8")
+    assert f"- {page.name[:4]}: [{statement}]({page.name})\n" in index
