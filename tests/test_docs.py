@@ -82,3 +82,11 @@ def test_a_decision_has_its_parts_and_is_in_the_index(page: Path) -> None:
     assert parts == ["Context", "Decision", "Consequences"]
     index = (DECISIONS / "README.md").read_text(encoding="utf-8")
     assert f"- {page.name[:4]}: [{statement}]({page.name})\n" in index
+
+
+def test_the_glossary_is_in_alphabetical_order() -> None:
+    _, *sections = re.split(r"^## ", (DOCS / "glossary.md").read_text(encoding="utf-8"), flags=re.M)
+    groups = [re.findall(r"^- \*\*([^*]+)\*\*: ", section, re.M) for section in sections]
+    assert [len(group) > 20 for group in groups] == [False, True, True]
+    for group in groups:
+        assert group == sorted(set(group), key=str.lower)
