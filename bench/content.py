@@ -22,8 +22,8 @@ from sqlalchemy import Connection, Engine, text
 from domain.content.collections import ContentCollection
 from domain.content.documents import PUBLISHED
 from domain.content.searching import Search
-from handlers.flows.create_organization import create_organization
-from handlers.wire.content_search import search_of
+from handlers.schemas.content_search import search_of
+from handlers.services.organizations.create import create_organization
 from persistence import embedded, schema, transactions
 from persistence.content import collections, documents, member_documents, search
 from persistence.content.languages import languages_of

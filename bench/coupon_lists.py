@@ -20,7 +20,7 @@ from sqlalchemy import Connection, Engine, text
 
 from domain.coupons.books import CouponBook
 from domain.members import Member
-from handlers.flows.create_organization import create_organization
+from handlers.services.organizations.create import create_organization
 from persistence import embedded, members, schema, transactions
 from persistence.coupons import book_lists, books, code_lists, codes, member_books
 from persistence.coupons.book_lists import BookFilter

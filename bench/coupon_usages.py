@@ -28,7 +28,7 @@ from bench.ledger import new_books
 from domain.coupons.books import CouponBook
 from domain.members import Member
 from handlers.call import ADMINISTRATION, Call
-from handlers.flows.deal_coupons import Asked, BatchItem, assign_coupons, assign_to_members, use_coupon
+from handlers.services.coupons.assign_and_use import Asked, BatchItem, assign_coupons, assign_to_members, use_coupon
 from handlers.settings import Settings
 from persistence import embedded, members, organizations, schema, transactions
 from persistence.coupons import codes

@@ -27,9 +27,9 @@ from sqlalchemy import Connection, Engine, make_url, text
 
 from domain.organizations import Organization
 from handlers.call import ADMINISTRATION, Call
-from handlers.flows.create_organization import CreatedOrganization, create_organization
-from handlers.flows.post_transactions import Movement, post_batch
-from handlers.flows.verify_ledger import verify
+from handlers.services.ledger.post_transactions import Movement, post_batch
+from handlers.services.ledger.verify import verify
+from handlers.services.organizations.create import CreatedOrganization, create_organization
 from handlers.settings import Settings
 from persistence import embedded, organizations, schema, transactions
 from persistence.engine import create_engine

@@ -31,10 +31,10 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine, event, text
 
 from handlers.call import Caller, Request
-from handlers.flows.create_organization import CreatedOrganization, create_organization
 from handlers.http.dispatch import Dispatcher
+from handlers.services.organizations.create import CreatedOrganization, create_organization
+from handlers.services.tokens import issue_operator_token
 from handlers.settings import Settings
-from handlers.tokens import issue_operator_token
 from persistence import embedded, members, schema, transactions
 from persistence.engine import create_engine
 

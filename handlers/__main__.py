@@ -1,6 +1,6 @@
 """`python -m handlers` is the command `loyalty`."""
 
-from handlers.cli import main
+from handlers.server.cli import main
 
 if __name__ == "__main__":
     main(prog_name="loyalty")

@@ -11,9 +11,9 @@ from urllib.parse import unquote_plus
 
 from domain.access import Grant, narrowed
 from domain.users import PasswordChangeRequired
-from handlers import passwords, tokens
 from handlers.call import Answer, Call
-from handlers.operations import Preparation, operation
+from handlers.operation import Preparation, operation
+from handlers.services import passwords, tokens
 from persistence import organizations, users
 from persistence.users import Credentials
 

@@ -20,8 +20,8 @@ from domain.campaigns.references import (
 from domain.coupons.books import UnknownCouponBook
 from domain.event_types import BUILT_IN_EVENT_TYPES, EVENTS_WITH_ORDER
 from domain.expressions import MAX_TEXTS, Node
-from domain.ledger.books import refuse_untracked_expiry
 from domain.ledger.refusals import UnknownLedgerAccount
+from domain.ledger.session import refuse_untracked_expiry
 from domain.missions.records import UnknownMission
 from domain.problems import FieldFault, InvalidRequest
 from domain.programs import UnknownLoyaltyProgram, UnknownTier
@@ -30,12 +30,9 @@ from domain.timezones import localize, zone_faults
 from domain.triggers import CAMPAIGN, CREATED, UPDATED
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.flows.configuration import Configuration, configuration_of, refuse_unknown_event_type
-from handlers.flows.known_keys import known_keys
-from handlers.flows.notices import entity_changed
-from handlers.operations import operation
-from handlers.wire.base import listed, wrapped
-from handlers.wire.campaigns import (
+from handlers.operation import operation
+from handlers.schemas.base import listed, wrapped
+from handlers.schemas.campaigns import (
     ACTION,
     ACTION_BODY,
     ACTION_CHANGES,
@@ -43,6 +40,9 @@ from handlers.wire.campaigns import (
     CAMPAIGN_CHANGES,
     campaign_record,
 )
+from handlers.services.configuration import Configuration, configuration_of, refuse_unknown_event_type
+from handlers.services.known_keys import known_keys
+from handlers.services.webhooks.outbox import entity_changed
 from persistence import audiences, campaigns, organizations, programs
 from persistence.coupons import books as coupon_books
 from persistence.paging import Page, Paged

@@ -12,20 +12,10 @@ from domain.content.documents import ContentDocument, DocumentAddress
 from domain.problems import InvalidRequest, NameTaken, NotFound, Refusal
 from handlers.audit_trail import Audited
 from handlers.call import INTEGRATION, Call
-from handlers.flows.content_schemas import check_schema
-from handlers.flows.write_documents import (
-    DOCUMENT_ENTITY,
-    BatchOutcome,
-    change_version,
-    note_versions,
-    version_of,
-    write_batch,
-    write_version,
-)
 from handlers.http.schemas import Schemas, Validator, body_faults
-from handlers.operations import operation
-from handlers.wire.base import listed, wrapped
-from handlers.wire.content import (
+from handlers.operation import operation
+from handlers.schemas.base import listed, wrapped
+from handlers.schemas.content import (
     BATCH_ITEM,
     COLLECTION,
     COLLECTION_BODY,
@@ -34,7 +24,17 @@ from handlers.wire.content import (
     DOCUMENT_CHANGES,
     batch_answer,
 )
-from handlers.wire.content_search import search_answer, search_of
+from handlers.schemas.content_search import search_answer, search_of
+from handlers.services.content.document_schemas import check_schema
+from handlers.services.content.write_documents import (
+    DOCUMENT_ENTITY,
+    BatchOutcome,
+    change_version,
+    note_versions,
+    version_of,
+    write_batch,
+    write_version,
+)
 from persistence.content import collections, documents, search
 from persistence.content.languages import language_of, languages_of
 from persistence.paging import Page, Paged

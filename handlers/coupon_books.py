@@ -12,12 +12,12 @@ from domain.coupons.codes import CodesNotAccepted, CodeTaken, Coupon, refuse_cod
 from domain.triggers import COUPON_BOOK, CREATED, UPDATED
 from handlers.audit_trail import Audited
 from handlers.call import ADMINISTRATION, INTEGRATION, Call
-from handlers.flows.notices import entity_changed
-from handlers.flows.settle_books import settle_book
-from handlers.operations import operation
-from handlers.wire.base import listed, results, wrapped
-from handlers.wire.coupon_books import BOOK, BOOK_STATUS, CHANGED_BOOK, NEW_BOOK, book_filter, references
-from handlers.wire.coupons import CODE, CODES, COUPON
+from handlers.operation import operation
+from handlers.schemas.base import listed, results, wrapped
+from handlers.schemas.coupon_books import BOOK, BOOK_STATUS, CHANGED_BOOK, NEW_BOOK, book_filter, references
+from handlers.schemas.coupons import CODE, CODES, COUPON
+from handlers.services.coupons.validate_book import settle_book
+from handlers.services.webhooks.outbox import entity_changed
 from persistence.content import documents
 from persistence.coupons import book_lists, book_references, books, codes
 from persistence.paging import Page, Paged

@@ -16,12 +16,9 @@ from domain.problems import FieldFault, InvalidRequest
 from domain.programs import LoyaltyProgram
 from handlers.audit_trail import Audited
 from handlers.call import ADMINISTRATION, INTEGRATION, Call
-from handlers.flows import deal_coupons
-from handlers.flows.deal_coupons import BatchItem, Outcome
-from handlers.flows.revert_coupons import RevertedCode, revert_code, revert_usage
-from handlers.operations import operation
-from handlers.wire.base import listed, wrapped
-from handlers.wire.coupon_usages import (
+from handlers.operation import operation
+from handlers.schemas.base import listed, wrapped
+from handlers.schemas.coupon_usages import (
     ADMINISTRATION_ASSIGN,
     ADMINISTRATION_USE,
     ASSIGN,
@@ -40,6 +37,9 @@ from handlers.wire.coupon_usages import (
     totals,
     usage_list,
 )
+from handlers.services.coupons import assign_and_use
+from handlers.services.coupons.assign_and_use import BatchItem, Outcome
+from handlers.services.coupons.revert import RevertedCode, revert_code, revert_usage
 from persistence import members
 from persistence.coupons import member_coupons, usages
 from persistence.coupons.member_coupons import BookTags, MemberCouponEntry, MemberCouponFilter
@@ -70,14 +70,14 @@ _AUDITED_REVERSALS = Audited(
 )
 def use_coupon(call: Call, book: CouponBook, body: Mapping[str, Any], member: Member | None = None) -> CouponUsage:
     """Use one coupon of a book; the member is named by the path or by the body."""
-    return deal_coupons.use_coupon(call, member or _member_of(call, body), book, asked_of(body))
+    return assign_and_use.use_coupon(call, member or _member_of(call, body), book, asked_of(body))
 
 
 @operation("assignCoupons", body=ADMINISTRATION_ASSIGN, answer=usage_list, audit=_AUDITED_SEVERAL)
 def assign_coupons(call: Call, book: CouponBook, body: Mapping[str, Any]) -> list[CouponUsage]:
     """Assign several coupons of a book to one member."""
     asked = asked_of(body)
-    return deal_coupons.assign_coupons(call, _member_of(call, body), book, asked)
+    return assign_and_use.assign_coupons(call, _member_of(call, body), book, asked)
 
 
 @operation("batchAssignCoupons", body=BATCH, answer=batch_assigned, audit=_AUDITED_BATCH)
@@ -91,21 +91,21 @@ def batch_assign_coupons(call: Call, book: CouponBook, body: Mapping[str, Any]) 
     ]
     if nameless:
         raise InvalidRequest(nameless)
-    return deal_coupons.assign_to_members(call, book, items, body["points_override"])
+    return assign_and_use.assign_to_members(call, book, items, body["points_override"])
 
 
 @operation("useCouponCode", body=USE_CODE, answer=wrapped("couponUsage", USAGE), audit=_AUDITED)
 def use_coupon_code(call: Call, book: CouponBook, coupon: Coupon, body: Mapping[str, Any]) -> CouponUsage:
     """Use a certain coupon."""
     asked = asked_of(body, coupon_id=coupon.coupon_id)
-    return deal_coupons.use_coupon(call, _member_of(call, body), book, asked)
+    return assign_and_use.use_coupon(call, _member_of(call, body), book, asked)
 
 
 @operation("assignCouponCode", body=ASSIGN_CODE, answer=usage_list, audit=_AUDITED_SEVERAL)
 def assign_coupon_code(call: Call, book: CouponBook, coupon: Coupon, body: Mapping[str, Any]) -> list[CouponUsage]:
     """Assign a certain coupon."""
     asked = asked_of(body, coupon_id=coupon.coupon_id)
-    return deal_coupons.assign_coupons(call, _member_of(call, body), book, asked)
+    return assign_and_use.assign_coupons(call, _member_of(call, body), book, asked)
 
 
 @operation("revertCouponUsage", body=REVERT, answer=one_as_usages, audit=_AUDITED)
@@ -117,7 +117,7 @@ def revert_coupon_usage(call: Call, coupon_usage: CouponUsage, body: Mapping[str
 @operation("assignCoupon", body=ASSIGN, answer=done("The coupon was assigned."), audit=_AUDITED)
 def assign_coupon(call: Call, member: Member, book: CouponBook, body: Mapping[str, Any]) -> CouponUsage:
     """Assign one coupon to the member."""
-    return deal_coupons.assign_coupons(call, member, book, asked_of(body))[0]
+    return assign_and_use.assign_coupons(call, member, book, asked_of(body))[0]
 
 
 @operation("listMemberCoupons", answer={surface: listed(shape) for surface, shape in MEMBER_COUPON.items()})

@@ -7,9 +7,9 @@ from typing import Any
 
 from domain.coupons.codes import Coupon
 from handlers.call import Call
-from handlers.operations import operation
-from handlers.wire.base import listed
-from handlers.wire.coupons import COUPON
+from handlers.operation import operation
+from handlers.schemas.base import listed
+from handlers.schemas.coupons import COUPON
 from persistence import members
 from persistence.coupons import books, code_lists, codes
 from persistence.coupons.code_lists import CouponFilter

@@ -8,9 +8,9 @@ from typing import Any
 from domain.campaigns.effects import EFFECTS
 from domain.problems import NotFound
 from handlers.call import Call
-from handlers.operations import operation
-from handlers.wire.base import listed, wrapped
-from handlers.wire.campaigns import effect_record
+from handlers.operation import operation
+from handlers.schemas.base import listed, wrapped
+from handlers.schemas.campaigns import effect_record
 from persistence.paging import Page, Paged
 
 

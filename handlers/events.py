@@ -13,15 +13,15 @@ from domain.members import Member
 from domain.problems import FieldFault, InvalidRequest
 from domain.queue import EventNotDead
 from handlers.call import Call
-from handlers.flows.cancel_event import cancel_event as cancel
-from handlers.flows.evaluate_captured import evaluate_captured
-from handlers.flows.evaluate_queued import requeue
-from handlers.flows.track_async import queue_events
-from handlers.flows.track_events import TrackBatch
-from handlers.operations import operation
-from handlers.wire.base import listed
-from handlers.wire.events import dead_letter, detailed_event, event_outcome, incoming_events, kept_event
-from handlers.wire.reversals import reverted_event
+from handlers.messages.reversals import reverted_event
+from handlers.operation import operation
+from handlers.schemas.base import listed
+from handlers.schemas.events import dead_letter, detailed_event, event_outcome, incoming_events, kept_event
+from handlers.services.events.cancel import cancel_event as cancel
+from handlers.services.events.evaluate_captured import evaluate_captured
+from handlers.services.events.evaluate_queued import requeue
+from handlers.services.events.track import TrackBatch
+from handlers.services.events.track_async import queue_events
 from persistence import campaigns, events, queue
 from persistence.paging import Page
 

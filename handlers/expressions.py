@@ -9,7 +9,7 @@ from domain.campaigns.variables import ENVIRONMENT
 from domain.expressions import BOOL, MAX_TEXTS, ExpressionError, Fault, check, from_tree, label, parse, to_text, to_tree
 from domain.problems import FieldFault, InvalidRequest
 from handlers.call import Call
-from handlers.operations import operation
+from handlers.operation import operation
 
 
 @operation("parseExpressions")

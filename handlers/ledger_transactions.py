@@ -13,11 +13,10 @@ from domain.ledger.views import TransactionRow
 from domain.members import Member
 from domain.problems import NotFound
 from handlers.call import Call
-from handlers.flows.post_transactions import Movement, Outcome, answered, capture, post_batch, post_set
-from handlers.operations import operation
-from handlers.wire.base import listed
-from handlers.wire.ledger import TRANSACTION_ROW
-from handlers.wire.ledger_postings import (
+from handlers.operation import operation
+from handlers.schemas.base import listed
+from handlers.schemas.ledger import TRANSACTION_ROW
+from handlers.schemas.ledger_transactions import (
     BATCH_REVERT,
     BURN,
     CAPTURES,
@@ -33,6 +32,7 @@ from handlers.wire.ledger_postings import (
     processed,
     transactions,
 )
+from handlers.services.ledger.post_transactions import Movement, Outcome, answered, capture, post_batch, post_set
 from persistence import ledger, ledger_lots, ledger_transactions
 from persistence.paging import Page, Paged
 

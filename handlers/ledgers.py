@@ -6,15 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from domain.ledger.accounts import LedgerAccountInUse, complete_settings, refuse_changes_in_use
-from domain.ledger.books import overdraft_of
 from domain.ledger.records import Ledger, LedgerAccount, Wallet
+from domain.ledger.session import overdraft_of
 from domain.ledger.views import DailyBalance, TransactionRow, WalletView
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.flows.change_supply import change_supply
-from handlers.operations import operation
-from handlers.wire.base import listed, results, wrapped
-from handlers.wire.ledger import (
+from handlers.operation import operation
+from handlers.schemas.base import listed, results, wrapped
+from handlers.schemas.ledger import (
     ACCOUNT,
     ACCOUNT_CHANGES,
     DAILY_BALANCE,
@@ -24,7 +23,8 @@ from handlers.wire.ledger import (
     WALLET,
     days_of,
 )
-from handlers.wire.ledger_postings import SUPPLY, transactions
+from handlers.schemas.ledger_transactions import SUPPLY, transactions
+from handlers.services.ledger.change_supply import change_supply
 from persistence import configuration, daily_balances, ledger_lots, ledger_transactions
 from persistence import ledger as ledgers
 from persistence.paging import Page, Paged

@@ -13,9 +13,9 @@ from domain.tier_policies import completed, faults_of_policy
 from domain.tiers import refuse_inactive_default
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.operations import operation
-from handlers.wire.base import results, wrapped
-from handlers.wire.programs import PROGRAM, PROGRAM_BODY, PROGRAM_CHANGES
+from handlers.operation import operation
+from handlers.schemas.base import results, wrapped
+from handlers.schemas.programs import PROGRAM, PROGRAM_BODY, PROGRAM_CHANGES
 from persistence import ledger, organizations, portals, programs
 from persistence.paging import Page
 

@@ -8,10 +8,10 @@ from typing import Any
 from domain.matchers import Matcher, compile_matcher
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.flows.own_organization import refuse_other_organization
-from handlers.operations import operation
-from handlers.wire.base import listed, wrapped
-from handlers.wire.matchers import MATCHER, MATCHER_BODY, MATCHER_CHANGES
+from handlers.operation import operation
+from handlers.schemas.base import listed, wrapped
+from handlers.schemas.matchers import MATCHER, MATCHER_BODY, MATCHER_CHANGES
+from handlers.services.organizations.own_organization import refuse_other_organization
 from persistence import matchers, organizations
 from persistence.paging import Page, Paged
 

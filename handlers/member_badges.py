@@ -9,11 +9,11 @@ from domain.badges import Badge, BadgeBalance, BadgeTracking, Grant, MemberBadge
 from domain.members import Member
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.flows.at_desks import at_desks
-from handlers.flows.digests import digest_of
-from handlers.operations import operation
-from handlers.wire.badges import BALANCE, GRANT, MEMBER_BADGE, TRACKING
-from handlers.wire.base import listed, wrapped
+from handlers.operation import operation
+from handlers.schemas.badges import BALANCE, GRANT, MEMBER_BADGE, TRACKING
+from handlers.schemas.base import listed, wrapped
+from handlers.services.digests import digest_of
+from handlers.services.unit_of_work.by_request import at_desks
 from persistence import badges
 from persistence.paging import Page, Paged
 

@@ -8,8 +8,8 @@ from typing import Any
 from domain.content.collections import ContentCollection
 from domain.members import Member
 from handlers.call import Answer, Call
-from handlers.flows.member_content import member_content
-from handlers.operations import operation
+from handlers.operation import operation
+from handlers.services.content.member_documents import member_content
 
 
 @operation("listMemberContentDocuments")

@@ -24,27 +24,14 @@ from domain.referrals import ReferralOutcome, UnknownReferralCode
 from domain.tiers import TierTracking
 from domain.triggers import CREATED, UPDATED
 from domain.triggers import MEMBER as MEMBER_ENTITY
-from handlers import tokens
 from handlers.audit_trail import Audited
 from handlers.call import ADMINISTRATION, INTEGRATION, Call
-from handlers.flows.configuration import configuration_of
-from handlers.flows.current_tiers import current_tiers
-from handlers.flows.digests import digest_of
-from handlers.flows.enrol_member import MEMBER_CREATED, enrol_member
-from handlers.flows.erase_member import erase
-from handlers.flows.lock_wallets import lock_referrers
-from handlers.flows.match_audiences import match_audiences
-from handlers.flows.move_points import MovedPoints, move_points
-from handlers.flows.notices import entity_changed
-from handlers.flows.set_tier import set_tier
-from handlers.flows.track_events import emit
-from handlers.flows.view_members import view_members
-from handlers.operations import operation
-from handlers.wire.audiences import audience_ids, audience_keys
-from handlers.wire.base import listed, results, wrapped
-from handlers.wire.member_points import MEMBER_POINTS, moved_points
-from handlers.wire.member_tiers import TIER_BY_ID, TIER_BY_ID_IN_PROGRAM, TIER_BY_KEY, tier_id, tier_key
-from handlers.wire.members import (
+from handlers.operation import operation
+from handlers.schemas.audiences import audience_ids, audience_keys
+from handlers.schemas.base import listed, results, wrapped
+from handlers.schemas.member_points import MEMBER_POINTS, moved_points
+from handlers.schemas.member_tiers import TIER_BY_ID, TIER_BY_ID_IN_PROGRAM, TIER_BY_KEY, tier_id, tier_key
+from handlers.schemas.members import (
     EXISTING_MEMBER,
     MEMBER,
     MEMBER_CHANGES,
@@ -56,7 +43,20 @@ from handlers.wire.members import (
     member_page,
     search_row,
 )
-from handlers.wire.referrals import referral_results
+from handlers.schemas.referrals import referral_results
+from handlers.services import tokens
+from handlers.services.configuration import configuration_of
+from handlers.services.digests import digest_of
+from handlers.services.events.track import emit
+from handlers.services.ledger.move_points import MovedPoints, move_points
+from handlers.services.members.enrol import MEMBER_CREATED, enrol_member
+from handlers.services.members.erase import erase
+from handlers.services.members.lock_wallets import lock_referrers
+from handlers.services.members.match_audiences import match_audiences
+from handlers.services.members.view import view_members
+from handlers.services.tiers.current import current_tiers
+from handlers.services.tiers.set_tier import set_tier
+from handlers.services.webhooks.outbox import entity_changed
 from persistence import members, programs, referrals
 from persistence.members import MemberFilter
 from persistence.paging import Page, Paged

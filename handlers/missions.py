@@ -10,13 +10,13 @@ from domain.members import Member
 from domain.missions.records import MemberMission, Mission
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.flows.advance_mission import advance_mission
-from handlers.flows.check_mission import check_mission
-from handlers.flows.configuration import configuration_of
-from handlers.flows.match_audiences import match_audiences
-from handlers.operations import operation
-from handlers.wire.base import listed, wrapped
-from handlers.wire.missions import MISSION, MISSION_BODY, MISSION_CHANGES, PROGRESS_BODY, member_mission
+from handlers.operation import operation
+from handlers.schemas.base import listed, wrapped
+from handlers.schemas.missions import MISSION, MISSION_BODY, MISSION_CHANGES, PROGRESS_BODY, member_mission
+from handlers.services.configuration import configuration_of
+from handlers.services.members.match_audiences import match_audiences
+from handlers.services.missions.advance import advance_mission
+from handlers.services.missions.validate import check_mission
 from persistence import member_missions, missions, organizations
 from persistence.member_missions import MemberMissionFilter
 from persistence.paging import Page, Paged

@@ -10,9 +10,9 @@ from domain.programs import UnknownLoyaltyProgram
 from domain.timezones import zone_faults
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.operations import operation
-from handlers.wire.base import wrapped
-from handlers.wire.organization import ORGANIZATION, ORGANIZATION_CHANGES
+from handlers.operation import operation
+from handlers.schemas.base import wrapped
+from handlers.schemas.organization import ORGANIZATION, ORGANIZATION_CHANGES
 from persistence import organizations, programs
 
 

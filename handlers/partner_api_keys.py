@@ -8,11 +8,11 @@ from typing import Any
 from domain.partners import PartnerApiKey
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.operations import operation
-from handlers.partner_authentication import HINT_LENGTH, hash_of, new_key
-from handlers.wire.base import instant_text, listed
-from handlers.wire.partners import KEY, KEY_BODY
-from handlers.wire.partners import new_key as answered_key
+from handlers.operation import operation
+from handlers.schemas.base import instant_text, listed
+from handlers.schemas.partners import KEY, KEY_BODY
+from handlers.schemas.partners import new_key as answered_key
+from handlers.services.partners.authentication import HINT_LENGTH, hash_of, new_key
 from persistence import partners
 from persistence.paging import Page, Paged
 

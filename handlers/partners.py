@@ -5,9 +5,9 @@ from __future__ import annotations
 from domain.partners import PaymentIntent, PaymentOutcome
 from domain.problems import Unauthorized
 from handlers.call import Call
-from handlers.flows.partner_payments import create_payment_intent
-from handlers.operations import operation
-from handlers.wire.partners import IntentBody, payment_outcome
+from handlers.operation import operation
+from handlers.schemas.partners import IntentBody, payment_outcome
+from handlers.services.partners.payments import create_payment_intent
 
 
 @operation("createPartnerAPaymentIntent", body=IntentBody(), answer=payment_outcome, audit="member")

@@ -10,9 +10,9 @@ from domain.problems import FieldFault, InvalidRequest
 from domain.programs import UnknownLoyaltyProgram
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.operations import operation
-from handlers.wire.base import listed, wrapped
-from handlers.wire.portals import PORTAL, PORTAL_BODY
+from handlers.operation import operation
+from handlers.schemas.base import listed, wrapped
+from handlers.schemas.portals import PORTAL, PORTAL_BODY
 from persistence import portals, programs
 from persistence.paging import Page, Paged
 

@@ -8,11 +8,11 @@ from typing import Any
 from domain.members import Member
 from domain.orders import Order, OrderItem
 from handlers.call import Call
-from handlers.flows.create_orders import CreatedOrder, create_order, create_orders
-from handlers.operations import operation
-from handlers.wire.base import listed, results, wrapped
-from handlers.wire.order_records import order_record
-from handlers.wire.orders import batch_result, created_order, new_order, new_orders
+from handlers.messages.orders import order_record
+from handlers.operation import operation
+from handlers.schemas.base import listed, results, wrapped
+from handlers.schemas.orders import batch_result, created_order, new_order, new_orders
+from handlers.services.orders.create import CreatedOrder, create_order, create_orders
 from persistence import orders
 from persistence.paging import Page, Paged
 

@@ -8,8 +8,8 @@ from typing import Any
 from domain.audiences import UnknownAudience
 from domain.coupons.books import UnknownCouponBook
 from domain.events import UnknownCampaign, UnknownMember
-from domain.ledger.books import round_down
 from domain.ledger.refusals import UnknownLedger, UnknownLedgerAccount, WalletNotInLedger
+from domain.ledger.session import round_down
 from domain.members import MemberInactive
 from domain.problems import FieldFault, InvalidRequest
 from domain.programs import UnknownLoyaltyProgram
@@ -25,10 +25,9 @@ from domain.referrals import (
 from domain.timezones import localize, zone_faults
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.flows.configuration import Configuration, configuration_of, refuse_unknown_event_type
-from handlers.operations import operation
-from handlers.wire.base import listed, results, wrapped
-from handlers.wire.referrals import (
+from handlers.operation import operation
+from handlers.schemas.base import listed, results, wrapped
+from handlers.schemas.referrals import (
     CODE,
     LEADERBOARD_ROW,
     LOG,
@@ -37,6 +36,7 @@ from handlers.wire.referrals import (
     PROGRAM_CHANGES,
     program_record,
 )
+from handlers.services.configuration import Configuration, configuration_of, refuse_unknown_event_type
 from persistence import audiences, campaigns, ledger, members, organizations, programs, referrals
 from persistence.coupons import books
 from persistence.paging import Page, Paged

@@ -13,10 +13,10 @@ from domain.problems import FieldFault, InvalidRequest
 from domain.reports.ranges import ReportRange, days_of, report_range
 from domain.reports.series import DailySeries
 from handlers.call import Call
-from handlers.operations import operation
-from handlers.wire.base import results
-from handlers.wire.charts import chart
-from handlers.wire.reports import (
+from handlers.operation import operation
+from handlers.schemas.base import results
+from handlers.schemas.charts import chart
+from handlers.schemas.reports import (
     BOOK_BY_TAG,
     MISSION,
     TOP_BOOK,

@@ -17,11 +17,9 @@ from domain.webhooks.receivers import header_fault, repeated_header, url_fault
 from domain.webhooks.signatures import SECRET_BYTES, key_of, secret_of
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.flows.configuration import configuration_of
-from handlers.operations import operation
-from handlers.settings import ports_of
-from handlers.wire.base import listed, wrapped
-from handlers.wire.triggers import (
+from handlers.operation import operation
+from handlers.schemas.base import listed, wrapped
+from handlers.schemas.triggers import (
     DELIVERY_STATE,
     TRIGGER_BODY,
     TRIGGER_CHANGES,
@@ -29,6 +27,8 @@ from handlers.wire.triggers import (
     delivery_record,
     trigger_record,
 )
+from handlers.services.configuration import configuration_of
+from handlers.settings import ports_of
 from persistence import organizations, triggers
 from persistence.paging import Page, Paged
 

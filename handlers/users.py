@@ -8,15 +8,11 @@ from typing import Any
 from domain.access import Grant, added, highest
 from domain.problems import FieldFault, Forbidden, InvalidRequest
 from domain.users import PermissionGroup, User, require_held
-from handlers import passwords
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.flows import change_many_users, change_users
-from handlers.flows.administer_users import administering
-from handlers.flows.change_many_users import Outcome
-from handlers.operations import Preparation, operation
-from handlers.wire.base import listed, wrapped
-from handlers.wire.users import (
+from handlers.operation import Preparation, operation
+from handlers.schemas.base import listed, wrapped
+from handlers.schemas.users import (
     GROUP,
     GROUP_CHANGE,
     NEW_GROUP,
@@ -32,6 +28,10 @@ from handlers.wire.users import (
     created_user,
     user_record,
 )
+from handlers.services import passwords
+from handlers.services.users import change_many_users, change_users
+from handlers.services.users.administer_users import administering
+from handlers.services.users.change_many_users import Outcome
 from persistence import permission_groups, users
 from persistence.paging import Page, Paged
 from persistence.users import UserFilters

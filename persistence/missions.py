@@ -10,7 +10,7 @@ from sqlalchemy import Connection, cast, select
 
 from domain.missions.progress import Progress
 from domain.missions.records import Mission, MissionTracking
-from domain.missions.shelf import Period, Place, ShelfChanges, Standing
+from domain.missions.state import Period, Place, ShelfChanges, Standing
 from domain.problems import NameTaken
 from persistence.paging import Page, Paged, paged
 from persistence.rows import add, add_all, as_json, change, columns_of, fields_of, record, records

@@ -123,7 +123,11 @@ def test_tokens_of_the_other_issuer_need_the_own_audience_unless_told():
 
 def test_nothing_else_reads_the_environment():
     # Who starts the program hands the environment to Settings.from_environment or unknown_variables.
-    entrances = {"handlers/asgi.py", "handlers/commands/context.py", "handlers/commands/database.py"}
+    entrances = {
+        "handlers/server/asgi.py",
+        "handlers/server/commands/context.py",
+        "handlers/server/commands/database.py",
+    }
     # prometheus-client has no other way to learn its directory.
     metrics = {"handlers/gunicorn_server.py", "handlers/http/metrics.py"}
     readers = set()

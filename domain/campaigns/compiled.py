@@ -12,8 +12,8 @@ from domain.calendar import instant_of, zone_named
 from domain.campaigns.effects import EFFECTS, JSON_OBJECT, Effect, Parameter
 from domain.campaigns.json_data import is_json_object, is_number
 from domain.campaigns.limits import LimitRule
-from domain.campaigns.obstacles import Restriction, restrictions_of
 from domain.campaigns.records import Action, Campaign
+from domain.campaigns.restrictions import Restriction, restrictions_of
 from domain.campaigns.variables import ENVIRONMENT
 from domain.expressions import ExpressionError, Node, Program, compile_expression, from_tree, parse
 from domain.expressions.check import did_you_mean

@@ -10,8 +10,8 @@ from typing import Any
 from domain.calendar import instant_of
 from domain.events import IncomingEvent
 from domain.expressions import Budget, EvaluationError
-from domain.ledger.books import Books
 from domain.ledger.records import LedgerAccount
+from domain.ledger.session import Books
 from domain.matchers import ItemPredicate
 from domain.members import Member
 from domain.orders import Order, OrderItem

@@ -12,14 +12,12 @@ from datetime import tzinfo
 from decimal import Decimal
 from typing import Any
 
-from domain.campaigns.allowances import Allowances
+from domain.campaigns.budgets import Allowances
 from domain.campaigns.compiled import CompiledAction, CompiledCampaign, CompiledEffect, constant, is_bad
 from domain.campaigns.context import balances_by_name
 from domain.campaigns.effects import BURN_POINTS, DISCOUNT, MINT_POINTS, NOTIFY
 from domain.campaigns.facts import EventFacts, Executor, Performed
 from domain.campaigns.limits import Counters, LimitRule
-from domain.campaigns.lineup import Lineup
-from domain.campaigns.obstacles import obstacle
 from domain.campaigns.outcomes import (
     AUTHORIZED,
     EVALUATED,
@@ -37,13 +35,15 @@ from domain.campaigns.outcomes import (
     Reason,
     RuleError,
 )
+from domain.campaigns.plans import Lineup
 from domain.campaigns.point_effects import PointEffects
 from domain.campaigns.records import Action
+from domain.campaigns.restrictions import obstacle
 from domain.campaigns.variables import ENVIRONMENT
 from domain.events import AUTHORIZE, DRY_RUN
 from domain.expressions import EVENT_COST, Budget, Deadline, EvaluationError, Node, Room, Trace, explain, reason
-from domain.ledger.books import Books
 from domain.ledger.records import LedgerAccount
+from domain.ledger.session import Books
 from domain.members import MemberInactive
 from domain.problems import Conflict, Refusal
 

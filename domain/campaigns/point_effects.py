@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from domain.campaigns.allowances import Allowances
+from domain.campaigns.budgets import Allowances
 from domain.campaigns.compiled import CompiledCampaign
 from domain.campaigns.effects import SPONSOR
 from domain.campaigns.facts import EventFacts
@@ -21,9 +21,9 @@ from domain.campaigns.outcomes import (
     NoSponsor,
     NothingToDo,
 )
-from domain.ledger.books import Books, round_down
 from domain.ledger.postings import Details
 from domain.ledger.records import LedgerAccount
+from domain.ledger.session import Books, round_down
 from domain.members import MemberInactive
 from domain.problems import Refusal
 

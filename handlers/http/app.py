@@ -17,7 +17,6 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.types import ASGIApp
 
 import openapi
-from handlers.flows.evaluation_time import limit_evaluation
 from handlers.http import metrics, problems, storage
 from handlers.http.contract import ResponseContract
 from handlers.http.dispatch import Dispatcher
@@ -32,9 +31,10 @@ from handlers.http.security import Authenticate, refuse_every_key, security_map
 from handlers.http.threads import Threads
 from handlers.http.throttle import Throttle
 from handlers.http.wsgi import OneHopWsgi
-from handlers.partner_authentication import KeyAuthenticator
+from handlers.services.partners.authentication import KeyAuthenticator
+from handlers.services.tokens import Authenticator
+from handlers.services.unit_of_work.evaluation_time import limit_evaluation
 from handlers.settings import Settings
-from handlers.tokens import Authenticator
 from persistence import queue, schema, transactions, triggers
 from persistence.engine import autocommit, create_engine
 

@@ -18,11 +18,11 @@ from domain.organizations import Organization
 from domain.problems import FieldFault, Forbidden, InvalidRequest, NotFound, Unauthorized
 from handlers.audit_trail import Audited, lock_of
 from handlers.call import ADMINISTRATION, JSON, Answer, Call, Caller, Request
-from handlers.flows.standing import caller_by_now, known_caller
 from handlers.http.addresses import ADDRESSES, resolve_addresses
-from handlers.operations import Operation, Preparation, all_operations
+from handlers.operation import Operation, Preparation, all_operations
+from handlers.services.organizations.caller_rights import caller_by_now, known_caller
+from handlers.services.tokens import MEMBER_SUBJECT
 from handlers.settings import Settings
-from handlers.tokens import MEMBER_SUBJECT
 from persistence import audit_log, members, organizations, transactions
 from persistence.engine import autocommit
 from persistence.users import first_organization

@@ -8,9 +8,9 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from domain.ledger.books import Books
 from domain.ledger.postings import Capture, Posting, Step
 from domain.ledger.records import PENDING, REVERTED, SETTLED
+from domain.ledger.session import Books
 from persistence.posting.lots import write_lots
 from persistence.rows import add_all, as_json, reserve_ids
 from persistence.tables.ledger import ledger_entries, ledger_transactions

@@ -15,9 +15,9 @@ from typing import Any
 import httpx
 from sqlalchemy import Engine
 
-from handlers import tokens
-from handlers.flows.create_organization import CreatedOrganization, create_organization
 from handlers.http.app import create_app
+from handlers.services import tokens
+from handlers.services.organizations.create import CreatedOrganization, create_organization
 from handlers.settings import Settings
 from persistence import transactions
 from persistence.engine import create_engine, to_json

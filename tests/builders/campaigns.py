@@ -12,13 +12,13 @@ from domain.campaigns.context import host_functions
 from domain.campaigns.evaluation import Evaluator
 from domain.campaigns.facts import EventFacts, Executor
 from domain.campaigns.limits import CounterKey, Counters, limit_rules_of
-from domain.campaigns.lineup import Lineup
 from domain.campaigns.outcomes import Evaluation
+from domain.campaigns.plans import Lineup
 from domain.campaigns.records import RUNNING, Action, Campaign
 from domain.events import DRY_RUN, FULL
-from domain.ledger.books import Books
 from domain.ledger.postings import Holding
 from domain.ledger.records import LedgerAccount
+from domain.ledger.session import Books
 from domain.matchers import ItemPredicate
 
 # A Wednesday.

@@ -17,11 +17,12 @@ from domain.coupons.codes import Coupon
 from domain.coupons.usages import CouponUsage
 from domain.members import Member
 from handlers.call import INTEGRATION, Call
-from handlers.flows import deal_coupons, revert_coupons
-from handlers.flows.create_organization import CreatedOrganization, create_organization
-from handlers.flows.deal_coupons import Asked
-from handlers.flows.move_points import move_points
-from handlers.flows.verify_ledger import verify
+from handlers.services.coupons import assign_and_use
+from handlers.services.coupons import revert as revert_coupons
+from handlers.services.coupons.assign_and_use import Asked
+from handlers.services.ledger.move_points import move_points
+from handlers.services.ledger.verify import verify
+from handlers.services.organizations.create import CreatedOrganization, create_organization
 from handlers.settings import Settings
 from persistence import members, organizations, transactions
 from persistence.coupons import books, codes, usages
@@ -144,11 +145,11 @@ class CouponShop:
 
     def assign(self, member: Member, book: CouponBook, **asked: Any) -> list[CouponUsage]:
         """Assign coupons to a member."""
-        return self.run(lambda call: deal_coupons.assign_coupons(call, member, book, Asked(**asked)))
+        return self.run(lambda call: assign_and_use.assign_coupons(call, member, book, Asked(**asked)))
 
     def use(self, member: Member, book: CouponBook, **asked: Any) -> CouponUsage:
         """Use a coupon."""
-        return self.run(lambda call: deal_coupons.use_coupon(call, member, book, Asked(**asked)))
+        return self.run(lambda call: assign_and_use.use_coupon(call, member, book, Asked(**asked)))
 
     def revert(self, usage: CouponUsage, force: bool = False) -> CouponUsage:
         """Revert a usage."""

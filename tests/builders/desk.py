@@ -15,9 +15,9 @@ from sqlalchemy import Connection, Engine, insert, text
 from domain.ledger.views import WalletView
 from domain.organizations import Organization
 from handlers.call import ADMINISTRATION, Call
-from handlers.flows import post_transactions
-from handlers.flows.post_transactions import Movement, Outcome
-from handlers.flows.verify_ledger import verify
+from handlers.services.ledger import post_transactions
+from handlers.services.ledger.post_transactions import Movement, Outcome
+from handlers.services.ledger.verify import verify
 from handlers.settings import Settings
 from persistence import ledger, organizations, transactions
 from persistence.tables.ledger import ledger_accounts, ledgers, wallets

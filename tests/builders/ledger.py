@@ -13,7 +13,7 @@ from sqlalchemy import Connection, func, insert, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from domain.ledger.records import BURN, MINT, SETTLED, TRANSFER
-from handlers.flows.create_organization import CreatedOrganization, create_organization
+from handlers.services.organizations.create import CreatedOrganization, create_organization
 from persistence.tables.ledger import (
     ledger_account_supplies,
     ledger_accounts,

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import text
 
-from handlers.flows.drain_queue import Drain
+from handlers.services.events.drain_queue import Drain
 from handlers.settings import Settings
 from tests.builders.tracking import Shop
 

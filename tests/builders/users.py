@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from handlers import tokens
+from handlers.services import tokens
 from persistence import transactions
 from tests.builders.api import Organization, Reply, Surface
 

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 from argon2 import PasswordHasher
 
-from handlers import passwords
+from handlers.services import passwords
 from tests.builders.users import Users, address
 from tests.concurrency.together import together
 

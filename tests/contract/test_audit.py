@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import openapi
-from handlers.operations import all_operations
+from handlers.operation import all_operations
 from tests.contract.documents import operations
 
 # operationId -> why it leaves nothing in the audit log.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import openapi
 from domain.webhooks.attempts import DELAYS, MOST_ATTEMPTS
-from handlers.flows.post_message import SECONDS
+from handlers.services.webhooks.post_message import SECONDS
 from tests.contract.documents import callback_contents, resolve
 
 PAGE = (Path(openapi.__file__).parents[1] / "docs" / "webhooks.md").read_text(encoding="utf-8")

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from domain.calendar import moment_in, next_period, start_of_day
-from domain.missions.shelf import Occasion, Shelf
+from domain.missions.state import Occasion, Shelf
 from tests.builders.campaigns import Bench, action, campaign, facts, mint
 from tests.builders.missions import NOON, mission
 

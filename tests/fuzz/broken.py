@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from handlers import asgi
+from handlers.server import asgi
 
 Message = dict[str, Any]
 Scope = dict[str, Any]
@@ -102,7 +102,7 @@ BUGS: Mapping[str, Bug] = {
 
 
 def create() -> Callable[..., Any]:
-    """The application as `handlers.asgi` makes it, with every bug in it."""
+    """The application as `handlers.server.asgi` makes it, with every bug in it."""
     app = asgi.create()
 
     async def broken(scope: Scope, receive: Callable[..., Any], send: Callable[..., Any]) -> None:

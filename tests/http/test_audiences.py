@@ -9,7 +9,7 @@ from decimal import Decimal
 
 import pytest
 
-from handlers.flows import configuration
+from handlers.services import configuration
 from tests.builders.campaigns import mint
 from tests.builders.tracking import GENERIC, Shop, event, running
 

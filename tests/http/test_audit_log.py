@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import text
 
-from handlers.flows.verify_ledger import verify
-from handlers.jobs import seal_audit_log
-from handlers.operations import all_operations
+from handlers.operation import all_operations
+from handlers.server.jobs import seal_audit_log
+from handlers.services.ledger.verify import verify
 from tests.builders.audited_calls import HEADER, SECRET, make_all
 from tests.builders.statements import counted
 

@@ -213,7 +213,7 @@ def test_an_outdated_hash_is_replaced(api, ask, api_user, db):
 
 
 def test_an_unknown_client_takes_as_long_as_a_wrong_secret(monkeypatch, ask, credentials):
-    from handlers import passwords
+    from handlers.services import passwords
 
     verified = []
     real = passwords._HASHER

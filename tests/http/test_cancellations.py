@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from handlers.wire.reversals import UNDONE_KINDS
+from handlers.messages.reversals import UNDONE_KINDS
 from tests.builders.campaigns import mint
 from tests.builders.tracking import GENERIC, ORDER_CREATED, WHOLE_DOLLARS, Shop, event, key, order, running, spend
 

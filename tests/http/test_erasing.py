@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import text
 
-from handlers.flows.verify_ledger import verify
-from handlers.jobs import seal_audit_log
+from handlers.server.jobs import seal_audit_log
+from handlers.services.ledger.verify import verify
 from tests.builders.content import Content
 from tests.builders.person import NAME, WORD, event, live, order, traces
 from tests.builders.queue import drain

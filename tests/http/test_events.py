@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import text
 
 from domain.event_types import BUILT_IN_EVENT_TYPES, NOT_TRACKABLE
-from handlers.flows import configuration
+from handlers.services import configuration
 from tests.builders.api import running_api
 from tests.builders.campaigns import effect, mint
 from tests.builders.tracking import GENERIC, ORDER_CREATED, WHOLE_DOLLARS, Shop, event, key, order, running, spend

@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from domain.expressions import parse, to_tree
-from handlers.flows import configuration
+from handlers.services import configuration
 from tests.builders.campaigns import mint
 from tests.builders.tracking import Shop, order, running
 

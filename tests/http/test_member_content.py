@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from handlers.flows import member_content
-from handlers.flows.member_content import AnswerCache
 from handlers.http import dispatch
+from handlers.services.content import member_documents
+from handlers.services.content.member_documents import AnswerCache
 from tests.builders.content import Content, document_key
 from tests.builders.coupons import Books
 from tests.builders.statements import count
@@ -30,7 +30,7 @@ def clock(monkeypatch):
     """The moment at which calls are made; nothing is kept of answers before."""
     monkeypatch.setattr(dispatch, "datetime", Clock)
     cache = AnswerCache()
-    monkeypatch.setattr(member_content, "_answers", cache)
+    monkeypatch.setattr(member_documents, "_answers", cache)
     Clock.moment = NOW
 
     @contextmanager
@@ -217,12 +217,12 @@ def test_answers_are_kept_for_15_minutes(shop, clock):
 
 
 def test_what_is_kept_is_bounded(shop, clock):
-    kept = member_content._Kept(NOW, b"x" * 10, "tag")
+    kept = member_documents._Kept(NOW, b"x" * 10, "tag")
     cache = AnswerCache(most=3, most_bytes=25)
     for key in range(5):
         cache.keep(key, kept)
     assert [key for key in range(5) if cache.find(key, NOW)] == [3, 4]
-    cache.keep(9, member_content._Kept(NOW, b"x" * 26, "tag"))
+    cache.keep(9, member_documents._Kept(NOW, b"x" * 26, "tag"))
     assert cache.find(9, NOW) is None
     assert cache.find(3, NOW) is kept
     cache.keep(5, kept)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from handlers.flows.evaluate_tiers import evaluate_next
+from handlers.services.tiers.evaluate import evaluate_next
 from persistence import transactions
 from tests.builders.campaigns import mint
 from tests.builders.tiers import Ladder

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from handlers.flows.expire_points import expire_next
+from handlers.services.ledger.expire import expire_next
 from persistence import transactions
 from tests.builders.campaigns import mint
 from tests.builders.tiers import Ladder

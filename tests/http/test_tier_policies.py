@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from handlers.flows.evaluate_tiers import evaluate_next
+from handlers.services.tiers.evaluate import evaluate_next
 from tests.builders.api import running_api
 from tests.builders.campaigns import mint
 from tests.builders.missions import member_id_of

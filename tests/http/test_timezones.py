@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from sqlalchemy import text
 
-from handlers.flows.create_organization import create_organization
+from handlers.services.organizations.create import create_organization
 from persistence import transactions
 from tests.builders import missions
 from tests.builders.campaigns import mint

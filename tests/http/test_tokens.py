@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from domain.problems import Unauthorized
-from handlers import tokens
-from handlers.tokens import Authenticator
+from handlers.services import tokens
+from handlers.services.tokens import Authenticator
 from persistence import transactions
 from tests.builders.api import running_api
 from tests.builders.users import Users

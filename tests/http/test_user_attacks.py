@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from argon2 import PasswordHasher
 
-from handlers import passwords
+from handlers.services import passwords
 from tests.builders.triggers import add_trigger, trigger_body
 from tests.builders.users import PASSWORD, Users, address, user_body
 

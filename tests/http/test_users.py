@@ -9,7 +9,7 @@ import pytest
 from argon2 import PasswordHasher
 from sqlalchemy import select, update
 
-from handlers import passwords
+from handlers.services import passwords
 from persistence import transactions
 from persistence.tables.organizations import users as users_table
 from persistence.tables.triggers import trigger_deliveries

@@ -25,7 +25,7 @@ from hypothesis.stateful import (
 from sqlalchemy import Engine
 
 from domain.problems import Refusal
-from handlers.flows.post_transactions import Movement
+from handlers.services.ledger.post_transactions import Movement
 from persistence.posting import lots
 from tests.builders.desk import START, Desk
 from tests.machines.model import NEVER, PENDING, REVERTED, SETTLED, Model, Record, Refused, months_after, refuse, total

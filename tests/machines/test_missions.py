@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
 
-from domain.missions.shelf import Occasion, Shelf
+from domain.missions.state import Occasion, Shelf
 from tests.builders.missions import NOON, mission
 
 MEMBERS = st.integers(1, 2)

@@ -20,7 +20,7 @@ from typing import Any
 import httpx
 from sqlalchemy import text
 
-from handlers.flows.send_deliveries import LEASE
+from handlers.services.webhooks.send_deliveries import LEASE
 from persistence import embedded
 from persistence.engine import create_engine
 from tests.processes.fleet import Workers, asked, disposed, kill_database, patiently, wait_until

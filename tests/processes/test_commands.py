@@ -11,8 +11,8 @@ import psycopg2
 import pytest
 import yaml
 
-from handlers.cli import main
-from handlers.wire.members import NEW_MEMBER
+from handlers.schemas.members import NEW_MEMBER
+from handlers.server.cli import main
 from persistence import embedded, member_tiers, members, organizations, programs
 from persistence.engine import create_engine
 from tests.builders.ledger import START, RawLedger

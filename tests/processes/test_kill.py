@@ -21,7 +21,7 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from handlers.flows.verify_ledger import verify
+from handlers.services.ledger.verify import verify
 from persistence import embedded, schema
 from persistence.engine import create_engine
 from tests.builders.desk import Desk, Movement

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from handlers.flows.verify_ledger import verify
+from handlers.services.ledger.verify import verify
 from handlers.settings import Settings
 from persistence import embedded, schema
 from persistence.engine import create_engine

@@ -8,8 +8,8 @@ from decimal import Decimal
 import pytest
 from click.testing import CliRunner
 
-from handlers.cli import main
-from handlers.commands.purchases import FaultyFile, Purchase, read_purchases
+from handlers.server.cli import main
+from handlers.server.commands.purchases import FaultyFile, Purchase, read_purchases
 
 HEADINGS = b"customer_id date number_of_cds dollar_value\n"
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import psycopg2
 import pytest
 
-from handlers.jobs import JOBS
+from handlers.server.jobs import JOBS
 from persistence import embedded
 from tests.processes.loyalty import Server, environment, loyalty, status
 

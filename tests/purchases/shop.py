@@ -11,9 +11,9 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from domain.events import FULL
-from handlers.flows.track_events import TrackBatch
-from handlers.flows.verify_ledger import verify
-from handlers.wire.events import incoming_events
+from handlers.schemas.events import incoming_events
+from handlers.services.events.track import TrackBatch
+from handlers.services.ledger.verify import verify
 from persistence import organizations, transactions
 from persistence.engine import autocommit
 from tests.builders.api import Api, Organization

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from handlers.flows.verify_reports import verify_reports
+from handlers.services.reports.verify import verify_reports
 from persistence import transactions
 from persistence.reports.totals import move_changes
 from tests.purchases.cdnow import orders

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.campaigns.obstacles import obstacle
+from domain.campaigns.restrictions import obstacle
 from domain.ledger.postings import Holding
 from tests.builders.campaigns import (
     EVENT_TYPE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from domain.campaigns.compiled import compile_action
-from domain.campaigns.lineup import Lineups
+from domain.campaigns.plans import Lineups
 from domain.events import AUTHORIZE, DRY_RUN
 from domain.expressions import EVENT_COST
 from domain.ledger.postings import Holding

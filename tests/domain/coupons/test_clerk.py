@@ -10,12 +10,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from domain.coupons.clerk import Assignment, Clerk, Use
+from domain.coupons.charges import Said
 from domain.coupons.codes import Coupon
 from domain.coupons.eligibility import MemberFacts
 from domain.coupons.refusals import OutOfStock
-from domain.coupons.shelf import Shelf, period_starts
-from domain.coupons.till import Said
+from domain.coupons.service import Assignment, Clerk, Use
+from domain.coupons.state import Shelf, period_starts
 from domain.coupons.usages import AssignmentUsed, CouponExpired, CouponNotAssigned
 from domain.problems import Conflict
 from tests.builders.coupon_values import coupon_book

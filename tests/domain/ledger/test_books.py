@@ -12,7 +12,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from domain.ledger.books import Books, check_amount, round_down
 from domain.ledger.lots import Allocator, Lot, LotUse
 from domain.ledger.postings import Capture, Details, Holding, Posting, Stored
 from domain.ledger.records import BURN, MINT, PENDING, REVERTED, SETTLED
@@ -23,6 +22,7 @@ from domain.ledger.refusals import (
     OverdraftLimitExceeded,
     SupplyExceeded,
 )
+from domain.ledger.session import Books, check_amount, round_down
 from domain.problems import InvalidRequest, Refusal
 from tests.builders.campaigns import NOON, account
 

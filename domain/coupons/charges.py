@@ -1,0 +1,126 @@
+"""The points of coupons: what an assignment or a use costs is taken, what is reverted is given back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from domain.coupons.books import CouponBook
+from domain.ledger.postings import Details, Posting, Stored
+from domain.ledger.records import BURN, REVERTED, LedgerAccount
+from domain.ledger.refusals import UnknownLedgerAccount, UnknownLedgerTransaction
+from domain.ledger.session import Books, round_down
+from domain.problems import InvalidRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a request, or an event, says of a usage that it makes.
+
+    `points_override` stands for the book's points: above zero it burns, below zero it mints, zero moves none.
+    `pending` is the id of a pending burn that is captured instead.
+    """
+
+    system_unique_key: str | None = None
+    request_digest: bytes | None = None
+    external_id: str | None = None
+    description: str | None = None
+    tags: Collection[str] = ()
+    custom_attributes: Mapping[str, Any] = field(default_factory=dict)
+    loyalty_event_id: int | None = None
+    external_event_date: datetime | None = None
+    points_override: Decimal | None = None
+    pending: int | None = None
+
+    @property
+    def sets_price(self) -> bool:
+        """True if the points are not the book's to say."""
+        return self.points_override is not None or self.pending is not None
+
+
+class Till:
+    """Moves the points of usages on the books of a unit of work.
+
+    `transaction_id` answers the id of the nth posting. `stored` are the transactions that may be captured or reverted.
+    """
+
+    def __init__(
+        self,
+        books: Books,
+        accounts_by_key: Mapping[str, LedgerAccount],
+        transaction_id: Callable[[int], int | None],
+    ) -> None:
+        self._books = books
+        self._by_key = accounts_by_key
+        self._transaction_id = transaction_id
+        self.stored: dict[int, Stored] = {}
+
+    def account_of(self, book: CouponBook) -> LedgerAccount | None:
+        """The account of the book's points, else the organization's default one, as it is now."""
+        config = book.required_points_config
+        if config:
+            account = self._by_key.get(config["ledgerAccountKey"])
+        else:
+            account = next((each for each in self._by_key.values() if each.is_default_account), None)
+        return None if account is None else self._books.accounts.get(account.ledger_account_id)
+
+    def pay(self, wallet_id: int, book: CouponBook, price: Decimal, said: Said, usage_key: str) -> int | None:
+        """Take `price` points, or what is said instead; answers the transaction's id, None where no points move.
+
+        Raises what the books refuse, such as InsufficientBalance, and has then changed nothing.
+        """
+        if said.pending is not None:
+            return self._capture(wallet_id, said.pending)
+        amount = price if said.points_override is None else said.points_override
+        if not amount:
+            return None
+        account = self.account_of(book)
+        if account is None:
+            raise UnknownLedgerAccount("The account of the coupon book's points does not exist.")
+        if said.points_override is None:
+            amount = round_down(account, amount)
+            if not amount:
+                return None
+        number, details = self._next(), self._details(said, usage_key)
+        try:
+            if amount > 0:
+                self._books.burn(account, wallet_id, amount, details)
+            else:
+                self._books.mint(account, wallet_id, -amount, details)
+        except InvalidRequest as invalid:
+            pointer = "/amount" if said.points_override is None else "/pointsOverride"
+            raise InvalidRequest([replace(each, pointer=pointer) for each in invalid.faults]) from invalid
+        return self._transaction_id(number)
+
+    def give_back(self, ledger_transaction_id: int, said: Said, usage_key: str) -> int | None:
+        """Revert the points of a usage; None where that was done before. Raises what the books refuse."""
+        stored = self.stored[ledger_transaction_id]
+        if stored.status == REVERTED:
+            return None
+        number = self._next()
+        self._books.revert(stored, self._books.accounts[stored.ledger_account_id], self._details(said, usage_key))
+        return self._transaction_id(number)
+
+    def _capture(self, wallet_id: int, pending: int) -> int:
+        stored = self.stored.get(pending)
+        account = None if stored is None else self._books.accounts.get(stored.ledger_account_id)
+        if stored is None or account is None or stored.transaction_type != BURN or stored.from_wallet_id != wallet_id:
+            raise UnknownLedgerTransaction(f"The member has no burn {pending} that could be captured.")
+        self._books.capture(stored, account)
+        return pending
+
+    def _next(self) -> int:
+        return sum(isinstance(step, Posting) for step in self._books.steps)
+
+    def _details(self, said: Said, usage_key: str) -> Details:
+        return Details(
+            system_unique_key=f"coupon-usage-{usage_key}",
+            external_id=said.external_id,
+            external_event_date=said.external_event_date,
+            description=said.description,
+            tags=tuple(said.tags),
+            loyalty_event_id=said.loyalty_event_id,
+        )

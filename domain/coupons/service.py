@@ -1,0 +1,319 @@
+"""Assigning, using and reverting coupons: the rules, on a shelf and a till (integration 4.2, semantics of usages)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from domain.coupons.books import CouponBook
+from domain.coupons.charges import Said, Till
+from domain.coupons.codes import Coupon
+from domain.coupons.eligibility import ASSIGN, PERIOD_LIMITS, USE, Attempt, MemberFacts, refuse_excluded
+from domain.coupons.lots import CouponLot, order_of_use
+from domain.coupons.state import ZERO, Shelf
+from domain.coupons.usages import (
+    AssignmentUsed,
+    CouponExpired,
+    CouponNotAssigned,
+    CouponUsage,
+    MemberCoupon,
+    UsageNotRevertible,
+    UsageReverted,
+)
+from domain.ledger.refusals import InsufficientBalance
+from domain.members import Member
+from domain.problems import Conflict, Refusal
+
+ONE = Decimal(1)
+
+# Whether the points suffice is for the ledger to say, which knows what is asked for beside the book's points.
+_LEDGER_SAYS: frozenset[type[Conflict]] = frozenset({InsufficientBalance})
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What is to be assigned: `amount` of the coupon named, or of the next one of the book.
+
+    It becomes a lot of its own, with this expiry (None never) and this data.
+    """
+
+    amount: Decimal = ONE
+    coupon: Coupon | None = None
+    expires_at: datetime | None = None
+    coupon_data: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What is to be used: `amount` of the coupon named, or of all of the book; the lots that expire soonest come first.
+
+    `bypass` leaves out the expiry of lots and the period limits. `auto_assign` assigns first what is not there.
+    """
+
+    amount: Decimal = ONE
+    coupon: Coupon | None = None
+    amount_discounted: Decimal | None = None
+    bypass: bool = False
+    auto_assign: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Amounts:
+    """What a usage moves, and how it stands to others; `lot_id` is the lot that it moves."""
+
+    lot_id: int | None = None
+    assigned: Decimal = ZERO
+    used: Decimal = ZERO
+    discounted: Decimal | None = None
+    reverted: int | None = None
+    custom_attributes: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Clerk:
+    """Serves the members of a unit of work. `facts` tells of a member what eligibility goes by, but for the coupons."""
+
+    def __init__(
+        self,
+        shelf: Shelf,
+        till: Till,
+        facts: Callable[[Member, CouponBook], MemberFacts],
+        new_key: Callable[[], str],
+        new_id: Callable[[], int],
+    ) -> None:
+        self._shelf = shelf
+        self._till = till
+        self._facts = facts
+        self._new_key = new_key
+        self._new_id = new_id
+
+    def assign(self, member: Member, book: CouponBook, asked: Assignment, said: Said) -> CouponUsage:
+        """Assign a coupon; raises the first thing that stands in the way and has then changed nothing."""
+        book = self._shelf.books[book.coupon_book_id]
+        had = self._shelf.had(member.member_id, book.coupon_book_id)
+        facts = replace(self._facts(member, book), assigned=had.assigned, stock_left=self._shelf.stock_left(book))
+        refuse_excluded(book, facts, Attempt(ASSIGN, asked.amount), _LEDGER_SAYS)
+        mark, key = self._shelf.mark(), self._new_key()
+        try:
+            coupon = self._shelf.to_assign(member.member_id, book, self._current(asked.coupon), asked.amount)
+            price = (book.assignment_required_points or ZERO) * asked.amount
+            transaction_id = self._till.pay(member.wallet_id, book, price, said, key)
+        except Refusal:
+            self._shelf.undo(mark)
+            raise
+        lot = CouponLot(
+            organization_id=book.organization_id,
+            coupon_lot_id=self._new_id(),
+            member_id=member.member_id,
+            coupon_id=coupon.coupon_id,
+            coupon_book_id=book.coupon_book_id,
+            amount=asked.amount,
+            amount_used=ZERO,
+            amount_owed=ZERO,
+            custom_attributes=asked.coupon_data or {},
+            expired_at=asked.expires_at,
+            created_at=self._shelf.at,
+            updated_at=self._shelf.at,
+        )
+        held = self._shelf.move(member.member_id, coupon, asked.amount, ZERO, lot)
+        amounts = _Amounts(lot.coupon_lot_id, assigned=asked.amount, custom_attributes=said.custom_attributes)
+        return self._record(book, held, amounts, said, key, transaction_id)
+
+    def use(self, member: Member, book: CouponBook, asked: Use, said: Said) -> list[CouponUsage]:
+        """Use coupons, with a usage for each; a key is for one alone.
+
+        Raises the first thing that stands in the way; what was done until then is the caller's to take back.
+        """
+        usages: list[CouponUsage] = []
+        for _ in range(int(asked.amount)):
+            book = self._shelf.books[book.coupon_book_id]
+            had = self._shelf.had(member.member_id, book.coupon_book_id)
+            facts = replace(self._facts(member, book), used_in_period=had.used, discounted_in_period=had.discounted)
+            without = _LEDGER_SAYS | (PERIOD_LIMITS if asked.bypass else frozenset())
+            refuse_excluded(book, facts, Attempt(USE, amount_discounted=asked.amount_discounted), without)
+            lot = self._to_use(member, book, asked, said)
+            usages.append(self._use(member, book, lot, asked.amount_discounted, said))
+        return usages
+
+    def _use(
+        self,
+        member: Member,
+        book: CouponBook,
+        lot: CouponLot,
+        discounted: Decimal | None,
+        said: Said,
+    ) -> CouponUsage:
+        key = self._new_key()
+        transaction_id = self._till.pay(member.wallet_id, book, book.usage_required_points or ZERO, said, key)
+        coupon = self._shelf.coupons[lot.coupon_id]
+        held = self._shelf.move(member.member_id, coupon, ZERO, ONE, lot.used(ONE, self._shelf.at))
+        self._shelf.count_use(member.member_id, book, ONE, discounted or ZERO, self._shelf.at)
+        amounts = _Amounts(lot.coupon_lot_id, used=ONE, discounted=discounted, custom_attributes=said.custom_attributes)
+        return self._record(book, held, amounts, said, key, transaction_id)
+
+    def _to_use(self, member: Member, book: CouponBook, asked: Use, said: Said) -> CouponLot:
+        """The lot that is used next: of what has not expired, that which expires soonest, of equals the oldest."""
+        usable = self._usable(member, book, asked)
+        if not usable and asked.auto_assign:
+            # What is said of points stands for all of the call, so the use alone goes by it.
+            own = Said(
+                description=said.description,
+                tags=said.tags,
+                loyalty_event_id=said.loyalty_event_id,
+                points_override=ZERO if said.sets_price else None,
+            )
+            self.assign(member, book, Assignment(coupon=asked.coupon), own)
+            usable = self._usable(member, book, asked)
+        if usable:
+            return min(usable, key=order_of_use)
+        if self._left(member, book, asked):
+            raise CouponExpired("The coupon has expired.")
+        raise CouponNotAssigned("The member has no such coupon left to use.")
+
+    def _usable(self, member: Member, book: CouponBook, asked: Use) -> list[CouponLot]:
+        left = self._left(member, book, asked)
+        return [each for each in left if asked.bypass or not each.has_expired(self._shelf.at)]
+
+    def _left(self, member: Member, book: CouponBook, asked: Use) -> list[CouponLot]:
+        wanted = None if asked.coupon is None else asked.coupon.coupon_id
+        left = self._shelf.lots_left(member.member_id, book.coupon_book_id)
+        return [each for each in left if wanted in (None, each.coupon_id)]
+
+    def revert(self, usage_id: int, said: Said, *, force: bool = False) -> CouponUsage:
+        """Take back an assignment or a use, with its points; answers the reversal.
+
+        Raises UsageReverted, UsageNotRevertible, AssignmentUsed unless `force`, or what the ledger refuses.
+        """
+        usage = self._standing(usage_id)
+        lot = self._lot_of(usage)
+        if not usage.is_use and lot is not None and lot.amount_used > 0 and not force:
+            raise AssignmentUsed(f"Of {lot.amount} assigned, {lot.amount_used} are used.")
+        key = self._new_key()
+        transaction_id = None
+        if usage.ledger_transaction_id is not None:
+            transaction_id = self._till.give_back(usage.ledger_transaction_id, said, key)
+        if usage.is_use or lot is None:
+            return self._take_back_use(usage, lot, said, key, transaction_id)
+        after = lot.taken_back(usage.amount_assigned, self._shelf.at)
+        return self._take_back(usage, usage.amount_assigned, after, said, key, transaction_id)
+
+    def undo(self, usage_id: int, said: Said) -> CouponUsage | None:
+        """Take back what an event did, as far as it is not used; points are not touched. None where all is used.
+
+        What is used of an assignment is taken when its use is reverted.
+        """
+        usage = self._standing(usage_id)
+        lot = self._lot_of(usage)
+        if usage.is_use or lot is None:
+            return self._take_back_use(usage, lot, said, self._new_key(), None)
+        assigned = lot.left
+        after = lot.taken_back(assigned, self._shelf.at, owed=lot.amount - assigned)
+        if assigned == 0:
+            self._shelf.keep_lot(after)
+            return None
+        return self._take_back(usage, assigned, after, said, self._new_key(), None)
+
+    def stands(self, usage_id: int) -> bool:
+        """Whether a usage can still be reverted."""
+        usage = self._shelf.found.get(usage_id)
+        return usage is not None and usage.reversal_usage_id is None and usage.reverted_usage_id is None
+
+    def _standing(self, usage_id: int) -> CouponUsage:
+        usage = self._shelf.found[usage_id]
+        if usage.reverted_usage_id is not None:
+            raise UsageNotRevertible(f"The usage {usage.coupon_usage_key} is a reversal.")
+        if usage.reversal_usage_id is not None:
+            raise UsageReverted(f"The usage {usage.coupon_usage_key} is reverted already.")
+        return usage
+
+    def _lot_of(self, usage: CouponUsage) -> CouponLot | None:
+        """The lot that the usage moved; a use beyond all that was assigned, which force left, has none."""
+        return None if usage.coupon_lot_id is None else self._shelf.lots[usage.coupon_lot_id]
+
+    def _take_back_use(
+        self, usage: CouponUsage, lot: CouponLot | None, said: Said, key: str, transaction_id: int | None
+    ) -> CouponUsage:
+        """Give back to the lot, and take at once what an earlier reversal could not."""
+        after = None if lot is None else lot.given_back(usage.amount_used, self._shelf.at)
+        due = ZERO if lot is None or after is None else lot.amount_owed - after.amount_owed
+        reversal = self._take_back(usage, due, after, said, key, transaction_id)
+        assignment = None if after is None or after.amount else self._shelf.found.get(after.coupon_lot_id)
+        if assignment is not None and assignment.reversal_usage_id is None:
+            self._shelf.link(assignment, reversal.coupon_usage_id)
+        return reversal
+
+    def _take_back(
+        self,
+        usage: CouponUsage,
+        assigned: Decimal,
+        lot: CouponLot | None,
+        said: Said,
+        key: str,
+        transaction_id: int | None,
+    ) -> CouponUsage:
+        """Record that the usage is reverted, and `assigned` taken back with it; `lot` is as it is afterwards."""
+        book, coupon = self._shelf.books[usage.coupon_book_id], self._shelf.coupons[usage.coupon_id]
+        held = self._shelf.move(usage.member_id, coupon, -assigned, -usage.amount_used, lot)
+        if usage.is_use:
+            discounted = usage.amount_discounted or ZERO
+            self._shelf.count_use(usage.member_id, book, -usage.amount_used, -discounted, usage.created_at)
+        amounts = _Amounts(
+            usage.coupon_lot_id,
+            assigned=-assigned,
+            used=-usage.amount_used,
+            discounted=None if usage.amount_discounted is None else -usage.amount_discounted,
+            reverted=usage.coupon_usage_id,
+            custom_attributes=usage.custom_attributes,
+        )
+        reversal = self._record(book, held, amounts, said, key, transaction_id)
+        self._shelf.link(usage, reversal.coupon_usage_id)
+        return reversal
+
+    def _current(self, coupon: Coupon | None) -> Coupon | None:
+        """The coupon as the work has left it."""
+        return None if coupon is None else self._shelf.coupons[coupon.coupon_id]
+
+    def _record(
+        self,
+        book: CouponBook,
+        held: MemberCoupon,
+        amounts: _Amounts,
+        said: Said,
+        key: str,
+        transaction_id: int | None,
+    ) -> CouponUsage:
+        is_assignment = amounts.assigned > 0
+        return self._shelf.keep(
+            CouponUsage(
+                organization_id=book.organization_id,
+                # The lot of an assignment has its id.
+                coupon_usage_id=amounts.lot_id if is_assignment and amounts.lot_id is not None else self._new_id(),
+                coupon_usage_key=key,
+                coupon_id=held.coupon_id,
+                code=self._shelf.coupons[held.coupon_id].code,
+                coupon_book_id=book.coupon_book_id,
+                coupon_book_key=book.coupon_book_key,
+                coupon_book_version_id=book.current_version_id,
+                coupon_lot_id=amounts.lot_id,
+                member_id=held.member_id,
+                system_unique_key=said.system_unique_key or self._new_key(),
+                request_digest=said.request_digest,
+                custom_attributes=amounts.custom_attributes,
+                amount_used=amounts.used,
+                amount_assigned=amounts.assigned,
+                updated_total_usages=held.amount_used,
+                updated_total_assigned=held.amount_assigned,
+                reversal_usage_id=None,
+                reverted_usage_id=amounts.reverted,
+                amount_discounted=amounts.discounted,
+                ledger_transaction_id=transaction_id,
+                external_id=said.external_id,
+                description=said.description,
+                tags=list(said.tags),
+                loyalty_event_id=said.loyalty_event_id,
+                created_at=self._shelf.at,
+                updated_at=self._shelf.at,
+            )
+        )

@@ -1,0 +1,173 @@
+"""The balances that a unit of work holds locked, and the steps that change them; `undo` takes back some of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from domain.ledger.postings import ZERO, Earning, Entry, Holding, Pair, Posting, Step, Stored
+from domain.ledger.records import LedgerAccount
+from domain.ledger.refusals import (
+    InsufficientBalance,
+    OverdraftLimitExceeded,
+    SupplyExceeded,
+)
+from domain.ledger.session.amounts import overdraft_of
+
+_NOTHING = Holding()
+
+
+class Balances:
+    """Balances of locked wallets by (wallet, account), open at the moment `at`.
+
+    `accounts` are the accounts, by id, as they are while they are locked; `issued` is known of those with a maximum.
+    """
+
+    def __init__(
+        self,
+        accounts: Mapping[int, LedgerAccount],
+        holdings: Mapping[Pair, Holding],
+        issued: Mapping[int, Decimal],
+        at: datetime,
+    ) -> None:
+        self.accounts = accounts
+        self.at = at
+        self.steps: list[Step] = []
+        self._holdings = dict(holdings)
+        self._issued = dict(issued)
+        self._settled: dict[int, int] = {}
+        # By transaction: what partial reverts have taken back or off, and what of a mint could not be taken back.
+        self._taken_back: dict[int, Decimal] = {}
+        self._released: dict[int, Decimal] = {}
+        self._missing: dict[int, Decimal] = {}
+        self._clamped: dict[int, tuple[Stored, Posting]] = {}
+        self._expired: dict[int, Decimal] = {}
+        # What was earned and unearned here, by balance, and of mints what is not earned any more in all.
+        self._earnings: dict[Pair, tuple[Earning, ...]] = {}
+        self._unearned: dict[int, Decimal] = {}
+        self._undo: list[tuple[dict[Any, Any], object, object]] = []
+
+    @property
+    def changed(self) -> set[Pair]:
+        """The balances that the steps have touched."""
+        return {key for store, key, _ in self._undo if store is self._holdings}  # type: ignore[misc]
+
+    def holding(self, wallet_id: int, ledger_account_id: int) -> Holding:
+        """What the wallet holds now, with everything posted so far; zero where there is no balance yet."""
+        return self._holdings.get((wallet_id, ledger_account_id), _NOTHING)
+
+    def earnings(self, wallet_id: int, ledger_account_id: int) -> tuple[Earning, ...]:
+        """What the wallet has earned of the account in this unit of work."""
+        return self._earnings.get((wallet_id, ledger_account_id), ())
+
+    def mark(self) -> tuple[int, int]:
+        """A point to which `undo` can return."""
+        return len(self.steps), len(self._undo)
+
+    def undo(self, mark: tuple[int, int]) -> None:
+        """Take back everything that was posted since `mark`."""
+        steps, changes = mark
+        del self.steps[steps:]
+        while len(self._undo) > changes:
+            store, key, before = self._undo.pop()
+            if before is None:
+                del store[key]
+            else:
+                store[key] = before
+
+    def _unreserve(
+        self, account: LedgerAccount, wallet_id: int, debit: Decimal = ZERO, credit: Decimal = ZERO
+    ) -> Holding:
+        held = self.holding(wallet_id, account.ledger_account_id)
+        held = replace(
+            held,
+            pending_debit=held.pending_debit - debit,
+            pending_credit=held.pending_credit - credit,
+            last_transaction_date=self.at,
+        )
+        self._put(self._holdings, (wallet_id, account.ledger_account_id), held)
+        return held
+
+    def _credited(self, account: LedgerAccount, wallet_id: int, amount: Decimal) -> tuple[Holding, Decimal]:
+        """Credit a wallet, debt first; answers the holding and what went into the balance."""
+        held = self.holding(wallet_id, account.ledger_account_id)
+        repaid = min(held.overdraft, amount)
+        held = replace(
+            held,
+            current=held.current + amount - repaid,
+            overdraft=held.overdraft - repaid,
+            overdraft_credit=held.overdraft_credit + repaid,
+            last_transaction_date=self.at,
+        )
+        self._put(self._holdings, (wallet_id, account.ledger_account_id), held)
+        return held, amount - repaid
+
+    def _earn(self, account: LedgerAccount, wallet_id: int, amount: Decimal, moment: datetime) -> None:
+        """Count points as earned by something that happened at a moment; below zero, as not earned any more."""
+        pair = (wallet_id, account.ledger_account_id)
+        held = self.holding(*pair)
+        self._put(self._holdings, pair, replace(held, earned=held.earned + amount))
+        self._put(self._earnings, pair, (*self._earnings.get(pair, ()), Earning(moment, amount)))
+
+    def _debited(
+        self, account: LedgerAccount, wallet_id: int, amount: Decimal, shortfall: Decimal
+    ) -> tuple[Entry, ...]:
+        """Debit a wallet, `shortfall` of it into debt; answers an entry for each part."""
+        held = self.holding(wallet_id, account.ledger_account_id)
+        held = replace(
+            held,
+            current=held.current - amount,
+            overdraft=held.overdraft + shortfall,
+            last_transaction_date=self.at,
+        )
+        self._put(self._holdings, (wallet_id, account.ledger_account_id), held)
+        entries = () if shortfall and not amount else (Entry(wallet_id, -amount, held.current),)
+        return (*entries, Entry(wallet_id, -shortfall, held.current, True)) if shortfall else entries
+
+    def _shortfall(self, account: LedgerAccount, wallet_id: int, amount: Decimal, allow_overdraft: bool) -> Decimal:
+        """How much of a debit goes into debt; raises where it may not."""
+        held = self.holding(wallet_id, account.ledger_account_id)
+        shortfall = max(ZERO, amount - held.available)
+        if not shortfall:
+            return ZERO
+        limit = overdraft_of(account)
+        if not allow_overdraft or not limit:
+            raise InsufficientBalance(f"{amount} is more than the available {held.available}.")
+        if held.overdraft + shortfall > limit:
+            raise OverdraftLimitExceeded(f"The debt would be {held.overdraft + shortfall}, its limit is {limit}.")
+        return shortfall
+
+    def _refuse_unavailable(self, account: LedgerAccount, wallet_id: int, amount: Decimal) -> None:
+        self._shortfall(account, wallet_id, amount, allow_overdraft=False)
+
+    def _refuse_over_supply(self, account: LedgerAccount, amount: Decimal) -> None:
+        issued = self._issued.get(account.ledger_account_id, ZERO)
+        if account.max_supply is not None and issued + amount > account.max_supply:
+            raise SupplyExceeded(
+                f"The account may issue {account.max_supply} in all and has issued {issued}.",
+                available=account.max_supply - issued,
+            )
+
+    def _count_fiat(self, account: LedgerAccount, wallet_id: int, value: Decimal | None) -> None:
+        if value:
+            held = self.holding(wallet_id, account.ledger_account_id)
+            self._put(self._holdings, (wallet_id, account.ledger_account_id), replace(held, fiat=held.fiat + value))
+
+    def _post(self, posting: Posting) -> Posting:
+        self._step(posting)
+        return posting
+
+    def _step(self, step: Step) -> None:
+        self.steps.append(step)
+        account = step.account
+        issued = step.minted - (step.burned if account.is_revolving else ZERO)
+        if issued:
+            before = self._issued.get(account.ledger_account_id, ZERO)
+            self._put(self._issued, account.ledger_account_id, before + issued)
+
+    def _put(self, store: dict[Any, Any], key: object, value: object) -> None:
+        self._undo.append((store, key, store.get(key)))
+        store[key] = value

@@ -1,0 +1,229 @@
+"""Mints, burns, transfers and expiries, at once or set aside for a later capture."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from decimal import Decimal
+
+from domain.ledger.lots import LotMove, LotUse, NewLot, TakeLots
+from domain.ledger.postings import ZERO, Details, Entry, Posting, Step
+from domain.ledger.records import BURN, MINT, PENDING, SETTLED, TRANSFER, LedgerAccount
+from domain.ledger.refusals import CaptureNotSupported, FiatNotAllowed
+from domain.ledger.session.amounts import check_amount, expiry_of_mint, overdraft_of, refuse_untracked_expiry
+from domain.ledger.session.balances import Balances
+from domain.ledger.session.lot_moves import moved, taken
+from domain.problems import FieldFault, InvalidRequest
+
+
+class Movements(Balances):
+    """Books to which new movements are posted."""
+
+    def mint(
+        self,
+        account: LedgerAccount,
+        wallet_id: int,
+        amount: Decimal,
+        details: Details,
+        expires_at: datetime | None = None,
+        manual: bool = False,
+    ) -> Posting:
+        """Issue `amount` to the wallet; debt is repaid first. `expires_at` overrides the account's expiry.
+
+        Raises AccountInactive, SupplyExceeded, FiatNotAllowed, PointsNotTracked for an expiry on an account without
+        tracking, or InvalidRequest for too many fraction digits.
+        """
+        _check(account, amount, details, fiat_allowed=False)
+        refuse_untracked_expiry(account, expires_at)
+        self._refuse_over_supply(account, amount)
+        if manual:
+            return self._hold(account, MINT, None, wallet_id, amount, details, expires_at)
+        held, to_lot = self._credited(account, wallet_id, amount)
+        expiry = expires_at or expiry_of_mint(account, details.external_event_date or self.at)
+        self._earn(account, wallet_id, amount, details.external_event_date or self.at)
+        tracked = account.point_tracking_enabled and to_lot
+        posting = self._post(
+            Posting(
+                account=account,
+                transaction_type=MINT,
+                status=SETTLED,
+                amount=amount,
+                from_wallet_id=None,
+                to_wallet_id=wallet_id,
+                entries=(Entry(wallet_id, amount, held.current), Entry(None, -amount)),
+                details=details,
+                minted=amount,
+                lot_moves=(NewLot(wallet_id, account.ledger_account_id, to_lot, expiry),) if tracked else (),
+            )
+        )
+        if tracked and expiry is not None and expiry <= self.at:
+            # Minted for something so long ago that it has expired already: it must not be spendable even now.
+            just_minted = TakeLots(wallet_id, account.ledger_account_id, to_lot, just_made=True, expires=True)
+            # The moment makes it a key that no client can have used for something else.
+            key = f"expiry-{wallet_id}-{details.system_unique_key}-{self.at.timestamp():.6f}"
+            # It expires as it is minted, not before it was there: balances of the past go by the moment.
+            self._expire(account, wallet_id, to_lot, (just_minted,), self.at, key, part_of=posting)
+        return posting
+
+    def burn(
+        self,
+        account: LedgerAccount,
+        wallet_id: int,
+        amount: Decimal,
+        details: Details,
+        allow_overdraft: bool = False,
+        manual: bool = False,
+    ) -> Posting:
+        """Take `amount` from the wallet, with `allow_overdraft` into debt where the account has an overdraft.
+
+        Raises AccountInactive, InsufficientBalance, OverdraftLimitExceeded, CaptureNotSupported or InvalidRequest.
+        """
+        _check(account, amount, details, fiat_allowed=True)
+        if manual:
+            self._refuse_unavailable(account, wallet_id, amount)
+            return self._hold(account, BURN, wallet_id, None, amount, details)
+        shortfall = self._shortfall(account, wallet_id, amount, allow_overdraft)
+        entries = self._debited(account, wallet_id, amount - shortfall, shortfall)
+        self._count_fiat(account, wallet_id, details.fiat.value)
+        return self._post(
+            Posting(
+                account=account,
+                transaction_type=BURN,
+                status=SETTLED,
+                amount=amount,
+                from_wallet_id=wallet_id,
+                to_wallet_id=None,
+                entries=(*entries, Entry(None, amount)),
+                details=details,
+                burned=amount,
+                lot_moves=taken(account, wallet_id, amount - shortfall),
+                fiat_value=details.fiat.value,
+            )
+        )
+
+    def transfer(
+        self,
+        account: LedgerAccount,
+        from_wallet_id: int,
+        to_wallet_id: int,
+        amount: Decimal,
+        details: Details,
+        manual: bool = False,
+    ) -> Posting:
+        """Move `amount` between wallets, value keeping its expiry; raises as `burn` does."""
+        _check(account, amount, details, fiat_allowed=False)
+        if from_wallet_id == to_wallet_id:
+            raise InvalidRequest([FieldFault("a transfer is between two wallets", pointer="/toWalletId")])
+        self._refuse_unavailable(account, from_wallet_id, amount)
+        if manual:
+            return self._hold(account, TRANSFER, from_wallet_id, to_wallet_id, amount, details)
+        sent = self._debited(account, from_wallet_id, amount, ZERO)
+        received, to_lots = self._credited(account, to_wallet_id, amount)
+        return self._post(
+            Posting(
+                account=account,
+                transaction_type=TRANSFER,
+                status=SETTLED,
+                amount=amount,
+                from_wallet_id=from_wallet_id,
+                to_wallet_id=to_wallet_id,
+                entries=(*sent, Entry(to_wallet_id, amount, received.current)),
+                details=details,
+                lot_moves=moved(account, from_wallet_id, to_wallet_id, amount, to_lots),
+            )
+        )
+
+    def expire(
+        self,
+        account: LedgerAccount,
+        wallet_id: int,
+        uses: tuple[LotUse, ...],
+        moment: datetime,
+        key: str,
+        part_of: Step | None = None,
+    ) -> None:
+        """Burn what these lots of the wallet still hold, which expired at `moment`."""
+        amount = sum((use.amount for use in uses), ZERO)
+        taken = TakeLots(wallet_id, account.ledger_account_id, amount, only=uses, expires=True)
+        for use in uses:
+            before = self._expired.get(use.ledger_lot_id, ZERO)
+            self._put(self._expired, use.ledger_lot_id, before + use.amount)
+        self._expire(account, wallet_id, amount, (taken,), moment, key, part_of)
+
+    def _expire(
+        self,
+        account: LedgerAccount,
+        wallet_id: int,
+        amount: Decimal,
+        lot_moves: tuple[LotMove, ...],
+        moment: datetime,
+        key: str,
+        part_of: Step | None = None,
+    ) -> None:
+        held = self.holding(wallet_id, account.ledger_account_id)
+        # An expiry is not something the member did: it does not put off the next one.
+        held = replace(held, current=held.current - amount)
+        self._put(self._holdings, (wallet_id, account.ledger_account_id), held)
+        self._post(
+            Posting(
+                account=account,
+                transaction_type=BURN,
+                status=SETTLED,
+                amount=amount,
+                from_wallet_id=wallet_id,
+                to_wallet_id=None,
+                entries=(Entry(wallet_id, -amount, held.current), Entry(None, amount)),
+                details=Details(key, description="Expired", external_event_date=moment),
+                burned=amount,
+                lot_moves=lot_moves,
+                is_expiry=True,
+                part_of=part_of,
+            )
+        )
+
+    def _hold(
+        self,
+        account: LedgerAccount,
+        transaction_type: int,
+        from_wallet_id: int | None,
+        to_wallet_id: int | None,
+        amount: Decimal,
+        details: Details,
+        expires_at: datetime | None = None,
+    ) -> Posting:
+        """Set aside what a capture will move; entries of zero stand for the wallets that it concerns."""
+        if overdraft_of(account):
+            raise CaptureNotSupported("An account with an overdraft does not support manual capture.")
+        entries: list[Entry] = []
+        for wallet_id, debit in ((from_wallet_id, True), (to_wallet_id, False)):
+            if wallet_id is not None:
+                held = self.holding(wallet_id, account.ledger_account_id)
+                held = replace(
+                    held,
+                    pending_debit=held.pending_debit + (amount if debit else ZERO),
+                    pending_credit=held.pending_credit + (ZERO if debit else amount),
+                    last_transaction_date=self.at,
+                )
+                self._put(self._holdings, (wallet_id, account.ledger_account_id), held)
+                entries.append(Entry(wallet_id, ZERO, held.current))
+        return self._post(
+            Posting(
+                account=account,
+                transaction_type=transaction_type,
+                status=PENDING,
+                amount=amount,
+                from_wallet_id=from_wallet_id,
+                to_wallet_id=to_wallet_id,
+                entries=tuple(entries),
+                details=details,
+                lot_moves=() if from_wallet_id is None else taken(account, from_wallet_id, amount),
+                fiat_value=details.fiat.value,
+                pending_expires_at=expires_at,
+            )
+        )
+
+
+def _check(account: LedgerAccount, amount: Decimal, details: Details, fiat_allowed: bool) -> None:
+    check_amount(account, amount)
+    if details.fiat and not fiat_allowed:
+        raise FiatNotAllowed("Only burns have a fiat value.")

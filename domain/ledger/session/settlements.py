@@ -1,0 +1,327 @@
+"""What becomes of transactions that were posted before: captures of pending ones, and reverts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+
+from domain.ledger.lots import LotMove, LotUse, NewLot, RestoreLots, SettleLots, TakeLots, split_uses
+from domain.ledger.postings import ZERO, Capture, Details, Entry, Fiat, Posting, Stored
+from domain.ledger.records import BURN, MINT, PENDING, REVERT, REVERTED, SETTLED, LedgerAccount
+from domain.ledger.refusals import (
+    AccountInactive,
+    AlreadyReverted,
+    CaptureExceedsHold,
+    FiatExceedsBurn,
+    FiatNotAllowed,
+    InsufficientBalance,
+    NotPending,
+    NotRevertible,
+)
+from domain.ledger.session.amounts import check_amount, expiry_of_mint, overdraft_of, prorated
+from domain.ledger.session.claims import Claims, Returned, reversal
+from domain.ledger.session.lot_moves import expired_on_arrival, taken
+
+
+class Books(Claims):
+    """The books of one unit of work: movements, captures and reverts."""
+
+    def capture(self, stored: Stored, account: LedgerAccount, amount: Decimal | None = None) -> Capture:
+        """Settle a pending transaction at `amount` (default all) and release the rest.
+
+        Raises NotPending, CaptureExceedsHold, SupplyExceeded, AccountInactive or InvalidRequest.
+        """
+        reserved = self.amount_of(stored)
+        amount = reserved if amount is None else amount
+        if self._status(stored) != PENDING:
+            raise NotPending(f"Transaction {stored.ledger_transaction_id} is not pending.")
+        if amount > reserved:
+            raise CaptureExceedsHold(f"{amount} is more than the {reserved} that were set aside.")
+        check_amount(account, amount)
+        kept, released = split_uses(stored.uses, amount)
+        fiat = None if stored.fiat_value is None else prorated(stored.fiat_value, amount, reserved)
+        before = self._available_of(stored)
+        entries, moves = self._settle(stored, account, amount, kept, released)
+        if stored.from_wallet_id is not None:
+            self._count_fiat(account, stored.from_wallet_id, fiat)
+        self._put(self._settled, stored.ledger_transaction_id, SETTLED if amount else REVERTED)
+        capture = Capture(
+            stored=stored,
+            account=account,
+            amount=amount,
+            entries=entries,
+            minted=amount if stored.transaction_type == MINT else ZERO,
+            burned=amount if stored.transaction_type == BURN else ZERO,
+            lot_moves=moves,
+            fiat_value=fiat,
+        )
+        self._step(capture)
+        cause = f"capture-{stored.ledger_transaction_id}"
+        self._settle_returned(account, stored, reserved - amount, released, before, cause, capture)
+        self._expire_arrived(capture)
+        return capture
+
+    def _settle(
+        self,
+        stored: Stored,
+        account: LedgerAccount,
+        amount: Decimal,
+        kept: tuple[LotUse, ...],
+        released: tuple[LotUse, ...],
+    ) -> tuple[tuple[Entry, ...], tuple[LotMove, ...]]:
+        """The entries and lots of a capture, with both wallets' holdings put right."""
+        if stored.transaction_type == MINT:
+            self._refuse_over_supply(account, amount)
+        entries: tuple[Entry, ...] = ()
+        moves: list[LotMove] = []
+        if stored.from_wallet_id is not None:
+            self._unreserve(account, stored.from_wallet_id, debit=stored.amount)
+            entries += self._debited(account, stored.from_wallet_id, amount, ZERO)
+        to_lots = ZERO
+        if stored.to_wallet_id is not None:
+            self._unreserve(account, stored.to_wallet_id, credit=self.amount_of(stored))
+            held, to_lots = self._credited(account, stored.to_wallet_id, amount)
+            entries += (Entry(stored.to_wallet_id, amount, held.current),)
+        if stored.transaction_type == MINT:
+            entries += (Entry(None, -amount),)
+            self._earn(account, stored.to_wallet_id or 0, amount, stored.external_event_date or self.at)
+            expiry = stored.pending_expires_at or expiry_of_mint(account, stored.external_event_date or self.at)
+            if account.point_tracking_enabled and to_lots:
+                moves.append(NewLot(stored.to_wallet_id or 0, account.ledger_account_id, to_lots, expiry))
+        elif stored.transaction_type == BURN:
+            entries += (Entry(None, amount),)
+        if account.point_tracking_enabled and stored.from_wallet_id is not None:
+            moves.append(
+                SettleLots(
+                    stored.ledger_transaction_id,
+                    stored.from_wallet_id,
+                    account.ledger_account_id,
+                    kept,
+                    released,
+                    stored.to_wallet_id,
+                    to_lots,
+                )
+            )
+        return entries if amount else (), tuple(moves)
+
+    def revert(
+        self,
+        stored: Stored,
+        account: LedgerAccount,
+        details: Details,
+        allow_overdraft: bool = False,
+        burn_available: bool = False,
+        partial_fiat: Decimal | None = None,
+    ) -> Posting:
+        """Undo a transaction by a new one, linked both ways; a pending one is released.
+
+        Of a mint that was spent, `allow_overdraft` takes the missing part into debt, `burn_available` takes what there
+        is, and remembers what is missing. Raises AlreadyReverted, NotRevertible, InsufficientBalance,
+        OverdraftLimitExceeded, SupplyExceeded, FiatNotAllowed or FiatExceedsBurn.
+        """
+        status = self._status(stored)
+        if status == REVERTED:
+            raise AlreadyReverted(f"Transaction {stored.ledger_transaction_id} is reverted already.")
+        if (
+            stored.transaction_type == REVERT
+            or stored.is_expiry
+            or (stored.from_wallet_id or stored.to_wallet_id) is None
+        ):
+            raise NotRevertible(f"Transaction {stored.ledger_transaction_id} stands.")
+        if (partial_fiat is not None and stored.transaction_type != BURN) or details.fiat:
+            raise FiatNotAllowed("Only the revert of a burn has a fiat value.")
+        if not account.active:
+            raise AccountInactive(f"The ledger account {account.name} is inactive.")
+        before = self._available_of(stored)
+        details = replace(details, fiat=Fiat(currency=stored.fiat_currency))
+        if status == PENDING:
+            posting = self._release(stored, account, details)
+        elif stored.transaction_type == MINT:
+            posting = self._revert_mint(stored, account, details, allow_overdraft, burn_available)
+        elif stored.transaction_type == BURN:
+            posting = self._revert_burn(stored, account, details, partial_fiat)
+        else:
+            posting = self._revert_transfer(stored, account, details)
+        wanted = self._left_of(stored)
+        self._put(self._settled, stored.ledger_transaction_id, REVERTED)
+        self._post(posting)
+        if status == SETTLED and stored.transaction_type == MINT:
+            self._note_missing(stored, posting, wanted - posting.amount)
+            # It was not earned, also if it is spent or has expired.
+            self._unearn(stored, account, self.amount_of(stored))
+        returned = [use for move in posting.lot_moves if isinstance(move, RestoreLots) for use in move.returned]
+        self._settle_returned(
+            account,
+            stored,
+            posting.amount,
+            tuple(returned),
+            before,
+            f"revert-{stored.ledger_transaction_id}",
+            posting,
+        )
+        return posting
+
+    def take_back(
+        self,
+        stored: Stored,
+        account: LedgerAccount,
+        amount: Decimal,
+        details: Details,
+        unearned: Decimal | None = None,
+    ) -> Posting | None:
+        """Revert a mint in part, so that `amount` of it is taken back in all, or as much as is available.
+
+        What a pending mint has set aside is lowered. What is missing of a settled one is remembered. Of what it was to
+        give, `unearned` does not count as earned any more, which is `amount` unless some has expired. None where there
+        is nothing to take, or nothing new to remember, or where the transaction is no mint. Raises AccountInactive.
+        """
+        status, wallet_id = self._status(stored), stored.to_wallet_id
+        if stored.transaction_type != MINT or wallet_id is None or status == REVERTED:
+            return None
+        if not account.active:
+            raise AccountInactive(f"The ledger account {account.name} is inactive.")
+        wanted = amount - self.taken_back_of(stored) - self.released_of(stored)
+        if status == PENDING:
+            return self._lower(stored, account, wanted, details) if wanted > 0 else None
+        in_all = (amount if unearned is None else unearned) - self.released_of(stored)
+        is_less_earned = self._unearn(stored, account, in_all)
+        if wanted <= 0:
+            # A part of nothing stands for what is not earned any more, though it has expired already.
+            return self._take_part(account, stored, ZERO, (), details) if is_less_earned else None
+        taking = min(wanted, self.holding(wallet_id, account.ledger_account_id).available)
+        if not taking and wanted == self.missing_of(stored) and not is_less_earned:
+            return None
+        moves = taken(account, wallet_id, taking, first_of=stored.ledger_transaction_id)
+        posting = self._take_part(account, stored, taking, moves, details)
+        self._note_missing(stored, posting, wanted - taking)
+        return posting
+
+    def _lower(self, stored: Stored, account: LedgerAccount, amount: Decimal, details: Details) -> Posting:
+        """Set less aside for a pending mint; none of it is left where `amount` is all of it."""
+        if amount >= self.amount_of(stored):
+            return self.revert(stored, account, details)
+        wallet_id = stored.to_wallet_id or 0
+        held = self._unreserve(account, wallet_id, credit=amount)
+        self._put(self._released, stored.ledger_transaction_id, self.released_of(stored) + amount)
+        entries = (Entry(wallet_id, ZERO, held.current),)
+        posting = reversal(stored, account, details, amount, entries, status=REVERTED)
+        return self._post(replace(posting, is_partial=True))
+
+    def _release(self, stored: Stored, account: LedgerAccount, details: Details) -> Posting:
+        entries: list[Entry] = []
+        moves: tuple[LotMove, ...] = ()
+        if stored.from_wallet_id is not None:
+            held = self._unreserve(account, stored.from_wallet_id, debit=stored.amount)
+            entries.append(Entry(stored.from_wallet_id, ZERO, held.current))
+            moves = self._restored(account, stored, stored.amount)
+        if stored.to_wallet_id is not None:
+            held = self._unreserve(account, stored.to_wallet_id, credit=self.amount_of(stored))
+            entries.append(Entry(stored.to_wallet_id, ZERO, held.current))
+        amount = self.amount_of(stored)
+        return reversal(stored, account, details, amount, tuple(entries), lot_moves=moves, status=REVERTED)
+
+    def _revert_mint(
+        self, stored: Stored, account: LedgerAccount, details: Details, allow_overdraft: bool, burn_available: bool
+    ) -> Posting:
+        wallet_id = stored.to_wallet_id or 0
+        available = self.holding(wallet_id, account.ledger_account_id).available
+        amount, shortfall = self._left_of(stored), ZERO
+        if amount > available:
+            if allow_overdraft and overdraft_of(account):
+                shortfall = self._shortfall(account, wallet_id, amount, allow_overdraft)
+            elif burn_available:
+                amount = available
+            else:
+                raise InsufficientBalance(f"Of the {amount} to take back only {available} are left.")
+        entries = self._debited(account, wallet_id, amount - shortfall, shortfall)
+        moves = taken(account, wallet_id, amount - shortfall, first_of=stored.ledger_transaction_id)
+        return reversal(
+            stored, account, details, amount, (*entries, Entry(None, amount)), lot_moves=moves, minted=-amount
+        )
+
+    def _revert_burn(
+        self, stored: Stored, account: LedgerAccount, details: Details, partial_fiat: Decimal | None
+    ) -> Posting:
+        wallet_id = stored.from_wallet_id or 0
+        if account.is_revolving:
+            self._refuse_over_supply(account, stored.amount)
+        held, to_lots = self._credited(account, wallet_id, stored.amount)
+        fiat = stored.fiat_value if partial_fiat is None else partial_fiat
+        if partial_fiat is not None and partial_fiat > (stored.fiat_value or ZERO):
+            raise FiatExceedsBurn(
+                f"partialFiatValue is {partial_fiat}, the fiatValue of the burn is {stored.fiat_value or ZERO}."
+            )
+        self._count_fiat(account, wallet_id, None if fiat is None else -fiat)
+        entries = (Entry(wallet_id, stored.amount, held.current), Entry(None, -stored.amount))
+        moves = self._restored(account, stored, to_lots)
+        posting = reversal(stored, account, details, stored.amount, entries, lot_moves=moves, burned=-stored.amount)
+        return replace(posting, fiat_value=fiat)
+
+    def _revert_transfer(self, stored: Stored, account: LedgerAccount, details: Details) -> Posting:
+        sender, receiver, amount = stored.from_wallet_id or 0, stored.to_wallet_id or 0, self._left_of(stored)
+        self._refuse_unavailable(account, receiver, amount)
+        returned = self._debited(account, receiver, amount, ZERO)
+        held, to_lots = self._credited(account, sender, amount)
+        moves = (
+            *taken(account, receiver, amount, first_of=stored.ledger_transaction_id),
+            *self._restored(account, stored, to_lots),
+        )
+        entries = (*returned, Entry(sender, amount, held.current))
+        return reversal(stored, account, details, amount, entries, lot_moves=moves)
+
+    def _restored(self, account: LedgerAccount, stored: Stored, to_lots: Decimal) -> tuple[LotMove, ...]:
+        """How the lots of a reverted debit come back, `to_lots` in all: the last to expire first."""
+        if not account.point_tracking_enabled:
+            return ()
+        used = sum((use.amount for use in stored.uses), ZERO)
+        spent, returned = split_uses(stored.uses, max(ZERO, used - to_lots))
+        extra, expiry = max(ZERO, to_lots - used), expiry_of_mint(account, self.at)
+        wallet_id = stored.from_wallet_id or 0
+        return (RestoreLots(wallet_id, account.ledger_account_id, returned, spent, extra, expiry),)
+
+    def _left_of(self, stored: Stored) -> Decimal:
+        """What of a transaction is still to be undone."""
+        return max(ZERO, self.undoable_of(stored) - self.taken_back_of(stored) - self.released_of(stored))
+
+    def _available_of(self, stored: Stored) -> Decimal:
+        """What the wallet that a transaction debits can spend."""
+        return self.holding(stored.from_wallet_id or 0, stored.ledger_account_id).available
+
+    def _settle_returned(
+        self,
+        account: LedgerAccount,
+        stored: Stored,
+        amount: Decimal,
+        uses: tuple[LotUse, ...],
+        before: Decimal,
+        cause: str,
+        step: Posting | Capture,
+    ) -> None:
+        """What becomes of the `amount` that came back to a wallet that could spend `before`, into lots by `uses`.
+
+        What came back to lots that have expired meanwhile is gone at once, at this moment, not when they expired. Of
+        the rest, what is missing of reverted mints is taken.
+        """
+        wallet_id, repaid = stored.from_wallet_id, amount - self._available_of(stored) + before
+        if wallet_id is None:
+            return
+        expired = tuple(use for use in uses if use.expires_at is not None and use.expires_at <= self.at)
+        if account.point_tracking_enabled and expired:
+            self.expire(account, wallet_id, expired, self.at, f"expiry-after-{cause}-{self.at.timestamp():.6f}", step)
+        arrived = self._available_of(stored) - before
+        lots = (use for use in uses if use not in expired)
+        gone = {use.ledger_lot_id: use.amount for use in expired}
+        self._take_missing(account, stored, Returned(arrived, repaid, gone), lots, step)
+
+    def _expire_arrived(self, capture: Capture) -> None:
+        """What a capture has given to a wallet, but expired while it was set aside, is gone at once too."""
+        amount = sum((expired_on_arrival(move, self.at) for move in capture.lot_moves), ZERO)
+        if amount:
+            account, wallet_id = capture.account, capture.stored.to_wallet_id or 0
+            transaction_id = capture.stored.ledger_transaction_id
+            arrived = TakeLots(wallet_id, account.ledger_account_id, amount, first_of=transaction_id, expires=True)
+            key = f"expiry-on-capture-{transaction_id}-{self.at.timestamp():.6f}"
+            self._expire(account, wallet_id, amount, (arrived,), self.at, key, capture)
+
+    def _status(self, stored: Stored) -> int:
+        return self._settled.get(stored.ledger_transaction_id, stored.status)

@@ -1,1 +1,0 @@
-"""Use cases shared by operations, campaign effects, the command line and the worker."""

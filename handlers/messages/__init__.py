@@ -1,0 +1,1 @@
+"""JSON that is stored or sent: payloads of derived events, stored results, bodies of webhooks."""

@@ -1,0 +1,109 @@
+"""The payloads of events that the server itself reports (integration 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from domain.badges import BadgeTracking
+from domain.coupons.books import CouponBook
+from domain.coupons.usages import CouponUsage
+from domain.ledger.postings import Posting
+from domain.ledger.records import TRANSACTION_TYPES
+from domain.tiers import Ladder
+from handlers.schemas.badges import TRACKING
+from handlers.schemas.base import exact_number, instant_text
+
+
+def tier_payload(
+    ladder: Ladder,
+    tier_keys: Mapping[int, str],
+    before: int | None,
+    after: int | None,
+    *,
+    is_manual: bool = False,
+    expires_at: datetime | None = None,
+) -> dict[str, Any]:
+    """The payload of `member-tier-set`, and of `member-tier-removed` where `after` is None."""
+    return {
+        "loyaltyProgramId": ladder.loyalty_program_id,
+        "loyaltyProgramKey": ladder.loyalty_program_key,
+        "loyaltyTierId": after,
+        "loyaltyTierKey": tier_keys.get(after or 0),
+        "previousLoyaltyTierId": before,
+        "previousLoyaltyTierKey": tier_keys.get(before or 0),
+        "isManual": is_manual,
+        "expiresAt": None if expires_at is None else instant_text(expires_at),
+    }
+
+
+def transaction_payload(posting: Posting, ledger_transaction_id: int | None) -> dict[str, Any]:
+    """The payload of `ledger-transaction-created`; a dry run has no id to name."""
+    details = posting.details
+    return {
+        "ledgerTransaction": {
+            "ledgerTransactionId": ledger_transaction_id,
+            "ledgerId": posting.account.ledger_id,
+            "ledgerAccountId": posting.account.ledger_account_id,
+            "ledgerAccountKey": posting.account.ledger_account_key,
+            "transactionType": TRANSACTION_TYPES[posting.transaction_type],
+            "status": posting.status,
+            "amount": exact_number(posting.amount),
+            "fromWalletId": posting.from_wallet_id,
+            "toWalletId": posting.to_wallet_id,
+            "systemUniqueKey": details.system_unique_key,
+            "externalId": details.external_id,
+            "externalEventDate": (
+                None if details.external_event_date is None else instant_text(details.external_event_date)
+            ),
+            "description": details.description,
+            "tags": list(details.tags or ()),
+        }
+    }
+
+
+def badge_payload(tracking: BadgeTracking, is_rehearsal: bool) -> dict[str, Any]:
+    """The payload of `badge-assigned` and `badge-unassigned`; a dry run has no ids to name."""
+    answered = TRACKING.dump(tracking)
+    if is_rehearsal:
+        answered |= {"badgeTrackingId": None, "badgeTrackingKey": None, "revertedBadgeTrackingId": None}
+    return {"badgeTracking": answered}
+
+
+def moved_coupon(usage: CouponUsage) -> dict[str, Any]:
+    """A coupon that an effect assigned or used; a dry run names the book alone, since it gives nobody a code."""
+    is_stored = usage.coupon_usage_id > 0
+    return {
+        "couponUsageKey": usage.coupon_usage_key if is_stored else None,
+        "couponBookKey": usage.coupon_book_key,
+        "code": usage.code if is_stored else None,
+        "amountAssigned": exact_number(usage.amount_assigned),
+        "amountUsed": exact_number(usage.amount_used),
+    }
+
+
+def coupon_payload(usage: CouponUsage, book: CouponBook, code: str | None) -> dict[str, Any]:
+    """The payload of `coupon-code-assigned`, `coupon-code-used` and `benefit-used`; a dry run has no ids to name."""
+    is_stored = usage.coupon_usage_id > 0
+    discounted = usage.amount_discounted
+    return {
+        "couponUsage": {
+            "couponUsageId": usage.coupon_usage_id if is_stored else None,
+            "couponUsageKey": usage.coupon_usage_key if is_stored else None,
+            "couponBookId": book.coupon_book_id,
+            "couponBookKey": book.coupon_book_key,
+            "type": book.type,
+            "tags": list(book.tags),
+            "couponId": usage.coupon_id if usage.coupon_id > 0 else None,
+            "code": code,
+            "systemUniqueKey": usage.system_unique_key,
+            "externalId": usage.external_id,
+            "description": usage.description,
+            "customAttributes": usage.custom_attributes,
+            "amountAssigned": exact_number(usage.amount_assigned),
+            "amountUsed": exact_number(usage.amount_used),
+            "amountDiscounted": None if discounted is None else exact_number(discounted),
+            "ledgerTransactionId": usage.ledger_transaction_id,
+        }
+    }

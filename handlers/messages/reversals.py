@@ -1,0 +1,115 @@
+"""What was taken back of events, on the wire (integration 4.6, item 3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from domain.badges import BadgeTracking
+from domain.coupons.books import CouponBook
+from domain.coupons.usages import CouponUsage
+from domain.ledger.records import TRANSACTION_TYPES
+from domain.referrals import ReferralLog
+from domain.reversals import RevertedEvent, RevertedTransaction, Undone
+from domain.tiers import TierTracking
+from handlers.schemas.base import exact_number
+from handlers.schemas.events import limit_counter
+
+# What events can have done beside points and limits, each under its name in the answer.
+TIERS, BADGES, COUPONS, MISSIONS, REFERRALS = UNDONE_KINDS = "tiers", "badges", "coupons", "missions", "referrals"
+
+
+def reverted_event(reverted: RevertedEvent) -> dict[str, Any]:
+    """What was taken back of one event."""
+    return {
+        "loyaltyEventId": reverted.event.loyalty_event_id,
+        "loyaltyEventKey": reverted.event.loyalty_event_key,
+        "systemUniqueKey": reverted.event.system_unique_key,
+        "eventType": reverted.event.event_type,
+        "memberId": reverted.event.member_id,
+        "ledgerTransactions": [_transaction(each) for each in reverted.transactions],
+        "limitCounters": [limit_counter(key, amount) for key, amount in reverted.limits],
+        **{kind: [each.record for each in reverted.others if each.kind == kind] for kind in UNDONE_KINDS},
+    }
+
+
+def _transaction(reverted: RevertedTransaction) -> dict[str, Any]:
+    stored = reverted.stored
+    return {
+        "ledgerTransactionId": stored.ledger_transaction_id,
+        "ledgerAccountId": reverted.account.ledger_account_id,
+        "ledgerAccountKey": reverted.account.ledger_account_key,
+        "transactionType": TRANSACTION_TYPES[stored.transaction_type],
+        "walletId": stored.from_wallet_id if stored.to_wallet_id is None else stored.to_wallet_id,
+        "amount": exact_number(stored.amount),
+        "revertedAmount": exact_number(reverted.amount),
+        "overdraftAmount": exact_number(reverted.overdraft),
+        "outcome": _outcome(reverted),
+    }
+
+
+def _outcome(reverted: RevertedTransaction) -> str:
+    if reverted.is_release:
+        return "released"
+    if reverted.is_partial:
+        return "partial"
+    return "clamped" if reverted.missing else "reverted"
+
+
+def undone_tier(tracking: TierTracking, current_tier_id: int | None, is_restored: bool) -> Undone:
+    """What became of a tier that an event had set; `current_tier_id` is the member's tier now."""
+    record = {
+        "memberTierTrackingId": tracking.member_tier_tracking_id,
+        "loyaltyProgramId": tracking.loyalty_program_id,
+        "loyaltyTierId": tracking.loyalty_tier_id,
+        "currentLoyaltyTierId": current_tier_id,
+        "outcome": "reverted" if is_restored else "kept",
+    }
+    return Undone(TIERS, record)
+
+
+def undone_referral(log: ReferralLog, code: str) -> Undone:
+    """A use of a referral code that counts no more."""
+    record = {
+        "referralLogId": log.referral_log_id,
+        "referralProgramId": log.referral_program_id,
+        "referralCodeId": log.referral_code_id,
+        "code": code,
+        "referrerMemberId": log.referrer_member_id,
+        "referredMemberId": log.referred_member_id,
+    }
+    return Undone(REFERRALS, record)
+
+
+def undone_badge(tracking: BadgeTracking, reversal: BadgeTracking) -> Undone:
+    """What was taken back of one tracking: as many as were left, or as there was room for."""
+    record = {
+        "badgeTrackingId": tracking.badge_tracking_id,
+        "badgeTrackingKey": tracking.badge_tracking_key,
+        "badgeKey": tracking.badge_key,
+        "amountAssigned": tracking.amount_assigned,
+        "revertedAmount": -reversal.amount_assigned,
+        "updatedTotalAssigned": reversal.updated_total_assigned,
+        "outcome": "reverted" if reversal.amount_assigned == -tracking.amount_assigned else "clamped",
+    }
+    return Undone(BADGES, record)
+
+
+def undone_coupon(usage: CouponUsage, reversal: CouponUsage | None, book: CouponBook, code: str | None) -> Undone:
+    """What was taken back of an assignment or a use; `missing` is what stands of it, since it was used meanwhile.
+
+    With a use goes what an earlier reversal of its assignment could not take.
+    """
+    assigned = 0 if reversal is None else -reversal.amount_assigned
+    record = {
+        "couponUsageId": usage.coupon_usage_id,
+        "couponUsageKey": usage.coupon_usage_key,
+        "reversalUsageId": None if reversal is None else reversal.coupon_usage_id,
+        "couponBookId": book.coupon_book_id,
+        "couponBookKey": book.coupon_book_key,
+        "couponId": usage.coupon_id,
+        "code": code,
+        "amountAssigned": exact_number(assigned),
+        "amountUsed": 0 if reversal is None else exact_number(-reversal.amount_used),
+        "missing": 0 if usage.is_use else exact_number(usage.amount_assigned - assigned),
+    }
+    return Undone(COUPONS, record)

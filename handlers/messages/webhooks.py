@@ -1,0 +1,31 @@
+"""What receivers of webhooks are told (integration 6, rules 3 to 5); the component file `webhooks` documents it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from domain.members import Member
+from handlers.schemas.base import instant_text
+from handlers.schemas.events import kept_event
+
+EVENT_EVALUATED, EVENT_CANCELLED = "event.evaluated", "event.cancelled"
+NOTIFICATION = "campaign.notification"
+ASYNC_EVENT_EVALUATED = "async-event.evaluated"
+USER_INVITED = "user.invited"
+
+
+def message(type_: str, data: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """The body of a message."""
+    return {"type": type_, "timestamp": instant_text(now), "data": data}
+
+
+def event_data(row: Mapping[str, Any], member: Member) -> dict[str, Any]:
+    """An event that was evaluated, or that cancelled another, with what came of it; `row` is that of the event."""
+    return {
+        "loyaltyMemberId": member.loyalty_member_id,
+        "event": kept_event(row),
+        "payload": row["payload"],
+        "result": row["result"],
+    }

@@ -1,0 +1,124 @@
+"""Searches of documents on the wire: parameters named after fields, and lists of the same meaning."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
+from typing import Any
+
+from domain.content.collections import BOOLEAN, NUMBER, ContentCollection
+from domain.content.searching import Search, SearchReader
+from handlers.schemas.base import exact_number
+from handlers.schemas.content import COLLECTION_NAME, DOCUMENT
+from persistence.content.search import Found
+
+RANGE, FACET = "range", "facet"
+MOST_FIELDS = 20
+_ENDS = ("min", "max")
+
+# What stands for one end of a range, or a facet: the field, the end, the parameter that names it, and the text.
+_End = tuple[str, str, str, str]
+
+
+def search_of(collection: ContentCollection, query: Mapping[str, Any]) -> tuple[Search, dict[str, Any]]:
+    """The search that typed parameters ask for, and its description as the answer has it; raises InvalidRequest."""
+    reader = SearchReader(collection)
+    facets: dict[str, list[tuple[str, str]]] = {}
+    for field, parameter, value in _facet_values(reader, query):
+        facets.setdefault(field, []).append((parameter, value))
+    ranges: dict[str, dict[str, tuple[str, str]]] = {}
+    for field, end, parameter, value in _range_ends(reader, query):
+        if end in ranges.setdefault(field, {}):
+            reader.fault(parameter, f"The {end} of {field[:100]} is given more than once.")
+        ranges[field][end] = (parameter, value)
+    for name, found in ((FACET, facets), (RANGE, ranges)):
+        if len(found) > MOST_FIELDS:
+            reader.fault(name, f"A search names at most {MOST_FIELDS} fields in its {name} parameters.")
+    sort = reader.sort(query.get("sort"))
+    search = Search(
+        collection=collection,
+        locale=query["locale"],
+        status=query["status"],
+        words=tuple(query.get("q", "").split()),
+        facets=reader.facets(facets),
+        ranges=reader.ranges(ranges),
+        sort=sort,
+        page=query["page"],
+        limit=query["limit"],
+    )
+    reader.refuse_faults()
+    return search, {
+        "q": query.get("q"),
+        "locale": search.locale,
+        "status": search.status,
+        "sort": query.get("sort"),
+        "page": search.page,
+        "limit": search.limit,
+        "facet": {field: list(some) for field, some in search.facets.items()},
+        "range": {
+            field: {end: ends[end][1] if end in ends else None for end in _ENDS} for field, ends in ranges.items()
+        },
+    }
+
+
+def sort_of(collection: ContentCollection, text: str | None) -> Any:
+    """The keys of a `sort` parameter alone; raises InvalidRequest."""
+    reader = SearchReader(collection)
+    keys = reader.sort(text)
+    reader.refuse_faults()
+    return keys
+
+
+def _facet_values(reader: SearchReader, query: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Field, parameter and value of `facet.colour=red,blue` and `facet=colour=red`."""
+    for parameter, text in query.get("facet.", ()):
+        for value in text.split(","):
+            yield parameter.removeprefix("facet."), parameter, value
+    for item in query.get(FACET, ()):
+        field, _, value = item.partition("=")
+        yield field, FACET, value
+
+
+def _range_ends(reader: SearchReader, query: Mapping[str, Any]) -> Iterator[_End]:
+    """Field, end, parameter and text of `range.price.min=10` and `range=price:10..20`."""
+    for parameter, text in query.get("range.", ()):
+        field, _, end = parameter.removeprefix("range.").rpartition(".")
+        if end in _ENDS and field:
+            yield field, end, parameter, text
+        else:
+            reader.fault(parameter, "A parameter of this family is range.FIELD.min or range.FIELD.max.")
+    for item in query.get(RANGE, ()):
+        field, _, bounds = item.partition(":")
+        least, _, most = bounds.partition("..")
+        if not (least or most):
+            reader.fault(RANGE, f"The range of {field[:100]} has neither a least nor a greatest value.")
+        yield from ((field, end, RANGE, text) for end, text in zip(_ENDS, (least, most), strict=True) if text)
+
+
+def search_answer(collection: ContentCollection, query: Mapping[str, Any], found: Found) -> dict[str, Any]:
+    """The answer of a search."""
+    return {
+        "collection": COLLECTION_NAME.dump(collection),
+        "query": query,
+        "totalCount": found.total_count,
+        "items": [DOCUMENT.dump(each) for each in found.items],
+        "facets": {
+            field: [{"value": value, "count": count} for value, count in _typed(collection.type_of(field), counted)]
+            for field, counted in found.facets.items()
+        },
+    }
+
+
+def _typed(kind: str | None, counted: Iterable[tuple[str, int]]) -> Iterator[tuple[Any, int]]:
+    """The values as their field has them; a value of another type stays a text."""
+    for value, count in counted:
+        if kind == BOOLEAN and value in ("true", "false"):
+            yield json.loads(value), count
+        elif kind == NUMBER:
+            try:
+                yield exact_number(Decimal(value)), count
+            except ArithmeticError:
+                yield value, count
+        else:
+            yield value, count

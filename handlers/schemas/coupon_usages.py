@@ -1,0 +1,260 @@
+"""Coupon usages and members' coupons on the wire (integration 2.3 and 4.2, administration "Coupon books and codes")."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from domain.coupons.usages import CouponUsage
+from domain.problems import FieldFault, InvalidRequest
+from handlers.schemas.base import Exact, Instant, Part, Plain, Shape, WireSchema, exact_number
+from handlers.schemas.coupon_books import BOOK
+from handlers.services.coupons.assign_and_use import Asked, Outcome
+from handlers.services.coupons.revert import RevertedCode, RevertOutcome
+
+SUCCESS, WARNING = "success", "warning"
+
+
+class _Usage(WireSchema):
+    coupon_usage_id = Plain()
+    coupon_usage_key = Plain()
+    coupon_id = Plain()
+    code = Plain()
+    coupon_book_id = Plain()
+    coupon_book_key = Plain()
+    coupon_book_version_id = Plain()
+    member_id = Plain()
+    system_unique_key = Plain()
+    custom_attributes = Plain()
+    amount_used = Exact()
+    amount_assigned = Exact()
+    updated_total_usages = Exact()
+    updated_total_assigned = Exact()
+    reversal_usage_id = Plain()
+    reverted_usage_id = Plain()
+    amount_discounted = Exact()
+    ledger_transaction_id = Plain()
+    external_id = Plain()
+    created_at = Instant()
+    updated_at = Instant()
+
+
+class _Said(WireSchema):
+    system_unique_key = Plain()
+    pending_capture_ledger_transaction_id = Plain(attribute="pending")
+    external_id = Plain()
+    points_override = Exact()
+
+
+class _SaidByIntegration(_Said):
+    code = Plain()
+    description = Plain()
+    tags = Plain(load_default=list)
+    usage_data = Plain(attribute="custom_attributes")
+
+
+class _SaidByAdministration(_Said):
+    custom_attributes = Plain()
+    member_id = Plain()
+
+
+class _OneOfMany(WireSchema):
+    pending_capture_ledger_transaction_id = Plain(attribute="pending")
+    external_id = Plain()
+    points_override = Exact()
+    custom_attributes = Plain()
+    member_id = Plain()
+
+
+class _Use(_SaidByIntegration):
+    amount_discounted = Exact()
+    bypass_usage_restrictions = Plain(attribute="bypass", load_default=False)
+    auto_assign = Plain(load_default=False)
+
+
+class _Assign(_SaidByIntegration):
+    amount = Exact(load_default=Decimal(1))
+    coupon_data = Plain()
+    expires_at = Instant()
+
+
+class _AdministrationUse(_SaidByAdministration):
+    code = Plain()
+
+
+class _AdministrationAssign(_OneOfMany):
+    system_unique_keys = Plain(load_default=list)
+    number_of_codes = Plain()
+    amount = Exact(load_default=Decimal(1))
+    codes = Plain(load_default=list)
+    strict_mode = Plain(load_default=False)
+    expired_at = Instant(attribute="expires_at")
+
+
+class _AssignCode(_SaidByAdministration):
+    amount = Exact(load_default=Decimal(1))
+    strict_mode = Plain(load_default=False)
+
+
+class _BatchItem(WireSchema):
+    member_id = Plain()
+    loyalty_member_id = Plain()
+    system_unique_key = Plain()
+
+
+class _Batch(WireSchema):
+    items = Part(Shape(_BatchItem, complete=True), many=True)
+    points_override = Exact()
+
+
+class _Revert(WireSchema):
+    force_revert = Plain(load_default=False)
+
+
+class _Totals(WireSchema):
+    amount_used = Exact()
+    amount_assigned = Exact()
+
+
+USAGE = Shape(_Usage)
+USE = Shape(_Use, complete=True)
+ASSIGN = Shape(_Assign, complete=True)
+ADMINISTRATION_USE = Shape(_AdministrationUse, complete=True)
+ADMINISTRATION_ASSIGN = Shape(_AdministrationAssign, complete=True)
+USE_CODE = Shape(_SaidByAdministration, complete=True)
+ASSIGN_CODE = Shape(_AssignCode, complete=True)
+BATCH = Shape(_Batch, complete=True)
+REVERT = Shape(_Revert, complete=True)
+TOTALS = Shape(_Totals)
+
+
+def _member_coupon(surface: str) -> Shape:
+    class MemberCoupon(WireSchema):
+        coupon_book_id = Plain()
+        coupon_id = Plain()
+        code = Plain()
+        amount_assigned = Exact()
+        amount_used = Exact()
+        custom_attributes = Plain()
+        expired_at = Instant()
+        created_at = Instant()
+        updated_at = Instant()
+        coupon_book = Part(BOOK[surface])
+
+    return Shape(MemberCoupon)
+
+
+MEMBER_COUPON = {surface: _member_coupon(surface) for surface in BOOK}
+
+
+def asked_of(body: Mapping[str, Any], *, coupon_id: int | None = None) -> Asked:
+    """What a body asks for, on either surface."""
+    codes = tuple(body.get("codes") or ([body["code"]] if body.get("code") else []))
+    keys = tuple(
+        body.get("system_unique_keys") or ([body["system_unique_key"]] if body.get("system_unique_key") else [])
+    )
+    count = body.get("number_of_codes") or len(codes) or 1
+    faults = []
+    if codes and count != len(codes):
+        faults.append(FieldFault("numberOfCodes does not match the number of codes", pointer="/numberOfCodes"))
+    if keys and count != len(keys):
+        detail = f"systemUniqueKeys has {len(keys)} keys for {count} codes"
+        faults.append(FieldFault(detail, pointer="/systemUniqueKeys"))
+    if faults:
+        raise InvalidRequest(faults)
+    return Asked(
+        codes=codes,
+        coupon_id=coupon_id,
+        amount=body.get("amount", Decimal(1)),
+        keys=keys,
+        count=count,
+        is_strict=body.get("strict_mode", True),
+        expires_at=body.get("expires_at"),
+        coupon_data=body.get("coupon_data"),
+        custom_attributes=body["custom_attributes"],
+        external_id=body["external_id"],
+        description=body.get("description"),
+        tags=tuple(body.get("tags") or ()),
+        points_override=body["points_override"],
+        pending=body["pending"],
+        amount_discounted=body.get("amount_discounted"),
+        bypass=body.get("bypass", False),
+        auto_assign=body.get("auto_assign", False),
+    )
+
+
+def done(message: str) -> Callable[[CouponUsage], dict[str, Any]]:
+    """The answer of what succeeded: `{status, message, couponUsage}`."""
+    return lambda usage: {"status": SUCCESS, "message": message, "couponUsage": USAGE(usage)}
+
+
+def usage_list(found: Sequence[CouponUsage]) -> dict[str, Any]:
+    """`{couponUsages: [...]}`."""
+    return {"couponUsages": [USAGE(usage) for usage in found]}
+
+
+def one_as_usages(usage: CouponUsage) -> dict[str, Any]:
+    """`{couponUsages: [...]}` of one."""
+    return usage_list([usage])
+
+
+def code_reverted(reverted: RevertedCode) -> dict[str, Any]:
+    """What became of the uses of a code: the newest reversal, and each use in `details`; a warning if one failed."""
+    outcomes = reverted.outcomes
+    reversals = [each.reversal for each in outcomes if each.reversal is not None]
+    failed = len(outcomes) - len(reversals)
+    message = f"{_counted(len(reversals))} reverted."
+    if failed:
+        message = f"{message[:-1]}, {failed} could not be reverted."
+    return {
+        "status": WARNING if failed else SUCCESS,
+        "message": message,
+        "couponUsage": USAGE(reversals[0]),
+        "details": [_revert_detail(each) for each in outcomes],
+        "remainingUsages": reverted.remain,
+    }
+
+
+def _counted(number: int) -> str:
+    return "1 use was" if number == 1 else f"{number} uses were"
+
+
+def _revert_detail(outcome: RevertOutcome) -> dict[str, Any]:
+    reversal = outcome.reversal
+    detail = {
+        "couponUsageKey": outcome.usage.coupon_usage_key,
+        "status": "failed" if reversal is None else "reverted",
+        "reversalUsageId": None if reversal is None else reversal.coupon_usage_id,
+        "reversalUsageKey": None if reversal is None else reversal.coupon_usage_key,
+    }
+    return detail if outcome.refusal is None else {**detail, "error": outcome.refusal.as_problem()}
+
+
+def batch_assigned(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """What became of each item of a batch."""
+    succeeded = sum(outcome.usage is not None for outcome in outcomes)
+    return {
+        "results": [_batch_result(outcome) for outcome in outcomes],
+        "successCount": succeeded,
+        "failureCount": len(outcomes) - succeeded,
+        "totalAttempted": len(outcomes),
+    }
+
+
+def _batch_result(outcome: Outcome) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "memberId": outcome.member_id,
+        "systemUniqueKey": outcome.system_unique_key,
+        "status": "failed" if outcome.usage is None else "assigned",
+        "couponUsageId": None if outcome.usage is None else outcome.usage.coupon_usage_id,
+        "couponBookKey": None if outcome.usage is None else outcome.usage.coupon_book_key,
+        "code": None if outcome.usage is None else outcome.usage.code,
+    }
+    return result if outcome.refusal is None else {**result, "error": outcome.refusal.as_problem()}
+
+
+def totals(found: tuple[Decimal, Decimal]) -> Mapping[str, Any]:
+    """`{amountUsed, amountAssigned}`."""
+    used, assigned = found
+    return {"amountUsed": exact_number(used), "amountAssigned": exact_number(assigned)}

@@ -1,0 +1,30 @@
+"""The coupon books of a member on the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from handlers.schemas.base import Shape, exact_number
+from handlers.schemas.coupon_books import BOOK
+from handlers.schemas.coupon_usages import USAGE
+from handlers.services.coupons.member_books import MemberBook
+
+
+def _member_book(shape: Shape) -> Callable[[MemberBook], dict[str, Any]]:
+    """The book, with the member's own sums in place of all members', and what stands in the way."""
+
+    def answer(seen: MemberBook) -> dict[str, Any]:
+        return {
+            **shape.dump(seen.book),
+            "totalAssigned": exact_number(seen.amounts.assigned),
+            "totalUsages": exact_number(seen.amounts.used),
+            "eligible": seen.is_eligible,
+            "exclusionReasons": [{"code": each.slug, "detail": each.detail} for each in seen.exclusions],
+            **({} if seen.last_usage is None else {"lastUsage": USAGE(seen.last_usage)}),
+        }
+
+    return answer
+
+
+MEMBER_BOOK = {surface: _member_book(shape) for surface, shape in BOOK.items()}

@@ -1,0 +1,40 @@
+"""Mint and burn by member on the wire (administration "Members" 6)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from handlers.schemas.base import Exact, Instant, Plain, Shape, WireSchema
+
+
+class _Body(WireSchema):
+    ledger_id = Plain()
+    ledger_account_id = Plain()
+    amount = Exact()
+    description = Plain()
+    tags = Plain(load_default=list)
+    system_unique_key = Plain()
+    external_event_date = Instant()
+    external_id = Plain()
+
+
+class _Transaction(WireSchema):
+    ledger_transaction_id = Plain()
+    amount = Exact()
+    from_wallet_id = Plain()
+    to_wallet_id = Plain()
+    organization_id = Plain()
+    ledger_id = Plain()
+    ledger_account_id = Plain()
+    atomic_set_id = Plain()
+    system_unique_key = Plain()
+
+
+MEMBER_POINTS = Shape(_Body, complete=True)
+_TRANSACTION = Shape(_Transaction)
+
+
+def moved_points(moved: Any) -> dict[str, Any]:
+    """The answer of both: one transaction, its id as text."""
+    answer = _TRANSACTION.dump(moved)
+    return {"ledgerTransactions": [{**answer, "ledgerTransactionId": str(moved.ledger_transaction_id)}]}

@@ -1,0 +1,90 @@
+"""Triggers and deliveries on the wire (administration "Records": Trigger)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from domain.triggers import Trigger, TriggerDelivery
+from handlers.messages.webhooks import USER_INVITED
+from handlers.schemas.base import Instant, Plain, Shape, WireSchema
+
+
+class _Writable(WireSchema):
+    trigger_key = Plain()
+    type = Plain()
+    name = Plain()
+    active = Plain(load_default=True)
+    settings = Plain()
+
+
+class _Record(WireSchema):
+    organization_id = Plain()
+    trigger_id = Plain()
+    trigger_key = Plain()
+    type = Plain()
+    name = Plain()
+    active = Plain()
+    created_at = Instant()
+    updated_at = Instant()
+
+
+class _DeliveryState(WireSchema):
+    status = Plain()
+    attempts = Plain()
+    next_attempt_at = Instant()
+
+
+class _Delivery(WireSchema):
+    organization_id = Plain()
+    trigger_delivery_id = Plain()
+    trigger_delivery_key = Plain()
+    trigger_id = Plain()
+    type = Plain()
+    payload = Plain()
+    status = Plain()
+    attempts = Plain()
+    next_attempt_at = Instant()
+    last_attempt_at = Instant()
+    last_status_code = Plain()
+    last_error = Plain()
+    delivered_at = Instant()
+    created_at = Instant()
+    updated_at = Instant()
+
+
+TRIGGER_BODY = Shape(_Writable, complete=True)
+TRIGGER_CHANGES = Shape(_Writable)
+_DELIVERY = Shape(_Delivery)
+DELIVERY_STATE = Shape(_DeliveryState)
+_TRIGGER = Shape(_Record)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownTrigger:
+    """A trigger with its secret, where this is the answer that shows it."""
+
+    trigger: Trigger
+    secret: str | None = None
+
+    @property
+    def trigger_id(self) -> int:
+        """The id of the trigger."""
+        return self.trigger.trigger_id
+
+
+def trigger_record(shown: ShownTrigger) -> dict[str, Any]:
+    """The record of a trigger."""
+    settings = shown.trigger.settings
+    # Values of headers are credentials more often than not, so they are never shown.
+    headers = dict.fromkeys(settings["headers"])
+    return {**_TRIGGER.dump(shown.trigger), "settings": {**settings, "headers": headers, "secret": shown.secret}}
+
+
+def delivery_record(delivery: TriggerDelivery) -> dict[str, Any]:
+    """The record of a delivery, without the password that an invitation holds."""
+    answer = _DELIVERY.dump(delivery)
+    if delivery.type == USER_INVITED:
+        payload = answer["payload"]
+        answer["payload"] = {**payload, "data": {**payload["data"], "temporaryPassword": None}}
+    return answer

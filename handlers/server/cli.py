@@ -1,0 +1,49 @@
+"""The command `loyalty`."""
+
+from __future__ import annotations
+
+import click
+
+from handlers.server.commands import (
+    context,
+    database,
+    deliver,
+    documents,
+    evaluate_tiers,
+    expire,
+    organizations,
+    release_answers,
+    replay,
+    serve,
+    worker,
+)
+
+
+@click.group(cls=context.Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="loyalty-server", prog_name="loyalty")
+def main() -> None:
+    """Run loyalty programs: events in, points out, every point kept once.
+
+    Settings are environment variables, LOYALTY_DATABASE_URL and others; see docs/configuration.md.
+    """
+    context.leave_tidily_on_sigterm()
+
+
+for command in (
+    serve.serve,
+    worker.worker,
+    database.migrate,
+    organizations.organizations,
+    organizations.token,
+    organizations.credentials,
+    documents.openapi,
+    replay.replay,
+    expire.expire,
+    evaluate_tiers.evaluate_tiers,
+    release_answers.release_answers,
+    deliver.deliver,
+    deliver.remove_deliveries,
+    database.verify,
+    database.doctor,
+):
+    main.add_command(command)

@@ -1,0 +1,1 @@
+"""The commands of the command line, one module a group; `handlers.server.cli` joins them."""

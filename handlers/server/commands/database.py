@@ -1,0 +1,134 @@
+"""Commands on the database as a whole: migrate, verify, doctor."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import click
+from sqlalchemy import Engine, func, make_url, select, text
+from sqlalchemy.exc import OperationalError
+
+from handlers.server.commands.context import (
+    command_engine,
+    load_settings,
+    migrated_engine,
+    organization_ids,
+    with_database,
+)
+from handlers.settings import Settings, unknown_variables
+from persistence import audit_log, embedded, schema, transactions
+from persistence.tables.organizations import organizations
+
+_LEAST_SERVER_VERSION = 150_000
+
+
+@click.command()
+def migrate() -> None:
+    """Bring the database's schema up to date."""
+    with with_database(load_settings()) as settings, command_engine(settings) as engine:
+        done = schema.migrate(engine)
+    click.echo(f"Applied: {', '.join(done)}" if done else "The schema is up to date.")
+
+
+@click.command()
+@click.option("--organization", type=click.IntRange(1), help="Check this organization only.")
+def verify(organization: int | None) -> None:
+    """Check the ledger, the reports and the audit log.
+
+    Looks at the ledger's invariants, the figures of reports, and whether somebody changed the audit log. Prints the
+    names of what is broken; exit code 1 then. Else it prints the hash of each organization's last seal of the audit
+    log: noted elsewhere, it shows later that nothing was taken off the log's end.
+    """
+    from handlers.server.jobs import seal_audit_log
+    from handlers.services.ledger.verify import verify as find_broken
+    from handlers.services.reports.verify import verify_reports
+
+    with migrated_engine(load_settings(), statement_timeout_ms=0) as engine:
+        for organization_id in organization_ids(engine, organization):
+            seal_audit_log(engine, organization_id)
+        broken = transactions.run(engine, lambda db: find_broken(db, organization))
+        heads = transactions.run(engine, lambda db: audit_log.chain_heads(db, organization))
+        broken += transactions.run(engine, lambda db: verify_reports(db, organization))
+    for each in broken:
+        click.echo(each)
+    if broken:
+        raise click.exceptions.Exit(1)
+    for organization_id, number, digits in heads:
+        click.echo(f"Organization {organization_id}: seal {number} of the audit log is {digits}.")
+    click.echo("Reports agree with the records.")
+    click.echo("The ledger is sound.")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that the doctor looked at."""
+
+    subject: str
+    is_well: bool
+    detail: str
+
+
+@click.command()
+def doctor() -> None:
+    """Tell what is configured and works.
+
+    Looks at the settings, the database and its schema; exit code 1 if something is wrong.
+    """
+    findings = list(_examine(load_settings()))
+    for each in findings:
+        click.echo(f"{'ok ' if each.is_well else 'BAD'}  {each.subject}: {each.detail}")
+    if not all(each.is_well for each in findings):
+        raise click.exceptions.Exit(1)
+
+
+def _examine(settings: Settings) -> Iterator[Finding]:
+    unknown = unknown_variables(os.environ)
+    yield Finding("settings", not unknown, f"not known: {', '.join(unknown)}" if unknown else "all variables are known")
+    yield Finding("address", True, f"{settings.host}:{settings.port}, reached by clients at {settings.public_url}")
+    if settings.database_url:
+        shown = make_url(settings.database_url).render_as_string(hide_password=True)
+        yield Finding("database", True, shown)
+        yield from _examine_database(settings)
+        return
+    found = embedded.describe(settings.home)
+    if found is None:
+        yield Finding("database", False, f"none in {settings.home.absolute()} yet: `loyalty serve` makes one")
+        return
+    state = "running" if found.is_running else "not running, started for this look"
+    yield Finding("database", True, f"embedded PostgreSQL {found.major}, {state}, data in {found.data}")
+    try:
+        with embedded.server(settings.home) as url:
+            yield from _examine_database(replace(settings, database_url=url))
+    except embedded.EmbeddedError as error:
+        yield Finding("connection", False, str(error))
+
+
+def _examine_database(settings: Settings) -> Iterator[Finding]:
+    with command_engine(settings) as engine:
+        try:
+            with engine.connect() as db:
+                version = db.execute(text("SELECT current_setting('server_version_num')::int")).scalar_one()
+                name = db.execute(text("SELECT current_setting('server_version')")).scalar_one()
+        except OperationalError as error:
+            yield Finding("connection", False, str(error.orig).strip().partition("\n")[0])
+            return
+        is_recent = version >= _LEAST_SERVER_VERSION
+        yield Finding("connection", is_recent, f"PostgreSQL {name}" + ("" if is_recent else ", 15 or later is needed"))
+        yield from _examine_schema(engine)
+
+
+def _examine_schema(engine: Engine) -> Iterator[Finding]:
+    try:
+        missing = schema.pending(engine)
+    except schema.SchemaError as error:
+        yield Finding("schema", False, str(error))
+        return
+    if missing:
+        yield Finding("schema", False, f"lacks {', '.join(missing)}: run `loyalty migrate`")
+        return
+    yield Finding("schema", True, "up to date")
+    with engine.connect() as db:
+        number = db.execute(select(func.count()).select_from(organizations)).scalar_one()
+    yield Finding("organizations", True, str(number))

@@ -1,0 +1,31 @@
+"""The command that evaluates tiers again."""
+
+from __future__ import annotations
+
+import click
+
+from handlers.server.commands.context import load_settings, migrated_engine, organization_ids
+
+
+@click.command()
+@click.option("--organization", type=click.IntRange(1), help="Evaluate the tiers of this organization only.")
+@click.option(
+    "--all", "everyone", is_flag=True, help="Evaluate every member, say after a tier's threshold has changed."
+)
+def evaluate_tiers(organization: int | None, everyone: bool) -> None:
+    """Evaluate again the tiers that have expired.
+
+    These were set by hand until some moment. Answers show the right tier, and events go by it, whether or not this
+    runs; it writes it down and reports the move. It may be interrupted and started again at any time, beside running
+    servers. Workers run it by the clock, without `--all`.
+    """
+    from handlers.server import jobs
+
+    with migrated_engine(load_settings()) as engine:
+        ids = organization_ids(engine, organization)
+        found = {each: jobs.evaluate_tiers(engine, each, everyone) for each in ids}
+    for each, (looked_at, moves) in found.items():
+        if looked_at:
+            click.echo(f"Organization {each}: {looked_at:,} evaluated, {moves:,} moved.")
+    if not any(looked_at for looked_at, _ in found.values()):
+        click.echo("Nothing to evaluate.")

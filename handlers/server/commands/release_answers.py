@@ -1,0 +1,23 @@
+"""The command that releases what is kept to answer old requests again."""
+
+from __future__ import annotations
+
+import click
+
+from handlers.server.commands.context import load_settings, migrated_engine
+
+
+@click.command()
+def release_answers() -> None:
+    """Release the answers to events that were tracked long ago.
+
+    For LOYALTY_ANSWERS_KEPT_DAYS the same request under the same key is answered as the first time. After that its key
+    stays used, so the request is refused with `/problems/key-reused`, and reading the event answers its record without
+    the result. It goes on where the last run ended, and may be interrupted at any time. Workers run it by the clock.
+    """
+    from handlers.server.jobs import RELEASE_ANSWERS, run_job
+
+    settings = load_settings()
+    with migrated_engine(settings) as engine:
+        answers = run_job(engine, settings, RELEASE_ANSWERS)["answers"]
+    click.echo(f"{answers:,} answers released." if answers else "Nothing to release.")

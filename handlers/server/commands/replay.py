@@ -1,0 +1,295 @@
+"""The command that replays a file of purchases against a running server, as an integrating system would send them."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from decimal import Decimal
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import click
+from sqlalchemy import Connection
+from tqdm import tqdm
+
+from handlers.server.commands.api_client import ApiClient
+from handlers.server.commands.context import load_settings, migrated_engine
+from handlers.server.commands.purchases import Purchase, read_purchases
+from handlers.server.commands.tenant import administrator_token, find_or_create
+from handlers.settings import Settings
+from persistence import transactions
+
+EVENT_TYPE = "member-purchase-order-created"
+CAMPAIGN_CODE = "one-point-per-dollar"
+
+# Members are dealt out to lanes, which run side by side; it is always the same number, so that the batches of a run
+# that was interrupted are the batches of the next one.
+_LANES = 4
+_BATCH = 100
+_EXIST_BATCH = 1000
+_MOST_FAILURES_TOLD = 5
+_LONGEST_NAME = 100
+# Held while the organization is looked for and made, so that two replays of a file do not make two.
+_ORGANIZATION_LOCK = 0x6C6F79616C7403
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+@click.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--base-url", help="Where the server is reached (LOYALTY_BASE_URL, or by host and port).")
+@click.option("--organization", type=click.IntRange(1), help="Id of an organization to use, with --token.")
+@click.option("--token", help="A bearer token of that organization; else one is made in the database.")
+def replay(file: Path, base_url: str | None, organization: int | None, token: str | None) -> None:
+    """Turn a file of purchases into points on a running server.
+
+    Each line is `customer_id date number_of_cds dollar_value`, after a line with these headings. The organization is
+    named after the file and made in the database unless it is there, with a campaign of one point for each whole dollar
+    of an order; what is already tracked is not tracked again, so a replay that was interrupted is completed.
+    """
+    if (organization is None) != (token is None):
+        raise click.UsageError("--organization and --token go together")
+    purchases = read_purchases(file)
+    settings = load_settings(base_url=base_url)
+    if organization is None or token is None:
+        organization, token = _own_organization(settings, file.stem)
+    with ApiClient(settings.public_url, token, _LANES) as api, ThreadPoolExecutor(_LANES) as pool:
+        outcome = _Replay(api, pool, organization, _key_prefix(file.stem)).run(purchases)
+    click.echo(outcome.summary())
+    if outcome.failures:
+        raise click.exceptions.Exit(1)
+
+
+def _own_organization(settings: Settings, stem: str) -> tuple[int, str]:
+    """The oldest organization named after the file, made if there is none, and a token for its administration."""
+    name = "".join(filter(str.isprintable, stem)).strip()[:_LONGEST_NAME] or "Replay"
+
+    def with_token(db: Connection) -> tuple[int, str]:
+        tenant = find_or_create(db, name=name, by_name=True, lock=_ORGANIZATION_LOCK)
+        return tenant.organization_id, administrator_token(db, settings, tenant.organization_id)
+
+    with migrated_engine(settings) as engine:
+        return transactions.run(engine, with_token)
+
+
+def _key_prefix(stem: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:_LONGEST_NAME] or "purchase"
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a replay did; amounts are points, read back from the server at the end."""
+
+    organization: str
+    orders: int
+    members: int
+    enrolled: int = 0
+    tracked: int = 0
+    minted_before: Decimal = Decimal(0)
+    minted: Decimal = Decimal(0)
+    top_member: str = ""
+    top_points: Decimal = Decimal(0)
+    enrolling_seconds: float = 0.0
+    tracking_seconds: float = 0.0
+    failures: list[str] = field(default_factory=list)
+
+    def summary(self) -> str:
+        """Some lines for people; the last says so if nothing changed."""
+        failed = len(self.failures)
+        repeated = self.orders - self.tracked - failed
+        rate = self.orders / max(self.tracking_seconds, 0.001)
+        seconds = self.enrolling_seconds + self.tracking_seconds
+        times = f"{seconds:,.1f} s, {self.enrolling_seconds:,.1f} s of them for members; {rate:,.0f} events a second"
+        lines = [
+            f"Organization   {self.organization}",
+            f"Orders         {self.orders:,}: {self.tracked:,} new, {repeated:,} repeated, {failed:,} failed",
+            f"Members        {self.members:,}: {self.enrolled:,} new",
+            f"Points minted  {self.minted:,} in all, {self.minted - self.minted_before:,} by this run",
+            f"Top member     {self.top_member} with {self.top_points:,} points",
+            f"Time           {times}",
+        ]
+        lines += [f"Failed         {each}" for each in self.failures[:_MOST_FAILURES_TOLD]]
+        if failed > _MOST_FAILURES_TOLD:
+            lines.append(f"Failed         and {failed - _MOST_FAILURES_TOLD:,} more")
+        if not failed and repeated == self.orders and self.minted == self.minted_before and not self.enrolled:
+            lines.append("Nothing changed: all of it had been tracked before, and was answered again.")
+        return "\n".join(lines)
+
+
+class _Replay:
+    """One run against one organization of a server."""
+
+    def __init__(self, api: ApiClient, pool: ThreadPoolExecutor, organization_id: int, key_prefix: str) -> None:
+        self._api = api
+        self._pool = pool
+        self._path = f"/organizations/{organization_id}"
+        self._key_prefix = key_prefix
+        self._points: dict[str, Decimal] = {}
+
+    def run(self, purchases: Sequence[Purchase]) -> Outcome:
+        """Make the campaign, enrol the members, track the purchases, and read what came of it."""
+        started = time.monotonic()
+        name = self._api.get(self._path)["organization"]["name"]
+        members = list(dict.fromkeys(purchase.customer_id for purchase in purchases))
+        outcome = Outcome(name, len(purchases), len(members), minted_before=self._account()["issued"])
+        self._prepare_campaign()
+        outcome.enrolled = self._enrol(members)
+        enrolled = time.monotonic()
+        self._track(_lanes(purchases, members), outcome)
+        outcome.enrolling_seconds, outcome.tracking_seconds = enrolled - started, time.monotonic() - enrolled
+        outcome.minted = self._account()["issued"]
+        outcome.top_member = max(self._points, key=self._points.__getitem__)
+        outcome.top_points = self._balance(outcome.top_member)
+        return outcome
+
+    def _prepare_campaign(self) -> None:
+        """One point for each whole dollar of an order; made where it is missing, in whole or in part."""
+        campaigns = f"{self._path}/campaigns"
+        found = self._api.get(campaigns, codes=CAMPAIGN_CODE)["results"]
+        if found:
+            campaign = found[0]
+        else:
+            body = {"code": CAMPAIGN_CODE, "name": "One point for each whole dollar", "eventType": EVENT_TYPE}
+            campaign = self._api.post(campaigns, body)["campaign"]
+        actions = f"{campaigns}/{campaign['campaignId']}/actions"
+        if not self._api.get(actions)["results"]:
+            mint = {"effectId": "mint-points", "params": [{"id": "amount", "expression": "floor(order.total)"}]}
+            self._api.post(actions, {"status": "running", "priority": 1, "effects": {"items": [mint]}})
+
+    def _enrol(self, members: Sequence[str]) -> int:
+        """Create the members that are missing; answers how many that were."""
+        known: set[str] = set()
+        for batch in _batches(members, _EXIST_BATCH):
+            there = self._api.post("/members/exists", {"loyaltyMemberIds": batch})["loyaltyMembers"]
+            known.update(each["loyaltyMemberId"] for each in there)
+        missing = iter([each for each in members if each not in known])
+        created = 0
+        with _bar("Members", len(members), len(known)) as bar:
+            for is_new in self._side_by_side(self._create_member, [missing] * _LANES):
+                created += is_new
+                bar.update()
+        return created
+
+    def _create_member(self, loyalty_member_id: str) -> bool:
+        return self._api.post_unless("member-exists", "/members", {"loyaltyMemberId": loyalty_member_id})
+
+    def _track(self, lanes: Sequence[Sequence[Purchase]], outcome: Outcome) -> None:
+        batches = [_batches(lane, _BATCH) for lane in lanes]
+        with _bar("Purchases", outcome.orders) as bar:
+            for batch, results, tracked in self._side_by_side(self._track_batch, batches):
+                outcome.tracked += tracked
+                for purchase, result in zip(batch, results, strict=True):
+                    if result["status"] == "failed":
+                        outcome.failures.append(f"line {purchase.number + 1}: {result['error']['detail']}")
+                    before = self._points.get(purchase.customer_id, Decimal(0))
+                    self._points[purchase.customer_id] = before + _points_of(result)
+                bar.update(len(batch))
+
+    def _track_batch(self, batch: list[Purchase]) -> tuple[list[Purchase], list[Any], int]:
+        """The results of a batch, and how many of it are tracked for the first time."""
+        events = [self._event(purchase) for purchase in batch]
+        results = self._api.post("/events/track", {"events": events})["results"]
+        keys = [each["loyaltyEventKey"] for each in results if each["status"] != "failed"]
+        return batch, results, self._count_new(keys)
+
+    def _event(self, purchase: Purchase) -> dict[str, Any]:
+        key = f"{self._key_prefix}-{purchase.number:06}"
+        return {
+            "loyaltyMemberId": purchase.customer_id,
+            "systemUniqueKey": key,
+            "externalId": key,
+            "eventType": EVENT_TYPE,
+            "externalEventDate": purchase.at,
+            "payload": {
+                "order": {
+                    "externalId": key,
+                    "externalEventDate": purchase.at,
+                    "total": purchase.total,
+                    "items": [{"quantity": purchase.quantity, "total": purchase.total}],
+                }
+            },
+        }
+
+    def _count_new(self, keys: Sequence[str]) -> int:
+        """How many of a batch this run was the first to track: earlier runs took a beginning of each lane.
+
+        A repeated event is answered as it was the first time, so only its record tells: it names the request.
+        """
+        if not keys or self._is_new(keys[0]):
+            return len(keys)
+        if not self._is_new(keys[-1]):
+            return 0
+        return len(keys) - bisect_left(keys, True, key=self._is_new)
+
+    def _is_new(self, key: str) -> bool:
+        return str(self._api.get(f"/events/{key}")["event"]["e2eTrackingId"]).startswith(self._api.run_id)
+
+    def _side_by_side(self, work: Callable[[Item], Result], lanes: Sequence[Iterator[Item]]) -> Iterator[Result]:
+        """The results of `work` as they come; of each lane one item is in work at a time, in order."""
+        running: dict[Future[Result], Iterator[Item]] = {}
+
+        def start(lane: Iterator[Item]) -> None:
+            for item in islice(lane, 1):
+                running[self._pool.submit(work, item)] = lane
+
+        for lane in lanes:
+            start(lane)
+        while running:
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                start(running.pop(future))
+                yield future.result()
+
+    def _account(self) -> Any:
+        """The account that campaigns mint into: the default one of the default ledger."""
+        [ledger] = [each for each in self._api.get(f"{self._path}/ledgers")["results"] if each["isDefault"]]
+        accounts = self._api.get(f"{self._path}/ledgers/{ledger['ledgerId']}/accounts")["results"]
+        [account] = [each for each in accounts if each["isDefaultAccount"]]
+        return account
+
+    def _balance(self, loyalty_member_id: str) -> Decimal:
+        member = self._api.get(f"/members/{quote(loyalty_member_id, safe='')}")["loyaltyMember"]
+        account_id = self._account()["ledgerAccountId"]
+        balances = {each["ledgerAccountId"]: each["balance"] for each in member["ledgerBalances"]}
+        return Decimal(balances[account_id])
+
+
+def _bar(title: str, total: int, done: int = 0) -> tqdm[Any]:
+    """A progress bar on the standard error, drawn anew less often where nobody watches it move."""
+    interval = 0.1 if sys.stderr.isatty() else 5.0
+    return tqdm(total=total, initial=done, desc=f"{title:<9}", mininterval=interval)
+
+
+def _lanes(purchases: Sequence[Purchase], members: Sequence[str]) -> list[list[Purchase]]:
+    """The purchases of the members dealt to each lane, in file order: none of a member overtakes another."""
+    lane_of = {member: index % _LANES for index, member in enumerate(members)}
+    lanes: list[list[Purchase]] = [[] for _ in range(_LANES)]
+    for purchase in purchases:
+        lanes[lane_of[purchase.customer_id]].append(purchase)
+    return lanes
+
+
+def _batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    rest = iter(items)
+    while batch := list(islice(rest, size)):
+        yield batch
+
+
+def _points_of(result: Any) -> Decimal:
+    """What one event minted for its member."""
+    amounts = (
+        param["value"]
+        for effect in result["effects"]
+        if effect["effectId"] == "mint-points" and effect["status"] == "executed"
+        for param in effect["params"]
+        if param["id"] == "amount"
+    )
+    return sum(amounts, Decimal(0))

@@ -1,0 +1,91 @@
+"""The command that runs the server."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+
+import click
+from sqlalchemy import Connection, Engine
+
+from handlers.server.commands.context import command_engine, load_settings, with_database
+from handlers.server.commands.tenant import TOKEN_SECONDS, Tenant, administrator_token, find_or_create
+from handlers.settings import Settings
+from persistence import schema, transactions
+
+# Held while the first organization is made, so that two servers that start at once do not make two.
+_FIRST_ORGANIZATION_LOCK = 0x6C6F79616C7402
+
+_log = logging.getLogger("loyalty.serve")
+
+
+@click.command()
+@click.option("--host", help="Address to listen on (LOYALTY_HOST).")
+@click.option("--port", type=int, help="TCP port to listen on (LOYALTY_PORT).")
+@click.option("--workers", type=int, help="Processes that answer calls (LOYALTY_WORKERS).")
+@click.option("--worker/--no-worker", default=True, help="Run a `loyalty worker` too, as by default.")
+def serve(host: str | None, port: int | None, workers: int | None, worker: bool) -> None:
+    """Run the server until Ctrl-C.
+
+    Migrates the database first, and makes an organization where there is none.
+    """
+    from handlers.server import gunicorn_server
+
+    settings = load_settings(host=host, port=port, workers=workers)
+    home = None if settings.database_url else settings.home
+    with with_database(settings) as settings:
+        with command_engine(settings) as engine:
+            schema.migrate(engine)
+            tenant = transactions.run(engine, _first_organization)
+            announce = _announcement(engine, settings, tenant)
+        gunicorn_server.run(settings, home=home, when_ready=announce, with_worker=worker)
+
+
+def _first_organization(db: Connection) -> Tenant:
+    """The oldest organization, made if there is none."""
+    return find_or_create(db, name="First organization", by_name=False, lock=_FIRST_ORGANIZATION_LOCK)
+
+
+def _announcement(engine: Engine, settings: Settings, tenant: Tenant) -> Callable[[], None]:
+    """Tells that the server is ready: people with all they need to try it, a log of JSON without any secret."""
+    if settings.log_format == "json":
+        return partial(_log.info, _log_line(settings, tenant))
+    token = transactions.run(engine, lambda db: administrator_token(db, settings, tenant.organization_id))
+    return partial(click.echo, _greeting(settings, tenant, token))
+
+
+def _log_line(settings: Settings, tenant: Tenant) -> str:
+    command = "token --admin" if tenant.credentials is None else "credentials reset"
+    what = "a token" if tenant.credentials is None else "credentials of the organization that was made"
+    hint = f"`loyalty {command} --organization {tenant.organization_id}` prints {what}"
+    return f"the server is ready at {settings.public_url}; {hint}"
+
+
+def _greeting(settings: Settings, tenant: Tenant, token: str) -> str:
+    base = settings.public_url
+    return f"""
+The loyalty server is ready at {base}
+
+  Documentation   {base}/integration/docs
+                  {base}/administration/docs
+  Organization    {tenant.organization_id}
+{_credentials(tenant)}
+Try it in another terminal, as an administrator for {TOKEN_SECONDS // 3600} hours (`loyalty token` makes other tokens):
+
+  export TOKEN={token}
+  curl -H "Authorization: Bearer $TOKEN" {base}/organizations/{tenant.organization_id}
+
+Ctrl-C stops the server; the data stay.
+"""
+
+
+def _credentials(tenant: Tenant) -> str:
+    """The lines that tell the credentials of the API user, where the organization is new."""
+    if tenant.credentials is None:
+        return ""
+    client_id, client_secret = tenant.credentials
+    return f"""  API user        client_id      {client_id}
+                  client_secret  {client_secret}
+                  (not shown again; `loyalty credentials reset` makes another secret)
+"""

@@ -1,0 +1,51 @@
+"""An organization for a command to work in, made if there is none, and a token for its administration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from sqlalchemy import Connection, text
+
+from handlers.settings import Settings
+from persistence import organizations
+
+TOKEN_SECONDS = 24 * 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """An organization; `credentials` (client id and secret of its API user) only where it has just been made."""
+
+    organization_id: int
+    credentials: tuple[str, str] | None
+
+
+def find_or_create(db: Connection, *, name: str, by_name: bool, lock: int) -> Tenant:
+    """The oldest organization, `by_name` of those called `name`, else a new one of that name.
+
+    `lock` lets commands that look for the same one at once take turns.
+    """
+    from handlers.services.organizations.create import create_organization
+
+    db.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": lock})
+    organization_id = organizations.find_oldest(db, name if by_name else None)
+    if organization_id is not None:
+        return Tenant(organization_id, None)
+    created = create_organization(db, name=name, now=datetime.now(UTC))
+    return Tenant(created.organization_id, (created.client_id, created.client_secret))
+
+
+def administrator_token(db: Connection, settings: Settings, organization_id: int) -> str:
+    """A token of an administrator of the organization, valid for `TOKEN_SECONDS`."""
+    from handlers.services.tokens import issue_operator_token
+
+    return issue_operator_token(
+        db,
+        settings,
+        organization_id=organization_id,
+        roles=frozenset(),
+        is_admin=True,
+        lifetime=TOKEN_SECONDS,
+        now=datetime.now(UTC),
+    )

@@ -1,0 +1,48 @@
+"""The command that works on what was queued, and by the clock."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from typing import Any
+
+import click
+
+from handlers.server.commands.context import load_settings, migrated_engine, with_database
+
+
+@click.command()
+@click.option("--once", is_flag=True, help="Do what is due now, then end.")
+@click.option("--attached", is_flag=True, hidden=True, help="End when the standard input does.")
+def worker(once: bool, attached: bool) -> None:
+    """Evaluate queued events and run the periodic jobs.
+
+    It runs until Ctrl-C or SIGTERM, and ends its batch first; one that is killed leaves everything to the others. Run
+    as many as are needed, on as many machines. `loyalty serve` has one of its own unless told otherwise.
+    """
+    from handlers.http.logging import configure
+    from handlers.server.worker import Worker
+
+    settings = load_settings()
+    configure(settings.log_level, settings.log_format)
+    with with_database(settings) as settings:
+        with migrated_engine(settings):
+            pass  # or it has said what is missing
+        working = Worker(settings)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: working.stop())
+        if attached:
+            threading.Thread(target=_stop_with_parent, args=(working,), daemon=True).start()
+        if once:
+            working.run_once()
+        else:
+            working.run()
+
+
+def _stop_with_parent(working: Any) -> None:
+    # Whoever started this holds the other end of the pipe; however it ends, the kernel closes it.
+    while os.read(sys.stdin.fileno(), 1024):
+        pass
+    working.stop()

@@ -1,0 +1,195 @@
+"""The jobs that a worker runs by the clock; each is a command too, and does no harm when two run it at once.
+
+Nothing depends on their being punctual: what has expired counts for nothing from that moment on. They write it down.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+from sqlalchemy import Connection, Engine
+
+from handlers.services.events.release_answers import release_answers
+from handlers.services.ledger.expire import Expired, expire_next
+from handlers.services.tiers.evaluate import Evaluated, evaluate_next
+from handlers.services.webhooks.send_deliveries import remove_old_deliveries
+from handlers.settings import Settings
+from persistence import audit_log, organizations, periodic_jobs, transactions
+
+RELEASE_ANSWERS, REMOVE_DELIVERIES = "release-answers", "remove-deliveries"
+ENTRIES_IN_A_SEAL = 1000
+
+_log = logging.getLogger("loyalty.jobs")
+
+
+def _never() -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class JobRun:
+    """What a run of a job is given: the organizations to go through, and whether it is to break off."""
+
+    engine: Engine
+    settings: Settings
+    organization_ids: Sequence[int]
+    last_result: Mapping[str, Any]
+    stopping: Callable[[], bool] = _never
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job by its name; `run` answers what it did, or None where it broke off, and `minutes` is 0 for never."""
+
+    name: str
+    minutes: Callable[[Settings], int]
+    run: Callable[[JobRun], Mapping[str, Any] | None]
+
+
+@dataclass(slots=True)
+class ExpiredPoints:
+    """What was expired in an organization: the amount of each account, and of how many wallets."""
+
+    amounts: dict[int, Decimal]
+    wallets: dict[int, int]
+
+
+def expire_points(engine: Engine, organization_id: int, stopping: Callable[[], bool] = _never) -> ExpiredPoints:
+    """Post what has expired in one organization, a bounded number of wallets at a time."""
+    now, after = datetime.now(UTC), 0
+    found = ExpiredPoints({}, {})
+
+    def next_batch(db: Connection) -> Expired | None:
+        return expire_next(db, organization_id, after, now)
+
+    while not stopping() and (done := transactions.run(engine, next_batch)) is not None:
+        after = done.last_wallet_id
+        for account_id, amount in done.amounts.items():
+            found.amounts[account_id] = found.amounts.get(account_id, Decimal(0)) + amount
+            found.wallets[account_id] = found.wallets.get(account_id, 0) + len(done.wallets[account_id])
+    return found
+
+
+def evaluate_tiers(
+    engine: Engine, organization_id: int, everyone: bool = False, stopping: Callable[[], bool] = _never
+) -> tuple[int, int]:
+    """Evaluate tiers of one organization, a bounded number of members at a time; how many members, how many moves."""
+    now, after, looked_at, moves = datetime.now(UTC), 0, 0, 0
+
+    def next_batch(db: Connection) -> Evaluated | None:
+        return evaluate_next(db, organization_id, after, now, everyone=everyone)
+
+    while not stopping() and (done := transactions.run(engine, next_batch)) is not None:
+        after, looked_at, moves = done.last_wallet_id, looked_at + done.members, moves + done.moves
+    return looked_at, moves
+
+
+def _expire(run: JobRun) -> Mapping[str, Any] | None:
+    found = [expire_points(run.engine, each, run.stopping) for each in run.organization_ids]
+    return None if run.stopping() else {"wallets": sum(sum(each.wallets.values()) for each in found)}
+
+
+def _evaluate(run: JobRun) -> Mapping[str, Any] | None:
+    found = [evaluate_tiers(run.engine, each, stopping=run.stopping) for each in run.organization_ids]
+    members, moves = (sum(each) for each in zip(*found, strict=True)) if found else (0, 0)
+    return None if run.stopping() else {"members": members, "moves": moves}
+
+
+def _release(run: JobRun) -> Mapping[str, Any] | None:
+    days, after = run.settings.answers_kept_days, run.last_result.get("upTo", 0)
+    if not days:
+        return {"answers": 0, "upTo": after}
+    before = datetime.now(UTC) - timedelta(days=days)
+    released = release_answers(run.engine, run.organization_ids, after, before, run.stopping)
+    return None if released is None else {"answers": released.answers, "upTo": released.up_to}
+
+
+def _remove_deliveries(run: JobRun) -> Mapping[str, Any] | None:
+    days = run.settings.deliveries_kept_days
+    removed = sum(remove_old_deliveries(run.engine, each, days, run.stopping) for each in run.organization_ids if days)
+    return None if run.stopping() else {"deliveries": removed}
+
+
+def seal_audit_log(engine: Engine, organization_id: int, stopping: Callable[[], bool] = _never) -> int:
+    """Seal all entries of an organization's audit log that no seal holds yet, so many to a seal; returns how many."""
+    sealed, last = 0, ENTRIES_IN_A_SEAL
+
+    def next_seal(db: Connection) -> int:
+        return audit_log.seal(db, organization_id, datetime.now(UTC), ENTRIES_IN_A_SEAL)
+
+    while last == ENTRIES_IN_A_SEAL and not stopping():
+        last = transactions.run(engine, next_seal)
+        sealed += last
+    return sealed
+
+
+def _seal(run: JobRun) -> Mapping[str, Any] | None:
+    sealed = sum(seal_audit_log(run.engine, each, run.stopping) for each in run.organization_ids)
+    return None if run.stopping() else {"entries": sealed}
+
+
+JOBS: Sequence[Job] = (
+    Job("expire", lambda settings: settings.expire_minutes, _expire),
+    Job("evaluate-tiers", lambda settings: settings.evaluate_tiers_minutes, _evaluate),
+    Job(RELEASE_ANSWERS, lambda settings: settings.release_answers_minutes, _release),
+    Job(REMOVE_DELIVERIES, lambda settings: settings.remove_deliveries_minutes, _remove_deliveries),
+    Job("seal-audit-log", lambda settings: settings.seal_audit_log_minutes, _seal),
+)
+
+
+def run_job(engine: Engine, settings: Settings, name: str) -> Mapping[str, Any]:
+    """Run a job now, whoever else runs it, and note what it did."""
+    job = next(each for each in JOBS if each.name == name)
+    transactions.run(engine, lambda db: periodic_jobs.add_missing(db, [name], datetime.now(UTC)))
+    last_result = transactions.run(engine, lambda db: periodic_jobs.last_result(db, name))
+    result = _run(engine, settings, job, last_result, _never)
+    if result is None:
+        raise AssertionError("a run that nobody stops is complete")
+    return result
+
+
+def run_due_job(engine: Engine, settings: Settings, stopping: Callable[[], bool], jobs: Sequence[Job] = JOBS) -> bool:
+    """Run the job that is due longest; False if none is. A failure is logged, noted, and tried again in its turn."""
+    intervals = {job.name: timedelta(minutes=job.minutes(settings)) for job in jobs if job.minutes(settings)}
+    due = transactions.run(engine, lambda db: periodic_jobs.claim(db, intervals, datetime.now(UTC)))
+    if due is None:
+        return False
+    job = next(each for each in jobs if each.name == due.name)
+    try:
+        result = _run(engine, settings, job, due.last_result, stopping)
+    except Exception as error:
+        _log.exception("the job %s failed", job.name)
+        told = type(error).__name__
+        transactions.run(engine, lambda db: periodic_jobs.note_failure(db, job.name, told, datetime.now(UTC)))
+        return True
+    if result is None:
+        transactions.run(engine, lambda db: periodic_jobs.put_off(db, job.name, datetime.now(UTC)))
+    else:
+        _log.info("the job %s is done: %s", job.name, dict(result))
+    return True
+
+
+def add_jobs(engine: Engine, jobs: Sequence[Job] = JOBS) -> None:
+    """Note the jobs that this installation has never run."""
+    transactions.run(engine, lambda db: periodic_jobs.add_missing(db, [j.name for j in jobs], datetime.now(UTC)))
+
+
+def _run(
+    engine: Engine,
+    settings: Settings,
+    job: Job,
+    last_result: Mapping[str, Any] | None,
+    stopping: Callable[[], bool],
+) -> Mapping[str, Any] | None:
+    organization_ids = transactions.run(engine, organizations.find_ids)
+    result = job.run(JobRun(engine, settings, organization_ids, last_result or {}, stopping))
+    if result is not None:
+        note = partial(periodic_jobs.note_result, name=job.name, result=result, now=datetime.now(UTC))
+        transactions.run(engine, note)
+    return result

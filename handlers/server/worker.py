@@ -1,0 +1,133 @@
+"""The worker: queued events, messages, jobs by the clock and totals of reports, each in a loop and thread of its own.
+
+Any number of workers may run beside each other, on any number of machines; what one has claimed, the others pass over.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Engine
+
+from handlers.server.jobs import add_jobs, run_due_job
+from handlers.services.events.drain_queue import Drain
+from handlers.services.unit_of_work.evaluation_time import limit_evaluation
+from handlers.services.webhooks.send_deliveries import send_due
+from handlers.settings import Settings
+from persistence import transactions
+from persistence.engine import create_engine
+from persistence.reports.totals import CHANGES_AT_ONCE, move_changes
+from persistence.transactions import is_away
+
+# Jobs come round in minutes.
+_JOBS_SECONDS = 5.0
+# Reports count what is not in their totals one by one, so some seconds of it may wait.
+_REPORTS_SECONDS = 2.0
+# While the database is away, or something else is wrong with all of it, and not with one piece of work.
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 30.0
+
+_log = logging.getLogger("loyalty.worker")
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """Something to do again and again: `step` does a bounded piece of it and answers whether there may be more.
+
+    Where there is none, the next look is after `seconds`.
+    """
+
+    name: str
+    seconds: float
+    step: Callable[[], bool]
+
+
+class Worker:
+    """All loops of one process, until `stop` is called."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._stopped = threading.Event()
+        limit_evaluation(settings)
+        self._engine = create_engine(
+            settings.database_url,
+            threads=len(_LOOPS),
+            statement_timeout_ms=settings.statement_timeout_ms,
+            lock_timeout_ms=settings.lock_timeout_ms,
+            application_name="loyalty-worker",
+        )
+        self._loops: Sequence[Loop] = [make(self._engine, settings, self._stopped.is_set) for make in _LOOPS]
+
+    def stop(self) -> None:
+        """Let each loop end with the step that it is in."""
+        self._stopped.set()
+
+    def run(self) -> None:
+        """Work until stopped."""
+        threads = [threading.Thread(target=self._repeat, args=(loop,), name=loop.name) for loop in self._loops]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self._engine.dispose()
+
+    def run_once(self) -> None:
+        """Do what is due now, then end."""
+        for loop in self._loops:
+            while not self._stopped.is_set() and loop.step():
+                pass
+        self._engine.dispose()
+
+    def _repeat(self, loop: Loop) -> None:
+        pause = _FIRST_PAUSE_SECONDS
+        while not self._stopped.is_set():
+            try:
+                found = loop.step()
+            except Exception as error:
+                # Pieces of work answer for their own faults, so this is the database's, or everybody's.
+                if is_away(error):
+                    _log.warning("the loop of %s waits for the database: %s", loop.name, type(error).__name__)
+                else:
+                    _log.error("the loop of %s failed", loop.name, exc_info=error)
+                self._stopped.wait(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+            else:
+                pause = _FIRST_PAUSE_SECONDS
+                if not found:
+                    self._stopped.wait(loop.seconds)
+
+
+def _queue(engine: Engine, settings: Settings, stopping: Callable[[], bool]) -> Loop:
+    return Loop("queue", settings.queue_poll_ms / 1000, Drain(engine, settings, stopping).step)
+
+
+def _jobs(engine: Engine, settings: Settings, stopping: Callable[[], bool]) -> Loop:
+    known = False
+
+    def step() -> bool:
+        nonlocal known
+        if not known:
+            add_jobs(engine)
+            known = True
+        return run_due_job(engine, settings, stopping)
+
+    return Loop("jobs", _JOBS_SECONDS, step)
+
+
+def _deliveries(engine: Engine, settings: Settings, stopping: Callable[[], bool]) -> Loop:
+    def step() -> bool:
+        send_due(engine, settings, stopping)
+        return False
+
+    return Loop("deliveries", settings.queue_poll_ms / 1000, step)
+
+
+def _reports(engine: Engine, settings: Settings, stopping: Callable[[], bool]) -> Loop:
+    def step() -> bool:
+        return transactions.run(engine, move_changes) >= CHANGES_AT_ONCE
+
+    return Loop("reports", _REPORTS_SECONDS, step)
+
+
+_LOOPS: Sequence[Callable[[Engine, Settings, Callable[[], bool]], Loop]] = (_queue, _deliveries, _jobs, _reports)

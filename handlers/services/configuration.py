@@ -1,0 +1,223 @@
+"""What the evaluation of events depends on, compiled once per process and version of an organization's settings.
+
+Whoever changes any of it raises the organization's `configuration_version` in the same transaction; every call reads
+that number with the organization, so a change is seen by all processes at the next event.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from sqlalchemy import Connection
+
+from domain.audiences import CompiledAudience, compile_audience
+from domain.badges import Badge
+from domain.campaigns.compiled import CompiledCampaign, compile_action, compile_campaign
+from domain.campaigns.context import Functions, host_functions
+from domain.campaigns.effects import ADVANCE_MISSION, SET_TIER
+from domain.campaigns.limits import limit_rules_of
+from domain.campaigns.plans import Lineup, Lineups
+from domain.campaigns.references import has_variable, names_variable
+from domain.event_types import BUILT_IN_EVENT_TYPES
+from domain.events import UnknownEventType
+from domain.ledger.records import LedgerAccount
+from domain.matchers import compile_matcher
+from domain.missions.rules import CompiledMission, compile_mission
+from domain.organizations import Organization
+from domain.referrals import ReferralPrograms, ready_program
+from domain.tiers import KnownTier, Ladder
+from domain.triggers import Listener
+from persistence import (
+    audiences,
+    badges,
+    campaigns,
+    configuration,
+    event_types,
+    matchers,
+    missions,
+    referrals,
+    triggers,
+)
+
+_KEPT_ORGANIZATIONS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """An organization's active campaigns, and what they speak of: accounts, tiers, event types, audiences, matchers.
+
+    `audiences` are those that may match members; `badges` are all of them, by key; `functions` are those of
+    expressions; `listeners` the active triggers. `missions` are all of them, by id; `speaks_of_missions` is whether an
+    expression asks for progress in any, or an effect advances one.
+    """
+
+    organization_id: int
+    version: int
+    lineups: Lineups
+    accounts: Mapping[int, LedgerAccount]
+    accounts_by_key: Mapping[str, LedgerAccount]
+    tier_keys: Mapping[int, str]
+    tiers: Mapping[str, KnownTier]
+    program_keys: frozenset[str]
+    sets_tiers: bool
+    ladders: tuple[Ladder, ...]
+    custom_event_types: Mapping[str, str]
+    audiences: tuple[CompiledAudience, ...]
+    matcher_keys: frozenset[str]
+    badges: Mapping[str, Badge]
+    functions: Functions
+    listeners: tuple[Listener, ...]
+    missions: Mapping[int, CompiledMission]
+    missions_by_type: Mapping[str, tuple[CompiledMission, ...]]
+    speaks_of_missions: bool
+    referral_programs: ReferralPrograms
+    main_accounts: Mapping[int | None, LedgerAccount | None]
+
+    def points_account(self, loyalty_program_id: int | None) -> LedgerAccount | None:
+        """Where points of a loyalty program, None being the default one, go unless an account is named."""
+        return self.main_accounts.get(loyalty_program_id)
+
+    @property
+    def campaigns(self) -> tuple[CompiledCampaign, ...]:
+        """All active campaigns."""
+        return self.lineups.campaigns
+
+    def concerns(self, lineups: Lineups, event_type: str) -> bool:
+        """True if one of these campaigns, or anything else that goes by events, looks at events of this type."""
+        return event_type in self.missions_by_type or bool(lineups.of(event_type).campaigns)
+
+    def lineups_among(self, keys: Collection[str] | None) -> Lineups:
+        """The active campaigns with these keys; all of them where none are named."""
+        if keys is None:
+            return self.lineups
+        wanted = set(keys)
+        return Lineups(c for c in self.campaigns if c.campaign.campaign_key in wanted)
+
+
+def refuse_unknown_event_type(configuration: Configuration, event_type: str) -> None:
+    """Raise UnknownEventType for one that is neither built in nor an active one of the organization."""
+    if event_type not in BUILT_IN_EVENT_TYPES and event_type not in configuration.custom_event_types:
+        raise UnknownEventType(f"There is no active event type {event_type}.")
+
+
+_kept: dict[int, Configuration] = {}
+_lock = threading.Lock()
+
+
+def configuration_of(db: Connection, organization: Organization) -> Configuration:
+    """The organization's configuration at its present version, from memory where that is known already."""
+    found = _kept.get(organization.organization_id)
+    if found is not None and found.version == organization.configuration_version:
+        return found
+    loaded = _load(db, organization, found)
+    with _lock:
+        if len(_kept) >= _KEPT_ORGANIZATIONS:
+            _kept.clear()
+        _kept[organization.organization_id] = loaded
+    return loaded
+
+
+def everything(
+    db: Connection,
+    organization: Organization,
+    campaigns_: tuple[CompiledCampaign, ...],
+    keys: Collection[str] | None,
+) -> Lineup:
+    """The campaigns with their actions that do not run, and those that are not active, so that all can be explained."""
+    inactive, actions = campaigns.find_idle(db, organization.organization_id, keys)
+    active = {each.campaign.campaign_id for each in campaigns_}
+    found = [replace(each, idle_actions=tuple(actions.get(each.campaign.campaign_id, ()))) for each in campaigns_] + [
+        compile_campaign(each, (), (), None, organization.timezone)
+        for each in inactive
+        if each.campaign_id not in active
+    ]
+    return Lineup.of(sorted(found, key=lambda each: each.campaign.campaign_id))
+
+
+def _load(db: Connection, organization: Organization, before: Configuration | None) -> Configuration:
+    """Load and compile all of it; what was compiled `before` of the same actions is taken over."""
+    organization_id = organization.organization_id
+    # Campaigns and the like first: what they name was there when they were saved, and is never removed.
+    active = campaigns.find_active(db, organization_id)
+    found_missions = missions.find_all(db, organization_id)
+    found_programs = referrals.find_all(db, organization_id)
+    ledger_id = organization.default_ledger_id
+    found = [] if ledger_id is None else configuration.accounts_of_ledger(db, organization_id, ledger_id)
+    accounts = {account.ledger_account_id: account for account in found}
+    default = next((account for account in found if account.is_default_account), None)
+    main_accounts: dict[int | None, LedgerAccount | None] = {
+        program_id: accounts.get(account_id or 0) or default
+        for program_id, account_id in configuration.main_accounts(db, organization_id).items()
+    }
+    main_accounts[None] = main_accounts.get(organization.default_loyalty_program_id) or default
+    account_ids = {account.ledger_account_key: account.ledger_account_id for account in found}
+    known = {} if before is None else {a.action.action_id: a for each in before.campaigns for a in each.actions}
+    compiled = []
+    for campaign, actions in active:
+        compiled.append(
+            compile_campaign(
+                campaign,
+                [compile_action(action, known.get(action.action_id)) for action in actions],
+                limit_rules_of(campaign, account_ids),
+                main_accounts.get(campaign.loyalty_program_id),
+                organization.timezone,
+            )
+        )
+    items = [(each, compile_matcher(each.matcher)) for each in matchers.find_all(db, organization_id)]
+    item_matchers = {each.matcher_key: predicate for each, predicate in items}
+    of_members = [each for each in map(compile_audience, audiences.find_matching(db, organization_id)) if each]
+    by_id = {each.matcher_id: predicate for each, predicate in items}
+    audience_keys = {each.audience_id: each.audience_key for each in of_members}
+    ready = [
+        compile_mission(each.in_zone_of(organization), by_id, audience_keys, accounts, default)
+        for each in found_missions
+    ]
+    tiers = configuration.tiers(db, organization_id)
+    ready_programs = (ready_program(each, main_accounts.get(each.loyalty_program_id)) for each in found_programs)
+    return Configuration(
+        organization_id=organization_id,
+        version=organization.configuration_version,
+        lineups=Lineups(compiled),
+        accounts=accounts,
+        accounts_by_key={account.ledger_account_key: account for account in found},
+        tier_keys={tier.loyalty_tier_id: tier.loyalty_tier_key for tier in tiers},
+        tiers={tier.loyalty_tier_key: tier for tier in tiers},
+        program_keys=frozenset(configuration.program_keys(db, organization_id)),
+        sets_tiers=any(_sets_tiers(campaign) for campaign in compiled),
+        ladders=tuple(configuration.ladders(db, organization_id)),
+        custom_event_types={each.api_code: each.schema_type for each in event_types.active(db, organization_id)},
+        badges={badge.badge_key: badge for badge in badges.find_all(db, organization_id)},
+        listeners=tuple(triggers.find_listeners(db, organization_id)),
+        audiences=tuple(of_members),
+        matcher_keys=frozenset(item_matchers),
+        functions=host_functions(item_matchers),
+        missions={each.mission.mission_id: each for each in ready},
+        missions_by_type=_by_type(ready),
+        speaks_of_missions=any(map(_speaks_of_missions, compiled)) or any(map(_counts_by_missions, ready)),
+        referral_programs=ReferralPrograms(ready_programs),
+        main_accounts=main_accounts,
+    )
+
+
+def _by_type(missions_: Iterable[CompiledMission]) -> dict[str, tuple[CompiledMission, ...]]:
+    """The active missions by the type of the events that they count."""
+    found: dict[str, tuple[CompiledMission, ...]] = {}
+    for each in missions_:
+        if each.mission.active:
+            found[each.mission.event_type] = (*found.get(each.mission.event_type, ()), each)
+    return found
+
+
+def _speaks_of_missions(campaign: CompiledCampaign) -> bool:
+    effects = (effect.effect.effect_id for action in campaign.actions for effect in action.effects)
+    return ADVANCE_MISSION in effects or names_variable(campaign, "missions")
+
+
+def _counts_by_missions(mission: CompiledMission) -> bool:
+    return mission.count is not None and has_variable(mission.count.checked.node, "missions")
+
+
+def _sets_tiers(campaign: CompiledCampaign) -> bool:
+    return any(effect.effect.effect_id == SET_TIER for action in campaign.actions for effect in action.effects)

@@ -1,0 +1,1 @@
+"""Use cases of content: collections' schemas and the documents in them."""

@@ -1,0 +1,158 @@
+"""The content that a member is shown, kept for a while for each member and query (integration 4.4, item 12)."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+from domain.calendar import day_of_week
+from domain.content.collections import ContentCollection
+from domain.content.schedules import open_hours_now, zone_of_organization
+from domain.members import Member
+from domain.problems import Forbidden
+from handlers.call import Answer, Call
+from handlers.http.json_text import encode
+from handlers.schemas.content import member_documents
+from handlers.schemas.content_search import sort_of
+from handlers.services.configuration import configuration_of
+from handlers.services.coupons.member_books import member_books_page
+from handlers.services.members.match_audiences import match_audiences
+from persistence.content import member_documents as stored
+from persistence.content.member_documents import Viewer
+from persistence.coupons.book_lists import BookFilter
+from persistence.paging import Page, Paged
+
+KEPT_FOR = timedelta(minutes=15)
+MOST_KEPT = 2_000
+MOST_KEPT_BYTES = 32 * 1024 * 1024
+_MOST_BOOKS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """An answer: since when it is true, its text, and what names the text (RFC 9110, 8.8.3)."""
+
+    since: datetime
+    body: bytes
+    entity_tag: str
+
+
+class AnswerCache:
+    """Answers of this process, the longest unused going first; bounded in their number and in their bytes."""
+
+    def __init__(self, most: int = MOST_KEPT, most_bytes: int = MOST_KEPT_BYTES) -> None:
+        self._most, self._most_bytes = most, most_bytes
+        self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    def find(self, key: Hashable, now: datetime) -> _Kept | None:
+        """The answer kept under this key, unless it is too old."""
+        with self._lock:
+            found = self._kept.get(key)
+            if found is None:
+                return None
+            if not timedelta(0) <= now - found.since < KEPT_FOR:
+                self._forget(key)
+                return None
+            self._kept.move_to_end(key)
+            return found
+
+    def keep(self, key: Hashable, answer: _Kept) -> None:
+        """Keep an answer; one that is larger than all that may be kept is not."""
+        if len(answer.body) > self._most_bytes:
+            return
+        with self._lock:
+            if key in self._kept:
+                self._forget(key)
+            self._kept[key] = answer
+            self._bytes += len(answer.body)
+            while len(self._kept) > self._most or self._bytes > self._most_bytes:
+                self._forget(next(iter(self._kept)))
+
+    def clear(self) -> None:
+        """Forget all answers."""
+        with self._lock:
+            self._kept.clear()
+            self._bytes = 0
+
+    def _forget(self, key: Hashable) -> None:
+        self._bytes -= len(self._kept.pop(key).body)
+
+
+_answers = AnswerCache()
+
+
+def member_content(
+    call: Call,
+    member: Member,
+    collection: ContentCollection,
+    query: Mapping[str, Any],
+    headers: Mapping[str, str],
+) -> Answer:
+    """A page of the documents that the member is shown, not older than 15 minutes; 304 for who has it already.
+
+    Raises Forbidden for a member who is not active.
+    """
+    if not member.active:
+        raise Forbidden(f"The member {member.loyalty_member_id} is not active, and is shown no content.")
+    asked = {"sort": query.get("sort"), "page": query["page"], "limit": query["limit"]}
+    locale = query["locale"]
+    key = (member.organization_id, member.member_id, collection.content_collection_id, locale, *asked.values())
+    answer = _answers.find(key, call.now)
+    if answer is None:
+        body = encode(_look_up(call, member, collection, asked, locale))
+        answer = _Kept(call.now, body, f'"{blake2b(body, digest_size=16).hexdigest()}"')
+        _answers.keep(key, answer)
+    age = int((call.now - answer.since).total_seconds())
+    told = (
+        ("Age", str(age)),
+        ("Cache-Control", f"private, max-age={int(KEPT_FOR.total_seconds())}"),
+        ("ETag", answer.entity_tag),
+    )
+    if _is_known(headers.get("if-none-match", ""), answer.entity_tag):
+        return Answer(304, None, told)
+    return Answer(200, msgspec.Raw(answer.body), told)
+
+
+def _is_known(if_none_match: str, entity_tag: str) -> bool:
+    known = [each.strip().removeprefix("W/") for each in if_none_match.split(",")]
+    return "*" in known or entity_tag in known
+
+
+def _look_up(
+    call: Call, member: Member, collection: ContentCollection, asked: dict[str, Any], locale: str
+) -> dict[str, Any]:
+    keys = sort_of(collection, asked["sort"])
+    viewer = Viewer(
+        at=call.now,
+        day=day_of_week(call.now, zone_of_organization(call.organization)),
+        hours=open_hours_now(stored.zones_in_use(call.db, collection), call.now),
+        audience_keys=_audience_keys(call, member),
+        book_keys=_books_shown(call, member, collection) if collection.is_coupon else None,
+        locale=locale,
+    )
+    total, found = stored.find_page(call.db, collection, viewer, keys, asked["page"], asked["limit"])
+    return member_documents(collection, asked, Paged(total, asked["page"], asked["limit"], found))
+
+
+def _audience_keys(call: Call, member: Member) -> list[str]:
+    among = configuration_of(call.db, call.organization).audiences
+    matched = match_audiences(call.db, call.organization.organization_id, among, [member], call.now)
+    return [audience.audience_key for audience in matched[member.member_id]]
+
+
+def _books_shown(call: Call, member: Member, collection: ContentCollection) -> list[str]:
+    """Those of the coupon books that documents are about which the member is shown now."""
+    keys = stored.coupon_books_in_use(call.db, collection)
+    if not keys:
+        return []
+    shown = member_books_page(call, member, Page(0, _MOST_BOOKS), BookFilter(coupon_book_keys=keys))
+    return [each.book.coupon_book_key for each in shown.results]

@@ -1,0 +1,214 @@
+"""Documents written: one version, a change of one, or a batch in which each stands or falls on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from domain.audiences import UnknownAudience
+from domain.calendar import zone_names
+from domain.content.collections import ContentCollection
+from domain.content.documents import (
+    DEFAULT_LOCALE,
+    ContentDocument,
+    DocumentAddress,
+    LocaleFixed,
+    coupon_book_key_of,
+    document_faults,
+)
+from domain.coupons.books import UnknownCouponBook
+from domain.problems import FieldFault, InvalidRequest, NotFound, Refusal
+from handlers.call import Call
+from handlers.http.json_text import encode
+from handlers.schemas.content import DOCUMENT_CHANGES
+from handlers.services.content.document_schemas import attrs_faults
+from persistence import audiences, audit_log
+from persistence.content import collections, documents
+from persistence.content.languages import languages_of
+from persistence.coupons import books
+
+# What the audit log calls them.
+DOCUMENT_ENTITY = "content-document"
+
+Place = tuple[str, str]
+"""Key and locale of a version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A document of a batch that was not written, by its place in the request."""
+
+    index: int
+    document_key: str | None
+    locale: str | None
+    refusal: Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOutcome:
+    """What became of the documents of a batch, both in the order of the request."""
+
+    upserted: list[ContentDocument]
+    failed: list[Failed]
+
+
+def version_of(
+    call: Call, collection: ContentCollection, address: DocumentAddress, locale: str, *, lock: bool = False
+) -> ContentDocument:
+    """The version of a document for a locale; raises NotFound."""
+    found = documents.find_version(call.db, collection, address.key, locale, lock=lock)
+    if found is None:
+        shown = f"the locale {locale}" if locale != DEFAULT_LOCALE else "the default locale"
+        raise NotFound(f"The document {address.named} has no version for {shown}.")
+    return found
+
+
+def write_version(
+    call: Call, collection: ContentCollection, address: DocumentAddress, locale: str, values: dict[str, Any]
+) -> ContentDocument:
+    """Create or change the version of a document for a locale; raises the refusal of what is wrong with it."""
+    if values.get("locale") not in (None, locale):
+        raise _locale_fixed(address, locale, values["locale"])
+    collection = collections.hold(call.db, collection)
+    item = {**values, "document_key": address.key, "locale": locale}
+    stored = _stored_versions(call, collection, [item])
+    return _write_one(call, collection, item, stored.get(_place(item)))
+
+
+def change_version(
+    call: Call, collection: ContentCollection, address: DocumentAddress, locale: str, changes: Mapping[str, Any]
+) -> ContentDocument:
+    """Change the fields that are sent of a version; the others stay."""
+    if changes.get("locale", locale) != locale:
+        raise _locale_fixed(address, locale, changes["locale"])
+    collection = collections.hold(call.db, collection)
+    version = version_of(call, collection, address, locale, lock=True)
+    item = {**changes, "document_key": version.document_key, "locale": locale}
+    return _write_one(call, collection, item, version)
+
+
+def _write_one(
+    call: Call, collection: ContentCollection, item: dict[str, Any], stored: ContentDocument | None
+) -> ContentDocument:
+    judged, row = _judged(item, stored), DOCUMENT_CHANGES.completed(item, stored)
+    refusal = _Judge(call, collection, [judged]).refusal_of(judged)
+    if refusal is not None:
+        raise refusal
+    languages = languages_of(collection, [row["locale"]])
+    written = documents.upsert(call.db, collection, [row], languages, call.now)
+    note_versions(call, written)
+    return written[0]
+
+
+def _place(item: Mapping[str, Any]) -> Place:
+    return item["document_key"], item["locale"]
+
+
+def _judged(item: Mapping[str, Any], stored: ContentDocument | None) -> dict[str, Any]:
+    """What is looked at of a change: not what is stored, but for the ends of the window, which go together."""
+    window = {} if stored is None else {"from_date": stored.from_date, "to_date": stored.to_date}
+    return {**window, **item}
+
+
+def _stored_versions(
+    call: Call, collection: ContentCollection, items: Sequence[Mapping[str, Any]]
+) -> dict[Place, ContentDocument]:
+    """The versions that are there already, locked; those that are not, nobody else makes meanwhile."""
+    places = {_place(item) for item in items}
+    stored = documents.lock_versions(call.db, collection, places)
+    if places - stored.keys():
+        turn = f"new documents of {collection.content_collection_id}"
+        audit_log.take_turn(call.db, collection.organization_id, turn)
+        stored |= documents.lock_versions(call.db, collection, places - stored.keys())
+    return stored
+
+
+def write_batch(
+    call: Call, collection: ContentCollection, items: Sequence[dict[str, Any] | Refusal], named: Sequence[Any]
+) -> BatchOutcome:
+    """Write the documents that can be written, as `write_version`; in as many statements for many as for one.
+
+    `items` are the documents of the request, or what is wrong with their form; `named` what the request has in their
+    places, for the answer.
+    """
+    collection = collections.hold(call.db, collection)
+    sound = [each for each in items if not isinstance(each, Refusal)]
+    stored = _stored_versions(call, collection, sound)
+    judge = _Judge(call, collection, sound)
+    rows: list[dict[str, Any]] = []
+    failed: list[Failed] = []
+    seen: set[Place] = set()
+    for index, item in enumerate(items):
+        refusal: Refusal | None = None
+        if isinstance(item, Refusal):
+            refusal = item
+        else:
+            place = _place(item)
+            refusal = judge.refusal_of(_judged(item, stored.get(place)))
+            if refusal is None and place in seen:
+                detail = f"documentKey {place[0]} is in this batch twice for the same locale; the first one counts"
+                refusal = InvalidRequest([FieldFault(detail, pointer="/documentKey")])
+            seen.add(place)
+            if refusal is None:
+                rows.append(DOCUMENT_CHANGES.completed(item, stored.get(place)))
+        if refusal is not None:
+            failed.append(Failed(index, _text(named[index], "documentKey"), _text(named[index], "locale"), refusal))
+    languages = languages_of(collection, {row["locale"] for row in rows})
+    written = documents.upsert(call.db, collection, rows, languages, call.now)
+    note_versions(call, written)
+    return BatchOutcome(written, failed)
+
+
+def note_versions(call: Call, versions: Sequence[ContentDocument], *, deleted: bool = False) -> None:
+    """Add the versions that were written to the audit log: their address and status, but not their content."""
+    for each in versions:
+        told = {"documentKey": each.document_key, "locale": each.locale, "slug": each.slug, "status": each.status}
+        after = {**told, "deleted": True} if deleted else told
+        call.audit.add(DOCUMENT_ENTITY, each.content_document_id, after=after)
+
+
+def _text(item: Any, name: str) -> str | None:
+    """What an item of any form has as a field, for the answer, if that is a text."""
+    found = item.get(name, "" if name == "locale" else None) if isinstance(item, dict) else None
+    return found[:100] if isinstance(found, str) else None
+
+
+class _Judge:
+    """Knows what the documents of one call name, looked up in two statements at most."""
+
+    def __init__(self, call: Call, collection: ContentCollection, items: Sequence[Mapping[str, Any]]) -> None:
+        self._collection = collection
+        organization_id = call.organization.organization_id
+        for item in items:
+            if item.get("audience_keys"):
+                item["audience_keys"][:] = [key.lower() for key in item["audience_keys"]]
+        keys = {key for item in items for key in item.get("audience_keys") or ()}
+        self._audiences = audiences.known_keys(call.db, organization_id, keys) if keys else set()
+        named = {key for item in items if (key := coupon_book_key_of(item.get("attrs") or {}))}
+        self._books = set()
+        if collection.is_coupon and named:
+            self._books = books.known_keys(call.db, organization_id, named)
+
+    def refusal_of(self, values: Mapping[str, Any]) -> Refusal | None:
+        """What is wrong with a document, or with the changes of one; every fault of its fields together."""
+        attrs = values.get("attrs")
+        size = len(encode(attrs)) if attrs is not None else 0
+        faults = document_faults(self._collection, values, size, zone_names())
+        if attrs is not None and not any(fault.pointer == "/attrs" for fault in faults):
+            faults += attrs_faults(self._collection.jsonschema, attrs)
+        if faults:
+            return InvalidRequest(faults[:50])
+        unknown = set(values.get("audience_keys") or ()) - self._audiences
+        if unknown:
+            return UnknownAudience(f"There is no audience with the key {min(unknown)}.")
+        book_key = coupon_book_key_of(attrs or {})
+        if self._collection.is_coupon and book_key is not None and book_key not in self._books:
+            return UnknownCouponBook(f"There is no coupon book with the key {book_key}.")
+        return None
+
+
+def _locale_fixed(address: DocumentAddress, locale: str, other: str) -> LocaleFixed:
+    return LocaleFixed(
+        f"The version of the document {address.named} for the locale '{locale}' cannot become one for '{other}'."
+    )

@@ -1,0 +1,283 @@
+"""Assigning and using coupons by request: each key is answered once, with all that follows in one unit of work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from domain.coupons.books import CouponBook
+from domain.coupons.charges import Said
+from domain.coupons.codes import Coupon
+from domain.coupons.service import Assignment, Use
+from domain.coupons.usages import CouponUsage
+from domain.events import UnknownMember
+from domain.members import Member
+from domain.problems import Conflict, FieldFault, InvalidRequest, KeyReused, NotFound, Refusal
+from handlers.call import ADMINISTRATION, Call
+from handlers.services.digests import digest_of
+from handlers.services.unit_of_work.by_request import at_desks
+from handlers.services.unit_of_work.participants.coupons import CouponDesk
+from handlers.services.unit_of_work.work import Desks
+from persistence import members
+from persistence.coupons import usages
+
+ASSIGNED, USED = "A coupon was assigned by request.", "A coupon was used by request."
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a request asks for, whichever surface it came by; what a surface does not offer stays as it is here."""
+
+    codes: tuple[str, ...] = ()
+    coupon_id: int | None = None
+    amount: Decimal = Decimal(1)
+    keys: tuple[str, ...] = ()
+    count: int = 1
+    is_strict: bool = True
+    expires_at: datetime | None = None
+    coupon_data: Mapping[str, Any] | None = None
+    custom_attributes: Mapping[str, Any] | None = None
+    external_id: str | None = None
+    description: str | None = None
+    tags: tuple[str, ...] = ()
+    points_override: Decimal | None = None
+    pending: int | None = None
+    amount_discounted: Decimal | None = None
+    bypass: bool = False
+    auto_assign: bool = False
+
+    def digest(self, kind: str, member_id: int, book: CouponBook) -> bytes:
+        """What makes two requests the same: all that they ask for, but for the keys of a batch's other items."""
+        said = [getattr(self, name) for name in self.__slots__]
+        return digest_of([kind, member_id, book.coupon_book_id, *said])
+
+    def said(self, key: str | None, digest: bytes) -> Said:
+        """What the request says of the usage under `key`."""
+        return Said(
+            system_unique_key=key,
+            request_digest=digest,
+            external_id=self.external_id,
+            description=self.description,
+            tags=self.tags,
+            custom_attributes=self.custom_attributes or {},
+            points_override=self.points_override,
+            pending=self.pending,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BatchItem:
+    """A member to whom a batch assigns: by either id, or both."""
+
+    member_id: int | None
+    loyalty_member_id: str | None
+    system_unique_key: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one item of a batch."""
+
+    member_id: int | None
+    system_unique_key: str | None
+    usage: CouponUsage | None = None
+    refusal: Refusal | None = None
+
+
+def use_coupon(call: Call, member: Member, book: CouponBook, asked: Asked) -> CouponUsage:
+    """Use one coupon; the same key with the same request answers the same usage."""
+    _refuse_twofold_price(asked)
+    digest = asked.digest("use", member.member_id, book)
+
+    def act(desk: CouponDesk) -> list[CouponUsage]:
+        found = desk.stock.book(coupon_book_id=book.coupon_book_id)
+        named = _named(desk, found, asked)
+        use = Use(
+            coupon=named[0] if named else None,
+            amount_discounted=asked.amount_discounted,
+            bypass=asked.bypass,
+            auto_assign=asked.auto_assign,
+        )
+        return desk.use(member.member_id, found, use, asked.said(_first(asked.keys), digest))
+
+    return _once(call, member, asked, digest, act, USED)[0]
+
+
+def assign_coupons(call: Call, member: Member, book: CouponBook, asked: Asked) -> list[CouponUsage]:
+    """Assign coupons to one member: those named by code, or the next ones; all or none if it `is_strict`.
+
+    Otherwise as many as can be, but at least one. The same keys with the same request answer the same usages.
+    """
+    _refuse_twofold_price(asked)
+    digest = asked.digest("assign", member.member_id, book)
+
+    def act(desk: CouponDesk) -> list[CouponUsage]:
+        _refuse_past_expiry(call, asked)
+        found = desk.stock.book(coupon_book_id=book.coupon_book_id)
+        desk.stock.expect(asked.count, found)
+        made: list[CouponUsage] = []
+        refused: list[Refusal] = []
+        for position, find in enumerate(_wanted(desk, found, asked)):
+            try:
+                assignment = Assignment(asked.amount, find(), asked.expires_at, asked.coupon_data)
+                key = asked.keys[position] if asked.keys else None
+                made.append(desk.assign(member.member_id, found, assignment, asked.said(key, digest)))
+            except (Conflict, NotFound) as refusal:
+                if asked.is_strict:
+                    raise
+                refused.append(refusal)
+                if not asked.codes and position == len(made):
+                    # Another one of the same kind would be refused alike.
+                    break
+        if not made:
+            raise refused[0]
+        return made
+
+    return _once(call, member, asked, digest, act, ASSIGNED)
+
+
+def assign_to_members(
+    call: Call, book: CouponBook, items: Sequence[BatchItem], points_override: Decimal | None
+) -> list[Outcome]:
+    """Assign a coupon to each of many members, each for itself, in a fixed number of statements."""
+    found = _members_of(call, items)
+    asked = Asked(points_override=points_override)
+
+    def act(desks: Desks) -> list[Outcome]:
+        return _Batch(call, desks.coupons, book, asked).run(items, found)
+
+    return at_desks(call, {member.member_id for member in found.values()}, act, ASSIGNED)
+
+
+class _Batch:
+    """One call that assigns to many members."""
+
+    def __init__(self, call: Call, desk: CouponDesk, book: CouponBook, asked: Asked) -> None:
+        self._call = call
+        self._desk = desk
+        self._book = desk.stock.book(coupon_book_id=book.coupon_book_id)
+        self._asked = asked
+
+    def run(self, items: Sequence[BatchItem], found: Mapping[Any, Member]) -> list[Outcome]:
+        """Assign to each item's member, in order; answers an outcome for each."""
+        keys = [item.system_unique_key for item in items if item.system_unique_key is not None]
+        known = usages.find_by_request_keys(self._call.db, self._call.organization.organization_id, keys)
+        self._done = {usage.system_unique_key: usage for usage in known}
+        self._desk.stock.expect(len(items), self._book)
+        return [self._one(item, _member_of(item, found)) for item in items]
+
+    def _one(self, item: BatchItem, member: Member | None) -> Outcome:
+        key = item.system_unique_key
+        try:
+            if member is None:
+                raise UnknownMember("The organization has no such member.")
+            digest = self._asked.digest("batch-assign", member.member_id, self._book)
+            before = self._done.get(key or "")
+            if before is None:
+                said = self._asked.said(key, digest)
+                before = self._desk.assign(member.member_id, self._book, Assignment(), said)
+                self._done[before.system_unique_key] = before
+            elif before.request_digest != digest:
+                raise KeyReused(f"The key {key} was used for another request.")
+            return Outcome(member.member_id, before.system_unique_key, before)
+        except Refusal as refusal:
+            return Outcome(item.member_id if member is None else member.member_id, key, refusal=refusal)
+
+
+def _once(
+    call: Call,
+    member: Member,
+    asked: Asked,
+    digest: bytes,
+    act: Callable[[CouponDesk], list[CouponUsage]],
+    reason: str,
+) -> list[CouponUsage]:
+    """Do it at the desks, unless it was done under these keys before: then what was answered is answered again."""
+
+    def at(desks: Desks) -> list[CouponUsage]:
+        known = usages.find_by_request_keys(call.db, call.organization.organization_id, asked.keys)
+        if not known:
+            return act(desks.coupons)
+        if any(usage.request_digest != digest for usage in known):
+            reused = ", ".join(sorted(usage.system_unique_key for usage in known))
+            raise KeyReused(f"The key {reused} was used for another request.")
+        return [as_answered(usage) for usage in sorted(known, key=lambda each: each.coupon_usage_id)]
+
+    return at_desks(call, [member.member_id], at, asked.description or reason)
+
+
+def as_answered(usage: CouponUsage) -> CouponUsage:
+    """A usage as it was first answered, whatever has become of it since."""
+    return replace(usage, reversal_usage_id=None, updated_at=usage.created_at)
+
+
+def _named(desk: CouponDesk, book: CouponBook, asked: Asked) -> list[Coupon]:
+    """The coupons that are asked for by code or id; raises UnknownCoupon."""
+    if asked.coupon_id is not None:
+        desk.stock.named(book, (), [asked.coupon_id])
+        return [desk.stock.shelf.coupons[asked.coupon_id]]
+    if asked.codes:
+        desk.stock.named(book, asked.codes)
+    return [desk.coupon(book, code) for code in asked.codes]
+
+
+def _wanted(desk: CouponDesk, book: CouponBook, asked: Asked) -> list[Callable[[], Coupon | None]]:
+    """How to find each of the coupons to be assigned; an unknown code is refused when its turn comes."""
+    if asked.coupon_id is not None:
+        [coupon] = _named(desk, book, asked)
+        return [lambda: coupon]
+    if asked.codes:
+        desk.stock.named(book, asked.codes)
+        return [lambda code=code: desk.coupon(book, code) for code in asked.codes]  # type: ignore[misc]
+    return [lambda: None] * asked.count
+
+
+def _refuse_twofold_price(asked: Asked) -> None:
+    """Points are said in one way, and a burn that is set aside pays for one usage."""
+    faults = []
+    if asked.pending is not None:
+        pointer = "/pendingCaptureLedgerTransactionId"
+        if asked.points_override is not None:
+            faults.append(
+                FieldFault(
+                    "pendingCaptureLedgerTransactionId stands in place of pointsOverride, not beside it",
+                    pointer=pointer,
+                )
+            )
+        if asked.count > 1:
+            faults.append(
+                FieldFault("pendingCaptureLedgerTransactionId pays for one code, not for several", pointer=pointer)
+            )
+    if faults:
+        raise InvalidRequest(faults)
+
+
+def _refuse_past_expiry(call: Call, asked: Asked) -> None:
+    """Checked after the keys, so that a request is answered again also when its expiry has passed meanwhile."""
+    if asked.expires_at is not None and asked.expires_at <= call.now:
+        name = "expiredAt" if call.surface == ADMINISTRATION else "expiresAt"
+        raise InvalidRequest([FieldFault(f"{name} must be in the future", pointer=f"/{name}")])
+
+
+def _members_of(call: Call, items: Collection[BatchItem]) -> dict[Any, Member]:
+    """The members of a batch, by each of their ids."""
+    organization_id = call.organization.organization_id
+    ids = {item.member_id for item in items if item.member_id is not None}
+    loyalty_ids = {item.loyalty_member_id for item in items if item.loyalty_member_id is not None}
+    found = members.find_all(call.db, organization_id, ids) if ids else []
+    if loyalty_ids:
+        found += members.find_all_by_loyalty_member_id(call.db, organization_id, loyalty_ids)
+    return {name: member for member in found for name in (member.member_id, member.loyalty_member_id)}
+
+
+def _member_of(item: BatchItem, found: Mapping[Any, Member]) -> Member | None:
+    """The member of an item; none where its two ids are not those of one member."""
+    named = [found.get(each) for each in (item.member_id, item.loyalty_member_id) if each is not None]
+    return named[0] if all(each is named[0] or each == named[0] for each in named) else None
+
+
+def _first(keys: Sequence[str]) -> str | None:
+    return keys[0] if keys else None

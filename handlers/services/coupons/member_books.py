@@ -1,0 +1,179 @@
+"""The coupon books of a member: those that the member could use now, or all with what stands in the way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any
+
+from domain.coupons.books import LIST, CouponBook, stock_left
+from domain.coupons.conditions import context_of
+from domain.coupons.eligibility import MemberFacts, exclusions_of_list
+from domain.coupons.state import Had, period_starts
+from domain.coupons.usages import CouponUsage
+from domain.ledger.views import WalletView
+from domain.members import Member
+from domain.problems import Conflict
+from handlers.call import Call
+from handlers.services.configuration import configuration_of
+from handlers.services.members.match_audiences import match_audiences
+from handlers.services.tiers.current import current_tiers
+from persistence import badges, ledger
+from persistence.coupons import book_lists, holdings, member_books, usages
+from persistence.coupons.book_lists import BookFilter
+from persistence.coupons.member_books import Amounts
+from persistence.paging import Page, Paged
+
+_NONE, _NOT_HAD = Amounts(), Had()
+
+
+@dataclass(frozen=True, slots=True)
+class MemberBook:
+    """A book as it is for a member: what the member has had and used of it, and what keeps the member from using it."""
+
+    book: CouponBook
+    amounts: Amounts
+    exclusions: tuple[Conflict, ...]
+    last_usage: CouponUsage | None = None
+
+    @property
+    def is_eligible(self) -> bool:
+        """True if nothing stands in the way."""
+        return not self.exclusions
+
+
+def member_books_page(
+    call: Call,
+    member: Member,
+    page: Page,
+    wanted: BookFilter,
+    *,
+    in_stock: bool | None = None,
+    explain: bool = False,
+) -> Paged[MemberBook]:
+    """A page of the books that match the filter and that the member could use now.
+
+    With `explain` all that match are there, with their exclusions. `in_stock` asks for books of which something is, or
+    is not, left to assign; the latter without `explain` alone.
+    """
+    organization_id = call.organization.organization_id
+    view = _MemberView(call, member)
+    if explain:
+        found = book_lists.find_page(call.db, organization_id, page, wanted)
+        seen = view.books(found.results, with_stock_only=in_stock is True)
+        return Paged(found.total_count, found.page, found.limit, seen)
+    candidates = member_books.find_candidates(
+        call.db,
+        organization_id,
+        page.order,
+        wanted,
+        at=call.now,
+        tier_keys=view.tier_keys,
+        audience_keys=view.audience_keys,
+    )
+    if in_stock is False:
+        candidates = view.out_of_stock(candidates)
+    eligible = [each for each in view.books(candidates, with_stock_only=in_stock is True) if each.is_eligible]
+    start = page.page * page.limit
+    return Paged(len(eligible), page.page, page.limit, eligible[start : start + page.limit])
+
+
+def with_last_usages(call: Call, member: Member, found: Paged[MemberBook]) -> Paged[MemberBook]:
+    """The books of the page, each with the member's last use of it."""
+    last = usages.last_uses(call.db, member, [each.book.coupon_book_id for each in found.results])
+    seen = [replace(each, last_usage=last.get(each.book.coupon_book_id)) for each in found.results]
+    return replace(found, results=seen)
+
+
+class _MemberView:
+    """What is known of a member, looked up once for all books."""
+
+    def __init__(self, call: Call, member: Member) -> None:
+        self._call, self._member = call, member
+        self._configuration = configuration_of(call.db, call.organization)
+        keys = self._configuration.tier_keys
+        tiers = current_tiers(call, [member])[member.member_id]
+        # A tier that was made after the configuration was read is no book's concern yet.
+        self.tier_keys = frozenset(keys[t.loyalty_tier_id] for t in tiers if t.loyalty_tier_id in keys)
+        organization_id, among = call.organization.organization_id, self._configuration.audiences
+        audiences = match_audiences(call.db, organization_id, among, [member], call.now)[member.member_id]
+        self.audience_keys = frozenset(audience.audience_key for audience in audiences)
+
+    def books(self, found: Sequence[CouponBook], *, with_stock_only: bool) -> list[MemberBook]:
+        """The books as they are for the member; a fixed number of statements."""
+        if not found:
+            return []
+        call, member = self._call, self._member
+        ids = [book.coupon_book_id for book in found]
+        amounts = member_books.amounts_of(call.db, member, ids, call.now)
+        since = {book.coupon_book_id: period_starts(book, call.now) for book in found}
+        had = holdings.had_of_books(call.db, call.organization.organization_id, [member.member_id], ids, since)
+        left = self._stock(found) if with_stock_only else {}
+        views = self._views() if any(_asks_for_points(book) for book in found) else []
+        context = self._context(views) if any(book.condition for book in found) else {}
+        available = {each.ledger_account_key: each.current_balance - each.pending_debit_balance for each in views}
+        seen = []
+        for book in found:
+            own = had.get((member.member_id, book.coupon_book_id), _NOT_HAD)
+            held = amounts.get(book.coupon_book_id, _NONE)
+            account_key = (book.required_points_config or {}).get("ledgerAccountKey", "")
+            facts = MemberFacts(
+                at=call.now,
+                is_active=member.active,
+                tier_keys=self.tier_keys,
+                audience_keys=self.audience_keys,
+                context=context,
+                stock_left=left.get(book.coupon_book_id),
+                assigned=own.assigned,
+                unused=held.unused,
+                used_in_period=own.used,
+                discounted_in_period=own.discounted,
+                points=available.get(account_key, Decimal(0)),
+            )
+            seen.append(MemberBook(book, held, tuple(exclusions_of_list(book, facts))))
+        return seen
+
+    def out_of_stock(self, found: Sequence[CouponBook]) -> list[CouponBook]:
+        """Those of the books of which nothing is left to assign."""
+        left = self._stock(found)
+        return [book for book in found if (stock := left[book.coupon_book_id]) is not None and stock < 1]
+
+    def _stock(self, found: Sequence[CouponBook]) -> dict[int, Decimal | None]:
+        """What is left of each book, one code standing for all that a list has left."""
+        lists = [book.coupon_book_id for book in found if book.type == LIST]
+        free: set[int] = set()
+        if lists:
+            free = member_books.with_free_codes(self._call.db, self._call.organization.organization_id, lists)
+        return {book.coupon_book_id: stock_left(book, int(book.coupon_book_id in free)) for book in found}
+
+    def _views(self) -> list[WalletView]:
+        call, wallet_id = self._call, self._member.wallet_id
+        found = ledger.balances_of_wallets(call.db, call.organization.organization_id, [wallet_id], call.now)
+        return found.get(wallet_id, [])
+
+    def _context(self, views: Sequence[WalletView]) -> Mapping[str, Any]:
+        """The variables of conditions."""
+        call, member = self._call, self._member
+        current = {view.ledger_account_id: view.current_balance for view in views}
+        held = badges.balances_of(call.db, call.organization.organization_id, [member.member_id])
+        return context_of(
+            member,
+            balances={
+                name: current.get(account.ledger_account_id, Decimal(0))
+                for account in self._configuration.accounts.values()
+                for name in (account.ledger_account_key, account.alias)
+                if name is not None
+            },
+            badges={
+                key: Decimal(held.get((member.member_id, badge.badge_id), 0))
+                for key, badge in self._configuration.badges.items()
+            },
+            audience_keys=self.audience_keys,
+            tier_keys=self.tier_keys,
+            now=call.now,
+        )
+
+
+def _asks_for_points(book: CouponBook) -> bool:
+    return bool(book.condition or book.assignment_required_points or book.usage_required_points)

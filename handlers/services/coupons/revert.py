@@ -1,0 +1,75 @@
+"""Reverting assignments and uses of coupons by request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from domain.coupons.charges import Said
+from domain.coupons.codes import Coupon
+from domain.coupons.usages import CouponUsage, NothingToRevert
+from domain.members import Member
+from domain.problems import Refusal
+from handlers.call import Call
+from handlers.services.unit_of_work.by_request import at_desks
+from handlers.services.unit_of_work.work import Desks
+from persistence.coupons import usages
+
+REVERTED = "A coupon usage was reverted by request."
+MOST_AT_ONCE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class RevertOutcome:
+    """What became of one of the usages that were to be reverted."""
+
+    usage: CouponUsage
+    reversal: CouponUsage | None = None
+    refusal: Refusal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RevertedCode:
+    """What became of the uses of a code that were to be reverted, and how many uses of it `remain`."""
+
+    outcomes: list[RevertOutcome]
+    remain: int
+
+
+def revert_usage(call: Call, usage: CouponUsage, *, force: bool = False) -> CouponUsage:
+    """Take back an assignment or a use, with its points; answers the reversal, or raises what stands in the way."""
+
+    def act(desks: Desks) -> CouponUsage:
+        # As it is now that nobody else can revert it any more.
+        [current] = usages.find_all(call.db, usage.organization_id, [usage.coupon_usage_id])
+        desks.coupons.prepare_reverts([current])
+        return desks.coupons.revert(current, Said(), force=force)
+
+    return at_desks(call, [usage.member_id], act, REVERTED)
+
+
+def revert_code(call: Call, member: Member, coupon: Coupon, *, all_of_them: bool) -> RevertedCode:
+    """Take back the member's last use of a code, or all up to a hundred, the newest first, each for itself.
+
+    Raises NothingToRevert, or what stands in the way where nothing could be reverted at all.
+    """
+
+    def act(desks: Desks) -> RevertedCode:
+        desk, limit = desks.coupons, MOST_AT_ONCE if all_of_them else 1
+        found = usages.find_uses_of_coupon(call.db, coupon.organization_id, member.member_id, coupon.coupon_id, limit)
+        if not found:
+            raise NothingToRevert("The member has no use of this code that stands.")
+        standing = usages.count_uses_of_coupon(call.db, coupon.organization_id, member.member_id, coupon.coupon_id)
+        desk.prepare_reverts(found)
+        desk.stock.expect(len(found))
+        outcomes = []
+        for usage in found:
+            try:
+                outcomes.append(RevertOutcome(usage, desk.revert(usage, Said())))
+            except Refusal as refusal:
+                outcomes.append(RevertOutcome(usage, refusal=refusal))
+        refusals = [each.refusal for each in outcomes if each.refusal is not None]
+        if len(refusals) == len(outcomes):
+            raise refusals[0]
+        return RevertedCode(outcomes, standing - len(outcomes) + len(refusals))
+
+    return at_desks(call, [member.member_id], act, REVERTED)

@@ -1,0 +1,29 @@
+"""What makes two requests under one key the same: a digest of all that they ask for, whatever they call it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from handlers.schemas.base import exact_number
+
+_canonical = msgspec.json.Encoder(order="deterministic").encode
+
+
+def digest_of(asked: Any) -> bytes:
+    """The digest of plain values; a number counts by its value, so that 10, 10.0 and 1e1 ask for the same."""
+    return hashlib.sha256(_canonical(_by_value(asked))).digest()
+
+
+def _by_value(asked: Any) -> Any:
+    if isinstance(asked, Decimal):
+        return exact_number(asked)
+    if isinstance(asked, Mapping):
+        return {name: _by_value(value) for name, value in asked.items()}
+    if isinstance(asked, list | tuple):
+        return [_by_value(value) for value in asked]
+    return asked

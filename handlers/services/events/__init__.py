@@ -1,0 +1,1 @@
+"""Use cases of events: tracking, queueing, evaluating later, cancelling."""

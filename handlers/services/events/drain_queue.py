@@ -1,0 +1,138 @@
+"""Working off the queue: claim, evaluate and finish in one database transaction, a batch of an organization at a time.
+
+A process that dies leaves nothing claimed. Where a batch meets a fault, its events go one by one, so that each answers
+for itself; one that fails is tried again later, and holds up its member's line until it is done or dead.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError
+
+from domain.queue import QueuedEvent, Retries
+from handlers.services.events.evaluate_queued import evaluate_claimed, note_failure
+from handlers.settings import Settings
+from persistence import queue, transactions
+
+_log = logging.getLogger("loyalty.queue")
+
+
+def _never() -> bool:
+    return False
+
+
+class Drain:
+    """One worker's way through the queue: a batch of each organization in turn, and of its members in turn."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        settings: Settings,
+        stopping: Callable[[], bool] = _never,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._engine = engine
+        self._batch = settings.queue_batch
+        self._retries = Retries(settings.queue_attempts, timedelta(milliseconds=settings.queue_retry_ms))
+        self._stopping = stopping
+        self._chance = chance
+        # Where the last batch of an organization ended: the next one goes on from there, so that no member is kept
+        # waiting by the long lines of others.
+        self._last_members: dict[int, int] = {}
+
+    def step(self) -> bool:
+        """Evaluate a batch of each organization of which something is due; False if nothing was.
+
+        Raises what the database says where it is away.
+        """
+        worked = False
+        for organization_id in transactions.run(self._engine, queue.waiting_organizations):
+            if self._stopping():
+                break
+            after = self._last_members.pop(organization_id, 0)
+            members = self._evaluate_next(organization_id, after)
+            if len(members) == self._batch:
+                self._last_members[organization_id] = members[-1]
+            # From the first member on again, where the end was reached.
+            worked = bool(members) or after > 0 or worked
+        return worked
+
+    def _evaluate_next(self, organization_id: int, after: int) -> list[int]:
+        """Evaluate a batch of the next members whose lines can be claimed; answers the members."""
+        members: list[int] = []
+        batch: list[QueuedEvent] = []
+        alone: list[QueuedEvent] = []
+
+        def work(db: Connection) -> None:
+            now = datetime.now(UTC)
+            members[:] = queue.claim_members(db, organization_id, after, now, self._batch)
+            if not members:
+                return
+            queued = queue.find_lines(db, organization_id, members, self._batch // len(members))
+            # What has failed before goes alone, so that it cannot spoil a batch again, and those behind it wait.
+            alone[:] = [each for each in queued if each.attempts]
+            held_up = {each.event.member_id for each in alone}
+            batch[:] = [each for each in queued if each.event.member_id not in held_up]
+            if batch:
+                evaluate_claimed(db, organization_id, batch, now)
+
+        try:
+            transactions.run(self._engine, work)
+        except Exception as error:
+            if not batch or transactions.is_away(error):
+                raise
+            if len(batch) > 1:
+                _log.warning("a batch of %d events met %s; one by one", len(batch), _fault(error))
+                self._one_by_one(organization_id, batch)
+            else:
+                self._note_failure(organization_id, batch[0], error)
+        self._one_by_one(organization_id, alone)
+        return members
+
+    def _one_by_one(self, organization_id: int, queued: Sequence[QueuedEvent]) -> None:
+        held_up: set[int] = set()
+        for each in queued:
+            if each.event.member_id in held_up:
+                continue
+            if self._stopping():
+                return
+            try:
+                transactions.run(self._engine, partial(_evaluate_one, organization_id, each))
+            except Exception as error:
+                if transactions.is_away(error):
+                    raise
+                self._note_failure(organization_id, each, error)
+                held_up.add(each.event.member_id)
+
+    def _note_failure(self, organization_id: int, queued: QueuedEvent, error: Exception) -> None:
+        now, failures = datetime.now(UTC), queued.attempts + 1
+        wait = self._retries.wait(failures, self._chance())
+        key = queued.event.loyalty_event_key
+        if wait is None:
+            _log.error("the event %s is a dead letter after %d attempts", key, failures, exc_info=error)
+        else:
+            _log.warning("attempt %d on the event %s met %s", failures, key, _fault(error), exc_info=error)
+        next_attempt_at = None if wait is None else now + wait
+        transactions.run(
+            self._engine, lambda db: note_failure(db, organization_id, queued, _fault(error), next_attempt_at, now)
+        )
+
+
+def _evaluate_one(organization_id: int, queued: QueuedEvent, db: Connection) -> None:
+    """Evaluate one event, unless another worker has come to it meanwhile."""
+    now = datetime.now(UTC)
+    if queue.claim_head(db, organization_id, queued.event.member_id, now) == queued.event.loyalty_event_id:
+        evaluate_claimed(db, organization_id, [queued], now)
+
+
+def _fault(error: Exception) -> str:
+    """What went wrong, in words that give away no values."""
+    if isinstance(error, DBAPIError):
+        return f"{type(error).__name__} {getattr(error.orig, 'pgcode', None) or ''}".strip()
+    return type(error).__name__

@@ -1,0 +1,50 @@
+"""Posting what has expired: balances are right without it, but records and supplies catch up with it."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+
+from sqlalchemy import Connection
+
+from domain.ledger.postings import Posting
+from handlers.services.ledger.sessions import close_books, open_books
+from handlers.services.members.lock_wallets import lock_wallets
+from persistence import ledger_lots, organizations
+
+WALLETS_AT_ONCE = 500
+
+
+@dataclass(slots=True)
+class Expired:
+    """What was expired of each account: the amount, and of how many wallets."""
+
+    last_wallet_id: int = 0
+    amounts: dict[int, Decimal] = field(default_factory=dict)
+    wallets: dict[int, set[int]] = field(default_factory=dict)
+
+
+def expire_next(
+    db: Connection, organization_id: int, after: int, now: datetime, limit: int = WALLETS_AT_ONCE
+) -> Expired | None:
+    """Post the expiries of the next wallets, by id, of which something is due; None when there are no more."""
+    organization = organizations.find(db, organization_id)
+    if organization is None:
+        return None
+    periods = ledger_lots.periods_of_policies(db, organization_id)
+    due = ledger_lots.next_wallets_due(db, organization_id, after, periods, now, limit)
+    if not due:
+        return None
+    lock_wallets(db, organization, due)
+    account_ids = ledger_lots.accounts_of_expired_lots(db, organization_id, due, now) | periods.keys()
+    books = open_books(db, organization, due, account_ids, now)
+    close_books(db, organization, books, lambda: str(uuid.uuid4()), "expire", "Points had expired.")
+    done = Expired(due[-1])
+    for step in books.steps:
+        if isinstance(step, Posting) and step.from_wallet_id is not None:
+            account_id = step.account.ledger_account_id
+            done.amounts[account_id] = done.amounts.get(account_id, Decimal(0)) + step.amount
+            done.wallets.setdefault(account_id, set()).add(step.from_wallet_id)
+    return done

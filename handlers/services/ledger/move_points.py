@@ -1,0 +1,83 @@
+"""Minting for a member and burning from one: the ledger and account are looked up where the request names none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from domain.ledger.records import MINT, LedgerAccount
+from domain.ledger.refusals import UnknownLedger, UnknownLedgerAccount, WalletNotInLedger
+from domain.members import Member, refuse_erased, refuse_inactive
+from handlers.call import Call
+from handlers.services.ledger.post_transactions import Movement, post_one
+from handlers.services.members.lock_wallets import lock_referrers
+from persistence import ledger, members, posting
+
+
+@dataclass(frozen=True, slots=True)
+class MovedPoints:
+    """A transaction as mint and burn by member answer it."""
+
+    ledger_transaction_id: int
+    amount: Decimal
+    from_wallet_id: int | None
+    to_wallet_id: int | None
+    organization_id: int
+    ledger_id: int
+    ledger_account_id: int
+    atomic_set_id: str | None
+    system_unique_key: str
+
+
+def move_points(call: Call, member: Member, transaction_type: int, body: Mapping[str, Any]) -> MovedPoints:
+    """Mint or burn (administration, Members 6); the same key with the same request answers the same transaction.
+
+    Raises MemberErased, or MemberInactive unless the key was used before.
+    """
+    lock_referrers(call.db, call.organization, member.wallet_id, ())
+    locked = members.lock(call.db, member)
+    refuse_erased(locked)
+    account = _account(call, body["ledger_id"], body["ledger_account_id"])
+    if account.ledger_id != call.organization.default_ledger_id:
+        raise WalletNotInLedger("Members' wallets are in the organization's default ledger.")
+    movement = Movement(
+        ledger_account_id=account.ledger_account_id,
+        amount=body["amount"],
+        from_wallet_id=None if transaction_type == MINT else member.wallet_id,
+        to_wallet_id=member.wallet_id if transaction_type == MINT else None,
+        system_unique_key=body["system_unique_key"] or call.new_key(),
+        external_event_date=body["external_event_date"],
+        external_id=body["external_id"],
+        description=body["description"],
+        tags=tuple(body["tags"]),
+    )
+    if not posting.find_posted(call.db, account.organization_id, [movement.system_unique_key or ""]):
+        refuse_inactive(locked)
+    return MovedPoints(
+        ledger_transaction_id=post_one(call, movement),
+        amount=body["amount"],
+        from_wallet_id=movement.from_wallet_id,
+        to_wallet_id=movement.to_wallet_id,
+        organization_id=account.organization_id,
+        ledger_id=account.ledger_id,
+        ledger_account_id=account.ledger_account_id,
+        atomic_set_id=None,
+        system_unique_key=movement.system_unique_key or "",
+    )
+
+
+def _account(call: Call, ledger_id: int | None, ledger_account_id: int | None) -> LedgerAccount:
+    """The account that a request means; the default ledger, and a ledger's default account, where it names none."""
+    organization_id = call.organization.organization_id
+    wanted_ledger = ledger_id if ledger_id is not None else call.organization.default_ledger_id
+    if wanted_ledger is None or ledger.find_ledger(call.db, organization_id, wanted_ledger) is None:
+        raise UnknownLedger("There is no such ledger.")
+    if ledger_account_id is None:
+        account = ledger.find_default_account(call.db, organization_id, wanted_ledger)
+    else:
+        account = ledger.find_account(call.db, organization_id, ledger_account_id)
+    if account is None or account.ledger_id != wanted_ledger:
+        raise UnknownLedgerAccount("There is no such account in the ledger.")
+    return account

@@ -1,0 +1,350 @@
+"""Posting ledger transactions: any number of them in a fixed number of statements, each key answered once.
+
+Every way of moving points by request comes through here: single calls, sets that are one unit, and batches in which
+items of one set stand or fall together and the others stand alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from decimal import Decimal
+
+from domain.ledger.postings import Details, Fiat, Posting, Stored
+from domain.ledger.records import TRANSACTION_TYPES, LedgerAccount, Wallet
+from domain.ledger.refusals import SetFailed, UnknownLedgerAccount, UnknownLedgerTransaction, UnknownWallet
+from domain.ledger.session import Books
+from domain.ledger.views import TransactionRow
+from domain.problems import FieldFault, InvalidRequest, KeyReused, Refusal
+from handlers.call import Call
+from handlers.services.digests import digest_of
+from handlers.services.ledger.sessions import close_call_books, open_books
+from handlers.services.members.lock_wallets import lock_wallets
+from persistence import ledger_transactions, posting
+
+
+@dataclass(frozen=True, slots=True)
+class Movement:
+    """What a request asks the ledger to move: a mint (no `from_wallet_id`), a burn (no `to_wallet_id`), a transfer, or
+    the revert of `reverts`, which is found by id.
+
+    `pointer` says where in the request it stands, for faults; `refusal` is what is wrong with an item already.
+    """
+
+    ledger_account_id: int | None = None
+    amount: Decimal | None = None
+    from_wallet_id: int | None = None
+    to_wallet_id: int | None = None
+    system_unique_key: str | None = None
+    external_event_date: datetime | None = None
+    external_id: str | None = None
+    description: str | None = None
+    tags: tuple[str, ...] | None = None
+    fiat_value: Decimal | None = None
+    fiat_gross_amount: Decimal | None = None
+    fiat_currency: str | None = None
+    manual: bool = False
+    allow_overdraft: bool = False
+    expiration_date: datetime | None = None
+    atomic_set_id: str | None = None
+    reverts: int | None = None
+    burn_available: bool = False
+    partial_fiat_value: Decimal | None = None
+    ledger_id: int | None = None
+    pointer: str = ""
+    refusal: Refusal | None = None
+
+    @property
+    def digest(self) -> bytes:
+        """What makes two requests the same: all that they ask for."""
+        said = [getattr(self, each.name) for each in fields(self) if each.name not in _NOT_ASKED_FOR]
+        return digest_of(said)
+
+
+_NOT_ASKED_FOR = {"system_unique_key", "pointer", "refusal"}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one movement: the id of its transaction, or why it was refused."""
+
+    ledger_transaction_id: int | None = None
+    refusal: Refusal | None = None
+
+
+class Poster:
+    """Posts the movements of one call."""
+
+    def __init__(self, call: Call, movements: Sequence[Movement]) -> None:
+        self._call = call
+        self._db = call.db
+        self._organization_id = call.organization.organization_id
+        self._movements = [_keyed(each, call) for each in movements]
+        self._outcomes: dict[int, Outcome] = {}
+
+    def post(self, atomic: bool) -> list[Outcome]:
+        """Do the movements in their order and answer an outcome for each; `atomic` raises the first refusal."""
+        reverts = {each.reverts for each in self._movements if each.reverts is not None}
+        stored = posting.find_stored(self._db, self._organization_id, reverts)
+        self._lock(stored)
+        if reverts:
+            # Now that nobody else can move them any more.
+            stored = posting.find_stored(self._db, self._organization_id, reverts)
+        self._answer_known_keys()
+        account_ids = {each.ledger_account_id for each in self._movements if each.ledger_account_id is not None}
+        account_ids |= {each.ledger_account_id for each in stored.values()}
+        books = open_books(self._db, self._call.organization, self._wallets, account_ids, self._call.now)
+        made = self._make(books, stored, atomic)
+        ids = close_call_books(self._call, books)
+        by_posting = {id(step): transaction_id for step, transaction_id in zip(books.steps, ids, strict=True)}
+        for position, step in made.items():
+            self._outcomes[position] = Outcome(by_posting[id(step)])
+            _add_to_audit_log(self._call, self._movements[position], step, by_posting[id(step)])
+        self._answer_repeats()
+        return [self._outcomes[position] for position in range(len(self._movements))]
+
+    def _lock(self, stored: Mapping[int, Stored]) -> None:
+        sides = [(each.from_wallet_id, each.to_wallet_id) for each in self._movements]
+        sides += [(each.from_wallet_id, each.to_wallet_id) for each in stored.values()]
+        wanted = {wallet_id for side in sides for wallet_id in side if wallet_id is not None}
+        self._wallets: Mapping[int, Wallet] = lock_wallets(self._db, self._call.organization, wanted)
+
+    def _answer_known_keys(self) -> None:
+        """Answer what was done under its key before, and sort out keys that come twice."""
+        keys = [each.system_unique_key or "" for each in self._movements]
+        known = posting.find_posted(self._db, self._organization_id, keys)
+        self._repeats: dict[int, int] = {}
+        first: dict[str, int] = {}
+        for position, (key, movement) in enumerate(zip(keys, self._movements, strict=True)):
+            before = known.get(key)
+            if movement.refusal is not None:
+                self._outcomes[position] = Outcome(refusal=movement.refusal)
+            elif before is not None:
+                same = before.request_digest == movement.digest
+                self._outcomes[position] = Outcome(before.ledger_transaction_id) if same else _reused(key)
+            elif key in first:
+                same = movement.digest == self._movements[first[key]].digest
+                if same:
+                    self._repeats[position] = first[key]
+                else:
+                    self._outcomes[position] = _reused(key)
+            else:
+                first[key] = position
+
+    def _answer_repeats(self) -> None:
+        for position, original in self._repeats.items():
+            self._outcomes[position] = self._outcomes[original]
+
+    def _make(self, books: Books, stored: Mapping[int, Stored], atomic: bool) -> dict[int, Posting]:
+        """Post what can be posted: each item for itself, the items of a set all or none, where its first one stands.
+
+        So whatever sets interleave, they come out as if one had been done after the other.
+        """
+        made: dict[int, Posting] = {}
+        for positions in self._units():
+            mark, done = books.mark(), dict[int, Posting]()
+            for position in positions:
+                try:
+                    done[position] = self._one(books, self._movements[position], stored)
+                except Refusal as raised:
+                    refusal = _placed(raised, self._movements[position].pointer)
+                    if atomic:
+                        raise refusal from raised
+                    books.undo(mark)
+                    done = {}
+                    self._outcomes[position] = Outcome(refusal=refusal)
+                    self._fail_set(self._movements[position].atomic_set_id)
+                    break
+            made.update(done)
+        return made
+
+    def _units(self) -> list[list[int]]:
+        """The positions of what is to be done, those of one set together; sets of which an item is refused are none."""
+        for position in [p for p, outcome in self._outcomes.items() if outcome.refusal is not None]:
+            self._fail_set(self._movements[position].atomic_set_id)
+        units: dict[tuple[str | None, int], list[int]] = {}
+        for position, movement in enumerate(self._movements):
+            if position not in self._outcomes and position not in self._repeats:
+                set_id = movement.atomic_set_id
+                units.setdefault((set_id, position if set_id is None else -1), []).append(position)
+        return list(units.values())
+
+    def _fail_set(self, set_id: str | None) -> None:
+        """Refuse what else belongs to a set of which one item is refused."""
+        for position, movement in enumerate(self._movements):
+            if set_id is not None and movement.atomic_set_id == set_id and position not in self._outcomes:
+                self._outcomes[position] = Outcome(refusal=SetFailed("Another item of the set was refused."))
+
+    def _one(self, books: Books, movement: Movement, stored: Mapping[int, Stored]) -> Posting:
+        details = Details(
+            system_unique_key=movement.system_unique_key or "",
+            request_digest=movement.digest,
+            external_id=movement.external_id,
+            external_event_date=movement.external_event_date,
+            description=movement.description,
+            tags=movement.tags,
+            atomic_set_id=movement.atomic_set_id,
+            fiat=Fiat(movement.fiat_value, movement.fiat_gross_amount, movement.fiat_currency),
+        )
+        if movement.reverts is not None:
+            return self._revert(books, movement, details, stored)
+        account = books.accounts.get(movement.ledger_account_id or 0)
+        if account is None or (movement.ledger_id is not None and account.ledger_id != movement.ledger_id):
+            raise UnknownLedgerAccount("There is no such account in the ledger.")
+        source, target = movement.from_wallet_id, movement.to_wallet_id
+        _check(movement, self._call.now)
+        for wallet_id in (source, target):
+            if wallet_id is not None and getattr(self._wallets.get(wallet_id), "ledger_id", None) != account.ledger_id:
+                raise UnknownWallet(f"The ledger has no wallet {wallet_id}.")
+        amount = movement.amount or Decimal(0)
+        if source is None and target is not None:
+            return books.mint(account, target, amount, details, movement.expiration_date, movement.manual)
+        if source is not None and target is None:
+            return books.burn(account, source, amount, details, movement.allow_overdraft, movement.manual)
+        return books.transfer(account, source or 0, target or 0, amount, details, movement.manual)
+
+    def _revert(
+        self,
+        books: Books,
+        movement: Movement,
+        details: Details,
+        stored: Mapping[int, Stored],
+    ) -> Posting:
+        original = stored.get(movement.reverts or 0)
+        account = books.accounts.get(original.ledger_account_id) if original is not None else None
+        if (
+            original is None
+            or account is None
+            or movement.ledger_account_id not in (None, account.ledger_account_id)
+            or movement.ledger_id not in (None, account.ledger_id)
+        ):
+            raise UnknownLedgerTransaction(f"There is no transaction {movement.reverts}.")
+        return books.revert(
+            original,
+            account,
+            details,
+            allow_overdraft=movement.allow_overdraft,
+            burn_available=movement.burn_available,
+            partial_fiat=movement.partial_fiat_value,
+        )
+
+
+def _add_to_audit_log(call: Call, movement: Movement, step: Posting, transaction_id: int) -> None:
+    """Tell the audit log what a request has moved, and for whom."""
+    call.audit.add(
+        "ledger-transaction",
+        transaction_id,
+        after={
+            "ledgerAccountId": step.account.ledger_account_id,
+            "transactionType": TRANSACTION_TYPES[step.transaction_type],
+            "amount": step.amount,
+            "fromWalletId": step.from_wallet_id,
+            "toWalletId": step.to_wallet_id,
+            "isPending": movement.manual or None,
+            "revertedLedgerTransactionId": movement.reverts,
+            "systemUniqueKey": movement.system_unique_key,
+            "externalId": movement.external_id,
+            "description": movement.description,
+            "tags": movement.tags,
+        },
+        wallet_ids=(step.from_wallet_id, step.to_wallet_id),
+    )
+
+
+def _check(movement: Movement, now: datetime) -> None:
+    """Refuse what the members of a movement cannot say together."""
+    faults = []
+    is_mint = movement.from_wallet_id is None and movement.to_wallet_id is not None
+    if movement.from_wallet_id is None and movement.to_wallet_id is None:
+        faults.append(FieldFault("fromWalletId and toWalletId cannot both be null", pointer="/fromWalletId"))
+    if movement.expiration_date is not None:
+        if not is_mint:
+            faults.append(FieldFault("only a mint has an expirationDate", pointer=_EXPIRATION))
+        elif movement.expiration_date <= now:
+            faults.append(FieldFault("expirationDate must be in the future", pointer=_EXPIRATION))
+    if faults:
+        raise InvalidRequest(faults)
+
+
+_EXPIRATION = "/expirationDate"
+
+
+def _placed(refusal: Refusal, pointer: str) -> Refusal:
+    """The refusal of one item, its faults pointing into the whole request."""
+    if not pointer or not isinstance(refusal, InvalidRequest):
+        return refusal
+    return InvalidRequest([replace(fault, pointer=pointer + (fault.pointer or "")) for fault in refusal.faults])
+
+
+def post_one(call: Call, movement: Movement) -> int:
+    """Post one movement and answer its transaction's id; raises what refuses it."""
+    return post_set(call, [movement])[0]
+
+
+def post_set(call: Call, movements: Sequence[Movement]) -> list[int]:
+    """Post movements as one unit and answer their transactions' ids; raises the first refusal."""
+    outcomes = Poster(call, movements).post(atomic=True)
+    for outcome in outcomes:
+        if outcome.refusal is not None:
+            raise outcome.refusal
+    return [outcome.ledger_transaction_id or 0 for outcome in outcomes]
+
+
+def post_batch(call: Call, movements: Sequence[Movement]) -> list[Outcome]:
+    """Post each movement for itself, those of one atomic set together."""
+    return Poster(call, movements).post(atomic=False)
+
+
+def answered(call: Call, movements: Sequence[Movement], ids: Sequence[int]) -> list[list[TransactionRow]]:
+    """The rows of each movement's transaction as they were first answered, with what was posted as part of it.
+
+    Whatever has become of it since does not show.
+    """
+    rows = ledger_transactions.rows_as_answered(call.db, call.organization.organization_id, ids)
+    return [
+        # A capture may have left a part of the fiat value: the request says what it was.
+        [replace(row, fiat_value=movement.fiat_value) for row in rows[each]] if movement.manual else rows[each]
+        for movement, each in zip(movements, ids, strict=True)
+    ]
+
+
+def capture(call: Call, account: LedgerAccount, amounts: Sequence[tuple[int, Decimal | None]]) -> None:
+    """Capture pending transactions of the account, all or none; raises what refuses the first that is refused."""
+    organization_id = call.organization.organization_id
+    ids = {transaction_id for transaction_id, _ in amounts}
+    stored = posting.find_stored(call.db, organization_id, ids)
+    wallets = {
+        wallet_id
+        for each in stored.values()
+        for wallet_id in (each.from_wallet_id, each.to_wallet_id)
+        if wallet_id is not None
+    }
+    lock_wallets(call.db, call.organization, wallets)
+    stored = posting.find_stored(call.db, organization_id, ids)
+    books = open_books(call.db, call.organization, wallets, {account.ledger_account_id}, call.now)
+    for index, (transaction_id, amount) in enumerate(amounts):
+        held = stored.get(transaction_id)
+        if held is None or held.ledger_account_id != account.ledger_account_id:
+            raise UnknownLedgerTransaction(f"The account has no transaction {transaction_id}.")
+        try:
+            books.capture(held, books.accounts[account.ledger_account_id], amount)
+        except InvalidRequest as invalid:
+            place = f"/transactions/{index}/captureAmount"
+            raise InvalidRequest([replace(fault, pointer=place) for fault in invalid.faults]) from invalid
+        call.audit.add(
+            "ledger-transaction",
+            transaction_id,
+            before={"isPending": True},
+            after={"isPending": False, "captureAmount": amount},
+            wallet_ids=(held.from_wallet_id, held.to_wallet_id),
+        )
+    close_call_books(call, books)
+
+
+def _keyed(movement: Movement, call: Call) -> Movement:
+    return movement if movement.system_unique_key is not None else replace(movement, system_unique_key=call.new_key())
+
+
+def _reused(key: str) -> Outcome:
+    return Outcome(refusal=KeyReused(f"The key {key} was used for another request."))

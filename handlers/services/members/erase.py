@@ -1,0 +1,35 @@
+"""Erasing a member: who it was goes, what was counted stays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from domain.members import Member
+from domain.triggers import MEMBER as MEMBER_ENTITY
+from domain.triggers import UPDATED
+from handlers.call import Call
+from handlers.schemas.members import MEMBER
+from handlers.services.members.view import view_members
+from handlers.services.webhooks.outbox import entity_changed
+from persistence import audit_log, erasing
+
+
+def erase(call: Call, member: Member) -> Member:
+    """Erase the member; one that was erased before is as it was left then.
+
+    Whoever is at work with the member is waited for, and whoever comes after finds nobody by the old ids.
+    """
+    before = erasing.lock(call.db, member)
+    if before.erased_at is not None:
+        return before
+    after = erasing.erase(call.db, before, f"erased-{call.new_key()}", call.now)
+    audit_log.erase_member(call.db, after.organization_id, after.member_id)
+    call.audit.is_erasure = True
+    call.audit.add("member", after.member_id, after={"isErased": True}, member_ids=(after.member_id,))
+    entity_changed(call, MEMBER_ENTITY, UPDATED, lambda: _record(call, after))
+    return after
+
+
+def _record(call: Call, member: Member) -> dict[str, Any]:
+    [viewed] = view_members(call, [member], with_balances=True)
+    return MEMBER.dump(viewed)

@@ -1,0 +1,59 @@
+"""Members with what belongs to their record but stands elsewhere: tiers and balances."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from domain.ledger.views import WalletView
+from domain.members import Member, MemberTier
+from domain.tier_status import TierStatus, tier_status
+from handlers.call import Call
+from handlers.services.configuration import configuration_of
+from handlers.services.tiers.current import current_tiers, points_of
+from persistence import ledger
+
+
+def view_members(call: Call, found: Sequence[Member], *, with_balances: bool = False) -> list[dict[str, Any]]:
+    """The members as they are answered, in their order; the number of statements does not grow with theirs.
+
+    With the balances comes what of them counts for the tiers.
+    """
+    organization_id = call.organization.organization_id
+    tiers = current_tiers(call, found)
+    balances: dict[int, list[WalletView]] = {}
+    statuses: dict[int, list[TierStatus]] = {}
+    if with_balances:
+        wallet_ids = [member.wallet_id for member in found]
+        balances = ledger.balances_of_wallets(call.db, organization_id, wallet_ids, call.now)
+        statuses = _statuses(call, found, tiers, balances)
+    return [
+        {
+            **asdict(member),
+            "tiers": tiers[member.member_id],
+            "tier_status": statuses.get(member.member_id),
+            "ledger_balances": balances.get(member.wallet_id, []) if with_balances else None,
+        }
+        for member in found
+    ]
+
+
+def _statuses(
+    call: Call,
+    found: Sequence[Member],
+    tiers: Mapping[int, Sequence[MemberTier]],
+    balances: Mapping[int, Sequence[WalletView]],
+) -> dict[int, list[TierStatus]]:
+    """Where the members stand in every active program; at most one statement, where tiers go by a period."""
+    configuration = configuration_of(call.db, call.organization)
+    known = {tier.loyalty_tier_id: tier for tier in configuration.tiers.values()}
+    points = points_of(call, found, balances)
+    statuses: dict[int, list[TierStatus]] = {}
+    for member in found:
+        held = {tier.loyalty_program_id: tier for tier in tiers[member.member_id]}
+        statuses[member.member_id] = [
+            tier_status(ladder, known, held.get(ladder.loyalty_program_id), points(member), call.now)
+            for ladder in configuration.ladders
+        ]
+    return statuses

@@ -1,0 +1,79 @@
+"""Advancing a member's mission by request (administration, Missions 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from domain.members import Member, refuse_inactive
+from domain.missions.records import Mission
+from domain.missions.state import Occasion
+from domain.problems import KeyReused
+from handlers.call import Call
+from handlers.schemas.missions import progress_answer
+from handlers.services.configuration import configuration_of
+from handlers.services.digests import digest_of
+from handlers.services.members.match_audiences import match_audiences
+from handlers.services.unit_of_work.by_request import at_desks
+from handlers.services.unit_of_work.work import Desks
+from persistence import missions
+
+
+def advance_mission(call: Call, member: Member, mission: Mission, body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Count `amount` for the mission and pay what that achieves; the same key with the same request answers alike.
+
+    Raises KeyReused, MemberInactive, MissionClosed or MissionExhausted.
+    """
+    organization_id = call.organization.organization_id
+    among = configuration_of(call.db, call.organization).audiences
+    found = match_audiences(call.db, organization_id, among, [member], call.now)[member.member_id]
+    audience_keys = {audience.audience_key for audience in found}
+    occasion = Occasion(
+        organization_id=organization_id,
+        member_id=member.member_id,
+        at=body["external_event_date"] or call.now,
+        now=call.now,
+        system_unique_key=body["system_unique_key"] or f"mission-progress-{call.new_key()}",
+        request_digest=_digest(member, mission, body),
+        external_id=body["external_id"],
+        description=body["description"],
+        tags=tuple(body["tags"]),
+    )
+
+    def act(desks: Desks) -> Mapping[str, Any]:
+        before = missions.find_tracking(call.db, organization_id, occasion.system_unique_key or "")
+        if before is not None:
+            if before.request_digest != occasion.request_digest:
+                raise KeyReused(f"The key {occasion.system_unique_key} was used for another request.")
+            return before.answer or {}
+        refuse_inactive(desks.opening.members[member.member_id])
+        standing, advance = desks.missions.advance(mission.mission_id, body["amount"], occasion, audience_keys)
+        answer = progress_answer(standing.balance(member.member_id), advance.achieved)
+        desks.missions.answered(answer)
+        after = {
+            "memberId": member.member_id,
+            "amount": body["amount"],
+            "externalEventDate": body["external_event_date"],
+            "systemUniqueKey": occasion.system_unique_key,
+            "externalId": occasion.external_id,
+            "description": occasion.description,
+            "tags": occasion.tags,
+            **answer,
+        }
+        call.audit.add("mission-progress", mission.mission_id, after=after, member_ids=(member.member_id,))
+        return answer
+
+    return at_desks(call, [member.member_id], act, "A mission was advanced by request.", [occasion.at])
+
+
+def _digest(member: Member, mission: Mission, body: Mapping[str, Any]) -> bytes:
+    said = (
+        member.member_id,
+        mission.mission_id,
+        body["amount"],
+        body["external_id"],
+        body["tags"],
+        body["description"],
+        body["external_event_date"],
+    )
+    return digest_of(said)

@@ -1,0 +1,119 @@
+"""Purchase orders that are entered as such: tracked as the events that lead to their status, all in one batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from domain.events import FULL, IncomingEvent
+from domain.orders import CREATED, Order, OrderExists, OrderItem, event_of_status, steps_to
+from domain.problems import Refusal
+from domain.programs import UnknownLoyaltyProgram
+from handlers.call import Call
+from handlers.services.events.intake import Result
+from handlers.services.events.track import TrackBatch
+from persistence import orders
+
+
+@dataclass(frozen=True, slots=True)
+class NewOrder:
+    """An order to be created; `payload` is what its creation event says of it, the member goes by one of two ids."""
+
+    external_id: str
+    status: str
+    payload: Mapping[str, Any]
+    external_event_date: datetime | None = None
+    loyalty_member_id: str | None = None
+    member_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedOrder:
+    """What became of a new order: the order with the answers of its events, or why there is none."""
+
+    external_id: str
+    order: tuple[Order, tuple[OrderItem, ...]] | None = None
+    answers: tuple[Mapping[str, Any], ...] = ()
+    refusal: Refusal | None = None
+
+
+def create_order(call: Call, wanted: NewOrder) -> CreatedOrder:
+    """Create one order; raises what refuses it."""
+    [created] = create_orders(call, [wanted])
+    if created.refusal is not None:
+        raise created.refusal
+    return created
+
+
+def create_orders(call: Call, wanted: Sequence[NewOrder]) -> list[CreatedOrder]:
+    """Create orders, each for itself, in a number of statements that is the same for any number."""
+    refused = _refused(call, wanted)
+    steps = [[] if refused[at] else _steps(call, each) for at, each in enumerate(wanted)]
+    # All creations first: what follows of any of them then needs them stored but once.
+    depth = max((len(each) for each in steps), default=0)
+    queue = [(at, each[level]) for level in range(depth) for at, each in enumerate(steps) if level < len(each)]
+    found: dict[int, list[Result]] = {}
+    if queue:
+        batch = TrackBatch(call.db, call.organization, FULL, call.now, call.new_key, call.request_id)
+        for (at, _), result in zip(queue, batch.track([event for _, event in queue]), strict=True):
+            found.setdefault(at, []).append(result)
+    made = [wanted[at].external_id for at in found]
+    stored = orders.find_by_external_ids(call.db, call.organization.organization_id, made) if made else {}
+    return [
+        CreatedOrder(each.external_id, refusal=refused[at])
+        if refused[at]
+        else _outcome(each.external_id, found[at], stored)
+        for at, each in enumerate(wanted)
+    ]
+
+
+def _outcome(external_id: str, results: Sequence[Result], stored: Mapping[str, Any]) -> CreatedOrder:
+    refusal = next((result.refusal for result in results if result.refusal is not None), None)
+    if refusal is not None:
+        return CreatedOrder(external_id, refusal=refusal)
+    return CreatedOrder(external_id, stored[external_id], tuple(result.answer for result in results))
+
+
+def _refused(call: Call, wanted: Sequence[NewOrder]) -> list[Refusal | None]:
+    """Why orders are refused before anything is tracked, so that nothing is left of them."""
+    organization_id = call.organization.organization_id
+    taken = orders.known_external_ids(call.db, organization_id, [each.external_id for each in wanted])
+    program_ids = {each.payload["loyaltyProgramId"] for each in wanted if each.payload.get("loyaltyProgramId")}
+    programs = orders.known_programs(call.db, organization_id, program_ids) if program_ids else set()
+    found: list[Refusal | None] = []
+    for each in wanted:
+        program_id = each.payload.get("loyaltyProgramId")
+        if each.external_id in taken:
+            found.append(OrderExists(f"There is an order with the externalId {each.external_id} already."))
+        elif program_id is not None and program_id not in programs:
+            found.append(UnknownLoyaltyProgram(f"The organization has no loyalty program {program_id}."))
+        else:
+            found.append(_wrong_status(each.status))
+        if found[-1] is None:
+            taken.add(each.external_id)
+    return found
+
+
+def _wrong_status(status: str) -> Refusal | None:
+    try:
+        steps_to(status)
+    except Refusal as refusal:
+        return refusal
+    return None
+
+
+def _steps(call: Call, wanted: NewOrder) -> list[IncomingEvent]:
+    return [
+        IncomingEvent(
+            system_unique_key=f"purchase-order-{status}-{call.new_key()}",
+            event_type=event_of_status(status),
+            loyalty_member_id=wanted.loyalty_member_id,
+            member_id=wanted.member_id,
+            external_id=wanted.external_id,
+            payload={"order": wanted.payload if status == CREATED else {"externalId": wanted.external_id}},
+            external_event_date=wanted.external_event_date,
+        )
+        for status in steps_to(wanted.status)
+    ]

@@ -1,0 +1,148 @@
+"""Creating an organization with all it needs to take its first purchase."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from sqlalchemy import Connection, insert
+
+from domain.access import INTEGRATION_ROLES
+from domain.tier_policies import EARNED, completed
+from handlers.services import passwords
+from persistence import organizations
+from persistence.tables.ledger import ledger_accounts, ledgers
+from persistence.tables.programs import loyalty_programs, loyalty_tiers
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedOrganization:
+    """What the operator needs to use the new organization; the client secret is not readable again."""
+
+    organization_id: int
+    organization_key: str
+    ledger_id: int
+    ledger_account_id: int
+    ledger_account_key: str
+    loyalty_program_id: int
+    loyalty_program_key: str
+    client_id: str
+    client_secret: str
+
+
+def create_organization(db: Connection, *, name: str, now: datetime, timezone: str = "UTC") -> CreatedOrganization:
+    """Create the organization, a default ledger with the account `points`, a program with a default tier, an
+    administrator and one API user, who has the roles that an integration needs.
+    """
+    stamps = {"created_at": now, "updated_at": now}
+    organization = organizations.add_organization(
+        db, organization_key=_key(), name=name, timezone=timezone, locales=["en"], **stamps
+    )
+    owned = {"organization_id": organization.organization_id, **stamps}
+    ledger_id = db.execute(
+        insert(ledgers).values(**owned, ledger_key=_key(), name="Default").returning(ledgers.c.ledger_id)
+    ).scalar_one()
+    account = db.execute(
+        insert(ledger_accounts)
+        .values(
+            **owned,
+            ledger_account_key=_key(),
+            ledger_id=ledger_id,
+            alias="points",
+            name="Points",
+            active=True,
+            decimals=0,
+            is_revolving=True,
+            is_default_account=True,
+            point_tracking_enabled=True,
+        )
+        .returning(ledger_accounts.c.ledger_account_id, ledger_accounts.c.ledger_account_key)
+    ).one()
+    program = db.execute(
+        insert(loyalty_programs)
+        .values(
+            **owned,
+            loyalty_program_key=_key(),
+            name="Default",
+            description="The program that members join unless another is named.",
+            active=True,
+            ledger_id=ledger_id,
+            tier_points_ledger_account_id=account.ledger_account_id,
+            main_ledger_account_id=account.ledger_account_id,
+            # Whoever redeems points keeps the tier.
+            tier_policy=completed({"basis": EARNED}),
+        )
+        .returning(loyalty_programs.c.loyalty_program_id, loyalty_programs.c.loyalty_program_key)
+    ).one()
+    tier_id = db.execute(
+        insert(loyalty_tiers)
+        .values(
+            **owned,
+            loyalty_tier_key=_key(),
+            loyalty_program_id=program.loyalty_program_id,
+            name="Member",
+            active=True,
+            min_required_points=Decimal(0),
+            tier_order=0,
+            is_default=True,
+        )
+        .returning(loyalty_tiers.c.loyalty_tier_id)
+    ).scalar_one()
+    db.execute(
+        loyalty_programs.update()
+        .where(
+            loyalty_programs.c.organization_id == organization.organization_id,
+            loyalty_programs.c.loyalty_program_id == program.loyalty_program_id,
+        )
+        .values(default_tier_id=tier_id)
+    )
+    organizations.change_organization(
+        db,
+        organization.organization_id,
+        default_loyalty_program_id=program.loyalty_program_id,
+        default_ledger_id=ledger_id,
+    )
+    client_id, client_secret = _add_users(db, organization.organization_id, now)
+    return CreatedOrganization(
+        organization_id=organization.organization_id,
+        organization_key=organization.organization_key,
+        ledger_id=ledger_id,
+        ledger_account_id=account.ledger_account_id,
+        ledger_account_key=account.ledger_account_key,
+        loyalty_program_id=program.loyalty_program_id,
+        loyalty_program_key=program.loyalty_program_key,
+        client_id=client_id,
+        client_secret=client_secret,
+    )
+
+
+def _add_users(db: Connection, organization_id: int, now: datetime) -> tuple[str, str]:
+    """The administrator, who has no password yet, and the API user; returns the API user's credentials."""
+    stamps = {"created_at": now, "updated_at": now}
+    organizations.add_user(
+        db,
+        organization_id,
+        {"is_admin": True, "roles": []},
+        name="Administrator",
+        auth_client_id=f"administrator-{_key()}",
+        password_hash=None,
+        **stamps,
+    )
+    client_id, client_secret = f"api-{_key()}", passwords.new_secret()
+    organizations.add_user(
+        db,
+        organization_id,
+        {"is_admin": False, "roles": list(INTEGRATION_ROLES)},
+        name="API user",
+        auth_client_id=client_id,
+        password_hash=passwords.kept_secret(client_secret),
+        is_api_user=True,
+        **stamps,
+    )
+    return client_id, client_secret
+
+
+def _key() -> str:
+    return str(uuid.uuid4())

@@ -1,0 +1,68 @@
+"""The tiers that members have at a moment: what is stored, and what comes of a tier that has expired since."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from domain.ledger.views import WalletView
+from domain.members import Member, MemberTier
+from domain.tier_policies import TierPoints
+from domain.tiers import HeldTier, Points, Standings
+from handlers.call import Call
+from handlers.services.configuration import configuration_of
+from handlers.services.unit_of_work.tier_points import earnings_of
+from persistence import ledger, member_tiers
+
+
+def current_tiers(call: Call, found: Sequence[Member]) -> dict[int, list[MemberTier]]:
+    """The tiers of the members, by member id; those that have expired as they will be evaluated. Writes nothing."""
+    stored = member_tiers.of_members(call.db, call.organization.organization_id, [member.member_id for member in found])
+    lapsed = [m for m in found if any(_held(tier).has_lapsed(call.now) for tier in stored[m.member_id])]
+    if lapsed:
+        standings = Standings(configuration_of(call.db, call.organization).ladders, {}, call.now)
+        points = points_of(call, lapsed)
+        for member in lapsed:
+            evaluated = (_evaluated(tier, standings, points(member)) for tier in stored[member.member_id])
+            stored[member.member_id] = [tier for tier in evaluated if tier is not None]
+    return stored
+
+
+def points_of(
+    call: Call, found: Sequence[Member], balances: Mapping[int, Sequence[WalletView]] | None = None
+) -> Callable[[Member], Points]:
+    """What each member has of each account now, without what has expired; at most two queries for all of them.
+
+    `balances` are those of the wallets, by id, where they are known already.
+    """
+    organization_id, wallets = call.organization.organization_id, [member.wallet_id for member in found]
+    if balances is None:
+        balances = ledger.balances_of_wallets(call.db, organization_id, wallets, call.now)
+    ladders = configuration_of(call.db, call.organization).ladders
+    earnings = earnings_of(call.db, organization_id, ladders, wallets, call.now)
+    points = {
+        (wallet_id, view.ledger_account_id): TierPoints(
+            view.current_balance, view.earned, earnings.get((wallet_id, view.ledger_account_id), ())
+        )
+        for wallet_id, views in balances.items()
+        for view in views
+    }
+    return lambda member: lambda account_id: points.get((member.wallet_id, account_id), TierPoints())
+
+
+def _held(tier: MemberTier) -> HeldTier:
+    return HeldTier(tier.loyalty_tier_id, tier.is_manual, tier.expires_at)
+
+
+def _evaluated(tier: MemberTier, standings: Standings, points: Points) -> MemberTier | None:
+    held = _held(tier)
+    if not held.has_lapsed(standings.at) or tier.expires_at is None:
+        return tier
+    now = standings.place_now(tier.loyalty_program_id, held, points)
+    if now is None:
+        return None
+    stays = now.loyalty_tier_id == tier.loyalty_tier_id and not tier.is_manual
+    since = tier.created_at if stays else tier.expires_at
+    return replace(
+        tier, loyalty_tier_id=now.loyalty_tier_id, is_manual=False, expires_at=now.expires_at, created_at=since
+    )

@@ -1,0 +1,61 @@
+"""Evaluating tiers again without points having moved: those that have expired, or all of them."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Connection
+
+from domain.tiers import Standings
+from handlers.services.configuration import configuration_of
+from handlers.services.ledger.sessions import open_books, report
+from handlers.services.members.lock_wallets import lock_wallets
+from handlers.services.unit_of_work.derived_events import Derivation
+from handlers.services.unit_of_work.tier_points import open_tier_points
+from persistence import member_tiers, organizations, posting
+
+WALLETS_AT_ONCE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """What was done for some members: how many were looked at, and how many places changed."""
+
+    last_wallet_id: int
+    members: int
+    moves: int
+
+
+def evaluate_next(
+    db: Connection, organization_id: int, after: int, now: datetime, *, everyone: bool, limit: int = WALLETS_AT_ONCE
+) -> Evaluated | None:
+    """Evaluate the tiers of the next members, by wallet id, of whom one has expired; or of `everyone`.
+
+    None when there are no more. What has expired of the members' points is posted first.
+    """
+    organization = organizations.find(db, organization_id)
+    if organization is None:
+        return None
+    if everyone:
+        wallets = member_tiers.next_wallets(db, organization_id, after, limit)
+    else:
+        wallets = member_tiers.next_wallets_lapsed(db, organization_id, after, now, limit)
+    if not wallets:
+        return None
+    configuration = configuration_of(db, organization)
+    lock_wallets(db, organization, wallets)
+    books = open_books(db, organization, wallets, configuration.accounts, now)
+    posting.write_books(db, organization_id, books)
+    members = member_tiers.of_wallets(db, organization_id, wallets)
+    held = {(member_id, program): tier for member_id, tiers in members.values() for program, tier in tiers.items()}
+    standings = Standings(configuration.ladders, held, now)
+    member_ids = {wallet_id: member_id for wallet_id, (member_id, _) in members.items()}
+    also = configuration.accounts if everyone else ()
+    # What was earned is as it is stored: expiries have changed nothing of it.
+    points = open_tier_points(db, organization_id, configuration.ladders, books, wallets)
+    found = Derivation(configuration, books, standings, member_ids, lambda number: None, points).begin(also)
+    member_tiers.move(db, organization_id, standings.changed, now)
+    report(db, organization, found, now, lambda: str(uuid.uuid4()), "evaluate-tiers", "The tier was evaluated again.")
+    return Evaluated(wallets[-1], len(members), len(found))

@@ -1,0 +1,218 @@
+"""Bearer tokens: JWTs signed by the server's own key, and those of one external issuer (semantics of RFC 7519)."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+import jwt
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from sqlalchemy import Connection, Engine
+
+from domain.problems import Unauthorized
+from handlers.call import Caller
+from handlers.services.organizations.caller_rights import known_caller
+from handlers.settings import Settings
+from persistence import organizations, transactions
+from persistence.engine import autocommit
+from persistence.organizations import SigningKey
+
+ALGORITHM = "ES256"
+ACCESS_TOKEN_SECONDS = 3600
+MEMBER_TOKEN_SECONDS = 900
+# Before the id of the member whose token it is.
+MEMBER_SUBJECT = "member:"
+_CACHED_TOKENS = 10_000
+_CLOCK_LEEWAY_SECONDS = 5
+
+
+def issue(db: Connection, settings: Settings, claims: Mapping[str, Any], lifetime: int, now: datetime) -> str:
+    """Sign a token with `claims` that expires `lifetime` seconds after `now`."""
+    key = _signing_key(db, now)
+    return jwt.encode(
+        {
+            "iss": settings.token_issuer,
+            "aud": settings.token_audience,
+            "iat": int(now.timestamp()),
+            "exp": int((now + timedelta(seconds=lifetime)).timestamp()),
+            "jti": secrets.token_hex(8),
+            **claims,
+        },
+        key.private_key,
+        algorithm=key.algorithm,
+        headers={"kid": key.key_id},
+    )
+
+
+def issue_operator_token(
+    db: Connection,
+    settings: Settings,
+    *,
+    organization_id: int,
+    roles: frozenset[str],
+    is_admin: bool,
+    lifetime: int,
+    now: datetime,
+    is_system_admin: bool = False,
+) -> str:
+    """A token made on the command line: of no user, valid until it expires."""
+    claims = {
+        "sub": "operator",
+        "organizationId": organization_id,
+        "roles": sorted(roles),
+        "isAdmin": is_admin,
+        "isSystemAdmin": is_system_admin,
+    }
+    return issue(db, settings, claims, lifetime, now)
+
+
+def _signing_key(db: Connection, now: datetime) -> SigningKey:
+    keys = organizations.signing_keys_newest_first(db)
+    if not keys:
+        organizations.wait_for_signing_key_turn(db)
+        keys = organizations.signing_keys_newest_first(db)
+    if not keys:
+        key = ec.generate_private_key(ec.SECP256R1())
+        pem = key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        keys = [SigningKey(secrets.token_hex(8), ALGORITHM, pem.decode(), now)]
+        organizations.add_signing_key(db, keys[0])
+    return keys[0]
+
+
+class Authenticator:
+    """Turns a bearer token into a caller; verified tokens are remembered until they expire."""
+
+    def __init__(self, settings: Settings, engine: Engine) -> None:
+        self._settings = settings
+        self._engine = engine
+        self._reading = autocommit(engine)
+        self._keys: dict[str, jwt.PyJWK] = {}
+        self._verified: dict[str, tuple[float, Caller]] = {}
+        self._lock = threading.Lock()
+        self._external = (
+            jwt.PyJWKClient(settings.external_jwks_url, cache_keys=True) if settings.external_jwks_url else None
+        )
+
+    def __call__(self, token: str) -> Caller:
+        """The caller of a valid token; raises Unauthorized."""
+        known = self.remembered(token)
+        if known is not None:
+            return known
+        claims, is_external = self._claims(token)
+        caller = _caller(claims, is_external)
+        if is_external:
+            caller = transactions.read(self._reading, lambda db: known_caller(db, caller))
+        with self._lock:
+            if len(self._verified) >= _CACHED_TOKENS:
+                self._verified.clear()
+            self._verified[token] = (float(claims["exp"]), caller)
+        return caller
+
+    def remembered(self, token: str) -> Caller | None:
+        """The caller of a token that was verified before and has not expired; never looks anything up."""
+        expires, caller = self._verified.get(token, (0.0, None))
+        return caller if expires > time.time() else None
+
+    def jwks(self) -> dict[str, Any]:
+        """The JWK set (RFC 7517) that verifies the server's own tokens."""
+        self._load_keys()
+        return {"keys": [_public(key_id, key) for key_id, key in self._keys.items()]}
+
+    def _claims(self, token: str) -> tuple[dict[str, Any], bool]:
+        """The verified claims of a token, and whether they are the external issuer's."""
+        settings = self._settings
+        try:
+            header = jwt.get_unverified_header(token)
+            issuer = jwt.decode(token, options={"verify_signature": False}).get("iss")
+            if self._external is not None and issuer == settings.external_issuer:
+                is_external = True
+                key: Any = self._external.get_signing_key_from_jwt(token)
+                audience = settings.external_audience or settings.token_audience
+                algorithms = ["RS256", "ES256", "PS256", "EdDSA"]
+            else:
+                is_external = False
+                issuer, key = settings.token_issuer, self._own_key(header.get("kid"))
+                audience, algorithms = settings.token_audience, [ALGORITHM]
+            claims = jwt.decode(
+                token,
+                key,
+                algorithms=algorithms,
+                audience=audience,
+                issuer=issuer,
+                leeway=_CLOCK_LEEWAY_SECONDS,
+                options={"require": ["exp", "sub"]},
+            )
+        except (jwt.PyJWTError, ValueError, RecursionError) as error:
+            raise Unauthorized("The access token is not valid or has expired.") from error
+        return claims, is_external
+
+    def _own_key(self, key_id: Any) -> jwt.PyJWK:
+        if not isinstance(key_id, str) or key_id not in self._keys:
+            self._load_keys()
+        try:
+            return self._keys[key_id]
+        except (KeyError, TypeError):
+            raise jwt.InvalidKeyError("unknown key") from None
+
+    def _load_keys(self) -> None:
+        def load(db: Connection) -> None:
+            _signing_key(db, datetime.now(UTC))
+            for stored in organizations.signing_keys_newest_first(db):
+                private = serialization.load_pem_private_key(stored.private_key.encode(), None)
+                public = cast(ec.EllipticCurvePrivateKey, private).public_key()
+                numbers = jwt.algorithms.ECAlgorithm.to_jwk(public, as_dict=True)
+                self._keys[stored.key_id] = jwt.PyJWK({**numbers, "alg": stored.algorithm})
+
+        transactions.run(self._engine, load)
+
+
+def _public(key_id: str, key: jwt.PyJWK) -> dict[str, Any]:
+    return {**jwt.algorithms.ECAlgorithm.to_jwk(key.key, as_dict=True), "kid": key_id, "use": "sig", "alg": ALGORITHM}
+
+
+def _caller(claims: Mapping[str, Any], is_external: bool) -> Caller:
+    """The caller that verified claims speak of; another issuer knows no ids of users."""
+    roles = claims.get("roles") or []
+    organization_id, user_id = claims.get("organizationId"), None if is_external else claims.get("userId")
+    member, token_id = claims.get("loyaltyMemberId"), claims.get("jti")
+    generation = claims.get("tokenGeneration", 1)
+    if (
+        not isinstance(roles, list)
+        or not all(each is None or _is_id(each) for each in (organization_id, user_id))
+        or not _is_id(generation)
+        or not isinstance(member, str | None)
+        or not _is_text(claims["sub"])
+    ):
+        raise Unauthorized("The access token has claims of the wrong type.")
+    return Caller(
+        subject=claims["sub"],
+        organization_id=organization_id,
+        roles=frozenset(str(role) for role in roles),
+        is_admin=claims.get("isAdmin") is True,
+        is_system_admin=claims.get("isSystemAdmin") is True,
+        user_id=user_id,
+        loyalty_member_id=member,
+        token_id=token_id if isinstance(token_id, str) else None,
+        is_external=is_external,
+        token_generation=generation,
+    )
+
+
+def _is_id(value: Any) -> bool:
+    """True for an integer that the database could hold; a boolean is an `int` to Python and no id."""
+    return type(value) is int and 0 < value < 2**63
+
+
+def _is_text(value: Any) -> bool:
+    """True for a text that the database could hold."""
+    try:
+        return isinstance(value, str) and b"\x00" not in value.encode()
+    except UnicodeEncodeError:
+        return False

@@ -1,0 +1,139 @@
+"""What the server itself reports when points have moved: tiers that changed hands, and the transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from domain.ledger.postings import Posting, Step
+from domain.ledger.session import Books
+from domain.tiers import Standings
+from handlers.messages.derived_events import tier_payload, transaction_payload
+from handlers.services.configuration import Configuration
+from handlers.services.unit_of_work.tier_points import TierPointsReader
+
+TIER_SET, TIER_REMOVED = "member-tier-set", "member-tier-removed"
+TRANSACTION_CREATED = "ledger-transaction-created"
+BADGE_ASSIGNED, BADGE_UNASSIGNED = "badge-assigned", "badge-unassigned"
+MISSION_ACHIEVED = "mission-status-updated"
+COUPON_ASSIGNED, COUPON_USED, BENEFIT_USED = COUPON_EVENTS = "coupon-code-assigned", "coupon-code-used", "benefit-used"
+
+
+@dataclass(frozen=True, slots=True)
+class OwnEvent:
+    """Something that the server reports of a member."""
+
+    member_id: int
+    event_type: str
+    payload: Mapping[str, Any]
+
+
+def possible_types(configuration: Configuration) -> frozenset[str]:
+    """The types of event that the server itself can come to report in the organization, because of others."""
+    found: set[str] = set(COUPON_EVENTS)
+    if any(ladder.moves for ladder in configuration.ladders) or configuration.sets_tiers:
+        found |= {TIER_SET, TIER_REMOVED}
+    if configuration.badges:
+        found |= {BADGE_ASSIGNED, BADGE_UNASSIGNED}
+    # Every point makes one, so they are reported only where somebody asks for them by name.
+    named = any(TRANSACTION_CREATED in campaign.event_types for campaign in configuration.campaigns)
+    others = {*configuration.missions_by_type, *configuration.referral_programs.active_types}
+    if named or TRANSACTION_CREATED in others:
+        found.add(TRANSACTION_CREATED)
+    if configuration.missions_by_type:
+        found.add(MISSION_ACHIEVED)
+    return frozenset(found)
+
+
+class Derivation:
+    """Follows the books of one unit of work, moves tiers with them and tells what is to be reported.
+
+    `member_ids` are those of the wallets, by wallet id; `transaction_id` answers the id of the nth posting.
+    """
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        books: Books,
+        standings: Standings,
+        member_ids: Mapping[int, int],
+        transaction_id: Callable[[int], int | None],
+        tier_points: TierPointsReader,
+    ) -> None:
+        self._configuration = configuration
+        self._books = books
+        self._standings = standings
+        self._member_ids = member_ids
+        self._transaction_id = transaction_id
+        self._tier_points = tier_points
+        self._possible = possible_types(configuration)
+        self._steps = 0
+        self._postings = 0
+
+    def begin(self, always: Collection[int] = ()) -> list[OwnEvent]:
+        """What comes of what the books began with: points that had expired, and tiers that had.
+
+        Tiers that go by the accounts of `always` are evaluated in any case.
+        """
+        changed = _changed(self._books.steps)
+        self._steps = len(self._books.steps)
+        self._postings = sum(isinstance(step, Posting) for step in self._books.steps)
+        return [
+            event
+            for wallet_id, member_id in self._member_ids.items()
+            for event in self._moved(wallet_id, member_id, {*always, *changed.get(wallet_id, ())})
+        ]
+
+    def follow(self) -> list[OwnEvent]:
+        """What comes of the steps since the last look, in their order; tiers last."""
+        steps = self._books.steps[self._steps :]
+        self._steps += len(steps)
+        if not self._possible:
+            return []
+        found = self._transactions(steps)
+        for wallet_id, accounts in _changed(steps).items():
+            if wallet_id in self._member_ids:
+                found += self._moved(wallet_id, self._member_ids[wallet_id], accounts)
+        return found
+
+    def _transactions(self, steps: Iterable[Step]) -> list[OwnEvent]:
+        """The transactions, each of the member who got the points, else of the one who gave them; expiries are none."""
+        found = []
+        for step in steps:
+            if not isinstance(step, Posting):
+                continue
+            number, self._postings = self._postings, self._postings + 1
+            member_id = self._member_ids.get(step.to_wallet_id or 0, self._member_ids.get(step.from_wallet_id or 0))
+            if TRANSACTION_CREATED in self._possible and member_id is not None and not step.is_expiry:
+                payload = transaction_payload(step, self._transaction_id(number))
+                found.append(OwnEvent(member_id, TRANSACTION_CREATED, payload))
+        return found
+
+    def _moved(self, wallet_id: int, member_id: int, ledger_account_ids: set[int]) -> list[OwnEvent]:
+        points = self._tier_points.of(wallet_id)
+        keys = self._configuration.tier_keys
+        return [
+            OwnEvent(
+                member_id,
+                TIER_REMOVED if move.after is None else TIER_SET,
+                tier_payload(move.ladder, keys, move.before, move.after, expires_at=move.expires_at),
+            )
+            for move in self._standings.settle(member_id, ledger_account_ids, points)
+        ]
+
+
+def balance_of(books: Books, wallet_id: int, ledger_account_id: int) -> Decimal:
+    """What the wallet holds of the account at this point of the work."""
+    return books.holding(wallet_id, ledger_account_id).current
+
+
+def _changed(steps: Iterable[Step]) -> dict[int, set[int]]:
+    """The accounts that the steps touched, by wallet."""
+    found: dict[int, set[int]] = {}
+    for step in steps:
+        for entry in step.entries:
+            if entry.wallet_id is not None:
+                found.setdefault(entry.wallet_id, set()).add(step.account.ledger_account_id)
+    return found

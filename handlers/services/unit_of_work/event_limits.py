@@ -1,0 +1,70 @@
+"""The counters of limits that a unit of work may touch."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import date, datetime, tzinfo
+
+from sqlalchemy import Connection
+
+from domain.calendar import DAILY, period_start
+from domain.campaigns.limits import ALL_MEMBERS, MEMBER, CounterKey, Counters, counter_of
+from domain.campaigns.plans import Lineups
+from handlers.services.events.intake import Accepted
+from persistence import events
+
+
+def open_limits(
+    db: Connection,
+    organization_id: int,
+    lineups: Lineups,
+    accepted: Sequence[Accepted],
+    derived: Collection[str],
+    member_ids: Collection[int],
+    now: datetime,
+    given_back: Collection[CounterKey],
+    lock: bool,
+) -> Counters:
+    """The counters of all limits that may count the events, or those of the types `derived` that come of them.
+
+    Those of all members are locked if `lock`, a member's own go by the member's lock. `given_back` are counters that
+    are needed whatever the campaigns are now.
+    """
+    limited = {
+        campaign.campaign.campaign_id: campaign
+        for event_type in {*derived, *(each.event.event_type for each in accepted)}
+        for campaign in lineups.of(event_type).campaigns
+        if campaign.limits
+    }
+    moments = _moments(accepted, derived, now, {campaign.zone for campaign in limited.values()})
+    shared: set[CounterKey] = set()
+    own: set[int] = set()
+    starts: set[date] = set()
+    for campaign_id, campaign in limited.items():
+        at = {moment for event_type, found in moments.items() if campaign.considers(event_type) for moment in found}
+        for rule in campaign.limits:
+            if rule.scope == MEMBER:
+                own.add(campaign_id)
+                starts |= {period_start(rule.period, moment, campaign.zone) for moment in at}
+            else:
+                shared |= {counter_of(rule, campaign_id, ALL_MEMBERS, moment, campaign.zone) for moment in at}
+    found = events.open_counters(db, organization_id, shared | set(given_back), lock=lock)
+    if own:
+        found |= events.find_counters(db, organization_id, member_ids, own, starts)
+    return Counters(found)
+
+
+def _moments(
+    accepted: Sequence[Accepted], derived: Collection[str], now: datetime, zones: Collection[tzinfo]
+) -> Mapping[str, set[datetime]]:
+    """When the events happened, by type; what comes of them happens then or now.
+
+    Of moments on the same day in all the `zones` there is one.
+    """
+    days: dict[str, dict[tuple[date, ...], datetime]] = {}
+    for each in accepted:
+        day = tuple(period_start(DAILY, each.at, zone) for zone in zones)
+        days.setdefault(each.event.event_type, {})[day] = each.at
+    found = {event_type: set(moments.values()) for event_type, moments in days.items()}
+    then = {moment for moments in found.values() for moment in moments} | {now}
+    return {**found, **{event_type: then | found.get(event_type, set()) for event_type in derived}}

@@ -1,0 +1,261 @@
+"""The desk of coupons: assigned, used and reverted by campaign effects, rewards and requests alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime
+from decimal import ROUND_FLOOR, Decimal
+from functools import partial
+from typing import Any, TypeVar
+
+from domain.campaigns.effects import ASSIGN_COUPON, USE_COUPON
+from domain.campaigns.facts import EventFacts, Executor, Performed
+from domain.campaigns.outcomes import BadParameter, NothingToDo
+from domain.coupons.books import CODELESS, CouponBook
+from domain.coupons.charges import Said, Till
+from domain.coupons.codes import Coupon
+from domain.coupons.conditions import context_of
+from domain.coupons.eligibility import MemberFacts
+from domain.coupons.service import Assignment, Clerk, Use
+from domain.coupons.usages import CouponUsage
+from domain.events import UnknownMember
+from domain.members import Member
+from domain.problems import Refusal
+from domain.reversals import Undone
+from handlers.messages.derived_events import coupon_payload, moved_coupon
+from handlers.messages.reversals import undone_coupon
+from handlers.services.members.match_audiences import match_audiences
+from handlers.services.unit_of_work.derived_events import (
+    BENEFIT_USED,
+    COUPON_ASSIGNED,
+    COUPON_USED,
+    OwnEvent,
+    balance_of,
+)
+from handlers.services.unit_of_work.participants.coupon_loader import CouponStock
+from handlers.services.unit_of_work.scope import Opening, Reversal
+from persistence import posting
+from persistence.coupons import usages
+
+# An effect makes a usage for each coupon that it uses.
+_MOST_USED_AT_ONCE, _MOST_ASSIGNED_AT_ONCE = Decimal(100), Decimal(1_000_000)
+
+T = TypeVar("T")
+Badges = Callable[[int], Mapping[str, Decimal]]
+
+
+class CouponDesk:
+    """Coupons in a unit of work; `badges` answers what conditions of books see of a member's badges."""
+
+    def __init__(self, opening: Opening, badges: Badges) -> None:
+        self._opening = opening
+        self._badges = badges
+        self.stock = CouponStock(opening)
+        self._till = Till(opening.books, opening.configuration.accounts_by_key, opening.transaction_ids.of)
+        self._clerk = Clerk(self.stock.shelf, self._till, self._facts, opening.new_key, self.stock.next_usage_id)
+        self._audiences: Mapping[int, frozenset[str]] | None = None
+        self._told = 0
+
+    @classmethod
+    def open(cls, opening: Opening, badges: Badges) -> CouponDesk:
+        """The desk, with what may be undone; books are taken when they are first asked for."""
+        desk = cls(opening, badges)
+        if opening.undoable:
+            organization_id = opening.organization.organization_id
+            desk.stock.revertible(usages.find_of_events(opening.db, organization_id, opening.undoable))
+        return desk
+
+    # -- what is done -------------------------------------------------------------------------------------------------
+
+    def assign(self, member_id: int, book: CouponBook, asked: Assignment, said: Said) -> CouponUsage:
+        """Assign a coupon of a book that the stock has; raises what stands in the way and has changed nothing then."""
+        self._hold(said)
+        return self._clerk.assign(self._member(member_id), self.stock.count(book), asked, said)
+
+    def use(self, member_id: int, book: CouponBook, asked: Use, said: Said) -> list[CouponUsage]:
+        """Use coupons of a book that the stock has; raises what stands in the way and has changed nothing then."""
+        self._hold(said)
+        if asked.auto_assign:
+            book = self.stock.count(book)
+        return self.together(lambda: self._clerk.use(self._member(member_id), book, asked, said))
+
+    def revert(self, usage: CouponUsage, said: Said, *, force: bool = False) -> CouponUsage:
+        """Take back a usage that the stock has; raises what stands in the way and has changed nothing then."""
+        transaction_id = usage.ledger_transaction_id
+        if transaction_id is not None:
+            self._load_transactions([transaction_id])
+        return self._clerk.revert(usage.coupon_usage_id, said, force=force)
+
+    def reward(
+        self,
+        member_id: int,
+        coupon_book_key: str,
+        amount: Decimal = Decimal(1),
+        *,
+        loyalty_event_id: int | None = None,
+        external_event_date: datetime | None = None,
+        description: str | None = None,
+    ) -> CouponUsage:
+        """Assign `amount` of a coupon of the book for an event; raises UnknownCouponBook, or what refuses it."""
+        said = Said(loyalty_event_id=loyalty_event_id, external_event_date=external_event_date, description=description)
+        return self.assign(member_id, self.stock.book(key=coupon_book_key), Assignment(amount), said)
+
+    def code_of(self, usage: CouponUsage) -> str | None:
+        """The code of a usage's coupon."""
+        return self.stock.shelf.coupons[usage.coupon_id].code
+
+    def coupon(self, book: CouponBook, code: str) -> Coupon:
+        """The book's coupon with this code, which the stock has if it was asked to; raises UnknownCoupon."""
+        return self.stock.shelf.by_code(book, code)
+
+    def together(self, act: Callable[[], T]) -> T:
+        """Do several things or none: what `act` did until it raised a Refusal is taken back."""
+        shelf, books = self.stock.shelf.mark(), self._opening.books.mark()
+        try:
+            return act()
+        except Refusal:
+            self.stock.shelf.undo(shelf)
+            self._opening.books.undo(books)
+            raise
+
+    def prepare_reverts(self, found: Collection[CouponUsage]) -> None:
+        """Take usages to be reverted, with their transactions, in a fixed number of statements."""
+        self.stock.revertible(found)
+        self._load_transactions(
+            [each.ledger_transaction_id for each in found if each.ledger_transaction_id is not None]
+        )
+
+    # -- a desk among the others --------------------------------------------------------------------------------------
+
+    @property
+    def executors(self) -> Mapping[str, Executor]:
+        """What carries out the effects about coupons."""
+        return {ASSIGN_COUPON: self._assign_by_effect, USE_COUPON: self._use_by_effect}
+
+    def follow(self) -> Sequence[OwnEvent]:
+        """The assignments and uses since the last look; a codeless book's use is that of a benefit."""
+        made = self.stock.shelf.made[self._told :]
+        self._told += len(made)
+        return [self._reported(usage) for usage in made if usage.reverted_usage_id is None]
+
+    def undo(self, event_id: int, by: Reversal) -> Sequence[Undone]:
+        """Take back what an event assigned and used, the newest first; what was used of an assignment stays."""
+        said = Said(
+            description=by.description,
+            loyalty_event_id=by.loyalty_event_id,
+            external_event_date=by.external_event_date,
+        )
+        found = self.stock.shelf.found
+        of_event = [each.coupon_usage_id for each in found.values() if each.loyalty_event_id == event_id]
+        undone = []
+        for usage_id in sorted(of_event, reverse=True):
+            if self._clerk.stands(usage_id):
+                undone.append(self._undone(found[usage_id], self._clerk.undo(usage_id, said)))
+        return undone
+
+    def write(self) -> None:
+        """Store what has changed since the last time."""
+        self.stock.write()
+        self._told = 0
+
+    # -- details ------------------------------------------------------------------------------------------------------
+
+    def _assign_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:
+        amount = _whole(params["amount"], _MOST_ASSIGNED_AT_ONCE)
+        book = self.stock.book(key=params["couponBookKey"])
+        return Performed(amount, _told([self.assign(event.member_id, book, Assignment(amount), _said_by(event))]))
+
+    def _use_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:
+        amount = _whole(params["amount"], _MOST_USED_AT_ONCE)
+        book = self.stock.book(key=params["couponBookKey"])
+        return Performed(amount, _told(self.use(event.member_id, book, Use(amount), _said_by(event))))
+
+    def _reported(self, usage: CouponUsage) -> OwnEvent:
+        book = self.stock.shelf.books[usage.coupon_book_id]
+        event_type = COUPON_ASSIGNED
+        if usage.is_use:
+            event_type = BENEFIT_USED if book.type == CODELESS else COUPON_USED
+        return OwnEvent(usage.member_id, event_type, coupon_payload(usage, book, self.code_of(usage)))
+
+    def _undone(self, usage: CouponUsage, reversal: CouponUsage | None) -> Undone:
+        book = self.stock.shelf.books[usage.coupon_book_id]
+        return undone_coupon(usage, reversal, book, self.code_of(usage))
+
+    def _member(self, member_id: int) -> Member:
+        member = self._opening.members.get(member_id)
+        if member is None:
+            raise UnknownMember("The organization has no such member.")
+        return member
+
+    def _facts(self, member: Member, book: CouponBook) -> MemberFacts:
+        """What eligibility goes by of a member; only what the book asks for is looked up."""
+        tiers = self._tier_keys(member) if book.tier_keys or book.condition else frozenset()
+        audiences = self._audience_keys(member) if book.audience_keys or book.condition else frozenset()
+        return MemberFacts(
+            at=self._opening.now,
+            is_active=member.active,
+            tier_keys=tiers,
+            audience_keys=audiences,
+            context=self._context(member, tiers, audiences) if book.condition else {},
+        )
+
+    def _tier_keys(self, member: Member) -> frozenset[str]:
+        known = self._opening.configuration.tier_keys
+        points = self._opening.tier_points.of(member.wallet_id)
+        tier_ids = self._opening.standings.tier_ids(member.member_id, points)
+        return frozenset(known[tier_id] for tier_id in tier_ids if tier_id in known)
+
+    def _audience_keys(self, member: Member) -> frozenset[str]:
+        if self._audiences is None:
+            opening = self._opening
+            among, members = opening.configuration.audiences, opening.members.values()
+            found = match_audiences(opening.db, opening.organization.organization_id, among, members, opening.now)
+            self._audiences = {each: frozenset(a.audience_key for a in matching) for each, matching in found.items()}
+        return self._audiences[member.member_id]
+
+    def _context(self, member: Member, tiers: frozenset[str], audiences: frozenset[str]) -> dict[str, Any]:
+        points = partial(balance_of, self._opening.books, member.wallet_id)
+        balances = {
+            name: points(account.ledger_account_id)
+            for account in self._opening.configuration.accounts.values()
+            for name in (account.ledger_account_key, account.alias)
+            if name is not None
+        }
+        return context_of(
+            member,
+            balances=balances,
+            badges=self._badges(member.member_id),
+            audience_keys=audiences,
+            tier_keys=tiers,
+            now=self._opening.now,
+        )
+
+    def _hold(self, said: Said) -> None:
+        """Take the pending transaction that is to be captured."""
+        if said.pending is not None:
+            self._load_transactions([said.pending])
+
+    def _load_transactions(self, ids: Collection[int]) -> None:
+        missing = set(ids) - set(self._till.stored)
+        if missing:
+            organization_id = self._opening.organization.organization_id
+            self._till.stored.update(posting.find_stored(self._opening.db, organization_id, missing))
+
+
+def _told(usages_: Collection[CouponUsage]) -> Mapping[str, Any]:
+    """What an effect's answer tells of the coupons."""
+    return {"coupons": [moved_coupon(usage) for usage in usages_]}
+
+
+def _said_by(event: EventFacts) -> Said:
+    return Said(loyalty_event_id=event.loyalty_event_id, external_event_date=event.external_event_date)
+
+
+def _whole(amount: Decimal, most: Decimal) -> Decimal:
+    """The amount of an effect, rounded down: coupons are whole."""
+    if amount > most:
+        raise BadParameter(f"amount came to {amount}, which is above {most}.")
+    whole = amount.to_integral_value(ROUND_FLOOR)
+    if not whole:
+        raise NothingToDo("The amount of coupons is zero.")
+    return whole

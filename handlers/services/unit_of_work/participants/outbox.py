@@ -1,0 +1,52 @@
+"""The desk of what campaigns have to say to those outside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from domain.campaigns.effects import NOTIFY
+from domain.campaigns.facts import EventFacts, Executor
+from domain.reversals import Undone
+from handlers.schemas.base import json_able
+from handlers.services.unit_of_work.derived_events import OwnEvent
+from handlers.services.unit_of_work.scope import Opening, Reversal
+from handlers.services.webhooks.outbox import queue_notifications
+
+
+class NoticeDesk:
+    """Notifications on their way to the triggers of type `WebHook`; what was said is never taken back."""
+
+    def __init__(self, opening: Opening) -> None:
+        self._opening = opening
+        self._notifications: list[dict[str, Any]] = []
+
+    @property
+    def executors(self) -> Mapping[str, Executor]:
+        """The effect `notify`."""
+        return {NOTIFY: self._notify}
+
+    def follow(self) -> Sequence[OwnEvent]:
+        """Nothing: telling somebody is no event."""
+        return ()
+
+    def undo(self, event_id: int, by: Reversal) -> Sequence[Undone]:
+        """Nothing: the cancellation of the event is told instead."""
+        return ()
+
+    def write(self) -> None:
+        """Queue the notifications."""
+        queue_notifications(self._opening.db, self._opening.configuration, self._notifications, self._opening.now)
+        self._notifications = []
+
+    def _notify(self, event: EventFacts, params: Mapping[str, Any]) -> None:
+        self._notifications.append(
+            {
+                "name": params["name"],
+                "data": json_able(params["data"] or {}),
+                "eventType": event.event_type,
+                "loyaltyEventKey": event.key,
+                "memberId": event.member_id,
+                "loyaltyMemberId": self._opening.members[event.member_id].loyalty_member_id,
+            }
+        )

@@ -1,0 +1,234 @@
+"""The desk of referrals: the codes that events come with, what both sides get for them, and what is undone of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from sqlalchemy import Connection
+
+from domain.campaigns.facts import EventFacts
+from domain.campaigns.outcomes import EXECUTED, FAILED, SKIPPED
+from domain.events import MAX_DEPTH, IncomingEvent
+from domain.ledger.postings import Details
+from domain.ledger.refusals import UnknownLedgerAccount
+from domain.orders import Order
+from domain.problems import Conflict, Refusal
+from domain.referrals import (
+    APPLIED,
+    REFERRER,
+    ReadyProgram,
+    ReferralCode,
+    ReferralLog,
+    ReferralOutcome,
+    ReferralShelf,
+    Reward,
+    RewardOutcome,
+    UnknownReferralCode,
+    Use,
+    refuse_referral,
+)
+from domain.reversals import Undone
+from handlers.messages.reversals import undone_referral
+from handlers.services.configuration import Configuration
+from handlers.services.unit_of_work.derived_events import OwnEvent, possible_types
+from handlers.services.unit_of_work.participants.coupons import CouponDesk
+from handlers.services.unit_of_work.scope import Opening, Reversal
+from persistence import referrals
+
+
+def usable_codes(
+    db: Connection,
+    configuration: Configuration,
+    incoming: Sequence[IncomingEvent],
+    loyalty_member_ids: Collection[str],
+    member_ids: Collection[int],
+) -> dict[int, int]:
+    """The ids of the referral codes that the events of these members may use, each with the member who has it.
+
+    Those members are to be locked like the others. One statement, and none where no program looks at what may come.
+    """
+    programs = configuration.referral_programs
+    if not programs:
+        return {}
+    considered = [each for each in incoming if each.event_type in programs.types]
+    # An order keeps the code that it was created with, also for the events that follow, of this batch or later ones.
+    codes = {code for each in incoming if considered and (code := named_code(each)) is not None}
+    orders = {name for each in considered if (name := _order(each).get("externalId")) is not None}
+    active = [each for each in considered if each.event_type in programs.active_types]
+    distance = reach_of_own_events(configuration)
+    if not distance:
+        loyalty_member_ids = {each.loyalty_member_id for each in active if each.loyalty_member_id is not None}
+        member_ids = {each.member_id for each in active if each.member_id is not None}
+    if not (codes or orders or loyalty_member_ids or member_ids):
+        return {}
+    organization_id = configuration.organization_id
+    return referrals.find_usable(db, organization_id, codes, orders, loyalty_member_ids, member_ids, distance or 1)
+
+
+def reach_of_own_events(configuration: Configuration, reported: Collection[str] = ()) -> int:
+    """How many referrals may follow each other, each by what the server reports of who was rewarded; mostly none.
+
+    What is `reported` in any case can be one that nothing follows.
+    """
+    programs = configuration.referral_programs
+    if programs and programs.active_types & possible_types(configuration):
+        return 1 + MAX_DEPTH
+    return 0 if programs.active_types.isdisjoint(reported) else 1
+
+
+def may_refer(configuration: Configuration, event: IncomingEvent, usable: Collection[int]) -> bool:
+    """Whether an event may be a referral, or names a code that there is something to say about."""
+    is_considered = event.event_type in configuration.referral_programs.types
+    return is_considered and (bool(usable) or named_code(event) is not None)
+
+
+def named_code(event: IncomingEvent) -> str | None:
+    """The referral code that the event itself names."""
+    return (event.payload or {}).get("referralCode") or _order(event).get("referralCode")
+
+
+def _order(event: IncomingEvent) -> Mapping[str, Any]:
+    return (event.payload or {}).get("order") or {}
+
+
+class ReferralDesk:
+    """The referral codes that a unit of work may use."""
+
+    def __init__(
+        self, opening: Opening, coupons: CouponDesk, shelf: ReferralShelf, logs: Mapping[int, Sequence[ReferralLog]]
+    ) -> None:
+        self._opening = opening
+        self._coupons = coupons
+        self._programs = opening.configuration.referral_programs
+        self._audience_keys = {each.audience_id: each.audience_key for each in opening.configuration.audiences}
+        self._shelf = shelf
+        self._logs = dict(logs)
+        self._undone: dict[int, int] = {}
+        self._outcomes: list[ReferralOutcome] = []
+
+    @classmethod
+    def open(cls, opening: Opening, coupons: CouponDesk) -> ReferralDesk:
+        """Load the codes that may be used, and the uses that may be undone: three statements at most."""
+        db, organization_id = opening.db, opening.organization.organization_id
+        logs: dict[int, list[ReferralLog]] = {}
+        code_ids = set(opening.referral_code_ids)
+        if opening.undoable and opening.configuration.referral_programs:
+            for log in referrals.find_logs_of_events(db, organization_id, opening.undoable):
+                logs.setdefault(log.loyalty_event_id, []).append(log)
+                code_ids.add(log.referral_code_id)
+        return cls(opening, coupons, referrals.open_shelf(db, organization_id, code_ids, opening.members), logs)
+
+    def handle(self, facts: EventFacts, event: IncomingEvent, order: Order | None) -> None:
+        """Use the code that an event comes with, if a program looks at such events; `taken` tells what came of it."""
+        if facts.event_type not in self._programs.types:
+            return
+        named = named_code(event) or (None if order is None else order.referral_code)
+        text = named or self._opening.members[facts.member_id].referral_code
+        if text is None:
+            return
+        code = self._shelf.find(text)
+        ready = None if code is None else self._programs.by_id.get(code.referral_program_id)
+        if code is None or ready is None:
+            if named is not None:
+                unknown = UnknownReferralCode(f"There is no referral code {text}.")
+                self._outcomes.append(ReferralOutcome.skipped(text, None, unknown))
+        elif ready.program.event_type == facts.event_type and (named is not None or ready.program.active):
+            self._outcomes.append(self._used(facts, event, code, ready))
+
+    def taken(self) -> list[ReferralOutcome]:
+        """What came of the codes since the last look."""
+        outcomes, self._outcomes = self._outcomes, []
+        return outcomes
+
+    def _used(
+        self, facts: EventFacts, event: IncomingEvent, code: ReferralCode, ready: ReadyProgram
+    ) -> ReferralOutcome:
+        program = ready.program
+        referrer = self._opening.members[code.member_id]
+        is_in_audience = self._audience_keys.get(program.audience_id or 0) in facts.audience_keys
+        try:
+            refuse_referral(program, referrer, facts.member_id, facts.at, is_in_audience, facts.is_active)
+            self._shelf.refuse_over_limit(program, code, facts.member_id)
+        except Refusal as refusal:
+            return ReferralOutcome.skipped(code.code, code, refusal)
+        rewards = tuple(self._rewarded(facts, code, ready, reward) for reward in ready.rewards)
+        paid = (each.reward.points for each in rewards if each.status == EXECUTED and each.reward.recipient == REFERRER)
+        self._shelf.add(
+            Use(
+                code=code,
+                referred_member_id=facts.member_id,
+                loyalty_event_id=facts.loyalty_event_id,
+                system_unique_key=event.system_unique_key,
+                custom_attributes=(event.payload or {}).get("referralAttributes") or {},
+                referrer_points=sum((points for points in paid if points is not None), Decimal(0)),
+            )
+        )
+        return ReferralOutcome(
+            code=code.code,
+            referral_program_id=program.referral_program_id,
+            referral_code_id=code.referral_code_id,
+            referrer_member_id=code.member_id,
+            status=APPLIED,
+            rewards=rewards,
+        )
+
+    def _rewarded(self, facts: EventFacts, code: ReferralCode, ready: ReadyProgram, reward: Reward) -> RewardOutcome:
+        """Give one side one of its rewards; that it cannot be given takes nothing from the others."""
+        member_id = code.member_id if reward.recipient == REFERRER else facts.member_id
+        coupon_code = None
+        try:
+            if reward.coupon_book_key is None:
+                self._mint(facts, ready, reward, member_id)
+            else:
+                coupon_code = self._coupons.reward(
+                    member_id,
+                    reward.coupon_book_key,
+                    loyalty_event_id=facts.loyalty_event_id,
+                    external_event_date=facts.external_event_date,
+                    description=ready.program.name,
+                ).code
+        except Conflict as conflict:
+            return RewardOutcome(reward, member_id, SKIPPED, conflict.as_problem())
+        except Refusal as failure:
+            return RewardOutcome(reward, member_id, FAILED, failure.as_problem())
+        return RewardOutcome(reward, member_id, EXECUTED, code=coupon_code)
+
+    def _mint(self, facts: EventFacts, ready: ReadyProgram, reward: Reward, member_id: int) -> None:
+        books = self._opening.books
+        account = books.accounts.get(reward.ledger_account_id or 0)
+        if account is None or reward.points is None:
+            raise UnknownLedgerAccount("There is no account that the points could go to.")
+        details = Details(
+            system_unique_key=f"{facts.key}:referral-{reward.recipient}",
+            external_event_date=facts.external_event_date,
+            description=ready.program.name,
+            loyalty_event_id=facts.loyalty_event_id,
+        )
+        books.mint(account, self._opening.members[member_id].wallet_id, reward.points, details)
+
+    def follow(self) -> list[OwnEvent]:
+        """Nothing is reported of referrals but what comes of their rewards."""
+        return []
+
+    def undo(self, event_id: int, by: Reversal) -> list[Undone]:
+        """Let what the event used count no more."""
+        found = []
+        for log in self._logs.pop(event_id, ()):
+            self._shelf.take_back(log)
+            self._undone[log.referral_log_id] = by.loyalty_event_id
+            found.append(undone_referral(log, self._shelf.codes[log.referral_code_id].code))
+        return found
+
+    def write(self) -> None:
+        """Store what was used and what was undone: three statements at most."""
+        db, organization_id, now = self._opening.db, self._opening.organization.organization_id, self._opening.now
+        added, taken_back = self._shelf.added, self._shelf.taken_back
+        changes = Counter(use.code.referral_code_id for use in added)
+        changes.subtract(log.referral_code_id for log in taken_back)
+        referrals.add_logs(db, added, now)
+        referrals.reverse_logs(db, organization_id, self._undone, now)
+        referrals.count_usages(db, organization_id, changes, now)
+        self._shelf.added, self._shelf.taken_back, self._undone = [], [], {}

@@ -1,0 +1,212 @@
+"""Undoing events: what they gave is taken back, on books and counters that are open already.
+
+Used by the cancellation of an event and by the events that undo an order, whole or in part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from decimal import Decimal
+from itertools import count
+from typing import Any, Protocol, TypeVar
+
+from sqlalchemy import Connection
+
+from domain.campaigns.limits import CounterKey, Counters
+from domain.events import SUCCESS, IncomingEvent, LoyaltyEvent
+from domain.ledger.postings import Details
+from domain.ledger.session import Books
+from domain.orders import CONFIRMED, CREATED, PARTIALLY_RETURNED, UNDONE, Order, status_of_event
+from domain.problems import Refusal
+from domain.reversals import WHOLE, Extent, RevertedEvent, RevertedTransaction, Undone, counter_key, to_give_back
+from handlers.schemas.base import exact_number
+from handlers.services.unit_of_work.scope import Reversal
+from handlers.services.unit_of_work.work import Desks
+from persistence import reversals
+
+
+class Tracked(Protocol):
+    """What has an event."""
+
+    event: IncomingEvent
+
+
+Each = TypeVar("Each", bound=Tracked)
+
+
+class Reversals:
+    """Events that may be undone, with all that they caused; loaded once what their members have is locked."""
+
+    def __init__(self, db: Connection, organization_id: int, event_ids: Collection[int]) -> None:
+        self._db = db
+        self._organization_id = organization_id
+        found = reversals.find_families(db, organization_id, event_ids) if event_ids else {}
+        self._families = {root: [event.loyalty_event_id for event in family] for root, family in found.items()}
+        self._events = {event.loyalty_event_id: event for family in found.values() for event in family}
+        self._transactions = reversals.find_standing(db, organization_id, self._events) if found else {}
+        self._changed: set[int] = set()
+
+    def __bool__(self) -> bool:
+        return bool(self._families)
+
+    @property
+    def event_ids(self) -> frozenset[int]:
+        """All that may be undone, with what it caused."""
+        return frozenset(self._events)
+
+    @property
+    def counter_keys(self) -> set[CounterKey]:
+        """The counters that undoing gives back to."""
+        return {
+            counter_key(counted, event.member_id) for event in self._events.values() for counted in event.limit_counters
+        }
+
+    @property
+    def ledger_account_ids(self) -> set[int]:
+        """The accounts whose points undoing moves."""
+        return {each.ledger_account_id for transactions in self._transactions.values() for each in transactions}
+
+    def stands(self, event_id: int) -> bool:
+        """Whether the event is there and not undone yet."""
+        return event_id in self._families and self._events[event_id].reversal_loyalty_event_id is None
+
+    def undo(self, event_ids: Sequence[int], by: Reversal, desks: Desks) -> list[RevertedEvent]:
+        """Undo events, the newest first, each with those that it caused; answers what was taken back of each.
+
+        Of others than the last one only what gave something is answered. In part, only points and what they counted are
+        taken back. Raises what the books refuse, such as AccountInactive, and has then changed nothing.
+        """
+        books = desks.books
+        mark, numbers = books.mark(), count(1)
+        family = [self._events[each] for event_id in event_ids for each in self._families[event_id]]
+        standing = [e for e in family if e.reversal_loyalty_event_id is None and e.status == SUCCESS]
+        try:
+            posted = [self._take(event, by, books, numbers) for event in standing]
+        except Refusal:
+            books.undo(mark)
+            raise
+        reverted = [
+            RevertedEvent(
+                event,
+                transactions,
+                self._give_back(event, by, books, desks.counters),
+                _undone(event, by, desks) if by.extent.is_whole else (),
+            )
+            for event, transactions in zip(standing, posted, strict=True)
+        ]
+        is_told = by.extent.is_whole or any(each.transactions or each.limits for each in reverted)
+        main = set(self._families[event_ids[-1]]) if is_told else set()
+        return [each for each in reverted if each.event.loyalty_event_id in main or _gave(each)]
+
+    def _take(
+        self, event: LoyaltyEvent, by: Reversal, books: Books, numbers: Iterator[int]
+    ) -> tuple[RevertedTransaction, ...]:
+        taken = []
+        for stored in self._transactions.get(event.loyalty_event_id, ()):
+            account, number = books.accounts[stored.ledger_account_id], next(numbers)
+            details = Details(
+                system_unique_key=f"{by.key}:undo-{number}",
+                description=by.description,
+                external_event_date=by.external_event_date,
+                loyalty_event_id=by.loyalty_event_id,
+            )
+            before = books.taken_back_of(stored) + books.released_of(stored)
+            if by.extent.is_whole:
+                wanted = books.undoable_of(stored)
+                posting = books.revert(stored, account, details, by.allow_overdraft, burn_available=True)
+                taken.append(RevertedTransaction.of(stored, posting, wanted - before))
+                # What came back may be missing of other mints.
+                for part in books.parts_of(posting):
+                    if part.reverts is not None:
+                        taken.append(RevertedTransaction.of(part.reverts, part, part.amount))
+            else:
+                wanted = by.extent.of(books.undoable_of(stored), account.decimals)
+                unearned = by.extent.of(books.given_of(stored), account.decimals)
+                found = books.take_back(stored, account, wanted, details, unearned)
+                if found is not None and (found.amount or wanted > before):
+                    taken.append(RevertedTransaction.of(stored, found, wanted - before))
+        return tuple(taken)
+
+    def _give_back(
+        self, event: LoyaltyEvent, by: Reversal, books: Books, counters: Counters
+    ) -> tuple[tuple[CounterKey, Decimal], ...]:
+        """Give back what the event counted, and note it on the event."""
+        given: list[tuple[CounterKey, Decimal]] = []
+        kept: list[Mapping[str, Any]] = []
+        for counted in event.limit_counters:
+            amount = to_give_back(counted, by.extent, self._decimals(event, counted, books))
+            if amount > 0:
+                key = counter_key(counted, event.member_id)
+                counters.give_back(key, amount)
+                given.append((key, amount))
+                total = Decimal(counted.get("givenBack", 0)) + amount
+                kept.append({**counted, "givenBack": exact_number(total)})
+            else:
+                kept.append(counted)
+        reversal = by.loyalty_event_id if by.extent.is_whole else None
+        self._events[event.loyalty_event_id] = replace(
+            event, limit_counters=tuple(kept), reversal_loyalty_event_id=reversal
+        )
+        self._changed.add(event.loyalty_event_id)
+        return tuple(given)
+
+    def _decimals(self, event: LoyaltyEvent, counted: Mapping[str, Any], books: Books) -> int:
+        """The fraction digits of what was counted; a count of all accounts is known by the mint of its amount."""
+        account_id = counted["ledgerAccountId"]
+        if account_id is None:
+            minted = self._transactions.get(event.loyalty_event_id, ())
+            account_id = next((each.ledger_account_id for each in minted if each.amount == counted["amount"]), None)
+        account = books.accounts.get(account_id or 0)
+        return 0 if account is None else account.decimals
+
+    def write(self, at: datetime) -> None:
+        """Store what became of the events; the books and the counters are written by whoever opened them."""
+        reversals.write_events(self._db, self._organization_id, [self._events[each] for each in self._changed], at)
+
+
+def _gave(reverted: RevertedEvent) -> bool:
+    """Whether anything was taken back of an event."""
+    return bool(reverted.transactions or reverted.limits or reverted.others)
+
+
+def _undone(event: LoyaltyEvent, by: Reversal, desks: Desks) -> tuple[Undone, ...]:
+    """Take back what one event did beside points and limits."""
+    return tuple(each for desk in desks.subjects for each in desk.undo(event.loyalty_event_id, by))
+
+
+def undone_orders(incoming: Iterable[IncomingEvent]) -> set[str]:
+    """The external ids of the orders that events undo, whole or in part."""
+    return {name for each in incoming if _undoes(each) and (name := _order_of(each)) is not None}
+
+
+def segments(accepted: Sequence[Each], stores: bool) -> list[list[Each]]:
+    """A batch, cut before what undoes an order of which it has other events: these must be stored by then."""
+    found: list[list[Each]] = [[]]
+    led_to: set[str | None] = set()
+    for each in accepted:
+        if stores and _undoes(each.event) and _order_of(each.event) in led_to:
+            found.append([])
+            led_to.clear()
+        if status_of_event(each.event.event_type) in (CREATED, CONFIRMED):
+            led_to.add(_order_of(each.event))
+        found[-1].append(each)
+    return found
+
+
+def _undoes(event: IncomingEvent) -> bool:
+    status = status_of_event(event.event_type)
+    return status == PARTIALLY_RETURNED or status in UNDONE
+
+
+def _order_of(event: IncomingEvent) -> str | None:
+    order: Mapping[str, Any] = (event.payload or {}).get("order") or {}
+    return order.get("externalId")
+
+
+def extent_of(order: Order) -> Extent | None:
+    """How much of an order's events its status undoes; None for a status that undoes nothing."""
+    if order.status in UNDONE:
+        return WHOLE
+    return Extent.part(order.returned_total, order.total) if order.status == PARTIALLY_RETURNED else None

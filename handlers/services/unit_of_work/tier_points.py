@@ -1,0 +1,53 @@
+"""What members have that tiers can go by, at every point of a unit of work."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
+from functools import partial
+
+from sqlalchemy import Connection
+
+from domain.ledger.postings import Earning, Pair
+from domain.ledger.session import Books
+from domain.tier_policies import TierPoints
+from domain.tiers import Ladder, Points
+from persistence import ledger
+
+Earnings = Mapping[Pair, tuple[Earning, ...]]
+
+
+class TierPointsReader:
+    """What the members of a unit of work have: `stored` is what they had earned before, where periods ask for it."""
+
+    def __init__(self, books: Books, stored: Earnings) -> None:
+        self._books = books
+        self._stored = stored
+
+    def of(self, wallet_id: int) -> Points:
+        """What a member has of each account at this point."""
+        return partial(self._points, wallet_id)
+
+    def _points(self, wallet_id: int, ledger_account_id: int) -> TierPoints:
+        held = self._books.holding(wallet_id, ledger_account_id)
+        before = self._stored.get((wallet_id, ledger_account_id), ())
+        return TierPoints(held.current, held.earned, (*before, *self._books.earnings(wallet_id, ledger_account_id)))
+
+
+def open_tier_points(
+    db: Connection, organization_id: int, ladders: Iterable[Ladder], books: Books, wallet_ids: Collection[int]
+) -> TierPointsReader:
+    """The points of locked wallets, of whose books nothing is written yet: at most one statement."""
+    return TierPointsReader(books, earnings_of(db, organization_id, ladders, wallet_ids, books.at))
+
+
+def earnings_of(
+    db: Connection, organization_id: int, ladders: Iterable[Ladder], wallet_ids: Collection[int], at: datetime
+) -> Earnings:
+    """When wallets earned what may count at a moment or later, where tiers go by a period: at most one statement."""
+    since: dict[int, datetime] = {}
+    for ladder in ladders:
+        if ladder.moves and ladder.policy.has_period and ladder.ledger_account_id is not None:
+            earliest = ladder.policy.earliest(at)
+            since[ladder.ledger_account_id] = min(earliest, since.get(ladder.ledger_account_id, earliest))
+    return ledger.find_earnings(db, organization_id, wallet_ids, since) if since and wallet_ids else {}

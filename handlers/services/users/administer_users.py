@@ -1,0 +1,126 @@
+"""The frame of every change of users: one at a time, by callers who may, and never without an administrator left."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from domain.access import Grant, added, merged
+from domain.problems import Forbidden, NotFound, Unauthorized
+from domain.users import (
+    LastAdministrator,
+    Membership,
+    PermissionGroup,
+    PermissionNotHeld,
+    SharedUser,
+    UnknownPermissionGroup,
+    User,
+    granted_by,
+    require_held,
+)
+from handlers.call import Call
+from handlers.services.organizations.caller_rights import caller_by_now
+from persistence import organizations, permission_groups, users
+
+ROLE = "users:write"
+
+
+@contextmanager
+def administering(call: Call, organization_ids: Collection[int] = ()) -> Iterator[Grant]:
+    """Keep others from changing users of the organization, and of those named, until the transaction ends.
+
+    Gives what the caller holds now that nobody else changes it, and refuses in the end if an organization that had an
+    administrator has none any more: raises LastAdministrator.
+    """
+    own = call.organization.organization_id
+    wanted = {own, *organization_ids}
+    for missing in sorted(wanted - users.lock_organizations(call.db, wanted)):
+        raise NotFound(f"There is no organization {missing}.")
+    held = _held_now(call)
+    before = {organization_id for organization_id, _ in users.administrators(call.db, wanted)}
+    yield held
+    after = {organization_id for organization_id, _ in users.administrators(call.db, wanted)}
+    for organization_id in sorted(before - after):
+        raise LastAdministrator(f"The organization {organization_id} would be left without an active administrator.")
+
+
+def _held_now(call: Call) -> Grant:
+    caller = call.caller
+    if caller is None:
+        raise Unauthorized("Users are changed by somebody.")
+    if caller.user_id is None:
+        return caller.grant
+    # Another call may have taken permissions away while this one waited for its turn.
+    found = organizations.find_with_standing(call.db, call.organization.organization_id, caller.user_id)
+    if found is None:
+        raise NotFound("There is no such organization.")
+    current = caller_by_now(caller, found[1])
+    if not current.holds(ROLE):
+        raise Forbidden(f"The user of this access token does not have {ROLE} any more.")
+    return current.grant
+
+
+def note_change(call: Call, before: User | None, after: User | None) -> None:
+    """Leave in the audit log what a user was and is: None before it was made, or after it was removed."""
+    named = after or before
+    assert named is not None
+    call.audit.add("user", named.user_id, before=_audited(before), after=_audited(after))
+
+
+def _audited(user: User | None) -> dict[str, Any]:
+    if user is None:
+        return {}
+    return {
+        "name": user.name,
+        "nickname": user.nickname,
+        "profilePictureUrl": user.profile_picture_url,
+        "userName": user.user_name,
+        "email": user.email,
+        "authClientId": user.auth_client_id,
+        "active": user.active,
+        "isSystemAdmin": user.is_system_admin,
+        "isApiUser": user.is_api_user,
+        "isExternal": user.is_external,
+        "pendingProvisioning": user.pending_provisioning,
+        "isAdmin": user.membership.is_admin,
+        "roles": list(user.membership.roles),
+        "permissionGroupKeys": list(user.membership.permission_group_keys),
+    }
+
+
+def as_of_now(call: Call, user: User) -> User:
+    """The user as it is now that others cannot change it; raises NotFound for one who was removed meanwhile."""
+    users.lock_users(call.db, [user.user_id])
+    found = users.find(call.db, call.organization.organization_id, user.user_id)
+    if found is None:
+        raise NotFound(f"There is no user {user.user_id} any more.")
+    return found
+
+
+def find_groups(call: Call, keys: Collection[str]) -> list[PermissionGroup]:
+    """The groups with these keys; raises UnknownPermissionGroup for one that the organization does not have."""
+    found = permission_groups.find_by_keys(call.db, call.organization.organization_id, keys) if keys else []
+    for missing in sorted(set(keys) - {group.permission_group_key for group in found}):
+        raise UnknownPermissionGroup(f"The organization has no permission group {missing}.")
+    return found
+
+
+def require_grantable(
+    held: Grant, membership: Membership | None, inline: Grant, groups: Collection[PermissionGroup] | None = None
+) -> None:
+    """Refuse what a change of permissions adds, inline or by groups, unless the caller holds it."""
+    before = Grant(frozenset()) if membership is None else membership.inline
+    own_groups = () if membership is None else membership.permission_group_keys
+    given = merged([added(before, inline), granted_by(list(groups or ()), beyond=own_groups)])
+    require_held(held, given, "These permissions cannot be given")
+
+
+def refuse_shared(call: Call, held: Grant, user: User, what: str) -> None:
+    """Refuse a change of what the user is in other organizations, too, unless a system administrator makes it."""
+    if held.is_system_admin:
+        return
+    if user.is_system_admin:
+        raise PermissionNotHeld(f"Only a system administrator changes {what} of a system administrator.")
+    if users.belongs_elsewhere(call.db, call.organization.organization_id, user.user_id):
+        raise SharedUser(f"The user belongs to other organizations, too: only a system administrator changes {what}.")

@@ -1,0 +1,195 @@
+"""Adding, reassigning and removing users by address, each with an outcome of its own (administration "Users" 4).
+
+However many addresses there are, the number of statements is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from domain.access import Grant, highest, merged
+from domain.problems import FieldFault, InvalidRequest, Refusal
+from domain.users import (
+    TEMPORARY_PASSWORD_LIFETIME,
+    LastAdministrator,
+    Membership,
+    UnknownUser,
+    User,
+    UserExists,
+    granted_by,
+    is_email,
+    require_held,
+    require_rank,
+)
+from handlers.call import Call
+from handlers.services import passwords
+from handlers.services.users.administer_users import administering, find_groups, note_change
+from handlers.services.users.invitations import Invitation, hears_invitations, queue_invitations
+from persistence import users
+from persistence.rows import reserve_ids
+
+ADDED, REASSIGNED, REMOVED, FAILED = "added", "reassigned", "removed", "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one address."""
+
+    email: str
+    status: str
+    error: Refusal | None = None
+
+
+def add_many(call: Call, body: Mapping[str, Any]) -> list[Outcome]:
+    """Make a user, to be provisioned by a password of its own, for each address that the organization does not have."""
+    with administering(call) as held:
+        groups = find_groups(call, body["permission_group_keys"] or ())
+        inline = Grant(highest(body["roles"] or ()), bool(body["is_admin"]))
+        require_held(held, merged([inline, granted_by(groups)]), "These permissions cannot be given")
+        known = set(users.find_by_emails(call.db, call.organization.organization_id, body["emails"]))
+        new: list[str] = []
+
+        def add(email: str) -> None:
+            if not is_email(email):
+                raise InvalidRequest([FieldFault(f"{email} is no email address")])
+            if email.lower() in known:
+                raise UserExists(f"The organization has a user with the address {email} already.")
+            known.add(email.lower())
+            new.append(email)
+
+        outcomes = _each(body["emails"], ADDED, add)
+        with_invitation = bool(body["send_invite"]) and hears_invitations(call)
+        _insert(call, new, inline, [group.permission_group_id for group in groups], with_invitation)
+    return outcomes
+
+
+def _insert(call: Call, emails: Sequence[str], inline: Grant, group_ids: Sequence[int], with_invitation: bool) -> None:
+    organization_id, expires_at = call.organization.organization_id, call.now + TEMPORARY_PASSWORD_LIFETIME
+    ids = reserve_ids(call.db, users=len(emails))["users"]
+    rows, invitations = [], []
+    for user_id, email in zip(ids, emails, strict=True):
+        secret = passwords.new_secret() if with_invitation else None
+        row = {
+            "user_id": user_id,
+            "name": email,
+            "email": email,
+            "email_is_verified": False,
+            "auth_client_id": f"user-{call.new_key()}",
+            "password_hash": None if secret is None else passwords.kept_secret(secret),
+            "password_is_temporary": secret is not None,
+            "password_expires_at": None if secret is None else expires_at,
+            "pending_provisioning": True,
+            "created_at": call.now,
+            "updated_at": call.now,
+        }
+        rows.append(row)
+        added = {"email": email, "isAdmin": inline.is_admin, "roles": sorted(inline.roles)}
+        call.audit.add("user", user_id, after=added | {"permissionGroupIds": list(group_ids)})
+        if secret is not None:
+            invitations.append(Invitation(user_id, email, email, str(row["auth_client_id"]), secret, expires_at))
+    roles = tuple(sorted(inline.roles))
+    users.add_users(call.db, rows)
+    members = [Membership(organization_id, each, True, inline.is_admin, roles, (), False, ()) for each in ids]
+    users.save_memberships(call.db, members, call.now)
+    users.set_groups(call.db, organization_id, ids, group_ids)
+    queue_invitations(call, invitations)
+
+
+def reassign_many(call: Call, body: Mapping[str, Any]) -> list[Outcome]:
+    """Give the users with these addresses the permissions of the body; what it leaves out stays."""
+    keys, organization_id = body["permission_group_keys"], call.organization.organization_id
+    with administering(call) as held:
+        groups = find_groups(call, keys or ())
+        inline = Grant(highest(body["roles"] or ()), bool(body["is_admin"]))
+        by_groups = granted_by(groups)
+        require_held(held, merged([inline, by_groups]), "These permissions cannot be given")
+        known = users.find_by_emails(call.db, organization_id, body["emails"])
+        ruling = _Ruling(call)
+        changed: dict[int, Membership] = {}
+
+        def reassign(email: str) -> None:
+            user = _user(known, email)
+            require_rank(held, user.grant)
+            membership = user.membership
+            if body["is_admin"] is not None:
+                membership = replace(membership, is_admin=inline.is_admin)
+            if body["roles"] is not None:
+                membership = replace(membership, roles=tuple(sorted(inline.roles)))
+            if keys is not None:
+                membership = replace(
+                    membership,
+                    permission_group_keys=tuple(sorted(keys)),
+                    group_is_admin=by_groups.is_admin,
+                    group_roles=tuple(sorted(by_groups.roles)),
+                )
+            after = replace(user, membership=membership)
+            ruling.change(user, after.administers)
+            known[email.lower()] = after
+            changed[user.user_id] = membership
+            note_change(call, user, after)
+
+        outcomes = _each(body["emails"], REASSIGNED, reassign)
+        users.save_memberships(call.db, list(changed.values()), call.now)
+        if keys is not None:
+            users.set_groups(call.db, organization_id, list(changed), [group.permission_group_id for group in groups])
+    return outcomes
+
+
+def remove_many(call: Call, body: Mapping[str, Any]) -> list[Outcome]:
+    """End the memberships of the users with these addresses."""
+    organization_id = call.organization.organization_id
+    with administering(call) as held:
+        known = users.find_by_emails(call.db, organization_id, body["emails"])
+        ruling = _Ruling(call)
+        removed: list[int] = []
+
+        def remove(email: str) -> None:
+            user = _user(known, email)
+            require_rank(held, user.grant)
+            ruling.change(user, False)
+            del known[email.lower()]
+            removed.append(user.user_id)
+            note_change(call, user, None)
+
+        outcomes = _each(body["emails"], REMOVED, remove)
+        users.remove_memberships(call.db, organization_id, removed)
+    return outcomes
+
+
+class _Ruling:
+    """Who administers the organization while a call goes from address to address."""
+
+    def __init__(self, call: Call) -> None:
+        organization_id = call.organization.organization_id
+        self._administrators = {user_id for _, user_id in users.administrators(call.db, [organization_id])}
+
+    def change(self, user: User, administers: bool) -> None:
+        """Note whether the user administers from now on; raises LastAdministrator where nobody else would."""
+        if administers:
+            self._administrators.add(user.user_id)
+        elif self._administrators == {user.user_id}:
+            raise LastAdministrator(f"{user.email} is the only active administrator of the organization.")
+        else:
+            self._administrators.discard(user.user_id)
+
+
+def _user(known: Mapping[str, User], email: str) -> User:
+    user = known.get(email.lower())
+    if user is None:
+        raise UnknownUser(f"The organization has no user with the address {email}.")
+    return user
+
+
+def _each(emails: Sequence[str], done: str, act: Callable[[str], None]) -> list[Outcome]:
+    """Act on one address after the other, as if each were a call of its own."""
+    outcomes = []
+    for email in emails:
+        try:
+            act(email)
+        except Refusal as refusal:
+            outcomes.append(Outcome(email, FAILED, refusal))
+        else:
+            outcomes.append(Outcome(email, done))
+    return outcomes

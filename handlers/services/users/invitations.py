@@ -1,0 +1,59 @@
+"""Invitations: what a new user needs to set a password, told to the triggers that name them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from domain.users import User
+from handlers.call import Call
+from handlers.messages.webhooks import USER_INVITED
+from handlers.schemas.base import instant_text
+from handlers.services.configuration import configuration_of
+from handlers.services.webhooks.outbox import queue_to
+
+
+@dataclass(frozen=True, slots=True)
+class Invitation:
+    """Whom to invite; `temporary_password` is None where the user has a permanent one, or none here."""
+
+    user_id: int
+    name: str
+    email: str
+    auth_client_id: str
+    temporary_password: str | None
+    expires_at: datetime | None
+
+    @classmethod
+    def to(cls, user: User, temporary_password: str | None, expires_at: datetime | None) -> Invitation:
+        """The invitation of a user with an address."""
+        assert user.email is not None
+        return cls(user.user_id, user.name, user.email, user.auth_client_id, temporary_password, expires_at)
+
+
+def hears_invitations(call: Call) -> bool:
+    """True if an active trigger of the organization is told of invitations."""
+    listeners = configuration_of(call.db, call.organization).listeners
+    return any(each.hears_invitations for each in listeners)
+
+
+def queue_invitations(call: Call, invitations: Sequence[Invitation]) -> None:
+    """Tell the triggers that name invitations; at most one statement."""
+    configuration = configuration_of(call.db, call.organization)
+    listeners = [each for each in configuration.listeners if each.hears_invitations]
+    data = [
+        {
+            "organizationId": call.organization.organization_id,
+            "organizationName": call.organization.name,
+            "userId": each.user_id,
+            "name": each.name,
+            "email": each.email,
+            "authClientId": each.auth_client_id,
+            "temporaryPassword": each.temporary_password,
+            "expiresAt": None if each.expires_at is None else instant_text(each.expires_at),
+            "tokenUrl": f"{call.settings.public_url}/oauth/token",
+        }
+        for each in invitations
+    ]
+    queue_to(call.db, configuration, listeners, USER_INVITED, data, call.now)

@@ -1,0 +1,1 @@
+"""Messages to the receivers of triggers: queued in the outbox, sent later."""

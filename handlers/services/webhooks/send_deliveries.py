@@ -1,0 +1,195 @@
+"""Sending what is due to the receivers of webhooks, and removing what is old (integration 6).
+
+What is due is claimed in one short transaction, sent without any, and what became of it is written down in another. A
+sender that dies in between leaves its deliveries to the next one, so that each is made at least once.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, Engine
+
+from domain.triggers import FAILED, PENDING, SUCCEEDED
+from domain.webhooks.attempts import delay_after
+from domain.webhooks.signatures import signatures
+from handlers.services.webhooks.post_message import Poster, Reply
+from handlers.settings import Settings, ports_of
+from persistence import organizations, transactions, triggers
+from persistence.triggers import ClaimedDelivery
+
+# Longer than an attempt can take, however busy the machine is.
+LEASE = timedelta(seconds=60)
+_GONE = 410
+# While messages are under way: how long until others that have become due meanwhile are looked for.
+_PAUSE_SECONDS = 0.25
+_REMOVED_AT_ONCE = 1000
+
+_log = logging.getLogger("loyalty.webhooks")
+
+
+def _never() -> bool:
+    return False
+
+
+class Sender:
+    """Sends due deliveries on threads of its own; a receiver that is slow keeps a few of them, not all."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        settings: Settings,
+        poster: Poster | None = None,
+        organization_id: int | None = None,
+    ) -> None:
+        self._engine = engine
+        self._organization_id = organization_id
+        self._poster = poster or Poster(
+            settings.webhook_allow_http, settings.webhook_allow_private, ports_of(settings.webhook_ports)
+        )
+        self._threads = settings.webhook_threads
+        self._most_of_one = max(1, self._threads // 4)
+        self._under_way: dict[Future[Reply], ClaimedDelivery] = {}
+
+    def send_due(self, stopping: Callable[[], bool] = _never) -> int:
+        """Send until nothing is due and nothing under way; answers how many attempts were made.
+
+        Once `stopping`, nothing more is begun.
+        """
+        made = 0
+        with ThreadPoolExecutor(self._threads, thread_name_prefix="webhooks") as pool:
+            while True:
+                begun = 0 if stopping() else self._begin(pool)
+                made += begun
+                if not self._under_way:
+                    return made
+                # With a free thread, the next look is for what has become due; without one, for a thread.
+                done, _ = wait(self._under_way, _PAUSE_SECONDS, FIRST_COMPLETED)
+                self._conclude(done)
+
+    def _begin(self, pool: ThreadPoolExecutor) -> int:
+        """Claim as many deliveries as there are free threads for, and send them."""
+        room = self._threads - len(self._under_way)
+        if not room:
+            return 0
+        counts = Counter(each.trigger_id for each in self._under_way.values())
+        busy = [trigger_id for trigger_id, count in counts.items() if count >= self._most_of_one]
+        now = datetime.now(UTC)
+
+        def claim(db: Connection) -> list[ClaimedDelivery]:
+            return triggers.claim_due(
+                db,
+                now,
+                now + LEASE,
+                most=room,
+                most_of_one=self._most_of_one,
+                busy=busy,
+                organization_id=self._organization_id,
+            )
+
+        claimed = transactions.run(self._engine, claim)
+        for each in claimed:
+            self._under_way[pool.submit(self._send, each)] = each
+        return len(claimed)
+
+    def _send(self, delivery: ClaimedDelivery) -> Reply:
+        try:
+            body = delivery.payload.encode()
+            headers = message_headers(delivery, datetime.now(UTC), body)
+            return self._poster.post(delivery.settings["url"], headers, body)
+        except Exception as error:
+            _log.exception("delivery %s could not be sent", delivery.trigger_delivery_id)
+            return Reply(None, f"The message could not be sent: {type(error).__name__}.")
+
+    def _conclude(self, done: set[Future[Reply]]) -> None:
+        """Write down what became of deliveries; who answered that there is nobody any more is not told again."""
+        if not done:
+            return
+        now = datetime.now(UTC)
+        replies = [(self._under_way.pop(each), each.result()) for each in done]
+        rows = [outcome(delivery, reply, now, random.random()) for delivery, reply in replies]
+        gone = [delivery for delivery, reply in replies if reply.status_code == _GONE]
+
+        def write(db: Connection) -> None:
+            for organization_id in sorted({each.organization_id for each in gone}):
+                organizations.raise_configuration_version(db, organization_id)
+            if gone:
+                triggers.deactivate(db, gone, now)
+            triggers.conclude(db, rows, now)
+
+        transactions.run(self._engine, write)
+        for delivery, reply in replies:
+            _log.info(
+                "delivery %s, attempt %s: %s",
+                delivery.trigger_delivery_id,
+                delivery.attempts,
+                reply.error or reply.status_code,
+            )
+
+
+def send_due(
+    engine: Engine,
+    settings: Settings,
+    stopping: Callable[[], bool] = _never,
+    organization_id: int | None = None,
+) -> int:
+    """Send what is due, of all organizations unless one is named, until nothing is; how many attempts were made."""
+    return Sender(engine, settings, organization_id=organization_id).send_due(stopping)
+
+
+def message_headers(delivery: ClaimedDelivery, now: datetime, body: bytes) -> dict[str, str]:
+    """The headers of one attempt: the trigger's own, which may say another `User-Agent`, and the sender's."""
+    timestamp = int(now.timestamp())
+    secrets = [each for each in (delivery.secret, delivery.previous_secret) if each is not None]
+    own: Mapping[str, str] = delivery.settings["headers"]
+    agent = {} if any(name.lower() == "user-agent" for name in own) else {"User-Agent": "loyalty-server"}
+    return {
+        **own,
+        **agent,
+        "Content-Type": "application/json",
+        "webhook-id": delivery.trigger_delivery_key,
+        "webhook-timestamp": str(timestamp),
+        "webhook-signature": signatures(secrets, delivery.trigger_delivery_key, timestamp, body),
+    }
+
+
+def outcome(delivery: ClaimedDelivery, reply: Reply, now: datetime, fraction: float) -> Mapping[str, Any]:
+    """What a reply makes of a delivery; `fraction` spreads the next attempt, see `delay_after`."""
+    received = reply.status_code is not None and 200 <= reply.status_code < 300
+    delay = None if received or reply.status_code == _GONE else delay_after(delivery.attempts, fraction)
+    error = None if received else reply.error or f"The receiver answered {reply.status_code}."
+    return {
+        "organization_id": delivery.organization_id,
+        "trigger_delivery_id": delivery.trigger_delivery_id,
+        "attempts": delivery.attempts,
+        "last_attempt_at": delivery.last_attempt_at,
+        "status": SUCCEEDED if received else FAILED if delay is None else PENDING,
+        "next_attempt_at": None if delay is None else now + delay,
+        "last_status_code": reply.status_code,
+        "last_error": error,
+        "delivered_at": now if received else None,
+    }
+
+
+def remove_old_deliveries(
+    engine: Engine, organization_id: int, days: int, stopping: Callable[[], bool] = _never
+) -> int:
+    """Remove the deliveries of one organization that are older than that, a bounded number at a time; how many."""
+    before, after, removed = datetime.now(UTC) - timedelta(days=days), 0, 0
+
+    def next_batch(db: Connection) -> tuple[int | None, int]:
+        return triggers.remove_old(db, organization_id, after, before, _REMOVED_AT_ONCE)
+
+    while not stopping():
+        last, fewer = transactions.run(engine, next_batch)
+        removed += fewer
+        if last is None:
+            break
+        after = last
+    return removed

@@ -1,0 +1,306 @@
+"""Loading what a unit of work may take of coupon books, with the locks that make it exact.
+
+What a member has goes by the member's lock. Books are shared, so that a change of their rules waits; a book whose stock
+is a figure is locked alone before anything of it is assigned, and free codes are claimed one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from domain.coupons.books import CouponBook
+from domain.coupons.codes import Coupon
+from domain.coupons.lots import CouponLot
+from domain.coupons.state import Had, Place
+from domain.coupons.usages import MemberCoupon
+from persistence.rows import AnySelect, add_all, as_json, columns_of, records
+from persistence.tables.coupon_usages import coupon_lots, member_coupons
+from persistence.tables.coupons import coupon_books, coupons
+
+_BOOK_COLUMNS = columns_of(coupon_books, CouponBook)
+_COUPON_NAMES = [column.name for column in columns_of(coupons, Coupon)]
+_COUPON_COLUMNS = ", ".join(f"c.{name}" for name in _COUPON_NAMES)
+_HELD_COLUMNS = ", ".join(f"h.{column.name}" for column in columns_of(member_coupons, MemberCoupon))
+
+_SHARED_COUPONS = f"""
+SELECT {_COUPON_COLUMNS} FROM coupons c JOIN coupon_books b USING (organization_id, coupon_book_id)
+WHERE c.organization_id = %s AND c.coupon_book_id = ANY(%s) AND b.type IN ('single', 'codeless')
+ORDER BY c.position DESC
+"""
+
+_LOT_COLUMNS = ", ".join(f"l.{column.name}" for column in columns_of(coupon_lots, CouponLot))
+
+# What members have of coupons, once for each lot of which something is left, and once where there is none. Members are
+# named for the lots, too: nothing else keeps the planner of a young database from reading those of all members.
+_HELD_AND_LOTS = f"""
+SELECT {_HELD_COLUMNS}, {_COUPON_COLUMNS}, {_LOT_COLUMNS}
+FROM member_coupons h JOIN coupons c USING (organization_id, coupon_id)
+LEFT JOIN coupon_lots l ON l.organization_id = h.organization_id AND l.member_id = h.member_id
+    AND l.coupon_book_id = h.coupon_book_id AND l.coupon_id = h.coupon_id AND l.amount > l.amount_used
+    AND l.organization_id = %s AND l.member_id = ANY(%s)
+"""
+
+_HELD = f"""
+{_HELD_AND_LOTS} JOIN coupon_books b ON b.organization_id = h.organization_id AND b.coupon_book_id = h.coupon_book_id
+WHERE h.organization_id = %s AND h.member_id = ANY(%s) AND h.coupon_book_id = ANY(%s)
+    AND (l.coupon_lot_id IS NOT NULL OR b.type IN ('single', 'codeless'))
+"""
+
+_HELD_OF_COUPONS = f"""
+{_HELD_AND_LOTS}
+WHERE h.organization_id = %s AND h.member_id = ANY(%s) AND h.coupon_id = ANY(%s)
+"""
+
+_LOTS = f"SELECT {_LOT_COLUMNS} FROM coupon_lots l WHERE l.organization_id = %s AND l.coupon_lot_id = ANY(%s)"
+
+_HAD = """
+SELECT h.member_id, h.coupon_book_id, sum(h.amount_assigned) FROM member_coupons h
+WHERE h.organization_id = %s AND h.member_id = ANY(%s) AND h.coupon_book_id = ANY(%s)
+GROUP BY h.member_id, h.coupon_book_id
+"""
+
+_IN_PERIODS = """
+SELECT u.member_id, u.coupon_book_id,
+    coalesce(sum(u.amount_used) FILTER (WHERE u.created_at >= x.uses_since), 0),
+    coalesce(sum(u.amount_discounted) FILTER (WHERE u.created_at >= x.discounts_since), 0)
+FROM jsonb_to_recordset(%s::jsonb) AS x(coupon_book_id bigint, uses_since timestamptz, discounts_since timestamptz)
+JOIN coupon_usages u ON u.coupon_book_id = x.coupon_book_id
+    AND u.created_at >= least(x.uses_since, x.discounts_since)
+WHERE u.organization_id = %s AND u.member_id = ANY(%s) AND u.amount_used > 0 AND u.reversal_usage_id IS NULL
+GROUP BY u.member_id, u.coupon_book_id
+"""
+
+_FREE = f"""
+SELECT {_COUPON_COLUMNS} FROM coupons c
+WHERE c.organization_id = %s AND c.coupon_book_id = %s AND c.total_assigned = 0 AND c.total_usages = 0
+    AND NOT c.coupon_id = ANY(%s)
+ORDER BY c.position LIMIT %s
+"""
+
+_BY_CODE = f"""
+SELECT {_COUPON_COLUMNS} FROM coupons c
+WHERE c.organization_id = %s AND c.coupon_book_id = %s AND (c.code = ANY(%s) OR c.coupon_id = ANY(%s))
+ORDER BY c.coupon_id
+"""
+
+_KNOWN = "SELECT code FROM coupons WHERE organization_id = %s AND coupon_book_id = %s AND code = ANY(%s)"
+
+_ADD = """
+UPDATE coupon_books b SET total_assigned = b.total_assigned + x.assigned, total_usages = b.total_usages + x.used,
+    coupon_count = b.coupon_count + x.codes
+FROM jsonb_to_recordset(%s::jsonb) AS x(coupon_book_id bigint, assigned numeric, used numeric, codes bigint)
+WHERE b.organization_id = %s AND b.coupon_book_id = x.coupon_book_id
+RETURNING b.coupon_book_id, b.coupon_count
+"""
+
+_ADD_TO_COUPONS = """
+UPDATE coupons c SET total_assigned = c.total_assigned + x.assigned, total_usages = c.total_usages + x.used,
+    custom_attributes = CASE WHEN x.is_personal THEN x.custom_attributes ELSE c.custom_attributes END,
+    expired_at = CASE WHEN x.is_personal THEN x.expired_at ELSE c.expired_at END
+FROM jsonb_to_recordset(%s::jsonb) AS x(coupon_id bigint, assigned numeric, used numeric, is_personal boolean,
+    custom_attributes jsonb, expired_at timestamptz)
+WHERE c.organization_id = %s AND c.coupon_id = x.coupon_id
+"""
+
+_KEEP_HELD = """
+INSERT INTO member_coupons AS h (organization_id, member_id, coupon_id, coupon_book_id, amount_assigned, amount_used,
+    custom_attributes, expired_at, created_at, updated_at)
+SELECT x.organization_id, x.member_id, x.coupon_id, x.coupon_book_id, x.amount_assigned, x.amount_used,
+    x.custom_attributes, x.expired_at, x.created_at, x.updated_at
+FROM jsonb_to_recordset(%s::jsonb) AS x(organization_id bigint, member_id bigint, coupon_id bigint,
+    coupon_book_id bigint, amount_assigned numeric, amount_used numeric, custom_attributes jsonb,
+    expired_at timestamptz, created_at timestamptz, updated_at timestamptz)
+ON CONFLICT (organization_id, member_id, coupon_id) DO UPDATE SET
+    amount_assigned = excluded.amount_assigned, amount_used = excluded.amount_used,
+    custom_attributes = excluded.custom_attributes, expired_at = excluded.expired_at, updated_at = excluded.updated_at
+"""
+
+_KEEP_LOTS = """
+INSERT INTO coupon_lots AS l (organization_id, coupon_lot_id, member_id, coupon_id, coupon_book_id, amount, amount_used,
+    amount_owed, custom_attributes, expired_at, created_at, updated_at)
+SELECT x.organization_id, x.coupon_lot_id, x.member_id, x.coupon_id, x.coupon_book_id, x.amount, x.amount_used,
+    x.amount_owed, x.custom_attributes, x.expired_at, x.created_at, x.updated_at
+FROM jsonb_to_recordset(%s::jsonb) AS x(organization_id bigint, coupon_lot_id bigint, member_id bigint,
+    coupon_id bigint, coupon_book_id bigint, amount numeric, amount_used numeric, amount_owed numeric,
+    custom_attributes jsonb, expired_at timestamptz, created_at timestamptz, updated_at timestamptz)
+ON CONFLICT (organization_id, coupon_lot_id) DO UPDATE SET amount = excluded.amount,
+    amount_used = excluded.amount_used, amount_owed = excluded.amount_owed, updated_at = excluded.updated_at
+"""
+
+_COUNT_HELD = len(columns_of(member_coupons, MemberCoupon))
+_COUNT_HELD_AND_COUPON = _COUNT_HELD + len(_COUPON_NAMES)
+
+
+def find_books(
+    db: Connection, organization_id: int, *, ids: Collection[int] = (), keys: Collection[str] = (), lock: bool = True
+) -> list[CouponBook]:
+    """Books by key, or else by id, as they are now; with `lock` their rules stay so until the transaction ends."""
+    named = coupon_books.c.coupon_book_key.in_(keys) if keys else coupon_books.c.coupon_book_id.in_(ids)
+    statement = _of_organization(organization_id, named)
+    # Under this lock nobody changes what the book allows; its sums go on being counted.
+    return records(CouponBook, db.execute(statement.with_for_update(read=True, key_share=True) if lock else statement))
+
+
+def lock_book(db: Connection, book: CouponBook) -> CouponBook:
+    """The book as it is now, for this transaction alone to count."""
+    statement = _of_organization(book.organization_id, coupon_books.c.coupon_book_id == book.coupon_book_id)
+    return CouponBook(*db.execute(statement.with_for_update(key_share=True)).one())
+
+
+def _of_organization(organization_id: int, condition: Any) -> AnySelect:
+    chosen = select(*_BOOK_COLUMNS).where(coupon_books.c.organization_id == organization_id, condition)
+    return chosen.order_by(coupon_books.c.coupon_book_id)
+
+
+def shared_coupons(db: Connection, organization_id: int, book_ids: Collection[int]) -> list[Coupon]:
+    """The coupons of those of the books whose coupon is for all, the first of each book last."""
+    rows = db.exec_driver_sql(_SHARED_COUPONS, (organization_id, list(book_ids)))
+    return [Coupon(*row) for row in rows]
+
+
+Held = tuple[MemberCoupon, Coupon, CouponLot | None]
+"""What a member has of a coupon, and a lot of it of which something is left."""
+
+
+def held_of_books(
+    db: Connection, organization_id: int, member_ids: Collection[int], book_ids: Collection[int]
+) -> list[Held]:
+    """What members have left of books, by lot, and in any case what they have of a coupon for all."""
+    return _held(db, _HELD, organization_id, member_ids, book_ids)
+
+
+def held_of_coupons(
+    db: Connection, organization_id: int, member_ids: Collection[int], coupon_ids: Collection[int]
+) -> list[Held]:
+    """What members have, or had, of these coupons, by lot."""
+    return _held(db, _HELD_OF_COUPONS, organization_id, member_ids, coupon_ids)
+
+
+def _held(
+    db: Connection, statement: str, organization_id: int, member_ids: Collection[int], ids: Collection[int]
+) -> list[Held]:
+    members = list(member_ids)
+    values = (organization_id, members, organization_id, members, list(ids))
+    return [
+        (
+            MemberCoupon(*row[:_COUNT_HELD]),
+            Coupon(*row[_COUNT_HELD:_COUNT_HELD_AND_COUPON]),
+            None if row[_COUNT_HELD_AND_COUPON] is None else CouponLot(*row[_COUNT_HELD_AND_COUPON:]),
+        )
+        for row in db.exec_driver_sql(statement, values)
+    ]
+
+
+def find_lots(db: Connection, organization_id: int, lot_ids: Collection[int]) -> list[CouponLot]:
+    """These lots, whether or not anything is left of them."""
+    return [CouponLot(*row) for row in db.exec_driver_sql(_LOTS, (organization_id, list(lot_ids)))]
+
+
+def had_of_books(
+    db: Connection,
+    organization_id: int,
+    member_ids: Collection[int],
+    book_ids: Collection[int],
+    since: Mapping[int, tuple[datetime | None, datetime | None]],
+) -> dict[Place, Had]:
+    """What members have had of books; `since` says of a book since when uses, and discounts, count in its periods."""
+    members = list(member_ids)
+    found = {
+        (member_id, book_id): Had(assigned)
+        for member_id, book_id, assigned in db.exec_driver_sql(_HAD, (organization_id, members, list(book_ids)))
+    }
+    periods = [
+        {"coupon_book_id": book_id, "uses_since": uses, "discounts_since": discounts}
+        for book_id, (uses, discounts) in since.items()
+        if uses is not None or discounts is not None
+    ]
+    if periods:
+        for member_id, book_id, used, discounted in db.exec_driver_sql(
+            _IN_PERIODS, (as_json(periods), organization_id, members)
+        ):
+            assigned = found.get((member_id, book_id), Had()).assigned
+            found[member_id, book_id] = Had(assigned, used, discounted)
+    return found
+
+
+def claim_free(db: Connection, book: CouponBook, count: int, at_hand: Collection[int], lock: bool) -> list[Coupon]:
+    """Up to `count` codes of a list that nobody has, the oldest first, for this transaction alone.
+
+    Codes that others are taking are passed over, unless no others are left: whether those are taken must then be seen.
+    """
+    values = (book.organization_id, book.coupon_book_id, list(at_hand), count)
+    if not lock:
+        return [Coupon(*row) for row in db.exec_driver_sql(_FREE, values)]
+    found = [Coupon(*row) for row in db.exec_driver_sql(f"{_FREE} FOR NO KEY UPDATE SKIP LOCKED", values)]
+    if not found:
+        found = [Coupon(*row) for row in db.exec_driver_sql(f"{_FREE} FOR NO KEY UPDATE", values)]
+    return found
+
+
+def find_coupons(
+    db: Connection, book: CouponBook, codes: Collection[str], coupon_ids: Collection[int] = (), *, lock: bool
+) -> list[Coupon]:
+    """Those of the codes that the book holds, by code or id; with `lock` for this transaction alone."""
+    values = (book.organization_id, book.coupon_book_id, list(codes), list(coupon_ids))
+    rows = db.exec_driver_sql(_BY_CODE + ("FOR NO KEY UPDATE" if lock else ""), values)
+    return [Coupon(*row) for row in rows]
+
+
+def add_to_books(
+    db: Connection, organization_id: int, added: Mapping[int, tuple[Decimal, Decimal, int]]
+) -> dict[int, int]:
+    """Add to what was assigned and used of books, and to their codes; answers how many codes each book has now."""
+    ids = sorted(added)
+    if len(ids) > 1:
+        statement = _of_organization(organization_id, coupon_books.c.coupon_book_id.in_(ids))
+        db.execute(statement.with_for_update(key_share=True))
+    rows = [
+        {
+            "coupon_book_id": book_id,
+            "assigned": added[book_id][0],
+            "used": added[book_id][1],
+            "codes": added[book_id][2],
+        }
+        for book_id in ids
+    ]
+    return dict(map(tuple, db.exec_driver_sql(_ADD, (as_json(rows), organization_id)))) if rows else {}
+
+
+def known_codes(db: Connection, book: CouponBook, codes: Collection[str]) -> set[str]:
+    """Those of the codes that the book holds."""
+    return set(db.exec_driver_sql(_KNOWN, (book.organization_id, book.coupon_book_id, list(codes))).scalars())
+
+
+def add_coupons(db: Connection, made: Sequence[Coupon], counted: Mapping[int, int]) -> None:
+    """Insert coupons that were made; `counted` is how many each book had before, in whose order they take places."""
+    places = dict(counted)
+    rows = []
+    for coupon in made:
+        places[coupon.coupon_book_id] += 1
+        rows.append(replace(coupon, position=places[coupon.coupon_book_id]))
+    add_all(db, coupons, _COUPON_NAMES, rows)
+
+
+def add_to_coupons(db: Connection, organization_id: int, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Add to what was assigned and used of coupons; those that are one member's take expiry and attributes, too."""
+    listed = list(rows)
+    if listed:
+        db.exec_driver_sql(_ADD_TO_COUPONS, (as_json(listed), organization_id))
+
+
+def keep_held(db: Connection, held: Collection[MemberCoupon]) -> None:
+    """Store what members have of coupons."""
+    if held:
+        db.exec_driver_sql(_KEEP_HELD, (as_json(list(held)),))
+
+
+def keep_lots(db: Connection, lots: Collection[CouponLot]) -> None:
+    """Store lots that were made or changed; their assignments are stored already."""
+    if lots:
+        db.exec_driver_sql(_KEEP_LOTS, (as_json(list(lots)),))

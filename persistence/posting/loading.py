@@ -1,0 +1,215 @@
+"""Opening the books on locked wallets, and finding what was posted before."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from sqlalchemy import Connection
+
+from domain.ledger.expiry import add_months, idle_too_long
+from domain.ledger.lots import LotUse
+from domain.ledger.postings import Holding, Pair, Stored
+from domain.ledger.records import LedgerAccount, Wallet
+from domain.ledger.session import Books
+from persistence import ledger
+from persistence.posting.lots import as_pairs
+from persistence.rows import as_json, columns_of, records
+from persistence.tables.ledger import ledger_accounts
+
+_LOCK_WALLETS = """
+SELECT organization_id, wallet_id, wallet_key, ledger_id, created_at FROM wallets
+WHERE organization_id = %s AND wallet_id = ANY(%s) ORDER BY wallet_id FOR NO KEY UPDATE
+"""
+
+_HOLDINGS = """
+SELECT wallet_id, ledger_account_id, current_balance, pending_credit_balance, pending_debit_balance,
+       current_overdraft_balance, total_overdraft_credit_balance, total_fiat_value, last_transaction_date, earned
+FROM ledger_balances WHERE organization_id = %s AND wallet_id = ANY(%s)
+"""
+
+_ACCOUNT_COLUMNS = ", ".join(column.name for column in columns_of(ledger_accounts, LedgerAccount))
+
+# Sharing the account's row keeps a change of its rules waiting until what was decided by them is committed. After a
+# wait for such a change the row is answered as the change left it.
+_SHARE_ACCOUNTS = f"""
+SELECT {_ACCOUNT_COLUMNS} FROM ledger_accounts WHERE organization_id = %s AND ledger_account_id = ANY(%s)
+ORDER BY ledger_account_id FOR KEY SHARE
+"""
+
+_LOCK_CAPPED_ACCOUNTS = """
+SELECT ledger_account_id FROM ledger_accounts WHERE organization_id = %s AND ledger_account_id = ANY(%s)
+ORDER BY ledger_account_id FOR NO KEY UPDATE
+"""
+
+_EXPIRED_LOTS = """
+SELECT wallet_id, ledger_account_id, ledger_lot_id, remaining, greatest(expires_at, created_at) FROM ledger_lots
+WHERE organization_id = %s AND wallet_id = ANY(%s) AND remaining > 0 AND expires_at <= %s
+ORDER BY wallet_id, ledger_account_id, expires_at, ledger_lot_id
+"""
+
+_ALL_LOTS = """
+SELECT l.wallet_id, l.ledger_account_id, l.ledger_lot_id, l.remaining, l.expires_at
+FROM ledger_lots l JOIN jsonb_to_recordset(%s::jsonb) AS p(wallet_id bigint, ledger_account_id bigint)
+  USING (wallet_id, ledger_account_id)
+WHERE l.organization_id = %s AND l.remaining > 0 ORDER BY l.ledger_lot_id
+"""
+
+_POSTED = """
+SELECT system_unique_key, ledger_transaction_id, request_digest FROM ledger_transactions
+WHERE organization_id = %s AND system_unique_key = ANY(%s)
+"""
+
+_STORED_COLUMNS = """
+SELECT t.ledger_transaction_id, t.ledger_account_id, t.transaction_type, t.status, t.amount, t.from_wallet_id,
+    t.to_wallet_id, t.is_expiry, t.fiat_value, t.reversal_ledger_transaction_id, t.external_event_date,
+    t.pending_expires_at,
+    (SELECT count(*) FROM ledger_entries e
+     WHERE e.organization_id = t.organization_id AND e.ledger_transaction_id = t.ledger_transaction_id) AS entry_count,
+    parts.taken_back, parts.released, made.expired, made.lots, coalesce(t.missing, 0) AS missing,
+    t.clamped_by_ledger_transaction_id AS clamped_by, t.fiat_currency, coalesce(t.unearned, 0) AS unearned,
+    coalesce(t.external_event_date, t.captured_at, t.created_at) AS happened_at
+FROM ledger_transactions t
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(p.amount) FILTER (WHERE p.status = 1), 0) AS taken_back,
+        coalesce(sum(p.amount) FILTER (WHERE p.status = 2), 0) AS released
+    FROM ledger_transactions p WHERE p.organization_id = t.organization_id
+        AND p.reverted_ledger_transaction_id = t.ledger_transaction_id AND p.is_partial
+) parts
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(l.expired), 0) AS expired, array_agg(l.ledger_lot_id) AS lots
+    FROM ledger_lots l WHERE l.organization_id = t.organization_id
+        AND l.ledger_transaction_id = t.ledger_transaction_id AND t.transaction_type <> 3
+) made
+"""
+
+_STORED = f"""{_STORED_COLUMNS}
+WHERE t.organization_id = %s AND t.ledger_transaction_id = ANY(%s)
+"""
+
+# What is missing of mints is taken from what undoing a debit of their wallet gives back.
+_CLAIMS = f"""{_STORED_COLUMNS}
+WHERE t.organization_id = %s AND t.to_wallet_id = ANY(%s) AND t.missing > 0
+"""
+
+_USES = """
+SELECT u.ledger_transaction_id, u.ledger_lot_id, u.amount, l.expires_at
+FROM ledger_lot_uses u JOIN ledger_lots l USING (organization_id, ledger_lot_id)
+WHERE u.organization_id = %s AND u.ledger_transaction_id = ANY(%s)
+ORDER BY u.ledger_transaction_id, l.expires_at NULLS LAST, u.ledger_lot_id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class PostedBefore:
+    """A transaction that was posted under a key; `request_digest` is None where the server itself caused it."""
+
+    ledger_transaction_id: int
+    request_digest: bytes | None
+
+
+def find_posted(db: Connection, organization_id: int, keys: Collection[str]) -> dict[str, PostedBefore]:
+    """What was posted under each of these keys."""
+    rows = db.exec_driver_sql(_POSTED, (organization_id, list(keys)))
+    return {key: PostedBefore(id_, None if digest is None else bytes(digest)) for key, id_, digest in rows}
+
+
+def find_stored(db: Connection, organization_id: int, transaction_ids: Collection[int]) -> dict[int, Stored]:
+    """Transactions that are to be captured or reverted, with the lots that they took, soonest to expire first."""
+    if not transaction_ids:
+        return {}
+    wanted = (organization_id, list(transaction_ids))
+    uses: dict[int, list[LotUse]] = {}
+    for transaction_id, lot_id, amount, expires_at in db.exec_driver_sql(_USES, wanted):
+        uses.setdefault(transaction_id, []).append(LotUse(lot_id, amount, expires_at))
+    rows = db.exec_driver_sql(_STORED, wanted).mappings()
+    stored = [_stored(row, uses.get(row["ledger_transaction_id"], ())) for row in rows]
+    debited = {each.from_wallet_id for each in stored if each.from_wallet_id is not None}
+    claims: list[Stored] = []
+    if debited:
+        claims = [_stored(row) for row in db.exec_driver_sql(_CLAIMS, (organization_id, list(debited))).mappings()]
+    return {each.ledger_transaction_id: replace(each, claims=_claims_on(each, claims)) for each in stored}
+
+
+def _stored(row: Mapping[Any, Any], uses: Iterable[LotUse] = ()) -> Stored:
+    return Stored(**{**row, "lots": tuple(row["lots"] or ())}, uses=tuple(uses))
+
+
+def _claims_on(undone: Stored, claims: Iterable[Stored]) -> tuple[Stored, ...]:
+    """The mints that get what undoing a transaction gives back: those that found no more after it was posted."""
+    return tuple(
+        each
+        for each in claims
+        if (each.to_wallet_id, each.ledger_account_id) == (undone.from_wallet_id, undone.ledger_account_id)
+        and undone.ledger_transaction_id < (each.clamped_by or 0)
+    )
+
+
+def lock_wallets(db: Connection, organization_id: int, wallet_ids: Collection[int]) -> dict[int, Wallet]:
+    """Lock wallets, and with them all that their holders have, in the order of `locks`; answers those there are."""
+    rows = db.exec_driver_sql(_LOCK_WALLETS, (organization_id, list(wallet_ids)))
+    return {row[1]: Wallet(*row) for row in rows}
+
+
+def open_books(
+    db: Connection, organization_id: int, wallet_ids: Collection[int], ledger_account_ids: Collection[int], at: datetime
+) -> Books:
+    """The books of locked wallets, on the accounts as they are now; what has expired is burned first."""
+    wallets = list(wallet_ids)
+    shared = db.exec_driver_sql(_SHARE_ACCOUNTS, (organization_id, list(ledger_account_ids)))
+    accounts = {account.ledger_account_id: account for account in records(LedgerAccount, shared)}
+    capped = [account_id for account_id, account in accounts.items() if account.max_supply is not None]
+    issued: dict[int, Decimal] = {}
+    if capped:
+        db.exec_driver_sql(_LOCK_CAPPED_ACCOUNTS, (organization_id, capped))
+        issued = ledger.issued(db, organization_id, capped)
+    holdings = {
+        (row[0], row[1]): Holding(*row[2:]) for row in db.exec_driver_sql(_HOLDINGS, (organization_id, wallets))
+    }
+    books = Books(accounts, holdings, issued, at)
+    tracked = {i: a for i, a in accounts.items() if a.point_tracking_enabled}
+    if tracked:
+        _expire(db, organization_id, books, wallets, holdings, tracked)
+    return books
+
+
+def _expire(
+    db: Connection,
+    organization_id: int,
+    books: Books,
+    wallets: list[int],
+    holdings: Mapping[Pair, Holding],
+    accounts: Mapping[int, LedgerAccount],
+) -> None:
+    """Burn what lots of the wallets hold past their expiry, so that nothing expired can be spent.
+
+    One transaction for each moment at which something expired, since balances of the past go by it.
+    """
+    expired: dict[tuple[int, int, datetime], dict[int, LotUse]] = {}
+    for wallet_id, account_id, lot_id, remaining, moment in db.exec_driver_sql(
+        _EXPIRED_LOTS, (organization_id, wallets, books.at)
+    ):
+        if account_id in accounts:
+            expired.setdefault((wallet_id, account_id, moment), {})[lot_id] = LotUse(lot_id, remaining, moment)
+    ended = {
+        pair: add_months(held.last_transaction_date, period)
+        for pair, held in holdings.items()
+        if pair[1] in accounts
+        and held.last_transaction_date is not None
+        and (period := accounts[pair[1]].expires_after_last_transaction) is not None
+        and idle_too_long(period, held.last_transaction_date, books.at)
+    }
+    if ended:
+        rows = db.exec_driver_sql(_ALL_LOTS, (as_json(as_pairs(ended)), organization_id))
+        for wallet_id, account_id, lot_id, remaining, expires_at in rows:
+            end = ended[wallet_id, account_id]
+            if expires_at is None or expires_at > end:
+                expired.get((wallet_id, account_id, expires_at), {}).pop(lot_id, None)
+                expired.setdefault((wallet_id, account_id, end), {})[lot_id] = LotUse(lot_id, remaining, expires_at)
+    for (wallet_id, account_id, moment), lots in sorted(expired.items(), key=lambda each: each[0]):
+        if lots:
+            key = f"expiry-{wallet_id}-{account_id}-{max(lots)}-{books.at.timestamp():.6f}"
+            books.expire(accounts[account_id], wallet_id, tuple(lots.values()), moment, key)

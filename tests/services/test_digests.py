@@ -1,0 +1,33 @@
+"""Two requests are the same by what they ask for, not by how they spell it."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from handlers.services.digests import digest_of
+
+
+@pytest.mark.parametrize("spelling", [Decimal("10"), Decimal("10.0"), Decimal("1E+1"), Decimal("10.000000")])
+def test_a_number_counts_by_its_value(spelling):
+    assert digest_of({"order": {"totals": [spelling]}}) == digest_of({"order": {"totals": [10]}})
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (Decimal("0.5"), Decimal("0.50000000000000000000000000000000000000001")),
+        (10, "10"),
+        (1, True),
+        (None, 0),
+        ([1, 2], [2, 1]),
+        ({"a": 1}, {"b": 1}),
+    ],
+)
+def test_what_differs_in_value_differs(one, other):
+    assert digest_of([one]) != digest_of([other])
+
+
+def test_the_order_of_members_says_nothing():
+    assert digest_of({"a": 1, "b": 2}) == digest_of({"b": 2, "a": 1})

@@ -1,0 +1,96 @@
+"""Posting what has expired, a bounded number of wallets at a time."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+from sqlalchemy import select
+
+from handlers.services.ledger.expire import expire_next
+from handlers.services.ledger.verify import verify
+from persistence import ledger
+from persistence.tables.ledger import ledger_transactions
+from tests.builders.ledger import START, RawLedger
+
+NOW = START + timedelta(days=200)
+
+
+@pytest.fixture
+def raw(db):
+    return RawLedger.new(db)
+
+
+@pytest.fixture
+def account(raw):
+    return raw.account(point_tracking_enabled=True, expires_in_months=12)
+
+
+def minted(raw, account, amount, expires_at, **more):
+    """A wallet with one lot."""
+    wallet = raw.wallet()
+    raw.lot(wallet, raw.mint(wallet, amount, account, **more), amount, expires_at, account)
+    return wallet
+
+
+def expire_all(raw, limit, now=NOW):
+    """Expire everything; answers the amounts by account and how many batches it took."""
+    after, amounts, batches = 0, {}, 0
+    while (done := expire_next(raw.db, raw.organization_id, after, now, limit)) is not None:
+        assert done.last_wallet_id > after
+        after, batches = done.last_wallet_id, batches + 1
+        assert all(len(wallets) <= limit for wallets in done.wallets.values())
+        for account_id, amount in done.amounts.items():
+            amounts[account_id] = amounts.get(account_id, Decimal(0)) + amount
+    return amounts, batches
+
+
+def balance(raw, wallet, account):
+    found = ledger.find_wallet(raw.db, raw.organization_id, wallet)
+    return ledger.wallet_view(raw.db, found, ledger.find_account(raw.db, raw.organization_id, account), NOW)
+
+
+def test_only_what_is_due_expires(raw, account):
+    due = minted(raw, account, 5, NOW)
+    later = minted(raw, account, 7, NOW + timedelta(microseconds=1))
+    never = minted(raw, account, 11, None)
+    assert expire_all(raw, 10) == ({account: 5}, 1)
+    assert [balance(raw, w, account).current_balance for w in (due, later, never)] == [0, 7, 11]
+    posted = raw.db.execute(
+        select(ledger_transactions.c.external_event_date, ledger_transactions.c.from_wallet_id).where(
+            ledger_transactions.c.organization_id == raw.organization_id, ledger_transactions.c.is_expiry
+        )
+    ).all()
+    assert posted == [(NOW, due)]
+    assert verify(raw.db, raw.organization_id) == []
+    assert expire_all(raw, 10) == ({}, 0)
+
+
+def test_any_number_of_wallets_a_few_at_a_time(raw, account):
+    other = raw.account(name="Moons", point_tracking_enabled=True)
+    for number in range(7):
+        minted(raw, account, 1 + number, START + timedelta(days=number))
+    minted(raw, other, 100, START)
+    assert expire_all(raw, 3) == ({account: 28, other: 100}, 3)
+    assert verify(raw.db, raw.organization_id) == []
+
+
+def test_idle_balances_expire_as_a_whole(raw):
+    policy = [{"expirationType": "lastTransaction", "period": 3}]
+    idle = raw.account(name="idle", point_tracking_enabled=True, expiration_policies=policy)
+    old = minted(raw, idle, 5, None)
+    recent = minted(raw, idle, 7, None, at=NOW - timedelta(days=80))
+    assert expire_all(raw, 10) == ({idle: 5}, 1)
+    assert [balance(raw, w, idle).current_balance for w in (old, recent)] == [0, 7]
+    assert verify(raw.db, raw.organization_id) == []
+    # What is due by the calendar of the database alone takes nothing and is passed.
+    assert expire_all(raw, 10) == ({}, 0)
+
+
+def test_other_organizations_keep_theirs(raw, account, db):
+    other = RawLedger.new(db)
+    theirs = other.account(point_tracking_enabled=True)
+    minted(other, theirs, 5, START)
+    assert expire_all(raw, 10) == ({}, 0)
+    assert expire_all(other, 10) == ({theirs: 5}, 1)

@@ -1,0 +1,170 @@
+"""The jobs that come round by the clock: each run once, whoever asks, and taken up again where they broke off."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import text
+
+from handlers.server import jobs
+from handlers.server.jobs import Job, run_due_job
+from handlers.services.events.release_answers import release_answers
+from tests.builders.api import running_api
+from tests.builders.tracking import Shop, event
+from tests.concurrency.together import together
+
+
+@pytest.fixture(scope="module")
+def api(settings):
+    with running_api(settings) as api:
+        yield api
+
+
+@pytest.fixture
+def shop(api):
+    return Shop(api.organization())
+
+
+def job_of(run, minutes=60):
+    """A job of a name that no other test uses, known and due."""
+    return Job(f"job-{uuid.uuid4()}", lambda settings: minutes, run)
+
+
+def row_of(engine, job):
+    with engine.connect() as db:
+        return db.execute(text("SELECT * FROM periodic_jobs WHERE name = :n"), {"n": job.name}).one()
+
+
+def never():
+    return False
+
+
+def test_a_job_runs_once_an_interval_whoever_asks(api):
+    runs = []
+
+    def run(given):
+        runs.append(given.last_result)
+        return {"run": len(runs)}
+
+    job = job_of(run)
+    jobs.add_jobs(api.engine, [job])
+    ask = [lambda: run_due_job(api.engine, api.settings, never, [job]) for _ in range(4)]
+    assert sorted(together(ask)) == [False, False, False, True]
+    assert runs == [{}]
+    row = row_of(api.engine, job)
+    assert row.last_result == {"run": 1}
+    assert row.next_run_at - row.started_at == timedelta(minutes=60)
+    assert row.finished_at >= row.started_at
+    with api.engine.begin() as db:
+        db.execute(text("UPDATE periodic_jobs SET next_run_at = now() WHERE name = :n"), {"n": job.name})
+    assert ask[0]()
+    assert runs == [{}, {"run": 1}]
+
+
+def test_a_job_that_was_put_off_by_a_wrong_clock_or_a_longer_interval_comes_round(api):
+    job = job_of(lambda given: {})
+    jobs.add_jobs(api.engine, [job])
+    for minutes, runs in ((100, False), (200, True)):
+        with api.engine.begin() as db:
+            later = datetime.now(UTC) + timedelta(minutes=minutes)
+            db.execute(text("UPDATE periodic_jobs SET next_run_at = :t WHERE name = :n"), {"t": later, "n": job.name})
+        assert run_due_job(api.engine, api.settings, never, [job]) is runs
+    assert run_due_job(api.engine, api.settings, never, [job]) is False
+
+
+def test_a_job_of_no_interval_never_runs(api):
+    job = job_of(lambda given: pytest.fail("it ran"), minutes=0)
+    jobs.add_jobs(api.engine, [job])
+    assert not run_due_job(api.engine, api.settings, never, [job])
+
+
+def test_a_job_that_fails_comes_round_again_from_what_was_complete(api):
+    def run(given):
+        raise RuntimeError("no such luck")
+
+    job = job_of(run)
+    jobs.add_jobs(api.engine, [job])
+    assert run_due_job(api.engine, api.settings, never, [job])
+    row = row_of(api.engine, job)
+    assert (row.last_result, row.last_error) == (None, "RuntimeError")
+    assert row.next_run_at > datetime.now(UTC)
+
+
+def test_a_job_that_breaks_off_is_due_at_once(api):
+    job = job_of(lambda given: None)
+    jobs.add_jobs(api.engine, [job])
+    assert run_due_job(api.engine, api.settings, never, [job])
+    assert row_of(api.engine, job).next_run_at <= datetime.now(UTC)
+
+
+def test_every_job_runs_on_what_there_is(api, shop):
+    shop.track(event(shop.member()))
+    for job in jobs.JOBS:
+        assert jobs.run_job(api.engine, api.settings, job.name)
+        assert row_of(api.engine, job).last_error is None
+
+
+class TestReleasingAnswers:
+    def track_old(self, shop, member, days):
+        """An event that was tracked so many days ago; the event, and its key."""
+        one = event(member)
+        [result] = shop.track(one)
+        with shop.organization.api.engine.begin() as db:
+            db.execute(
+                text("UPDATE events SET created_at = now() - make_interval(days => :d) WHERE system_unique_key = :k"),
+                {"d": days, "k": one["systemUniqueKey"]},
+            )
+        return one, result["loyaltyEventKey"]
+
+    def release(self, shop, after=0):
+        before = datetime.now(UTC) - timedelta(days=400)
+        return release_answers(shop.organization.api.engine, [shop.organization.id], after, before, never)
+
+    def test_an_old_answer_is_gone_its_event_and_key_stay(self, shop):
+        member = shop.member()
+        self.track_old(shop, member, 500)  # the enrolment is older than this one, and too new
+        with shop.organization.api.engine.begin() as db:
+            db.execute(
+                text(
+                    "UPDATE events SET created_at = now() - interval '501 days' WHERE organization_id = :o"
+                    " AND event_type = 'member-created'"
+                ),
+                {"o": shop.organization.id},
+            )
+        old, old_key = self.track_old(shop, member, 401)
+        new, new_key = self.track_old(shop, member, 399)
+        released = self.release(shop)
+        assert released.answers == 3
+        assert "result" not in shop.integration.get(f"/events/{old_key}")
+        assert shop.integration.get(f"/events/{old_key}")["event"]["status"] == "success"
+        assert shop.integration.get(f"/events/{new_key}")["result"]["loyaltyEventKey"] == new_key
+        assert shop.refused(old) == "/problems/key-reused"
+        assert shop.track_one(new)["loyaltyEventKey"] == new_key
+        again = self.release(shop, released.up_to)
+        assert (again.answers, again.up_to) == (0, released.up_to)
+
+    def test_it_goes_on_where_it_ended(self, shop):
+        member = shop.member()
+        first = self.release(shop)
+        assert first.answers == 0
+        with shop.organization.api.engine.begin() as db:
+            db.execute(
+                text("UPDATE events SET created_at = now() - interval '600 days' WHERE organization_id = :o"),
+                {"o": shop.organization.id},
+            )
+        self.track_old(shop, member, 500)
+        second = self.release(shop, first.up_to)
+        assert second.answers == 2
+        assert self.release(shop, second.up_to).answers == 0
+
+    def test_it_stops_when_told(self, shop):
+        self.track_old(shop, shop.member(), 500)
+        before = datetime.now(UTC)
+        assert release_answers(shop.organization.api.engine, [shop.organization.id], 0, before, lambda: True) is None
+
+    def test_answers_that_are_kept_for_good_are_not_looked_for(self, api):
+        settings = replace(api.settings, answers_kept_days=0)
+        assert jobs.run_job(api.engine, settings, jobs.RELEASE_ANSWERS)["answers"] == 0

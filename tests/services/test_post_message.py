@@ -1,0 +1,272 @@
+"""One POST to a receiver: whom it reaches, and how it ends whatever the receiver does."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+import time
+from contextlib import suppress
+
+import httpcore
+import pytest
+import trustme
+
+from handlers.services.webhooks.post_message import Poster, Reply
+from tests.builders.receivers import drip, hang, receiver, status
+
+HERE = Poster(http_allowed=True, private_allowed=True)
+BODY = '{"é": 1}'.encode()
+# How many seconds a slow machine may take for what is over at once; the receivers would go on for ever.
+PATIENCE = 60
+NOT_PUBLIC = (
+    "The URL names an address that is not public; such are called only where LOYALTY_WEBHOOK_ALLOW_PRIVATE is set."
+)
+
+
+@pytest.fixture
+def there():
+    with receiver() as found:
+        yield found
+
+
+def timed(poster, url, body=BODY):
+    """The reply and how many seconds it took."""
+    started = time.monotonic()
+    reply = poster.post(url, {}, body)
+    return reply, time.monotonic() - started
+
+
+def test_what_is_posted_arrives(there):
+    reply = HERE.post(there.url + "/a?b=c", {"X-Source": "loyalty", "webhook-id": "one"}, BODY)
+    assert reply == Reply(204)
+    [request] = there.received
+    assert (request.path, request.body) == ("/hook/a?b=c", BODY)
+    sent = {"x-source": "loyalty", "webhook-id": "one", "content-length": str(len(BODY)), "connection": "close"}
+    assert sent.items() <= request.headers.items()
+    assert request.headers["host"] == there.url.removeprefix("http://").removesuffix("/hook")
+
+
+@pytest.mark.parametrize("path", ["/a;key=one", "/a;b/c;d=e?f=g;h", "/?a", "//a", "/%3B"])
+def test_the_path_arrives_as_it_is(there, path):
+    assert HERE.post(there.url + path, {}, BODY) == Reply(204)
+    assert there.received[0].path == "/hook" + path
+
+
+@pytest.mark.parametrize("code", [200, 204, 299, 400, 404, 410, 429, 500, 503])
+def test_the_status_is_told(there, code):
+    there.answers = [status(code)]
+    assert HERE.post(there.url, {}, BODY) == Reply(code)
+
+
+@pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
+def test_redirects_are_not_followed(there, code):
+    there.answers = [status(code, Location=there.url + "/elsewhere")]
+    assert HERE.post(there.url, {}, BODY) == Reply(code)
+    assert len(there.received) == 1
+
+
+@pytest.mark.parametrize("behaviour", [hang, drip])
+def test_a_receiver_that_takes_too_long_is_left(there, behaviour):
+    there.usual = behaviour
+    reply, seconds = timed(Poster(True, True, seconds=0.5), there.url)
+    assert reply == Reply(None, "The receiver did not answer within 0.5 seconds.")
+    assert 0.5 <= seconds < PATIENCE
+
+
+def test_a_receiver_that_reads_nothing_is_left():
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
+        reply, seconds = timed(Poster(True, True, seconds=0.5), url, b"x" * 20_000_000)
+    assert reply == Reply(None, "The receiver did not answer within 0.5 seconds.")
+    assert seconds < PATIENCE
+
+
+def test_a_receiver_that_reads_a_little_now_and_then_is_left():
+    over = threading.Event()
+
+    def sip(listening):
+        connection, _ = listening.accept()
+        with connection, suppress(OSError):
+            while not over.wait(0.05) and connection.recv(10_000):
+                pass
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        sipping = threading.Thread(target=sip, args=(listening,))
+        sipping.start()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
+        reply, seconds = timed(Poster(True, True, seconds=0.5), url, b"x" * 20_000_000)
+        assert reply == Reply(None, "The receiver did not answer within 0.5 seconds.")
+        assert seconds < PATIENCE
+        over.set()
+        sipping.join(10)
+
+
+def test_answers_are_read_to_a_bound_and_no_further(there):
+    sent = []
+
+    def chatter(exchange):
+        connection = exchange.handler.connection
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n")
+        while not exchange.receiver.closing.is_set():
+            connection.sendall(b"x" * 65_536)
+            sent.append(65_536)
+
+    there.usual = chatter
+    reply, seconds = timed(HERE, there.url)
+    assert reply == Reply(200)
+    assert seconds < PATIENCE
+    assert sum(sent) < 50_000_000
+
+
+def test_an_answer_that_never_ends_counts_by_its_status(there):
+    def begin(exchange):
+        exchange.handler.connection.sendall(b"HTTP/1.1 202 Accepted\r\nContent-Length: 10\r\n\r\nabc")
+        hang(exchange)
+
+    there.usual = begin
+    reply, seconds = timed(Poster(True, True, seconds=0.5), there.url)
+    assert reply == Reply(202)
+    assert seconds < PATIENCE
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"", b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\nX: " + b"x" * 200_000, b"\x00" * 100, b"HTTP/1.1 99 ?\r\n\r\n"],
+)
+def test_nonsense_is_a_failure(there, answer):
+    there.usual = lambda exchange: exchange.handler.connection.sendall(answer)
+    reply = HERE.post(there.url, {}, BODY)
+    assert reply.status_code is None
+    assert reply.error in ("The receiver's answer is not HTTP.", "The connection to the receiver was lost.")
+
+
+def test_a_receiver_that_is_not_there():
+    with receiver() as gone:
+        url = gone.url
+    reply = HERE.post(url, {}, BODY)
+    assert reply.status_code is None
+    assert reply.error == "The receiver takes no connections."
+
+
+class TestAddresses:
+    def test_private_addresses_are_not_called(self, there):
+        reply = Poster(http_allowed=True).post(there.url, {}, BODY)
+        assert reply == Reply(None, NOT_PUBLIC)
+        assert there.received == []
+
+    @pytest.mark.parametrize(
+        "address", ["127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "::ffff:127.0.0.1", "fe80::1%lo"]
+    )
+    def test_nor_are_names_that_lead_to_them(self, there, address):
+        poster = Poster(http_allowed=True, resolve=lambda host, port: [address])
+        reply = poster.post(there.url.replace("127.0.0.1", "rebound.example"), {}, BODY)
+        assert reply == Reply(None, "The host has no address that is public.")
+        assert there.received == []
+
+    @pytest.mark.parametrize("host", ["localhost", "127.1", "0x7f000001", "2130706433", "0"])
+    def test_nor_other_ways_to_write_them(self, there, host):
+        reply = Poster(http_allowed=True).post(there.url.replace("127.0.0.1", host), {}, BODY)
+        assert reply.status_code is None
+        assert reply.error == NOT_PUBLIC
+        assert there.received == []
+
+    @pytest.fixture
+    def called(self, monkeypatch):
+        """The addresses that would have been connected to."""
+        addresses = []
+
+        def connect_tcp(self, host, port, timeout=None, local_address=None, socket_options=None):
+            addresses.append(host)
+            raise httpcore.ConnectError("down")
+
+        monkeypatch.setattr("httpcore.SyncBackend.connect_tcp", connect_tcp)
+        return addresses
+
+    def test_a_name_is_looked_up_once_and_what_was_checked_is_what_is_called(self, called):
+        """A name server that answers a public address at first and a private one from then on changes nothing."""
+        asked = []
+
+        def rebinding(host, port):
+            asked.append((host, port))
+            return ["8.8.8.8"] if len(asked) == 1 else ["127.0.0.1"]
+
+        poster = Poster(http_allowed=True, resolve=rebinding)
+        assert poster.post("http://rebound.example:81/", {}, BODY) == Reply(None, "The receiver takes no connections.")
+        assert (asked, called) == ([("rebound.example", 81)], ["8.8.8.8"])
+        assert poster.post("http://rebound.example:81/", {}, BODY).error == "The host has no address that is public."
+        assert called == ["8.8.8.8"]
+
+    def test_the_checked_address_is_connected_to_and_the_name_is_told(self, there):
+        poster = Poster(http_allowed=True, private_allowed=True, resolve=lambda host, port: ["127.0.0.1"])
+        url = there.url.replace("127.0.0.1", "hooks.example")
+        assert poster.post(url, {}, BODY) == Reply(204)
+        assert there.received[0].headers["host"].startswith("hooks.example:")
+
+    def test_the_next_address_is_tried_where_one_does_not_answer(self, there):
+        poster = Poster(True, True, resolve=lambda host, port: ["127.0.0.2", "127.0.0.3", "127.0.0.1"], seconds=3)
+        assert poster.post(there.url.replace("127.0.0.1", "hooks.example"), {}, BODY) == Reply(204)
+
+    def test_only_the_public_ones_of_several_addresses_are_called(self, called):
+        poster = Poster(http_allowed=True, resolve=lambda host, port: ["127.0.0.1", "8.8.8.8", "::1"])
+        assert poster.post("http://hooks.example/", {}, BODY) == Reply(None, "The receiver takes no connections.")
+        assert called == ["8.8.8.8"]
+
+    def test_a_name_that_is_not_there(self):
+        assert HERE.post("http://nowhere.invalid/", {}, BODY) == Reply(None, "The host name was not found.")
+        assert HERE.post(f"http://{'a' * 70}.example/", {}, BODY) == Reply(None, "The host name was not found.")
+
+    def test_a_look_up_that_takes_too_long(self):
+        stuck = threading.Event()
+        poster = Poster(True, True, seconds=0.3, resolve=lambda host, port: stuck.wait(5) or [])
+        reply, seconds = timed(poster, "http://hooks.example/")
+        stuck.set()
+        assert reply == Reply(None, "The receiver did not answer within 0.3 seconds.")
+        assert seconds < PATIENCE
+
+    def test_http_is_called_where_it_is_allowed_only(self, there):
+        reply = Poster(http_allowed=False, private_allowed=True).post(there.url, {}, BODY)
+        assert reply == Reply(
+            None,
+            "The URL does not begin with https://; http:// is called only where LOYALTY_WEBHOOK_ALLOW_HTTP is set.",
+        )
+        assert there.received == []
+
+
+class TestEncryption:
+    @pytest.fixture
+    def authority(self):
+        return trustme.CA()
+
+    @pytest.fixture
+    def encrypted(self, authority):
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        authority.issue_cert("hooks.example").configure_cert(context)
+        with receiver(lambda each: context.wrap_socket(each, server_side=True)) as found:
+            yield found
+
+    @staticmethod
+    def poster(authority=None):
+        context = ssl.create_default_context()
+        if authority is not None:
+            authority.configure_trust(context)
+        return Poster(
+            private_allowed=True,
+            resolve=lambda host, port: ["127.0.0.1"],
+            ssl_context=context if authority is not None else None,
+        )
+
+    def test_the_name_is_certified_though_the_address_is_called(self, encrypted, authority):
+        url = encrypted.url.replace("127.0.0.1", "hooks.example")
+        assert self.poster(authority).post(url, {}, BODY) == Reply(204)
+        assert encrypted.received[0].body == BODY
+
+    def test_another_name_is_not_certified(self, encrypted, authority):
+        reply = self.poster(authority).post(encrypted.url.replace("127.0.0.1", "other.example"), {}, BODY)
+        assert reply.status_code is None
+        assert reply.error == "The receiver's certificate is not valid."
+
+    def test_an_unknown_authority_is_not_trusted(self, encrypted):
+        reply = self.poster().post(encrypted.url.replace("127.0.0.1", "hooks.example"), {}, BODY)
+        assert reply.error == "The receiver's certificate is not valid."
+        assert encrypted.received == []

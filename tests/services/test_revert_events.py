@@ -1,0 +1,186 @@
+"""Properties of undoing: an event that is cancelled might as well not have been, and parts of a return add up."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from decimal import ROUND_FLOOR, Decimal
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import text
+
+from handlers.services.ledger.verify import verify
+from tests.builders.api import running_api
+from tests.builders.campaigns import mint
+from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, running, spend
+
+
+@pytest.fixture(scope="module")
+def api(settings):
+    # Answers are checked elsewhere; here there are many.
+    with running_api(replace(settings, validate_responses=False)) as api:
+        yield api
+
+
+many = settings(
+    max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+
+# What the server reports of any mint in its turn would go on as long as it may.
+SEVEN_MINTED = (
+    "event.payload.ledgerTransaction.amount == 7 && event.payload.ledgerTransaction.transactionType == 'mint'"
+)
+LIMITS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "scope": st.sampled_from(["member", "campaign"]),
+            "type": st.sampled_from(["points", "transactions"]),
+            "period": st.sampled_from(["daily", "monthly", "total"]),
+            "limit": st.integers(1, 40),
+        }
+    ),
+    max_size=3,
+)
+ACCOUNTS = ({}, {"decimals": 2, "pointTrackingEnabled": True}, {"expiresInMonths": 6}, {"overdraftLimit": 50})
+EFFECTS = st.lists(
+    st.tuples(
+        st.sampled_from([mint, spend]),
+        st.integers(1, 15),
+        st.integers(0, len(ACCOUNTS) - 1),
+        st.sampled_from(["member", "sponsor"]),
+    ),
+    min_size=1,
+    max_size=4,
+)
+CAMPAIGNS = st.lists(
+    st.tuples(EFFECTS, LIMITS, st.booleans(), st.sampled_from([GENERIC, "ledger-transaction-created"])),
+    min_size=1,
+    max_size=3,
+)
+
+
+def state(shop) -> dict[str, Any]:
+    """Balances, lots, supplies and counters, without those that are zero."""
+    found: dict[str, Any] = defaultdict(Decimal)
+    for row in shop.rows("ledger_balances"):
+        found["balance", row.wallet_id, row.ledger_account_id] += row.current_balance
+        found["debt", row.wallet_id, row.ledger_account_id] += row.current_overdraft_balance
+        found["pending", row.wallet_id, row.ledger_account_id] += row.pending_debit_balance
+    for row in shop.rows("ledger_lots"):
+        found["lot", row.wallet_id, row.ledger_account_id, row.expires_at] += row.remaining
+    for row in shop.rows("ledger_account_supplies"):
+        found["issued", row.ledger_account_id] += row.minted - row.burned
+    for row in shop.rows("campaign_limit_counters"):
+        assert row.used >= 0
+        found["counter", row.campaign_id, row.member_id, row.type, row.period, row.ledger_account_id] += row.used
+    return {key: value for key, value in found.items() if value}
+
+
+@many
+@given(campaigns=CAMPAIGNS, given_before=st.lists(st.integers(0, 30), min_size=4, max_size=4), debt=st.integers(0, 20))
+def test_an_event_that_is_cancelled_might_as_well_not_have_been(api, campaigns, given_before, debt):
+    shop = Shop(api.organization())
+    accounts = [shop.account(name=f"Account {n}", **more) for n, more in enumerate(ACCOUNTS)]
+    member, sponsor = shop.member(), shop.member()
+    wallet_id = shop.integration.get(f"/members/{member}")["loyaltyMember"]["ledgerWalletId"]
+    for account, amount in zip(accounts, given_before, strict=True):
+        for each in (member, sponsor):
+            if amount:
+                shop.give(each, amount, ledgerAccountId=account["ledgerAccountId"])
+    if debt:
+        owing = accounts[3]
+        path = f"/ledgers/{owing['ledgerId']}/accounts/{owing['ledgerAccountId']}/wallets/{wallet_id}/burn"
+        shop.administration.post(path, {"amount": given_before[3] + debt, "allowOverdraft": True}, expect=200)
+    for effects, limits, partly, event_type in campaigns:
+        made = [
+            kind(amount, ledgerAccountKey=accounts[index]["ledgerAccountKey"], recipient=recipient)
+            for kind, amount, index, recipient in effects
+        ]
+        rule = None if event_type == GENERIC else SEVEN_MINTED
+        shop.campaign(
+            running(*made, rule=rule), limitRules=limits, allowPartialApplicationOnLimit=partly, eventType=event_type
+        )
+    shop.track_one(event(member, sponsorLoyaltyMemberId=sponsor))
+    before = state(shop)
+    tracked = shop.track_one(event(member, sponsorLoyaltyMemberId=sponsor))
+    shop.integration.post(f"/events/{tracked['loyaltyEventKey']}/cancel", {"allowOverdraft": True}, expect=200)
+    assert state(shop) == before
+    shop.check_ledger()
+
+
+ITEMS = st.lists(st.decimals("0.01", 40, places=2), min_size=1, max_size=5)
+
+
+@many
+@given(items=ITEMS, extra=st.decimals(0, 5, places=2), data=st.data())
+def test_items_that_come_back_one_by_one_end_where_a_full_return_ends(api, items, extra, data):
+    shop = Shop(api.organization())
+    whole, cents = shop.account(name="Whole"), shop.account(name="Cents", decimals=2, pointTrackingEnabled=True)
+    shop.campaign(
+        running(
+            mint(("=", "floor(order.total)"), ledgerAccountKey=whole["ledgerAccountKey"]),
+            mint(("=", "order.total * 1.5"), ledgerAccountKey=cents["ledgerAccountKey"]),
+        ),
+        eventType=ORDER_CREATED,
+        limitRules=[
+            {"scope": scope, "type": kind, "period": "total", "limit": 10_000}
+            for scope in ("member", "campaign")
+            for kind in ("points", "transactions")
+        ],
+    )
+    total = sum(items) + extra
+    minted = {whole["ledgerAccountId"]: total.to_integral_value(ROUND_FLOOR)}
+    minted[cents["ledgerAccountId"]] = (total * 3 / 2).quantize(Decimal("0.01"), ROUND_FLOOR)
+    members = {name: shop.member() for name in ("parts", "full")}
+    spent = data.draw(st.sampled_from([0, Decimal("0.5"), 1]))
+    other = data.draw(st.integers(0, 20))
+    for name, each in members.items():
+        if other:
+            shop.give(each, other, ledgerAccountId=cents["ledgerAccountId"])
+        bought = [{"productCode": f"p{n}", "total": item} for n, item in enumerate(items)]
+        shop.track_one(order(each, total, external_id=name, items=bought))
+        shop.track_one(order(each, None, "confirmed", name))
+        for account_id, amount in minted.items():
+            used = (amount * spent).to_integral_value(ROUND_FLOOR)
+            if used:
+                shop.give(each, used, "burn", ledgerAccountId=account_id)
+    came_back = Decimal(0)
+    for n, item in data.draw(st.permutations(list(enumerate(items)))):
+        returned = [{"productCode": f"p{n}", "total": item}]
+        part = order(members["parts"], None, "partially-returned", "parts", items=returned)
+        shop.track_one(part)
+        came_back += item
+        # Once all items are back the order is returned as a whole.
+        if came_back == sum(items):
+            came_back = total
+        if not spent and minted[whole["ledgerAccountId"]]:
+            stands = (minted[whole["ledgerAccountId"]] * (total - came_back) / total).to_integral_value(ROUND_FLOOR)
+            assert shop.balance(members["parts"], whole["ledgerAccountId"]) == stands
+    shop.track_one(order(members["full"], None, "returned", "full"))
+    for account_id in minted:
+        assert shop.balance(members["parts"], account_id) == shop.balance(members["full"], account_id)
+    assert {row.used for row in shop.rows("campaign_limit_counters")} <= {0}
+    shop.check_ledger()
+
+
+def test_taking_back_more_than_was_minted_is_noticed(api):
+    shop = Shop(api.organization())
+    member = shop.member()
+    shop.campaign(running(mint(10)), eventType=ORDER_CREATED)
+    shop.track_one(order(member, 10, external_id="o-1"))
+    shop.track_one(order(member, None, "confirmed", "o-1"))
+    shop.track_one(order(member, None, "partially-returned", "o-1", items=[{"total": 4}]))
+    shop.check_ledger()
+    with api.engine.connect() as db, db.begin() as transaction:
+        broken = "UPDATE ledger_transactions SET amount = 11 WHERE is_partial AND organization_id = :id"
+        db.execute(text(broken), {"id": shop.organization.id})
+        assert any("11 of its 10 were taken back" in each for each in map(str, verify(db, shop.organization.id)))
+        transaction.rollback()
+    with api.engine.connect() as db, db.begin() as transaction:
+        broken = "UPDATE ledger_transactions SET is_partial = false WHERE organization_id = :id"
+        db.execute(text(broken), {"id": shop.organization.id})
+        assert any("which does not say so" in each for each in map(str, verify(db, shop.organization.id)))
+        transaction.rollback()

@@ -1,0 +1,432 @@
+"""Sending what is due: tries, their outcomes, and what a sender that dies leaves to the next one."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+from sqlalchemy import text
+from standardwebhooks.webhooks import Webhook
+
+from domain.webhooks.attempts import DELAYS, MOST_ATTEMPTS
+from handlers.services.webhooks.post_message import Poster, Reply
+from handlers.services.webhooks.send_deliveries import LEASE, Sender, outcome, remove_old_deliveries
+from persistence import transactions, triggers
+from tests.builders.api import running_api
+from tests.builders.receivers import hang, receiver, status
+from tests.builders.tracking import GENERIC, Shop, event
+from tests.builders.triggers import SECRET, add_trigger, deliveries, trigger_body
+from tests.concurrency.together import together
+
+
+@pytest.fixture(scope="module")
+def api(settings):
+    with running_api(
+        replace(settings, webhook_allow_http=True, webhook_allow_private=True, webhook_ports="any")
+    ) as api:
+        yield api
+
+
+@pytest.fixture
+def shop(api):
+    return Shop(api.organization())
+
+
+@pytest.fixture
+def there():
+    with receiver() as found:
+        yield found
+
+
+def sender(shop, seconds=2.0, **changes):
+    api = shop.organization.api
+    poster = Poster(http_allowed=True, private_allowed=True, seconds=seconds)
+    return Sender(api.engine, replace(api.settings, **changes), poster, shop.organization.id)
+
+
+def send(shop, **changes):
+    return sender(shop, **changes).send_due()
+
+
+def told(shop, there, type_="WebHook", **settings):
+    """A trigger whose receiver is there, told of generic events."""
+    settings = {"url": there.url, **({"eventTypes": [GENERIC]} if type_ == "WebHook" else {}), **settings}
+    return add_trigger(shop.administration, type_, **settings)
+
+
+def queue(shop, count=1):
+    member = shop.member()
+    shop.track(*(event(member) for _ in range(count)))
+
+
+def make_due(shop):
+    """Let the time of the next attempts come."""
+    with shop.organization.api.engine.begin() as db:
+        db.execute(
+            text(
+                "UPDATE trigger_deliveries SET next_attempt_at = now() WHERE organization_id = :id"
+                " AND status = 'pending'"
+            ),
+            {"id": shop.organization.id},
+        )
+
+
+def claim_one(shop):
+    """What a sender with one free thread takes."""
+    now, organization_id = datetime.now(UTC), shop.organization.id
+    return transactions.run(
+        shop.organization.api.engine,
+        lambda db: triggers.claim_due(db, now, now + LEASE, most=1, most_of_one=1, organization_id=organization_id),
+    )
+
+
+def waited_for(happened, seconds):
+    """Wait until it has happened, at most so long."""
+    end = time.monotonic() + seconds
+    while not happened() and time.monotonic() < end:
+        time.sleep(0.01)
+
+
+def only(shop, trigger):
+    [delivery] = deliveries(shop.administration, trigger)
+    return delivery
+
+
+class TestAttempts:
+    def test_a_message_arrives_signed_and_is_done(self, shop, there):
+        trigger = told(shop, there, headers={"X-Source": "loyalty"})
+        queue(shop)
+        queued = only(shop, trigger)
+        assert send(shop) == 1
+        [request] = there.received
+        assert Webhook(trigger["settings"]["secret"]).verify(request.body, request.headers) == queued["payload"]
+        assert request.headers["webhook-id"] == queued["triggerDeliveryKey"]
+        assert request.headers["content-type"] == "application/json"
+        assert request.headers["x-source"] == "loyalty"
+        done = only(shop, trigger)
+        assert (done["status"], done["attempts"], done["lastStatusCode"]) == ("succeeded", 1, 204)
+        assert (done["lastError"], done["nextAttemptAt"]) == (None, None)
+        assert done["deliveredAt"] == done["updatedAt"] >= done["lastAttemptAt"]
+        assert send(shop) == 0
+        assert len(there.received) == 1
+
+    def test_one_that_fails_is_sent_again_by_the_schedule_until_it_has_failed(self, shop, there):
+        trigger = told(shop, there)
+        queue(shop)
+        there.usual = status(500)
+        for attempt in range(1, MOST_ATTEMPTS + 1):
+            assert send(shop) == 1
+            delivery = only(shop, trigger)
+            assert (delivery["attempts"], delivery["lastStatusCode"]) == (attempt, 500)
+            assert delivery["lastError"] == "The receiver answered 500."
+            if attempt < MOST_ATTEMPTS:
+                assert delivery["status"] == "pending"
+                wait = moment(delivery["nextAttemptAt"]) - moment(delivery["updatedAt"])
+                assert DELAYS[attempt - 1] * 0.9 <= wait <= DELAYS[attempt - 1] * 1.1
+                assert send(shop) == 0
+                make_due(shop)
+        assert (delivery["status"], delivery["nextAttemptAt"], delivery["deliveredAt"]) == ("failed", None, None)
+        make_due(shop)
+        assert send(shop) == 0
+        assert len({each.headers["webhook-id"] for each in there.received}) == 1
+        assert len({each.body for each in there.received}) == 1
+
+    def test_a_receiver_that_fails_and_then_works(self, shop, there):
+        trigger = told(shop, there)
+        queue(shop)
+        there.answers = [status(503), status(302, Location=there.url), hang]
+        for error in ("answered 503", "answered 302", "did not answer"):
+            send(shop, seconds=0.3)
+            assert error in only(shop, trigger)["lastError"]
+            make_due(shop)
+        send(shop)
+        done = only(shop, trigger)
+        assert (done["status"], done["attempts"], done["lastError"]) == ("succeeded", 4, None)
+        for request in there.received:
+            Webhook(trigger["settings"]["secret"]).verify(request.body, request.headers)
+
+    def test_while_a_secret_is_replaced_both_sign(self, shop, there):
+        trigger = told(shop, there)
+        path, old = f"/triggers/{trigger['triggerId']}", trigger["settings"]["secret"]
+        body = trigger_body(key=trigger["triggerKey"], url=there.url, eventTypes=[GENERIC], secret=SECRET)
+        shop.administration.put(path, body)
+        queue(shop)
+        send(shop)
+        with shop.organization.api.engine.begin() as db:
+            db.execute(
+                text("UPDATE triggers SET previous_secret_until = now() WHERE trigger_id = :id"),
+                {"id": trigger["triggerId"]},
+            )
+        queue(shop)
+        send(shop)
+        both, one = (each.headers["webhook-signature"].split(" ") for each in there.received)
+        assert (len(both), len(one)) == (2, 1)
+        for request, secrets in zip(there.received, ([SECRET, old], [SECRET]), strict=True):
+            for secret in secrets:
+                Webhook(secret).verify(request.body, request.headers)
+
+    def test_410_makes_the_trigger_inactive_and_lets_the_rest_wait(self, shop, there):
+        trigger = told(shop, there)
+        queue(shop, 3)
+        there.usual = status(410)
+        sender_ = sender(shop, webhook_threads=1)
+        assert sender_.send_due() == 1
+        assert shop.administration.get(f"/triggers/{trigger['triggerId']}")["trigger"]["active"] is False
+        listed = deliveries(shop.administration, trigger)
+        assert sorted(each["status"] for each in listed) == ["failed", "pending", "pending"]
+        queue(shop)
+        assert len(deliveries(shop.administration, trigger)) == 3
+        assert send(shop) == 0
+        there.usual = status(200)
+        body = trigger_body(key=trigger["triggerKey"], url=there.url, eventTypes=[GENERIC], active=True)
+        shop.administration.put(f"/triggers/{trigger['triggerId']}", body)
+        assert send(shop) == 2
+
+    def test_410_of_a_url_that_was_changed_meanwhile_counts_for_nothing(self, shop, there):
+        trigger = told(shop, there)
+        queue(shop)
+
+        def change_and_go(exchange):
+            body = trigger_body(key=trigger["triggerKey"], url=there.url + "/new", eventTypes=[GENERIC])
+            shop.administration.put(f"/triggers/{trigger['triggerId']}", body)
+            exchange.answer(410)
+
+        there.answers = [change_and_go]
+        send(shop)
+        assert shop.administration.get(f"/triggers/{trigger['triggerId']}")["trigger"]["active"] is True
+
+    def test_an_address_that_is_not_allowed_is_not_called(self, shop, there):
+        trigger = told(shop, there)
+        queue(shop)
+        strict = Sender(
+            shop.organization.api.engine, shop.organization.api.settings, Poster(True), shop.organization.id
+        )
+        assert strict.send_due() == 1
+        delivery = only(shop, trigger)
+        assert (delivery["status"], delivery["lastStatusCode"]) == ("pending", None)
+        assert delivery["lastError"].startswith("The URL names an address that is not public")
+        assert there.received == []
+
+    def test_a_delivery_is_sent_again_on_request_under_the_same_id(self, shop, there):
+        trigger = told(shop, there)
+        queue(shop)
+        send(shop)
+        done = only(shop, trigger)
+        path = f"/triggers/{trigger['triggerId']}/deliveries/{done['triggerDeliveryId']}/redeliver"
+        again = shop.administration.post(path, expect=202)["triggerDelivery"]
+        assert (again["status"], again["attempts"], again["deliveredAt"]) == ("pending", 0, None)
+        assert send(shop) == 1
+        assert only(shop, trigger)["status"] == "succeeded"
+        first, second = there.received
+        assert (first.headers["webhook-id"], first.body) == (second.headers["webhook-id"], second.body)
+
+    def test_what_is_queued_again_while_its_last_attempt_is_under_way_is_sent_again(self, shop, there):
+        trigger = told(shop, there)
+        queue(shop)
+        path = f"/triggers/{trigger['triggerId']}/deliveries/{only(shop, trigger)['triggerDeliveryId']}/redeliver"
+        engine = shop.organization.api.engine
+        [last] = claim_one(shop)
+        shop.administration.post(path, expect=202)
+        row = outcome(last, Reply(410), datetime.now(UTC), 0.5)
+        transactions.run(engine, lambda db: triggers.conclude(db, [row], datetime.now(UTC)))
+        again = only(shop, trigger)
+        assert (again["status"], again["attempts"]) == ("pending", 0)
+        assert send(shop) == 1
+        assert only(shop, trigger)["status"] == "succeeded"
+
+    def test_a_trigger_may_say_who_sends(self, shop, there):
+        told(shop, there, headers={"user-agent": "our-loyalty"})
+        queue(shop)
+        agents = []
+        there.usual = lambda exchange: (
+            agents.extend(exchange.handler.headers.get_all("User-Agent")),
+            exchange.answer(200),
+        )
+        send(shop)
+        assert agents == ["our-loyalty"]
+
+    def test_exact_numbers_arrive_as_they_were_tracked(self, shop, there):
+        told(shop, there)
+        shop.track(event(shop.member(), payload={"n": Decimal("18446744073709.123456"), "text": "\u00e9\u2028"}))
+        send(shop)
+        assert b'"payload":{"n":18446744073709.123456,' in there.received[0].body
+
+
+class TestReceiversBesideEachOther:
+    def test_one_that_hangs_does_not_hold_up_the_others(self, shop, there):
+        with receiver() as stuck:
+            stuck.usual = hang
+            told(shop, stuck)
+            told(shop, there)
+            queue(shop, 20)
+            done = threading.Event()
+            working = sender(shop, seconds=120, webhook_threads=16)
+            thread = threading.Thread(target=lambda: (working.send_due(done.is_set), done.set()))
+            thread.start()
+            waited_for(lambda: len(there.received) >= 20, 100)
+            done.set()
+            stuck.closing.set()
+            thread.join()
+            assert len(there.received) == 20
+            assert len(stuck.received) <= 4
+
+    def test_those_with_much_to_send_leave_room_for_others(self, shop, there):
+        busy, quiet = told(shop, there), told(shop, there, eventTypes=["member-created"])
+        member = shop.member()
+        shop.track(*(event(member) for _ in range(40)))
+        claimed = {delivery.trigger_id for _ in range(30) for delivery in claim_one(shop)}
+        assert claimed == {busy["triggerId"], quiet["triggerId"]}
+
+    def test_what_becomes_due_while_others_are_under_way_is_sent(self, shop, there):
+        with receiver() as slow:
+            slow.usual = lambda exchange: (time.sleep(1.5), exchange.answer(200))
+            told(shop, slow, eventTypes=["member-created"])
+            told(shop, there)
+            member = shop.member()
+            thread = threading.Thread(target=lambda: send(shop))
+            thread.start()
+            waited_for(lambda: slow.received, 3)
+            shop.track(event(member))
+            waited_for(lambda: there.received, 1)
+            assert len(there.received) == 1
+            thread.join()
+
+    def test_senders_beside_each_other_send_each_message_once(self, shop, there):
+        trigger = told(shop, there)
+        queue(shop, 60)
+        counts = together([lambda: send(shop) for _ in range(4)])
+        assert sum(counts) == 60
+        assert len({each.headers["webhook-id"] for each in there.received}) == len(there.received) == 60
+        listed = shop.administration.get(f"/triggers/{trigger['triggerId']}/deliveries", status="succeeded")
+        assert listed["totalCount"] == 60
+
+    def test_a_round_takes_a_few_statements_for_any_number(self, shop, there):
+        told(shop, there)
+        queue(shop, 40)
+        with shop.organization.api.engine.begin() as db:
+            now = datetime.now(UTC)
+            claimed = triggers.claim_due(
+                db, now, now + LEASE, most=30, most_of_one=30, organization_id=shop.organization.id
+            )
+            assert len(claimed) == 30
+            again = triggers.claim_due(
+                db, now, now + LEASE, most=30, most_of_one=30, organization_id=shop.organization.id
+            )
+            assert len(again) == 10
+            assert {each.trigger_delivery_id for each in claimed}.isdisjoint(each.trigger_delivery_id for each in again)
+
+
+class TestSendersThatDie:
+    def claim(self, shop, until):
+        """What a sender holds that is killed then."""
+        engine, now = shop.organization.api.engine, datetime.now(UTC)
+        return transactions.run(
+            engine,
+            lambda db: triggers.claim_due(db, now, until, most=9, most_of_one=9, organization_id=shop.organization.id),
+        )
+
+    def test_what_was_sent_but_not_written_down_is_sent_again(self, shop, there):
+        trigger = told(shop, there)
+        queue(shop)
+        [claimed] = self.claim(shop, datetime.now(UTC) + timedelta(seconds=0.3))
+        # The message goes out, and the sender dies before it can say so.
+        working = sender(shop)
+        assert working._send(claimed) == Reply(204)
+        assert send(shop) == 0
+        time.sleep(0.35)
+        assert send(shop) == 1
+        assert [each.headers["webhook-id"] for each in there.received] == [claimed.trigger_delivery_key] * 2
+        done = only(shop, trigger)
+        assert (done["status"], done["attempts"]) == ("succeeded", 2)
+
+    def test_a_sender_that_comes_too_late_changes_nothing(self, shop, there):
+        trigger = told(shop, there)
+        queue(shop)
+        [late] = self.claim(shop, datetime.now(UTC))
+        assert send(shop) == 1
+        done = only(shop, trigger)
+        working = sender(shop)
+        row = outcome(late, Reply(500), datetime.now(UTC), 0.5)
+        transactions.run(shop.organization.api.engine, lambda db: triggers.conclude(db, [row], datetime.now(UTC)))
+        assert only(shop, trigger) == done
+        assert working.send_due() == 0
+
+    def test_a_sender_that_stops_begins_nothing_and_writes_down_what_was_under_way(self, shop, there):
+        trigger = told(shop, there)
+        queue(shop, 30)
+        stop = threading.Event()
+
+        def slow(exchange):
+            stop.set()
+            time.sleep(0.2)
+            exchange.answer(200)
+
+        there.usual = slow
+        made = sender(shop, webhook_threads=2).send_due(stop.is_set)
+        assert 1 <= made <= 2
+        statuses = [
+            each["status"]
+            for each in shop.administration.get(f"/triggers/{trigger['triggerId']}/deliveries", status="succeeded")[
+                "results"
+            ]
+        ]
+        assert len(statuses) == made
+
+    def test_what_fails_inside_is_a_failed_attempt(self, shop, there, monkeypatch):
+        trigger = told(shop, there)
+        queue(shop)
+        working = sender(shop)
+        monkeypatch.setattr(Poster, "post", lambda *_: 1 / 0)
+        assert working.send_due() == 1
+        delivery = only(shop, trigger)
+        assert (delivery["status"], delivery["attempts"]) == ("pending", 1)
+        assert delivery["lastError"] == "The message could not be sent: ZeroDivisionError."
+
+
+class TestRemoval:
+    def test_old_ones_are_removed_but_what_waits_for_an_active_trigger(self, shop, there):
+        trigger = told(shop, there)
+        queue(shop, 6)
+        ids = [each["triggerDeliveryId"] for each in deliveries(shop.administration, trigger)]
+        engine, organization_id = shop.organization.api.engine, shop.organization.id
+        with engine.begin() as db:
+            old = datetime.now(UTC) - timedelta(days=31)
+            for index, status_ in enumerate(("succeeded", "failed", "pending", "succeeded")):
+                db.execute(
+                    text("UPDATE trigger_deliveries SET status = :s, created_at = :t WHERE trigger_delivery_id = :i"),
+                    {"s": status_, "t": old if index < 3 else datetime.now(UTC), "i": ids[index]},
+                )
+        assert remove_old_deliveries(engine, organization_id, 30, lambda: True) == 0
+        assert remove_old_deliveries(engine, organization_id, 30) == 2
+        left = [each["triggerDeliveryId"] for each in deliveries(shop.administration, trigger)]
+        assert left == ids[2:]
+        body = trigger_body(key=trigger["triggerKey"], url=there.url, active=False)
+        shop.administration.put(f"/triggers/{trigger['triggerId']}", body)
+        assert remove_old_deliveries(engine, organization_id, 30) == 1
+        assert remove_old_deliveries(engine, organization_id, 30) == 0
+        assert len(deliveries(shop.administration, trigger)) == 3
+
+    def test_any_number_goes_a_bounded_number_at_a_time(self, shop, there, monkeypatch):
+        monkeypatch.setattr("handlers.services.webhooks.send_deliveries._REMOVED_AT_ONCE", 4)
+        told(shop, there)
+        queue(shop, 15)
+        engine, organization_id = shop.organization.api.engine, shop.organization.id
+        with engine.begin() as db:
+            db.execute(
+                text(
+                    "UPDATE trigger_deliveries SET status = 'succeeded', created_at = now() - interval '31 days'"
+                    " WHERE organization_id = :id"
+                ),
+                {"id": organization_id},
+            )
+        queue(shop, 5)
+        assert remove_old_deliveries(engine, organization_id, 30) == 15
+        assert shop.rows("trigger_deliveries", "count(*)") == [(5,)]
+
+
+def moment(value):
+    return datetime.fromisoformat(value)

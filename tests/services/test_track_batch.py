@@ -1,0 +1,95 @@
+"""Tracking while the settings change: a batch that has read them and the one who changes them meet."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import UTC, datetime
+
+import pytest
+
+from domain.events import FULL, IncomingEvent
+from handlers.services.configuration import configuration_of
+from handlers.services.events.track import TrackBatch
+from persistence import organizations
+from tests.builders.api import running_api
+from tests.builders.campaigns import mint
+from tests.builders.tracking import Shop, running
+
+
+@pytest.fixture(scope="module")
+def api(settings):
+    with running_api(settings) as api:
+        yield api
+
+
+@pytest.fixture
+def shop(api):
+    return Shop(api.organization())
+
+
+def incoming(member):
+    return IncomingEvent(str(uuid.uuid4()), "member-generic-event", loyalty_member_id=member)
+
+
+def track(db, organization, *events):
+    batch = TrackBatch(db, organization, FULL, datetime.now(UTC), lambda: str(uuid.uuid4()), "request")
+    return [result.answer for result in batch.track(events)]
+
+
+def test_a_member_of_a_tier_made_a_moment_ago_is_tracked(api, shop):
+    program = shop.organization.created.loyalty_program_id
+    with api.engine.begin() as db:
+        organization = organizations.find(db, shop.organization.id)
+        configuration_of(db, organization)
+        body = {"name": "Gold", "active": True, "minRequiredPoints": 0, "tierOrder": 1, "isDefault": True}
+        shop.administration.post(f"/loyalty-programs/{program}/tiers", body)
+        member = shop.member()
+        [result] = track(db, organization, incoming(member))
+    assert result["status"] == "success"
+
+
+def test_an_account_that_has_begun_to_track_points_gets_lots(api, shop):
+    member, account = shop.member(), shop.account()
+    shop.campaign(running(mint(5, ledgerAccountKey=account["ledgerAccountKey"])))
+    path = f"/ledgers/{account['ledgerId']}/accounts/{account['ledgerAccountId']}"
+    with api.engine.begin() as db:
+        organization = organizations.find(db, shop.organization.id)
+        configuration_of(db, organization)
+        body = {"name": "Stars", "active": True, "isRevolving": True, "chainSyncEnabled": False}
+        shop.administration.put(path, {**body, "pointTrackingEnabled": True})
+        track(db, organization, incoming(member))
+    shop.check_ledger()
+    shop.give(member, 5, "burn", ledgerAccountId=account["ledgerAccountId"])
+    shop.check_ledger()
+
+
+def test_an_account_that_has_become_inactive_takes_nothing(api, shop):
+    member, account = shop.member(), shop.account()
+    shop.campaign(running(mint(5, ledgerAccountKey=account["ledgerAccountKey"])))
+    path = f"/ledgers/{account['ledgerId']}/accounts/{account['ledgerAccountId']}"
+    with api.engine.begin() as db:
+        organization = organizations.find(db, shop.organization.id)
+        configuration_of(db, organization)
+        body = {"name": "Stars", "active": False, "isRevolving": True, "chainSyncEnabled": False}
+        shop.administration.put(path, body)
+        [result] = track(db, organization, incoming(member))
+    assert result["effects"][0]["error"]["type"] == "/problems/account-inactive"
+
+
+def test_an_event_that_cannot_be_written_leaves_nothing_behind(api, shop, monkeypatch):
+    member = shop.member()
+    shop.campaign(running(mint(5)), maxTransactionsPerMember=3)
+    before = len(shop.rows("events"))
+
+    def broken(*_):
+        raise RuntimeError("out of luck")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("persistence.events.count", broken)
+        body = {"loyaltyMemberId": member, "systemUniqueKey": "k", "eventType": "member-generic-event"}
+        shop.integration.post("/events/track", {"events": [body]}, expect=500)
+    assert len(shop.rows("events")) == before
+    assert shop.balance(member) == 0
+    shop.track_one(body)
+    assert shop.balance(member) == 5
+    shop.check_ledger()
