@@ -24,11 +24,17 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, make_url, text
 
-from bench.ledger import new_books
+from bench.ledger import new_session
 from domain.coupons.books import CouponBook
 from domain.members import Member
 from handlers.call import ADMINISTRATION, Call
-from handlers.services.coupons.assign_and_use import Asked, BatchItem, assign_coupons, assign_to_members, use_coupon
+from handlers.services.coupons.assign_and_use import (
+    BatchItem,
+    CouponCommand,
+    assign_coupons,
+    assign_to_members,
+    use_coupon,
+)
 from handlers.settings import Settings
 from persistence import embedded, members, organizations, schema, transactions
 from persistence.coupons import codes
@@ -93,7 +99,7 @@ class Place:
 
 def new_place(url: str, engine: Engine) -> Place:
     """A place with as many members as `bench.ledger` has wallets, each with coupons to use."""
-    organization_id = new_books(url, engine).organization.organization_id
+    organization_id = new_session(url, engine).organization.organization_id
 
     def fill(db: Connection) -> Place:
         db.execute(text("SET LOCAL statement_timeout = 0"))
@@ -148,10 +154,12 @@ def _work(place: Place, kind: str, seconds: float, start: Any, answers: Any) -> 
             return BATCH
         member = chance.choice(place.members)
         if kind == "use":
-            asked = Asked(auto_assign=True)
+            asked = CouponCommand(auto_assign=True)
             serve(engine, place, lambda call: use_coupon(call, member, place.book, asked))
         else:
-            serve(engine, place, lambda call: assign_coupons(call, member, place.book, Asked(amount=Decimal(1))))
+            serve(
+                engine, place, lambda call: assign_coupons(call, member, place.book, CouponCommand(amount=Decimal(1)))
+            )
         return 1
 
     once()

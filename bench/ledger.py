@@ -96,7 +96,7 @@ def pgbench_script(kind: str, first: int, last: int) -> str:
 
 
 @dataclass(frozen=True)
-class Books:
+class LedgerSession:
     """An organization with wallets that hold plenty, of an account that tracks and expires points."""
 
     url: str
@@ -108,7 +108,7 @@ class Books:
         return self.organization.ledger_account_id
 
 
-def new_books(url: str, engine: Engine, stored: int = WALLETS) -> Books:
+def new_session(url: str, engine: Engine, stored: int = WALLETS) -> LedgerSession:
     """Books with about so many transactions, minted in the past straight into the tables."""
     now = datetime.now(UTC)
     made = transactions.run(engine, lambda db: create_organization(db, name="Benchmark", now=now))
@@ -134,7 +134,7 @@ def new_books(url: str, engine: Engine, stored: int = WALLETS) -> Books:
     wallets = transactions.run(engine, fill)
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as db:
         db.execute(text("VACUUM ANALYZE"))
-    return Books(url, made, wallets)
+    return LedgerSession(url, made, wallets)
 
 
 _FILL = (
@@ -165,7 +165,7 @@ _FILL = (
 )
 
 
-def limit(books: Books, kind: str, hot: bool, seconds: float) -> float:
+def limit(books: LedgerSession, kind: str, hot: bool, seconds: float) -> float:
     """The movements a second that pgbench writes."""
     first, last = (books.wallets[0], books.wallets[0] if hot else books.wallets[-1])
     with tempfile.NamedTemporaryFile("w", suffix=".sql") as script:
@@ -189,7 +189,7 @@ def _libpq(url: str) -> str:
 class Teller:
     """Posts movements as a handler does, without HTTP around it."""
 
-    def __init__(self, books: Books) -> None:
+    def __init__(self, books: LedgerSession) -> None:
         self.books = books
         self.engine = create_engine(books.url, threads=1)
         with self.engine.connect() as db:
@@ -218,7 +218,7 @@ class Teller:
         transactions.run(self.engine, work)
 
 
-def movement(books: Books, kind: str, hot: bool, chance: random.Random) -> Movement:
+def movement(books: LedgerSession, kind: str, hot: bool, chance: random.Random) -> Movement:
     """A movement of one point between random wallets, or out of or into the hot one."""
     position = 0 if hot else chance.randrange(len(books.wallets) - 1)
     one, other = books.wallets[position], books.wallets[position + 1]
@@ -226,7 +226,7 @@ def movement(books: Books, kind: str, hot: bool, chance: random.Random) -> Movem
     return Movement(books.account, Decimal(1), *sides)
 
 
-def _work(books: Books, kind: str, hot: bool, size: int, seconds: float, start: Any, answers: Any) -> None:
+def _work(books: LedgerSession, kind: str, hot: bool, size: int, seconds: float, start: Any, answers: Any) -> None:
     teller, chance, done = Teller(books), random.Random(), 0
     teller.post([movement(books, kind, hot, chance)])
     start.wait()
@@ -237,7 +237,7 @@ def _work(books: Books, kind: str, hot: bool, size: int, seconds: float, start: 
     answers.put(done / (time.perf_counter() - began))
 
 
-def rate(books: Books, kind: str, hot: bool, size: int, seconds: float) -> float:
+def rate(books: LedgerSession, kind: str, hot: bool, size: int, seconds: float) -> float:
     """The movements a second that as many processes as pgbench has clients post, so many in each call."""
     context = multiprocessing.get_context("spawn")
     start, answers = context.Barrier(CLIENTS), context.Queue()
@@ -251,7 +251,7 @@ def rate(books: Books, kind: str, hot: bool, size: int, seconds: float) -> float
     return sum(found)
 
 
-def compare(books: Books, limits: Books, seconds: float, rounds: int) -> None:
+def compare(books: LedgerSession, limits: LedgerSession, seconds: float, rounds: int) -> None:
     """The table of single and batched movements beside pgbench."""
     print(f"\n| movement | wallets | pgbench/s | single/s | of pgbench | in batches of {BATCH}/s | of pgbench |")
     print("|---|---|---|---|---|---|---|")
@@ -275,7 +275,7 @@ def compare(books: Books, limits: Books, seconds: float, rounds: int) -> None:
             )
 
 
-def add_lots(engine: Engine, books: Books, wallet: int, lots: int) -> None:
+def add_lots(engine: Engine, books: LedgerSession, wallet: int, lots: int) -> None:
     """Divide the one lot of a wallet into so many that expire one after another."""
 
     def divide(db: Connection) -> None:
@@ -305,7 +305,7 @@ def add_lots(engine: Engine, books: Books, wallet: int, lots: int) -> None:
         db.execute(text("ANALYZE ledger_lots"))
 
 
-def by_lots(engine: Engine, books: Books, rounds: int) -> None:
+def by_lots(engine: Engine, books: LedgerSession, rounds: int) -> None:
     """The table of what a burn costs in a wallet with few and with many lots."""
     counts = (10, 1_000, 100_000)
     for wallet, lots in zip(books.wallets[-3:], counts, strict=True):
@@ -338,7 +338,7 @@ def taking_turns(works: dict[Any, Callable[[], None]], times: int) -> dict[Any, 
     return {name: statistics.median(each) for name, each in taken.items()}
 
 
-def by_stored(few: Books, many: Books, stored: int, rounds: int) -> None:
+def by_stored(few: LedgerSession, many: LedgerSession, stored: int, rounds: int) -> None:
     """The table of what movements cost in a database with few transactions and in one with many."""
     print(f"\n| movement | ms with {WALLETS:,} stored | ms with {stored:,} stored | ratio |")
     print("|---|---|---|---|")
@@ -376,10 +376,10 @@ def main() -> None:
             engines = [create_engine(each, threads=1, statement_timeout_ms=0) for each in (url, large)]
             for engine in engines:
                 schema.migrate(engine)
-            few, many = new_books(url, engines[0]), new_books(large, engines[1], arguments.stored)
+            few, many = new_session(url, engines[0]), new_session(large, engines[1], arguments.stored)
             by_stored(few, many, arguments.stored, arguments.rounds)
-            by_lots(engines[0], new_books(url, engines[0]), arguments.rounds)
-            books, limits = new_books(url, engines[0]), new_books(url, engines[0])
+            by_lots(engines[0], new_session(url, engines[0]), arguments.rounds)
+            books, limits = new_session(url, engines[0]), new_session(url, engines[0])
             compare(books, limits, arguments.seconds, arguments.rounds)
             for engine, checked in ((engines[0], books), (engines[1], many)):
                 with engine.connect() as db:

@@ -135,7 +135,7 @@ class Grant:
 
 
 @dataclass(frozen=True, slots=True)
-class ShelfChanges:
+class BadgeChanges:
     """What a shelf has to store: balances as they are, new trackings, and the reversals of stored ones, ids by id."""
 
     balances: Mapping[Place, int]
@@ -146,7 +146,7 @@ class ShelfChanges:
         return bool(self.balances or self.trackings or self.reversals)
 
 
-class Shelf:
+class BadgeBalances:
     """What the members of one unit of work hold of badges, at the moment `at`.
 
     A place that is not in `balances` holds nothing. `new_name` answers the id and the key of the next tracking.
@@ -234,9 +234,9 @@ class Shelf:
         news, self._news = self._news, []
         return news
 
-    def drain(self) -> ShelfChanges:
+    def drain(self) -> BadgeChanges:
         """What has changed since the last time; it counts as stored from now on."""
-        changes = ShelfChanges(
+        changes = BadgeChanges(
             balances={place: self._balances[place] for place in sorted(self._touched)},
             trackings=tuple(self._trackings[each] for each in self._new),
             reversals={each: self._trackings[each].reversal_badge_tracking_id or 0 for each in sorted(self._reversed)},

@@ -264,7 +264,7 @@ class Use:
 
 
 @dataclass(slots=True)
-class ReferralShelf:
+class ReferralUsageState:
     """The referral codes that a unit of work may use, and what has been counted for them so far.
 
     `of_referrers` counts the logs of a member's codes in a program, by (program id, member id); `of_pairs` those of one

@@ -56,7 +56,7 @@ class RevertedTransaction:
         return cls(stored, posting.account, posting.amount, overdraft, missing, posting.is_partial, is_release)
 
 
-class Undone(NamedTuple):
+class ReversedPart(NamedTuple):
     """What was taken back that is neither points nor limits: its `kind`, such as "badges", and a JSON-able record."""
 
     kind: str
@@ -70,7 +70,7 @@ class RevertedEvent:
     event: LoyaltyEvent
     transactions: tuple[RevertedTransaction, ...]
     limits: tuple[tuple[CounterKey, Decimal], ...]
-    others: tuple[Undone, ...] = ()
+    others: tuple[ReversedPart, ...] = ()
 
 
 def refuse_uncancellable(event: LoyaltyEvent) -> None:

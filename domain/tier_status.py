@@ -8,7 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from domain.members import MemberTier
-from domain.tiers import KnownTier, Ladder, Points, Step
+from domain.tiers import KnownTier, Points, Step, TierSchedule
 
 ZERO = Decimal(0)
 
@@ -44,40 +44,42 @@ class TierStatus:
 
 
 def tier_status(
-    ladder: Ladder, tiers: Mapping[int, KnownTier], held: MemberTier | None, points: Points, at: datetime
+    schedule: TierSchedule, tiers: Mapping[int, KnownTier], held: MemberTier | None, points: Points, at: datetime
 ) -> TierStatus:
     """The standing of a member who holds this tier, if any; `tiers` are those of the organization, by id."""
-    counted = ladder.counted(points, at)
-    least = _least_of(ladder, held)
+    counted = schedule.counted(points, at)
+    least = _least_of(schedule, held)
     to_keep, projected = None, None
     if held is not None and held.expires_at is not None:
-        then = ladder.counted(points, held.expires_at)
+        then = schedule.counted(points, held.expires_at)
         to_keep = None if least is None else max(ZERO, least - then)
-        projected = tiers.get(ladder.tier_at(then) or 0)
+        projected = tiers.get(schedule.tier_at(then) or 0)
     return TierStatus(
-        loyalty_program_id=ladder.loyalty_program_id,
-        loyalty_program_key=ladder.loyalty_program_key,
+        loyalty_program_id=schedule.loyalty_program_id,
+        loyalty_program_key=schedule.loyalty_program_key,
         tier=None if held is None else tiers.get(held.loyalty_tier_id),
         is_manual=held is not None and held.is_manual,
         since=None if held is None else held.created_at,
         expires_at=None if held is None else held.expires_at,
         points=counted,
-        next_tier=_next_tier(ladder, tiers, counted, counted if least is None else max(least, counted)),
+        next_tier=_next_tier(schedule, tiers, counted, counted if least is None else max(least, counted)),
         points_to_keep=to_keep,
         projected_tier=projected,
     )
 
 
-def _least_of(ladder: Ladder, held: MemberTier | None) -> Decimal | None:
+def _least_of(schedule: TierSchedule, held: MemberTier | None) -> Decimal | None:
     """The points that the member's tier takes; None where it does not go by points."""
-    steps = (step for step in ladder.steps if held is not None and step.loyalty_tier_id == held.loyalty_tier_id)
+    steps = (step for step in schedule.steps if held is not None and step.loyalty_tier_id == held.loyalty_tier_id)
     return next((step.min_required_points for step in steps), None)
 
 
-def _next_tier(ladder: Ladder, tiers: Mapping[int, KnownTier], counted: Decimal, reached: Decimal) -> NextTier | None:
-    if ladder.ledger_account_id is None:
+def _next_tier(
+    schedule: TierSchedule, tiers: Mapping[int, KnownTier], counted: Decimal, reached: Decimal
+) -> NextTier | None:
+    if schedule.ledger_account_id is None:
         return None
-    above = [step for step in ladder.steps if step.min_required_points > reached]
+    above = [step for step in schedule.steps if step.min_required_points > reached]
     if not above:
         return None
     found = min(above, key=_order)

@@ -15,7 +15,7 @@ ZERO = Decimal(0)
 Points = Callable[[int], TierPoints]
 """What a member has of an account, by its id."""
 
-Place = tuple[int, int]
+MemberProgram = tuple[int, int]
 """A member's id and a loyalty program's."""
 
 
@@ -29,7 +29,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Ladder:
+class TierSchedule:
     """The tiers of one active program; `ledger_account_id` is the account whose points decide, None for none.
 
     Which of them count is the `policy`'s to say. `moves` is False where there is no tier beyond the default one: nobody
@@ -100,33 +100,35 @@ class TierMove:
     """A member's change of place in a program; None is no tier."""
 
     member_id: int
-    ladder: Ladder
+    schedule: TierSchedule
     before: int | None
     after: int | None
     expires_at: datetime | None = None
 
 
-class Standings:
+class TierAssignments:
     """Where the members of one unit of work stand at the moment `at`, and what has changed of that."""
 
-    def __init__(self, ladders: Iterable[Ladder], held: Mapping[Place, HeldTier], at: datetime) -> None:
-        self._ladders = {ladder.loyalty_program_id: ladder for ladder in ladders}
+    def __init__(
+        self, tier_schedules: Iterable[TierSchedule], held: Mapping[MemberProgram, HeldTier], at: datetime
+    ) -> None:
+        self._schedules = {schedule.loyalty_program_id: schedule for schedule in tier_schedules}
         self._held = dict(held)
-        self._programs = sorted({*self._ladders, *(program_id for _, program_id in held)})
+        self._programs = sorted({*self._schedules, *(program_id for _, program_id in held)})
         self.at = at
-        self.changed: dict[Place, HeldTier | None] = {}
+        self.changed: dict[MemberProgram, HeldTier | None] = {}
 
-    def held(self, place: Place) -> HeldTier | None:
+    def held(self, member_program: MemberProgram) -> HeldTier | None:
         """The stored place of a member in a program, as it is now."""
-        return self._held.get(place)
+        return self._held.get(member_program)
 
-    def put(self, place: Place, held: HeldTier | None) -> None:
+    def put(self, member_program: MemberProgram, held: HeldTier | None) -> None:
         """Put a member into a tier, or into none, whatever the points."""
-        self.changed[place] = held
+        self.changed[member_program] = held
         if held is None:
-            self._held.pop(place, None)
+            self._held.pop(member_program, None)
         else:
-            self._held[place] = held
+            self._held[member_program] = held
 
     def tier_ids(self, member_id: int, points: Points) -> list[int]:
         """The tiers that the member has now."""
@@ -144,30 +146,30 @@ class Standings:
 
     def place_now(self, program_id: int, held: HeldTier, points: Points) -> HeldTier | None:
         """A stored place as it is now: evaluated again where it has lapsed."""
-        ladder = self._ladders.get(program_id)
+        schedule = self._schedules.get(program_id)
         if not held.has_lapsed(self.at):
             return held
         # The tiers of an inactive program stand still.
-        return HeldTier(held.loyalty_tier_id) if ladder is None else ladder.place_of(points, self.at)
+        return HeldTier(held.loyalty_tier_id) if schedule is None else schedule.place_of(points, self.at)
 
     def settle(self, member_id: int, ledger_account_ids: Collection[int], points: Points) -> list[TierMove]:
         """Put the member where the points belong, after a change of these accounts; answers the moves that took."""
         moves = []
-        for program_id, ladder in self._ladders.items():
-            place = (member_id, program_id)
-            held = self._held.get(place)
+        for program_id, schedule in self._schedules.items():
+            member_program = (member_id, program_id)
+            held = self._held.get(member_program)
             has_lapsed = held is not None and held.has_lapsed(self.at)
-            if not has_lapsed and (not ladder.moves or ladder.ledger_account_id not in ledger_account_ids):
+            if not has_lapsed and (not schedule.moves or schedule.ledger_account_id not in ledger_account_ids):
                 continue
             if held is not None and held.holds(self.at):
                 continue
             before = None if held is None else held.loyalty_tier_id
-            now = ladder.place_of(points, self.at)
+            now = schedule.place_of(points, self.at)
             after = None if now is None else now.loyalty_tier_id
             if has_lapsed or held != now:
-                self.put(place, now)
+                self.put(member_program, now)
             if before != after:
-                moves.append(TierMove(member_id, ladder, before, after, None if now is None else now.expires_at))
+                moves.append(TierMove(member_id, schedule, before, after, None if now is None else now.expires_at))
         return moves
 
 
@@ -198,7 +200,7 @@ class TierTracking:
     created_at: datetime
 
     @property
-    def place(self) -> Place:
+    def member_program(self) -> MemberProgram:
         """Whose tier it is, in which program."""
         return self.member_id, self.loyalty_program_id
 
@@ -259,7 +261,7 @@ class TierLog:
         """What the event set and nothing took back, the newest first."""
         return [each for each in self._newest_first() if each.loyalty_event_id == loyalty_event_id]
 
-    def take_back(self, member_tier_tracking_id: int, standings: Standings, loyalty_event_id: int) -> bool:
+    def take_back(self, member_tier_tracking_id: int, tier_assignments: TierAssignments, loyalty_event_id: int) -> bool:
         """Give a place back to what there was before it was set; False if it has been set or moved on since.
 
         What was set right after goes back further from then on, so that the order of cancelling plays no part.
@@ -268,11 +270,11 @@ class TierLog:
         later = [
             each
             for each in self._newest_first()
-            if each.place == tracking.place and each.member_tier_tracking_id > member_tier_tracking_id
+            if each.member_program == tracking.member_program and each.member_tier_tracking_id > member_tier_tracking_id
         ]
-        is_current = not later and tracking.sets(standings.held(tracking.place))
+        is_current = not later and tracking.sets(tier_assignments.held(tracking.member_program))
         if is_current:
-            standings.put(tracking.place, tracking.previous)
+            tier_assignments.put(tracking.member_program, tracking.previous)
         elif later and later[-1].loyalty_event_id is not None and tracking.sets(later[-1].previous):
             self._change(later[-1].after(tracking.previous))
         self._change(replace(tracking, reversal_loyalty_event_id=loyalty_event_id))

@@ -61,9 +61,9 @@ def _sign_in(preparation: Preparation) -> _SignIn | _Refused:
         new_password = body.get("new_password")
         if new_password is not None:
             _check_new_password(user, secret, new_password)
-            return _SignIn(user, passwords.kept_password(new_password), is_changed=True)
+            return _SignIn(user, passwords.hash_password(new_password), is_changed=True)
         if passwords.is_outdated(user.password_hash):
-            return _SignIn(user, passwords.kept_password(secret))
+            return _SignIn(user, passwords.hash_password(secret))
         return _SignIn(user)
     except _Refused as refused:
         return refused
@@ -76,7 +76,7 @@ def create_access_token(call: Call, prepared: _SignIn | _Refused, body: Mapping[
         if isinstance(prepared, _Refused):
             raise prepared
         user = _still_right(call, prepared)
-        found = organizations.find_with_standing(call.db, user.organization_id, user.user_id)
+        found = organizations.find_with_rights(call.db, user.organization_id, user.user_id)
         if found is None or not found[1].is_member:
             raise _unknown_client()
         grant = _narrowed(found[1].grant, body.get("scope"))

@@ -29,9 +29,9 @@ from handlers.schemas.coupon_usages import (
     USAGE,
     USE,
     USE_CODE,
-    asked_of,
     batch_assigned,
     code_reverted,
+    command_of,
     done,
     one_as_usages,
     totals,
@@ -70,14 +70,14 @@ _AUDITED_REVERSALS = Audited(
 )
 def use_coupon(call: Call, book: CouponBook, body: Mapping[str, Any], member: Member | None = None) -> CouponUsage:
     """Use one coupon of a book; the member is named by the path or by the body."""
-    return assign_and_use.use_coupon(call, member or _member_of(call, body), book, asked_of(body))
+    return assign_and_use.use_coupon(call, member or _member_of(call, body), book, command_of(body))
 
 
 @operation("assignCoupons", body=ADMINISTRATION_ASSIGN, answer=usage_list, audit=_AUDITED_SEVERAL)
 def assign_coupons(call: Call, book: CouponBook, body: Mapping[str, Any]) -> list[CouponUsage]:
     """Assign several coupons of a book to one member."""
-    asked = asked_of(body)
-    return assign_and_use.assign_coupons(call, _member_of(call, body), book, asked)
+    command = command_of(body)
+    return assign_and_use.assign_coupons(call, _member_of(call, body), book, command)
 
 
 @operation("batchAssignCoupons", body=BATCH, answer=batch_assigned, audit=_AUDITED_BATCH)
@@ -97,15 +97,15 @@ def batch_assign_coupons(call: Call, book: CouponBook, body: Mapping[str, Any]) 
 @operation("useCouponCode", body=USE_CODE, answer=wrapped("couponUsage", USAGE), audit=_AUDITED)
 def use_coupon_code(call: Call, book: CouponBook, coupon: Coupon, body: Mapping[str, Any]) -> CouponUsage:
     """Use a certain coupon."""
-    asked = asked_of(body, coupon_id=coupon.coupon_id)
-    return assign_and_use.use_coupon(call, _member_of(call, body), book, asked)
+    command = command_of(body, coupon_id=coupon.coupon_id)
+    return assign_and_use.use_coupon(call, _member_of(call, body), book, command)
 
 
 @operation("assignCouponCode", body=ASSIGN_CODE, answer=usage_list, audit=_AUDITED_SEVERAL)
 def assign_coupon_code(call: Call, book: CouponBook, coupon: Coupon, body: Mapping[str, Any]) -> list[CouponUsage]:
     """Assign a certain coupon."""
-    asked = asked_of(body, coupon_id=coupon.coupon_id)
-    return assign_and_use.assign_coupons(call, _member_of(call, body), book, asked)
+    command = command_of(body, coupon_id=coupon.coupon_id)
+    return assign_and_use.assign_coupons(call, _member_of(call, body), book, command)
 
 
 @operation("revertCouponUsage", body=REVERT, answer=one_as_usages, audit=_AUDITED)
@@ -117,7 +117,7 @@ def revert_coupon_usage(call: Call, coupon_usage: CouponUsage, body: Mapping[str
 @operation("assignCoupon", body=ASSIGN, answer=done("The coupon was assigned."), audit=_AUDITED)
 def assign_coupon(call: Call, member: Member, book: CouponBook, body: Mapping[str, Any]) -> CouponUsage:
     """Assign one coupon to the member."""
-    return assign_and_use.assign_coupons(call, member, book, asked_of(body))[0]
+    return assign_and_use.assign_coupons(call, member, book, command_of(body))[0]
 
 
 @operation("listMemberCoupons", answer={surface: listed(shape) for surface, shape in MEMBER_COUPON.items()})

@@ -44,7 +44,7 @@ def assign_badge(call: Call, member: Member, badge: Badge, body: Mapping[str, An
     """Give the member a badge; campaigns evaluate that."""
     grant = _grant("assign", member, badge, body)
     reason = "The badge was assigned by request."
-    return at_desks(call, [member.member_id], lambda desks: desks.badges.assign(grant), reason)
+    return at_desks(call, [member.member_id], lambda participants: participants.badges.assign(grant), reason)
 
 
 @operation("unassignBadge", body=GRANT, answer=wrapped("badgeTracking", TRACKING), audit=_AUDITED)
@@ -52,7 +52,7 @@ def unassign_badge(call: Call, member: Member, badge: Badge, body: Mapping[str, 
     """Take a badge from the member; campaigns evaluate that."""
     grant = _grant("unassign", member, badge, body)
     reason = "The badge was unassigned by request."
-    return at_desks(call, [member.member_id], lambda desks: desks.badges.unassign(grant), reason)
+    return at_desks(call, [member.member_id], lambda participants: participants.badges.unassign(grant), reason)
 
 
 @operation("revertBadgeTracking", answer=wrapped("badgeTracking", TRACKING), audit=_AUDITED)
@@ -63,7 +63,9 @@ def revert_badge_tracking(call: Call, member: Member, badge_tracking: BadgeTrack
         raise UnknownBadge("The badge of this tracking does not exist.")
     tracking_id = badge_tracking.badge_tracking_id
     reason = f"The badge tracking {badge_tracking.badge_tracking_key} was reverted by request."
-    return at_desks(call, [member.member_id], lambda desks: desks.badges.revert(tracking_id, badge), reason)
+    return at_desks(
+        call, [member.member_id], lambda participants: participants.badges.revert(tracking_id, badge), reason
+    )
 
 
 def _grant(action: str, member: Member, badge: Badge, body: Mapping[str, Any]) -> Grant:

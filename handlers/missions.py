@@ -16,7 +16,7 @@ from handlers.schemas.missions import MISSION, MISSION_BODY, MISSION_CHANGES, PR
 from handlers.services.configuration import configuration_of
 from handlers.services.members.match_audiences import match_audiences
 from handlers.services.missions.advance import advance_mission
-from handlers.services.missions.validate import check_mission
+from handlers.services.missions.validate import validate_mission
 from persistence import member_missions, missions, organizations
 from persistence.member_missions import MemberMissionFilter
 from persistence.paging import Page, Paged
@@ -41,7 +41,7 @@ def list_missions(call: Call, query: Mapping[str, Any]) -> Paged[Mission]:
 @operation("createMission", body=MISSION_BODY, answer=wrapped("mission", MISSION), audit=_AUDITED)
 def create_mission(call: Call, body: dict[str, Any]) -> Mission:
     """Create a mission, which counts from the next event on."""
-    check_mission(call, body, None)
+    validate_mission(call, body, None)
     organization_id = call.organization.organization_id
     organizations.raise_configuration_version(call.db, organization_id)
     return missions.add_mission(
@@ -64,7 +64,7 @@ def get_mission(call: Call, mission: Mission) -> Mission:
 )
 def update_mission(call: Call, mission: Mission, body: dict[str, Any]) -> Mission:
     """Change a mission; members keep their progress, and all processes go by it at their next event."""
-    check_mission(call, body, mission)
+    validate_mission(call, body, mission)
     organizations.raise_configuration_version(call.db, mission.organization_id)
     return missions.change_mission(call.db, mission, updated_at=call.now, **body)
 

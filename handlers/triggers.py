@@ -66,7 +66,7 @@ def list_triggers(call: Call, query: Mapping[str, Any]) -> Paged[ShownTrigger]:
 def create_trigger(call: Call, body: dict[str, Any]) -> ShownTrigger:
     """Create a trigger; its secret is answered this once."""
     _refuse_reach(call, body["settings"])
-    given = _checked(call, body, {})
+    given = _validated(call, body, {})
     secret = given or secret_of(secrets.token_bytes(SECRET_BYTES))
     organization_id = call.organization.organization_id
     organizations.raise_configuration_version(call.db, organization_id)
@@ -94,7 +94,7 @@ def update_trigger(call: Call, trigger: Trigger, body: dict[str, Any]) -> ShownT
     before = triggers.lock(call.db, trigger)
     _refuse_reach(call, body["settings"], before.settings)
     call.audit.found(before)
-    given = _checked(call, body, before.settings)
+    given = _validated(call, body, before.settings)
     is_new = given is not None and given != before.secret
     if is_new:
         body |= {
@@ -131,7 +131,7 @@ def _refuse_reach(call: Call, *settings: Mapping[str, Any]) -> None:
         raise PermissionNotHeld(f"Only an administrator makes or changes a trigger for {USER_INVITATION}.")
 
 
-def _checked(call: Call, body: dict[str, Any], stored: Mapping[str, Any]) -> str | None:
+def _validated(call: Call, body: dict[str, Any], stored: Mapping[str, Any]) -> str | None:
     """Refuse settings that cannot be worked with; takes the secret out of them and returns it.
 
     Settings that are left out stay as they are `stored`, unless the type is another one now that they do not go with;

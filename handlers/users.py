@@ -68,7 +68,7 @@ def _hash_given(preparation: Preparation) -> str | None:
     fault = passwords.password_fault(password, [body.get(name) for name in ("name", "email", "userName")])
     if fault is not None:
         raise InvalidRequest([FieldFault(f"password {fault}", pointer="/password")])
-    return passwords.kept_password(password)
+    return passwords.hash_password(password)
 
 
 @operation("createUser", body=NEW_USER, answer=created_user, prepare=_hash_given, audit="user")

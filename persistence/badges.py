@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, and_, cast, func, select
 
-from domain.badges import Badge, BadgeBalance, BadgeTracking, MemberBadge, Place, ShelfChanges
+from domain.badges import Badge, BadgeBalance, BadgeChanges, BadgeTracking, MemberBadge, Place
 from domain.members import Member
 from persistence.paging import Page, Paged, paged, paged_columns
 from persistence.rows import add, add_all, as_json, change, columns_of, fields_of, record, records
@@ -172,7 +172,7 @@ def _trackings(db: Connection, organization_id: int, condition: Any) -> list[Bad
     return records(BadgeTracking, rows)
 
 
-def store(db: Connection, organization_id: int, changes: ShelfChanges, at: datetime) -> None:
+def store(db: Connection, organization_id: int, changes: BadgeChanges, at: datetime) -> None:
     """Write what a shelf has to store, the members locked: at most three statements."""
     if changes.balances:
         held = [

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, and_, select
 
 from domain.ledger.records import LedgerAccount
 from domain.tier_policies import TierPolicy
-from domain.tiers import KnownTier, Ladder, Step
+from domain.tiers import KnownTier, Step, TierSchedule
 from persistence.rows import columns_of, records
 from persistence.tables.ledger import ledger_accounts
 from persistence.tables.programs import loyalty_programs, loyalty_tiers
@@ -62,7 +62,7 @@ def tiers(db: Connection, organization_id: int) -> list[KnownTier]:
     return records(KnownTier, rows)
 
 
-def ladders(db: Connection, organization_id: int) -> list[Ladder]:
+def tier_schedules(db: Connection, organization_id: int) -> list[TierSchedule]:
     """The tiers of every active program, by program id; one statement for all."""
     programs, tiers = loyalty_programs.c, loyalty_tiers.c
     of_program = and_(
@@ -84,16 +84,16 @@ def ladders(db: Connection, organization_id: int) -> list[Ladder]:
         .where(programs.organization_id == organization_id, programs.active)
         .order_by(programs.loyalty_program_id)
     )
-    found: dict[int, Ladder] = {}
+    found: dict[int, TierSchedule] = {}
     for program_id, key, account_id, default_id, policy, tier_id, least, order, active in rows:
-        ladder = found.get(program_id) or Ladder(
+        schedule = found.get(program_id) or TierSchedule(
             program_id, key, account_id, default_id, (), False, TierPolicy.of(policy)
         )
         if tier_id is not None:
             if active:
-                ladder = replace(ladder, steps=(*ladder.steps, Step(tier_id, least, order)))
+                schedule = replace(schedule, steps=(*schedule.steps, Step(tier_id, least, order)))
             elif tier_id == default_id:
-                ladder = replace(ladder, default_tier_id=None)
-            ladder = replace(ladder, moves=ladder.moves or tier_id != default_id)
-        found[program_id] = ladder
+                schedule = replace(schedule, default_tier_id=None)
+            schedule = replace(schedule, moves=schedule.moves or tier_id != default_id)
+        found[program_id] = schedule
     return list(found.values())

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, insert, select
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from domain.members import Member, MemberTier
-from domain.tiers import HeldTier, Place, TierTracking
+from domain.tiers import HeldTier, MemberProgram, TierTracking
 from persistence.rows import add_all, as_json, columns_of, fields_of, record, records
 from persistence.tables.members import member_tier_trackings, member_tiers, members
 
@@ -121,16 +121,16 @@ def of_members(db: Connection, organization_id: int, member_ids: Collection[int]
     return found
 
 
-def move(db: Connection, organization_id: int, changed: Mapping[Place, HeldTier | None], at: datetime) -> None:
+def move(db: Connection, organization_id: int, changed: Mapping[MemberProgram, HeldTier | None], at: datetime) -> None:
     """Put members into tiers; None takes the tier away. At most two statements."""
     stay, left = [], []
     for (member_id, program_id), held in changed.items():
-        place: dict[str, Any] = {"member_id": member_id, "loyalty_program_id": program_id}
+        member_program: dict[str, Any] = {"member_id": member_id, "loyalty_program_id": program_id}
         if held is None:
-            left.append(place)
+            left.append(member_program)
         else:
             tier = {"loyalty_tier_id": held.loyalty_tier_id, "is_manual": held.is_manual, "expires_at": held.expires_at}
-            stay.append(place | tier)
+            stay.append(member_program | tier)
     if stay:
         db.exec_driver_sql(_MOVE, (organization_id, at, as_json(stay)))
     if left:
@@ -148,13 +148,13 @@ def set_by_hand(
 ) -> None:
     """Put the member into a tier that holds until `expires_at`, or for good."""
     values = {"loyalty_tier_id": loyalty_tier_id, "is_manual": True, "expires_at": expires_at, "created_at": now}
-    place = {
+    member_program = {
         "organization_id": member.organization_id,
         "member_id": member.member_id,
         "loyalty_program_id": loyalty_program_id,
     }
-    statement = upsert(member_tiers).values(**place, **values)
-    db.execute(statement.on_conflict_do_update(index_elements=list(place), set_=values))
+    statement = upsert(member_tiers).values(**member_program, **values)
+    db.execute(statement.on_conflict_do_update(index_elements=list(member_program), set_=values))
 
 
 def find(db: Connection, member: Member, loyalty_program_id: int) -> MemberTier | None:

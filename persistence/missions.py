@@ -10,7 +10,7 @@ from sqlalchemy import Connection, cast, select
 
 from domain.missions.progress import Progress
 from domain.missions.records import Mission, MissionTracking
-from domain.missions.state import Period, Place, ShelfChanges, Standing
+from domain.missions.state import MissionChanges, MissionProgress, Period, Place
 from domain.problems import NameTaken
 from persistence.paging import Page, Paged, paged
 from persistence.rows import add, add_all, as_json, change, columns_of, fields_of, record, records
@@ -150,13 +150,13 @@ def _code_taken(code: str | None) -> dict[str, NameTaken]:
     return {"uq_missions_organization_id_code": NameTaken(f"A mission with the code {code} exists already.")}
 
 
-def standings(
+def progress_of_members(
     db: Connection, organization_id: int, member_ids: Collection[int], mission_ids: Collection[int]
-) -> dict[Place, Standing]:
+) -> dict[Place, MissionProgress]:
     """Where members stand in missions; whoever has nothing counted is left out."""
     rows = db.exec_driver_sql(_STANDINGS, (organization_id, list(member_ids), list(mission_ids)))
     return {
-        (member_id, mission_id): Standing(Progress(goal, counted, times), last_counter, last_achieved_at)
+        (member_id, mission_id): MissionProgress(Progress(goal, counted, times), last_counter, last_achieved_at)
         for member_id, mission_id, goal, counted, times, last_counter, last_achieved_at in rows
     }
 
@@ -202,7 +202,7 @@ def find_tracking(db: Connection, organization_id: int, system_unique_key: str) 
     return record(MissionTracking, row)
 
 
-def write(db: Connection, organization_id: int, changes: ShelfChanges, at: datetime) -> None:
+def write(db: Connection, organization_id: int, changes: MissionChanges, at: datetime) -> None:
     """Store what a shelf has changed; at most four statements, whatever there is."""
     if changes.undone:
         undone = [{"mission_tracking_id": each, "by_event_id": by} for each, by in changes.undone.items()]
@@ -210,18 +210,18 @@ def write(db: Connection, organization_id: int, changes: ShelfChanges, at: datet
     if changes.trackings:
         rows = [{name: getattr(each, name) for name in _NEW_TRACKING} for each in changes.trackings]
         add_all(db, mission_trackings, _NEW_TRACKING, _with_digests(rows))
-    if changes.standings:
+    if changes.progress_of_members:
         kept = [
             {
                 "member_id": member_id,
                 "mission_id": mission_id,
-                "goal_count": standing.progress.goal,
-                "counted": standing.progress.counted,
-                "times_achieved": standing.progress.times_achieved,
-                "last_counter": standing.last_counter,
-                "last_achieved_at": standing.last_achieved_at,
+                "goal_count": progress.progress.goal,
+                "counted": progress.progress.counted,
+                "times_achieved": progress.progress.times_achieved,
+                "last_counter": progress.last_counter,
+                "last_achieved_at": progress.last_achieved_at,
             }
-            for (member_id, mission_id), standing in changes.standings.items()
+            for (member_id, mission_id), progress in changes.progress_of_members.items()
         ]
         db.exec_driver_sql(_KEEP, (organization_id, at, as_json(kept)))
     if changes.lost:

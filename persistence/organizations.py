@@ -42,7 +42,7 @@ _WITH_STANDING = (
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class CurrentRights:
     """Where a user stands in an organization at this moment: inline permissions and those of groups, merged."""
 
     is_active: bool
@@ -56,7 +56,7 @@ def find(db: Connection, organization_id: int) -> Organization | None:
     return record(Organization, db.execute(_FIND, {"organization_id": organization_id}).one_or_none())
 
 
-def find_with_standing(db: Connection, organization_id: int, user_id: int) -> tuple[Organization, Standing] | None:
+def find_with_rights(db: Connection, organization_id: int, user_id: int) -> tuple[Organization, CurrentRights] | None:
     """The organization and what the user, who may be unknown, has in it at this moment, in one query."""
     row = db.execute(_WITH_STANDING, {"organization_id": organization_id, "user_id": user_id}).one_or_none()
     if row is None:
@@ -65,7 +65,7 @@ def find_with_standing(db: Connection, organization_id: int, user_id: int) -> tu
     held = Grant(frozenset(), is_system_admin=is_system_admin and is_active)
     if is_member:
         held = merged([held, Grant(frozenset(roles), is_admin), Grant(frozenset(group_roles))])
-    return Organization(*row[: len(_COLUMNS)]), Standing(is_active, is_member, held, generation)
+    return Organization(*row[: len(_COLUMNS)]), CurrentRights(is_active, is_member, held, generation)
 
 
 def add_organization(db: Connection, **values: Any) -> Organization:

@@ -120,7 +120,7 @@ def reserve_ids(db: Connection, **counts: int) -> dict[str, list[int]]:
     return {table: [] for table in counts} | dict(zip(wanted, found, strict=True))
 
 
-class IdStock:
+class IdAllocator:
     """Ids handed out one at a time where nobody knows how many it takes: reserved in few statements, doubling."""
 
     def __init__(self, db: Connection, table: str, first: int) -> None:

@@ -12,7 +12,7 @@ from domain.campaigns.limits import ALL_ACCOUNTS, POINTS, Counters, EventLimits,
 ZERO = Decimal(0)
 
 
-class Allowances:
+class LimitBudget:
     """The limits of every campaign that an event comes to, read from and counted in the counters of its batch."""
 
     def __init__(self, member_id: int, at: datetime, counters: Counters) -> None:

@@ -11,7 +11,7 @@ from domain.calendar import instant_of
 from domain.events import IncomingEvent
 from domain.expressions import Budget, EvaluationError
 from domain.ledger.records import LedgerAccount
-from domain.ledger.session import Books
+from domain.ledger.session import LedgerSession
 from domain.matchers import ItemPredicate
 from domain.members import Member
 from domain.orders import Order, OrderItem
@@ -115,10 +115,10 @@ def member_variable(member: Member | None) -> dict[str, Any] | None:
     }
 
 
-def balances_by_name(books: Books, wallet_id: int, accounts: Iterable[LedgerAccount]) -> dict[str, Decimal]:
+def balances_by_name(session: LedgerSession, wallet_id: int, accounts: Iterable[LedgerAccount]) -> dict[str, Decimal]:
     """`balances`: what the wallet can spend of each account, by its key and by its alias."""
     return {
-        name: books.holding(wallet_id, account.ledger_account_id).current
+        name: session.holding(wallet_id, account.ledger_account_id).current
         for account in accounts
         for name in (account.ledger_account_key, account.alias)
         if name is not None

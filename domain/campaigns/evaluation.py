@@ -12,7 +12,7 @@ from datetime import tzinfo
 from decimal import Decimal
 from typing import Any
 
-from domain.campaigns.budgets import Allowances
+from domain.campaigns.budgets import LimitBudget
 from domain.campaigns.compiled import CompiledAction, CompiledCampaign, CompiledEffect, constant, is_bad
 from domain.campaigns.context import balances_by_name
 from domain.campaigns.effects import BURN_POINTS, DISCOUNT, MINT_POINTS, NOTIFY
@@ -35,15 +35,15 @@ from domain.campaigns.outcomes import (
     Reason,
     RuleError,
 )
-from domain.campaigns.plans import Lineup
+from domain.campaigns.plans import EvaluationPlan
 from domain.campaigns.point_effects import PointEffects
 from domain.campaigns.records import Action
-from domain.campaigns.restrictions import obstacle
+from domain.campaigns.restrictions import first_violated
 from domain.campaigns.variables import ENVIRONMENT
 from domain.events import AUTHORIZE, DRY_RUN
 from domain.expressions import EVENT_COST, Budget, Deadline, EvaluationError, Node, Room, Trace, explain, reason
 from domain.ledger.records import LedgerAccount
-from domain.ledger.session import Books
+from domain.ledger.session import LedgerSession
 from domain.members import MemberInactive
 from domain.problems import Conflict, Refusal
 
@@ -79,7 +79,7 @@ class Evaluator:
     def __init__(
         self,
         event: EventFacts,
-        books: Books,
+        session: LedgerSession,
         counters: Counters,
         accounts: Mapping[str, LedgerAccount],
         functions: Mapping[str, Any],
@@ -89,7 +89,7 @@ class Evaluator:
         deadline: Deadline | None = None,
     ) -> None:
         self._event = event
-        self._books = books
+        self._session = session
         self._accounts = accounts
         self._counters = counters
         self._functions = functions
@@ -101,17 +101,17 @@ class Evaluator:
         self._deadline = deadline
         self._telling: tuple[Budget, Room] | None = None
         self._found = Evaluation()
-        self._allowances = Allowances(event.member_id, event.at, counters)
-        self._points = PointEffects(event, books, accounts, self._allowances, self._authorizing)
+        self._allowances = LimitBudget(event.member_id, event.at, counters)
+        self._points = PointEffects(event, session, accounts, self._allowances, self._authorizing)
         self._aborted: set[int] = set()
         self._groups: set[str] = set()
 
-    def run(self, lineup: Lineup) -> Evaluation:
+    def run(self, plan: EvaluationPlan) -> Evaluation:
         """Evaluate all actions of the campaigns that apply, in the order of the lineup."""
         journal_start = len(self._counters.journal)
         blocked: set[int] = set()
-        for campaign in lineup.campaigns:
-            found = obstacle(campaign.restrictions, self._event)
+        for campaign in plan.campaigns:
+            found = first_violated(campaign.restrictions, self._event)
             if found is not None:
                 blocked.add(campaign.campaign.campaign_id)
                 if self._explaining:
@@ -121,7 +121,7 @@ class Evaluator:
             for idle in campaign.idle_actions:
                 why = Reason("ACTION_NOT_RUNNING", f"the action is {idle.status}", idle.status)
                 self._explain(campaign, idle, False, why)
-        for campaign, action in lineup.actions:
+        for campaign, action in plan.actions:
             if campaign.campaign.campaign_id not in blocked:
                 self._consider(campaign, action)
         self._found.counted = self._counters.journal[journal_start:]
@@ -195,7 +195,7 @@ class Evaluator:
         """Let `balancesAfter` be what the action has left."""
         after = self._event.context.get("balancesAfter")
         if after is not None:
-            after.update(balances_by_name(self._books, self._event.wallet_id, self._accounts.values()))
+            after.update(balances_by_name(self._session, self._event.wallet_id, self._accounts.values()))
 
     def _compute(self, effect: CompiledEffect) -> _Computed:
         """The values of an effect's parameters for this event."""

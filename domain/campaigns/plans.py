@@ -12,32 +12,32 @@ from domain.campaigns.compiled import CompiledAction, CompiledCampaign
 
 
 @dataclass(frozen=True, slots=True)
-class Lineup:
+class EvaluationPlan:
     """Campaigns, and all their actions by priority, campaign and index."""
 
     campaigns: tuple[CompiledCampaign, ...]
     actions: tuple[tuple[CompiledCampaign, CompiledAction], ...]
 
     @classmethod
-    def of(cls, campaigns: Iterable[CompiledCampaign]) -> Lineup:
+    def of(cls, campaigns: Iterable[CompiledCampaign]) -> EvaluationPlan:
         """Line up these campaigns."""
         listed = tuple(campaigns)
         actions = [(campaign, action) for campaign in listed for action in campaign.actions]
         return cls(listed, tuple(sorted(actions, key=_order_of_evaluation)))
 
 
-class Lineups:
+class EvaluationPlans:
     """The lineup for each type of event, made when first asked for; for any number of threads."""
 
     def __init__(self, campaigns: Iterable[CompiledCampaign]) -> None:
         self.campaigns = tuple(campaigns)
-        self._by_type: dict[str, Lineup] = {}
+        self._by_type: dict[str, EvaluationPlan] = {}
 
-    def of(self, event_type: str) -> Lineup:
+    def of(self, event_type: str) -> EvaluationPlan:
         """The campaigns that look at events of this type."""
         found = self._by_type.get(event_type)
         if found is None:
-            found = Lineup.of(campaign for campaign in self.campaigns if campaign.considers(event_type))
+            found = EvaluationPlan.of(campaign for campaign in self.campaigns if campaign.considers(event_type))
             self._by_type[event_type] = found
         return found
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from domain.campaigns.budgets import Allowances
+from domain.campaigns.budgets import LimitBudget
 from domain.campaigns.compiled import CompiledCampaign
 from domain.campaigns.effects import SPONSOR
 from domain.campaigns.facts import EventFacts
@@ -23,7 +23,7 @@ from domain.campaigns.outcomes import (
 )
 from domain.ledger.postings import Details
 from domain.ledger.records import LedgerAccount
-from domain.ledger.session import Books, round_down
+from domain.ledger.session import LedgerSession, round_down
 from domain.members import MemberInactive
 from domain.problems import Refusal
 
@@ -36,15 +36,15 @@ class PointEffects:
     def __init__(
         self,
         event: EventFacts,
-        books: Books,
+        session: LedgerSession,
         accounts: Mapping[str, LedgerAccount],
-        allowances: Allowances,
+        budget: LimitBudget,
         pending: bool,
     ) -> None:
         self._event = event
-        self._books = books
+        self._session = session
         self._accounts = accounts
-        self._allowances = allowances
+        self._allowances = budget
         self._pending = pending
         self._posted = 0
         self.discarded = ZERO
@@ -62,9 +62,9 @@ class PointEffects:
             if not granted:
                 return Done(SKIPPED, refusal or NothingToDo("There is nothing to mint."), ZERO)
             expires_at = params["expirationDate"]
-            self._books.mint(account, wallet_id, granted, self._details(params), expires_at, manual=self._pending)
-        except (NoSponsor, MemberInactive) as obstacle:
-            return Done(SKIPPED, obstacle, ZERO)
+            self._session.mint(account, wallet_id, granted, self._details(params), expires_at, manual=self._pending)
+        except (NoSponsor, MemberInactive) as first_violated:
+            return Done(SKIPPED, first_violated, ZERO)
         except Refusal as failure:
             return Done(FAILED, failure, ZERO)
         self._allowances.count_mint(campaign, account.ledger_account_id, granted)
@@ -78,9 +78,9 @@ class PointEffects:
             amount = round_down(account, params["amount"])
             if not amount:
                 return Done(SKIPPED, NothingToDo("There is nothing to burn."), ZERO)
-            self._books.burn(account, wallet_id, amount, self._details(params), manual=self._pending)
-        except (NoSponsor, MemberInactive) as obstacle:
-            return Done(SKIPPED, obstacle, ZERO)
+            self._session.burn(account, wallet_id, amount, self._details(params), manual=self._pending)
+        except (NoSponsor, MemberInactive) as first_violated:
+            return Done(SKIPPED, first_violated, ZERO)
         except Refusal as failure:
             return Done(FAILED, failure, ZERO)
         return Done(EXECUTED, None, amount)
@@ -115,7 +115,7 @@ class PointEffects:
     def _account(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> LedgerAccount:
         key = params["ledgerAccountKey"]
         account = campaign.main_account if key is None else self._accounts.get(key)
-        account = None if account is None else self._books.accounts.get(account.ledger_account_id)
+        account = None if account is None else self._session.accounts.get(account.ledger_account_id)
         if account is None:
             raise BadParameter("The campaign's program has no main account." if key is None else f"No account {key}.")
         return account

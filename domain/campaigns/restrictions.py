@@ -26,7 +26,7 @@ class Restriction(NamedTuple):
         return Reason(self.code, self.label(seen), seen)
 
 
-def obstacle(restrictions: Iterable[Restriction], event: EventFacts) -> Restriction | None:
+def first_violated(restrictions: Iterable[Restriction], event: EventFacts) -> Restriction | None:
     """The first of the restrictions that forbids the event; None if the campaign applies."""
     for restriction in restrictions:
         if restriction.forbids(event):

@@ -12,12 +12,12 @@ from domain.coupons.books import CouponBook
 from domain.ledger.postings import Details, Posting, Stored
 from domain.ledger.records import BURN, REVERTED, LedgerAccount
 from domain.ledger.refusals import UnknownLedgerAccount, UnknownLedgerTransaction
-from domain.ledger.session import Books, round_down
+from domain.ledger.session import LedgerSession, round_down
 from domain.problems import InvalidRequest
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class UsageDetails:
     """What a request, or an event, says of a usage that it makes.
 
     `points_override` stands for the book's points: above zero it burns, below zero it mints, zero moves none.
@@ -41,7 +41,7 @@ class Said:
         return self.points_override is not None or self.pending is not None
 
 
-class Till:
+class PointsCharge:
     """Moves the points of usages on the books of a unit of work.
 
     `transaction_id` answers the id of the nth posting. `stored` are the transactions that may be captured or reverted.
@@ -49,11 +49,11 @@ class Till:
 
     def __init__(
         self,
-        books: Books,
+        session: LedgerSession,
         accounts_by_key: Mapping[str, LedgerAccount],
         transaction_id: Callable[[int], int | None],
     ) -> None:
-        self._books = books
+        self._session = session
         self._by_key = accounts_by_key
         self._transaction_id = transaction_id
         self.stored: dict[int, Stored] = {}
@@ -65,62 +65,66 @@ class Till:
             account = self._by_key.get(config["ledgerAccountKey"])
         else:
             account = next((each for each in self._by_key.values() if each.is_default_account), None)
-        return None if account is None else self._books.accounts.get(account.ledger_account_id)
+        return None if account is None else self._session.accounts.get(account.ledger_account_id)
 
-    def pay(self, wallet_id: int, book: CouponBook, price: Decimal, said: Said, usage_key: str) -> int | None:
+    def pay(
+        self, wallet_id: int, book: CouponBook, price: Decimal, details: UsageDetails, usage_key: str
+    ) -> int | None:
         """Take `price` points, or what is said instead; answers the transaction's id, None where no points move.
 
         Raises what the books refuse, such as InsufficientBalance, and has then changed nothing.
         """
-        if said.pending is not None:
-            return self._capture(wallet_id, said.pending)
-        amount = price if said.points_override is None else said.points_override
+        if details.pending is not None:
+            return self._capture(wallet_id, details.pending)
+        amount = price if details.points_override is None else details.points_override
         if not amount:
             return None
         account = self.account_of(book)
         if account is None:
             raise UnknownLedgerAccount("The account of the coupon book's points does not exist.")
-        if said.points_override is None:
+        if details.points_override is None:
             amount = round_down(account, amount)
             if not amount:
                 return None
-        number, details = self._next(), self._details(said, usage_key)
+        number, posted = self._next(), self._details(details, usage_key)
         try:
             if amount > 0:
-                self._books.burn(account, wallet_id, amount, details)
+                self._session.burn(account, wallet_id, amount, posted)
             else:
-                self._books.mint(account, wallet_id, -amount, details)
+                self._session.mint(account, wallet_id, -amount, posted)
         except InvalidRequest as invalid:
-            pointer = "/amount" if said.points_override is None else "/pointsOverride"
+            pointer = "/amount" if details.points_override is None else "/pointsOverride"
             raise InvalidRequest([replace(each, pointer=pointer) for each in invalid.faults]) from invalid
         return self._transaction_id(number)
 
-    def give_back(self, ledger_transaction_id: int, said: Said, usage_key: str) -> int | None:
+    def give_back(self, ledger_transaction_id: int, details: UsageDetails, usage_key: str) -> int | None:
         """Revert the points of a usage; None where that was done before. Raises what the books refuse."""
         stored = self.stored[ledger_transaction_id]
         if stored.status == REVERTED:
             return None
         number = self._next()
-        self._books.revert(stored, self._books.accounts[stored.ledger_account_id], self._details(said, usage_key))
+        self._session.revert(
+            stored, self._session.accounts[stored.ledger_account_id], self._details(details, usage_key)
+        )
         return self._transaction_id(number)
 
     def _capture(self, wallet_id: int, pending: int) -> int:
         stored = self.stored.get(pending)
-        account = None if stored is None else self._books.accounts.get(stored.ledger_account_id)
+        account = None if stored is None else self._session.accounts.get(stored.ledger_account_id)
         if stored is None or account is None or stored.transaction_type != BURN or stored.from_wallet_id != wallet_id:
             raise UnknownLedgerTransaction(f"The member has no burn {pending} that could be captured.")
-        self._books.capture(stored, account)
+        self._session.capture(stored, account)
         return pending
 
     def _next(self) -> int:
-        return sum(isinstance(step, Posting) for step in self._books.steps)
+        return sum(isinstance(step, Posting) for step in self._session.steps)
 
-    def _details(self, said: Said, usage_key: str) -> Details:
+    def _details(self, details: UsageDetails, usage_key: str) -> Details:
         return Details(
             system_unique_key=f"coupon-usage-{usage_key}",
-            external_id=said.external_id,
-            external_event_date=said.external_event_date,
-            description=said.description,
-            tags=tuple(said.tags),
-            loyalty_event_id=said.loyalty_event_id,
+            external_id=details.external_id,
+            external_event_date=details.external_event_date,
+            description=details.description,
+            tags=tuple(details.tags),
+            loyalty_event_id=details.loyalty_event_id,
         )

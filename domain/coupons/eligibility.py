@@ -157,10 +157,10 @@ def _condition(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | 
 def _stock(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
     left = facts.stock_left
     # A code of a list is gone however much of it is assigned.
-    asked = ONE if book.type == LIST else attempt.amount
-    if left is None or left >= asked:
+    command = ONE if book.type == LIST else attempt.amount
+    if left is None or left >= command:
         return None
-    return f"{_plain(asked)} asked for, and {_plain(max(left, ZERO))} left."
+    return f"{_plain(command)} asked for, and {_plain(max(left, ZERO))} left."
 
 
 def _quota(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
@@ -189,10 +189,10 @@ def _discount_limit(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> s
 
 
 def _discount_too_high(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
-    most, asked = book.max_discount_per_use, attempt.amount_discounted
-    if most is None or asked is None or asked <= most:
+    most, command = book.max_discount_per_use, attempt.amount_discounted
+    if most is None or command is None or command <= most:
         return None
-    return f"One use may give a discount of {_plain(most)}, not {_plain(asked)}."
+    return f"One use may give a discount of {_plain(most)}, not {_plain(command)}."
 
 
 def _points(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:

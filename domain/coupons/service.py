@@ -9,11 +9,11 @@ from decimal import Decimal
 from typing import Any
 
 from domain.coupons.books import CouponBook
-from domain.coupons.charges import Said, Till
+from domain.coupons.charges import PointsCharge, UsageDetails
 from domain.coupons.codes import Coupon
 from domain.coupons.eligibility import ASSIGN, PERIOD_LIMITS, USE, Attempt, MemberFacts, refuse_excluded
 from domain.coupons.lots import CouponLot, order_of_use
-from domain.coupons.state import ZERO, Shelf
+from domain.coupons.state import ZERO, CouponState
 from domain.coupons.usages import (
     AssignmentUsed,
     CouponExpired,
@@ -72,36 +72,36 @@ class _Amounts:
     custom_attributes: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Clerk:
+class CouponService:
     """Serves the members of a unit of work. `facts` tells of a member what eligibility goes by, but for the coupons."""
 
     def __init__(
         self,
-        shelf: Shelf,
-        till: Till,
+        state: CouponState,
+        charge: PointsCharge,
         facts: Callable[[Member, CouponBook], MemberFacts],
         new_key: Callable[[], str],
         new_id: Callable[[], int],
     ) -> None:
-        self._shelf = shelf
-        self._till = till
+        self._state = state
+        self._charge = charge
         self._facts = facts
         self._new_key = new_key
         self._new_id = new_id
 
-    def assign(self, member: Member, book: CouponBook, asked: Assignment, said: Said) -> CouponUsage:
+    def assign(self, member: Member, book: CouponBook, command: Assignment, details: UsageDetails) -> CouponUsage:
         """Assign a coupon; raises the first thing that stands in the way and has then changed nothing."""
-        book = self._shelf.books[book.coupon_book_id]
-        had = self._shelf.had(member.member_id, book.coupon_book_id)
-        facts = replace(self._facts(member, book), assigned=had.assigned, stock_left=self._shelf.stock_left(book))
-        refuse_excluded(book, facts, Attempt(ASSIGN, asked.amount), _LEDGER_SAYS)
-        mark, key = self._shelf.mark(), self._new_key()
+        book = self._state.books[book.coupon_book_id]
+        had = self._state.had(member.member_id, book.coupon_book_id)
+        facts = replace(self._facts(member, book), assigned=had.assigned, stock_left=self._state.stock_left(book))
+        refuse_excluded(book, facts, Attempt(ASSIGN, command.amount), _LEDGER_SAYS)
+        savepoint, key = self._state.savepoint(), self._new_key()
         try:
-            coupon = self._shelf.to_assign(member.member_id, book, self._current(asked.coupon), asked.amount)
-            price = (book.assignment_required_points or ZERO) * asked.amount
-            transaction_id = self._till.pay(member.wallet_id, book, price, said, key)
+            coupon = self._state.to_assign(member.member_id, book, self._current(command.coupon), command.amount)
+            price = (book.assignment_required_points or ZERO) * command.amount
+            transaction_id = self._charge.pay(member.wallet_id, book, price, details, key)
         except Refusal:
-            self._shelf.undo(mark)
+            self._state.undo(savepoint)
             raise
         lot = CouponLot(
             organization_id=book.organization_id,
@@ -109,32 +109,32 @@ class Clerk:
             member_id=member.member_id,
             coupon_id=coupon.coupon_id,
             coupon_book_id=book.coupon_book_id,
-            amount=asked.amount,
+            amount=command.amount,
             amount_used=ZERO,
             amount_owed=ZERO,
-            custom_attributes=asked.coupon_data or {},
-            expired_at=asked.expires_at,
-            created_at=self._shelf.at,
-            updated_at=self._shelf.at,
+            custom_attributes=command.coupon_data or {},
+            expired_at=command.expires_at,
+            created_at=self._state.at,
+            updated_at=self._state.at,
         )
-        held = self._shelf.move(member.member_id, coupon, asked.amount, ZERO, lot)
-        amounts = _Amounts(lot.coupon_lot_id, assigned=asked.amount, custom_attributes=said.custom_attributes)
-        return self._record(book, held, amounts, said, key, transaction_id)
+        held = self._state.move(member.member_id, coupon, command.amount, ZERO, lot)
+        amounts = _Amounts(lot.coupon_lot_id, assigned=command.amount, custom_attributes=details.custom_attributes)
+        return self._record(book, held, amounts, details, key, transaction_id)
 
-    def use(self, member: Member, book: CouponBook, asked: Use, said: Said) -> list[CouponUsage]:
+    def use(self, member: Member, book: CouponBook, command: Use, details: UsageDetails) -> list[CouponUsage]:
         """Use coupons, with a usage for each; a key is for one alone.
 
         Raises the first thing that stands in the way; what was done until then is the caller's to take back.
         """
         usages: list[CouponUsage] = []
-        for _ in range(int(asked.amount)):
-            book = self._shelf.books[book.coupon_book_id]
-            had = self._shelf.had(member.member_id, book.coupon_book_id)
+        for _ in range(int(command.amount)):
+            book = self._state.books[book.coupon_book_id]
+            had = self._state.had(member.member_id, book.coupon_book_id)
             facts = replace(self._facts(member, book), used_in_period=had.used, discounted_in_period=had.discounted)
-            without = _LEDGER_SAYS | (PERIOD_LIMITS if asked.bypass else frozenset())
-            refuse_excluded(book, facts, Attempt(USE, amount_discounted=asked.amount_discounted), without)
-            lot = self._to_use(member, book, asked, said)
-            usages.append(self._use(member, book, lot, asked.amount_discounted, said))
+            without = _LEDGER_SAYS | (PERIOD_LIMITS if command.bypass else frozenset())
+            refuse_excluded(book, facts, Attempt(USE, amount_discounted=command.amount_discounted), without)
+            lot = self._to_use(member, book, command, details)
+            usages.append(self._use(member, book, lot, command.amount_discounted, details))
         return usages
 
     def _use(
@@ -143,45 +143,47 @@ class Clerk:
         book: CouponBook,
         lot: CouponLot,
         discounted: Decimal | None,
-        said: Said,
+        details: UsageDetails,
     ) -> CouponUsage:
         key = self._new_key()
-        transaction_id = self._till.pay(member.wallet_id, book, book.usage_required_points or ZERO, said, key)
-        coupon = self._shelf.coupons[lot.coupon_id]
-        held = self._shelf.move(member.member_id, coupon, ZERO, ONE, lot.used(ONE, self._shelf.at))
-        self._shelf.count_use(member.member_id, book, ONE, discounted or ZERO, self._shelf.at)
-        amounts = _Amounts(lot.coupon_lot_id, used=ONE, discounted=discounted, custom_attributes=said.custom_attributes)
-        return self._record(book, held, amounts, said, key, transaction_id)
+        transaction_id = self._charge.pay(member.wallet_id, book, book.usage_required_points or ZERO, details, key)
+        coupon = self._state.coupons[lot.coupon_id]
+        held = self._state.move(member.member_id, coupon, ZERO, ONE, lot.used(ONE, self._state.at))
+        self._state.count_use(member.member_id, book, ONE, discounted or ZERO, self._state.at)
+        amounts = _Amounts(
+            lot.coupon_lot_id, used=ONE, discounted=discounted, custom_attributes=details.custom_attributes
+        )
+        return self._record(book, held, amounts, details, key, transaction_id)
 
-    def _to_use(self, member: Member, book: CouponBook, asked: Use, said: Said) -> CouponLot:
+    def _to_use(self, member: Member, book: CouponBook, command: Use, details: UsageDetails) -> CouponLot:
         """The lot that is used next: of what has not expired, that which expires soonest, of equals the oldest."""
-        usable = self._usable(member, book, asked)
-        if not usable and asked.auto_assign:
+        usable = self._usable(member, book, command)
+        if not usable and command.auto_assign:
             # What is said of points stands for all of the call, so the use alone goes by it.
-            own = Said(
-                description=said.description,
-                tags=said.tags,
-                loyalty_event_id=said.loyalty_event_id,
-                points_override=ZERO if said.sets_price else None,
+            own = UsageDetails(
+                description=details.description,
+                tags=details.tags,
+                loyalty_event_id=details.loyalty_event_id,
+                points_override=ZERO if details.sets_price else None,
             )
-            self.assign(member, book, Assignment(coupon=asked.coupon), own)
-            usable = self._usable(member, book, asked)
+            self.assign(member, book, Assignment(coupon=command.coupon), own)
+            usable = self._usable(member, book, command)
         if usable:
             return min(usable, key=order_of_use)
-        if self._left(member, book, asked):
+        if self._left(member, book, command):
             raise CouponExpired("The coupon has expired.")
         raise CouponNotAssigned("The member has no such coupon left to use.")
 
-    def _usable(self, member: Member, book: CouponBook, asked: Use) -> list[CouponLot]:
-        left = self._left(member, book, asked)
-        return [each for each in left if asked.bypass or not each.has_expired(self._shelf.at)]
+    def _usable(self, member: Member, book: CouponBook, command: Use) -> list[CouponLot]:
+        left = self._left(member, book, command)
+        return [each for each in left if command.bypass or not each.has_expired(self._state.at)]
 
-    def _left(self, member: Member, book: CouponBook, asked: Use) -> list[CouponLot]:
-        wanted = None if asked.coupon is None else asked.coupon.coupon_id
-        left = self._shelf.lots_left(member.member_id, book.coupon_book_id)
+    def _left(self, member: Member, book: CouponBook, command: Use) -> list[CouponLot]:
+        wanted = None if command.coupon is None else command.coupon.coupon_id
+        left = self._state.lots_left(member.member_id, book.coupon_book_id)
         return [each for each in left if wanted in (None, each.coupon_id)]
 
-    def revert(self, usage_id: int, said: Said, *, force: bool = False) -> CouponUsage:
+    def revert(self, usage_id: int, details: UsageDetails, *, force: bool = False) -> CouponUsage:
         """Take back an assignment or a use, with its points; answers the reversal.
 
         Raises UsageReverted, UsageNotRevertible, AssignmentUsed unless `force`, or what the ledger refuses.
@@ -193,13 +195,13 @@ class Clerk:
         key = self._new_key()
         transaction_id = None
         if usage.ledger_transaction_id is not None:
-            transaction_id = self._till.give_back(usage.ledger_transaction_id, said, key)
+            transaction_id = self._charge.give_back(usage.ledger_transaction_id, details, key)
         if usage.is_use or lot is None:
-            return self._take_back_use(usage, lot, said, key, transaction_id)
-        after = lot.taken_back(usage.amount_assigned, self._shelf.at)
-        return self._take_back(usage, usage.amount_assigned, after, said, key, transaction_id)
+            return self._take_back_use(usage, lot, details, key, transaction_id)
+        after = lot.taken_back(usage.amount_assigned, self._state.at)
+        return self._take_back(usage, usage.amount_assigned, after, details, key, transaction_id)
 
-    def undo(self, usage_id: int, said: Said) -> CouponUsage | None:
+    def undo(self, usage_id: int, details: UsageDetails) -> CouponUsage | None:
         """Take back what an event did, as far as it is not used; points are not touched. None where all is used.
 
         What is used of an assignment is taken when its use is reverted.
@@ -207,21 +209,21 @@ class Clerk:
         usage = self._standing(usage_id)
         lot = self._lot_of(usage)
         if usage.is_use or lot is None:
-            return self._take_back_use(usage, lot, said, self._new_key(), None)
+            return self._take_back_use(usage, lot, details, self._new_key(), None)
         assigned = lot.left
-        after = lot.taken_back(assigned, self._shelf.at, owed=lot.amount - assigned)
+        after = lot.taken_back(assigned, self._state.at, owed=lot.amount - assigned)
         if assigned == 0:
-            self._shelf.keep_lot(after)
+            self._state.keep_lot(after)
             return None
-        return self._take_back(usage, assigned, after, said, self._new_key(), None)
+        return self._take_back(usage, assigned, after, details, self._new_key(), None)
 
     def stands(self, usage_id: int) -> bool:
         """Whether a usage can still be reverted."""
-        usage = self._shelf.found.get(usage_id)
+        usage = self._state.found.get(usage_id)
         return usage is not None and usage.reversal_usage_id is None and usage.reverted_usage_id is None
 
     def _standing(self, usage_id: int) -> CouponUsage:
-        usage = self._shelf.found[usage_id]
+        usage = self._state.found[usage_id]
         if usage.reverted_usage_id is not None:
             raise UsageNotRevertible(f"The usage {usage.coupon_usage_key} is a reversal.")
         if usage.reversal_usage_id is not None:
@@ -230,18 +232,18 @@ class Clerk:
 
     def _lot_of(self, usage: CouponUsage) -> CouponLot | None:
         """The lot that the usage moved; a use beyond all that was assigned, which force left, has none."""
-        return None if usage.coupon_lot_id is None else self._shelf.lots[usage.coupon_lot_id]
+        return None if usage.coupon_lot_id is None else self._state.lots[usage.coupon_lot_id]
 
     def _take_back_use(
-        self, usage: CouponUsage, lot: CouponLot | None, said: Said, key: str, transaction_id: int | None
+        self, usage: CouponUsage, lot: CouponLot | None, details: UsageDetails, key: str, transaction_id: int | None
     ) -> CouponUsage:
         """Give back to the lot, and take at once what an earlier reversal could not."""
-        after = None if lot is None else lot.given_back(usage.amount_used, self._shelf.at)
+        after = None if lot is None else lot.given_back(usage.amount_used, self._state.at)
         due = ZERO if lot is None or after is None else lot.amount_owed - after.amount_owed
-        reversal = self._take_back(usage, due, after, said, key, transaction_id)
-        assignment = None if after is None or after.amount else self._shelf.found.get(after.coupon_lot_id)
+        reversal = self._take_back(usage, due, after, details, key, transaction_id)
+        assignment = None if after is None or after.amount else self._state.found.get(after.coupon_lot_id)
         if assignment is not None and assignment.reversal_usage_id is None:
-            self._shelf.link(assignment, reversal.coupon_usage_id)
+            self._state.link(assignment, reversal.coupon_usage_id)
         return reversal
 
     def _take_back(
@@ -249,16 +251,16 @@ class Clerk:
         usage: CouponUsage,
         assigned: Decimal,
         lot: CouponLot | None,
-        said: Said,
+        details: UsageDetails,
         key: str,
         transaction_id: int | None,
     ) -> CouponUsage:
         """Record that the usage is reverted, and `assigned` taken back with it; `lot` is as it is afterwards."""
-        book, coupon = self._shelf.books[usage.coupon_book_id], self._shelf.coupons[usage.coupon_id]
-        held = self._shelf.move(usage.member_id, coupon, -assigned, -usage.amount_used, lot)
+        book, coupon = self._state.books[usage.coupon_book_id], self._state.coupons[usage.coupon_id]
+        held = self._state.move(usage.member_id, coupon, -assigned, -usage.amount_used, lot)
         if usage.is_use:
             discounted = usage.amount_discounted or ZERO
-            self._shelf.count_use(usage.member_id, book, -usage.amount_used, -discounted, usage.created_at)
+            self._state.count_use(usage.member_id, book, -usage.amount_used, -discounted, usage.created_at)
         amounts = _Amounts(
             usage.coupon_lot_id,
             assigned=-assigned,
@@ -267,39 +269,39 @@ class Clerk:
             reverted=usage.coupon_usage_id,
             custom_attributes=usage.custom_attributes,
         )
-        reversal = self._record(book, held, amounts, said, key, transaction_id)
-        self._shelf.link(usage, reversal.coupon_usage_id)
+        reversal = self._record(book, held, amounts, details, key, transaction_id)
+        self._state.link(usage, reversal.coupon_usage_id)
         return reversal
 
     def _current(self, coupon: Coupon | None) -> Coupon | None:
         """The coupon as the work has left it."""
-        return None if coupon is None else self._shelf.coupons[coupon.coupon_id]
+        return None if coupon is None else self._state.coupons[coupon.coupon_id]
 
     def _record(
         self,
         book: CouponBook,
         held: MemberCoupon,
         amounts: _Amounts,
-        said: Said,
+        details: UsageDetails,
         key: str,
         transaction_id: int | None,
     ) -> CouponUsage:
         is_assignment = amounts.assigned > 0
-        return self._shelf.keep(
+        return self._state.keep(
             CouponUsage(
                 organization_id=book.organization_id,
                 # The lot of an assignment has its id.
                 coupon_usage_id=amounts.lot_id if is_assignment and amounts.lot_id is not None else self._new_id(),
                 coupon_usage_key=key,
                 coupon_id=held.coupon_id,
-                code=self._shelf.coupons[held.coupon_id].code,
+                code=self._state.coupons[held.coupon_id].code,
                 coupon_book_id=book.coupon_book_id,
                 coupon_book_key=book.coupon_book_key,
                 coupon_book_version_id=book.current_version_id,
                 coupon_lot_id=amounts.lot_id,
                 member_id=held.member_id,
-                system_unique_key=said.system_unique_key or self._new_key(),
-                request_digest=said.request_digest,
+                system_unique_key=details.system_unique_key or self._new_key(),
+                request_digest=details.request_digest,
                 custom_attributes=amounts.custom_attributes,
                 amount_used=amounts.used,
                 amount_assigned=amounts.assigned,
@@ -309,11 +311,11 @@ class Clerk:
                 reverted_usage_id=amounts.reverted,
                 amount_discounted=amounts.discounted,
                 ledger_transaction_id=transaction_id,
-                external_id=said.external_id,
-                description=said.description,
-                tags=list(said.tags),
-                loyalty_event_id=said.loyalty_event_id,
-                created_at=self._shelf.at,
-                updated_at=self._shelf.at,
+                external_id=details.external_id,
+                description=details.description,
+                tags=list(details.tags),
+                loyalty_event_id=details.loyalty_event_id,
+                created_at=self._state.at,
+                updated_at=self._state.at,
             )
         )

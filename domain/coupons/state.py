@@ -51,7 +51,7 @@ def period_starts(book: CouponBook, at: datetime) -> tuple[datetime | None, date
     return uses, discounts
 
 
-class Shelf:
+class CouponState:
     """The state of coupon books, as far as it was loaded, at the moment `at`.
 
     `shared` is the one coupon of each book whose coupon is for all. `found` are usages that may be reverted.
@@ -189,13 +189,13 @@ class Shelf:
 
     # -- changing -----------------------------------------------------------------------------------------------------
 
-    def mark(self) -> tuple[int, int]:
+    def savepoint(self) -> tuple[int, int]:
         """A point to which `undo` can return."""
         return len(self._journal), len(self.made)
 
-    def undo(self, mark: tuple[int, int]) -> None:
+    def undo(self, savepoint: tuple[int, int]) -> None:
         """Take back everything since `mark`; codes that were fetched stay at hand."""
-        changes, made = mark
+        changes, made = savepoint
         del self.made[made:]
         while len(self._journal) > changes:
             store, key, before = self._journal.pop()

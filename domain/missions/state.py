@@ -19,7 +19,7 @@ Period = tuple[int, int, date]
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class MissionProgress:
     """A member's progress in a mission, with what is remembered of the achievement whose event happened last."""
 
     progress: Progress
@@ -38,10 +38,10 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class ShelfChanges:
+class MissionChanges:
     """What a shelf has to store; `undone` are trackings by id, with the event that undid each."""
 
-    standings: Mapping[Place, Standing]
+    progress_of_members: Mapping[Place, MissionProgress]
     trackings: tuple[MissionTracking, ...]
     undone: Mapping[int, int]
     # Where an achievement was undone, so that another one may be the last now.
@@ -49,7 +49,7 @@ class ShelfChanges:
 
 
 @dataclass(frozen=True, slots=True)
-class Occasion:
+class ProgressCause:
     """What counts for a member: an event, by its id, or a request, by its key; `at` is when it happened."""
 
     organization_id: int
@@ -64,14 +64,14 @@ class Occasion:
     tags: tuple[str, ...] = ()
 
 
-class Shelf:
+class MissionProgressState:
     """Progress by place, and how often goals were achieved in the periods that matter.
 
     A place that is not among the `standings` has nothing counted.
     """
 
-    def __init__(self, standings: Mapping[Place, Standing], achieved: Mapping[Period, int]) -> None:
-        self._standings = dict(standings)
+    def __init__(self, progress_of_members: Mapping[Place, MissionProgress], achieved: Mapping[Period, int]) -> None:
+        self._progress = dict(progress_of_members)
         self._achieved = dict(achieved)
         self._touched: set[Place] = set()
         self._trackings: list[MissionTracking] = []
@@ -79,45 +79,45 @@ class Shelf:
         self._known_undone: set[int] = set()
         self._lost: set[Place] = set()
 
-    def standing(self, member_id: int, mission: Mission) -> Standing:
+    def progress(self, member_id: int, mission: Mission) -> MissionProgress:
         """Where the member stands, towards the goal that the mission has now."""
-        found = self._standings.get((member_id, mission.mission_id))
+        found = self._progress.get((member_id, mission.mission_id))
         if found is None:
-            return Standing(Progress(mission.goal_count))
+            return MissionProgress(Progress(mission.goal_count))
         return replace(found, progress=found.progress.towards(mission.goal_count))
 
     def room(self, member_id: int, mission: Mission, at: datetime) -> int:
         """How many more times the member may achieve the mission by what happens at `at`."""
         most = min(mission.max_repetitions, MOST_ACHIEVEMENTS)
-        left = most - self.standing(member_id, mission).progress.times_achieved
+        left = most - self.progress(member_id, mission).progress.times_achieved
         if mission.repetition_period is not None and mission.period_limit is not None:
             period = _period(member_id, mission, mission.repetition_period, at)
             left = min(left, mission.period_limit - self._achieved.get(period, 0))
         return max(0, left)
 
-    def count(self, mission: Mission, amount: int, occasion: Occasion) -> Advance:
+    def count(self, mission: Mission, amount: int, cause: ProgressCause) -> Advance:
         """Count `amount` for the member, as far as there is room; what counts nothing leaves no trace."""
-        place = (occasion.member_id, mission.mission_id)
-        before = self.standing(occasion.member_id, mission)
-        advance = before.progress.advanced(amount, self.room(occasion.member_id, mission, occasion.at))
-        if not advance.counted and occasion.system_unique_key is None:
+        place = (cause.member_id, mission.mission_id)
+        before = self.progress(cause.member_id, mission)
+        advance = before.progress.advanced(amount, self.room(cause.member_id, mission, cause.at))
+        if not advance.counted and cause.system_unique_key is None:
             return advance
         after = replace(before, progress=advance.after)
         if advance.achieved:
-            if before.last_achieved_at is None or before.last_achieved_at <= occasion.at:
-                after = replace(after, last_counter=mission.goal_count, last_achieved_at=occasion.at)
-            self._count_period(mission, occasion.member_id, occasion.at, advance.achieved)
-        self._standings[place] = after
+            if before.last_achieved_at is None or before.last_achieved_at <= cause.at:
+                after = replace(after, last_counter=mission.goal_count, last_achieved_at=cause.at)
+            self._count_period(mission, cause.member_id, cause.at, advance.achieved)
+        self._progress[place] = after
         self._touched.add(place)
-        self._trackings.append(_tracking(mission, advance, occasion))
+        self._trackings.append(_tracking(mission, advance, cause))
         return advance
 
     def take_back(self, tracking: MissionTracking, mission: Mission, by_event_id: int) -> Advance:
         """Undo what an event counted."""
         place = (tracking.member_id, tracking.mission_id)
-        before = self.standing(tracking.member_id, mission)
+        before = self.progress(tracking.member_id, mission)
         after = before.progress.taken_back(tracking.counted, tracking.achieved, tracking.goal_count)
-        self._standings[place] = replace(before, progress=after)
+        self._progress[place] = replace(before, progress=after)
         self._touched.add(place)
         self._undone[tracking.mission_tracking_id] = by_event_id
         self._known_undone.add(tracking.mission_tracking_id)
@@ -134,10 +134,10 @@ class Shelf:
         """Keep the answer that the request gets whose count was the last one."""
         self._trackings[-1] = replace(self._trackings[-1], answer=answer)
 
-    def drain(self) -> ShelfChanges:
+    def drain(self) -> MissionChanges:
         """What has changed since the last time; it counts as stored from now on."""
-        changes = ShelfChanges(
-            standings={place: self._standings[place] for place in sorted(self._touched)},
+        changes = MissionChanges(
+            progress_of_members={place: self._progress[place] for place in sorted(self._touched)},
             trackings=tuple(self._trackings),
             undone=self._undone,
             lost=frozenset(self._lost),
@@ -155,25 +155,25 @@ def _period(member_id: int, mission: Mission, kind: str, at: datetime) -> Period
     return member_id, mission.mission_id, period_start(kind, at, zone_named(mission.timezone))
 
 
-def _tracking(mission: Mission, advance: Advance, occasion: Occasion) -> MissionTracking:
+def _tracking(mission: Mission, advance: Advance, cause: ProgressCause) -> MissionTracking:
     return MissionTracking(
-        organization_id=occasion.organization_id,
+        organization_id=cause.organization_id,
         mission_tracking_id=0,
-        member_id=occasion.member_id,
+        member_id=cause.member_id,
         mission_id=mission.mission_id,
-        loyalty_event_id=occasion.loyalty_event_id,
+        loyalty_event_id=cause.loyalty_event_id,
         counted=advance.counted,
         achieved=advance.achieved,
         goal_count=mission.goal_count,
-        happened_at=occasion.at,
-        system_unique_key=occasion.system_unique_key,
-        request_digest=occasion.request_digest,
-        external_id=occasion.external_id,
-        description=occasion.description,
-        tags=occasion.tags,
+        happened_at=cause.at,
+        system_unique_key=cause.system_unique_key,
+        request_digest=cause.request_digest,
+        external_id=cause.external_id,
+        description=cause.description,
+        tags=cause.tags,
         answer=None,
         reversal_loyalty_event_id=None,
-        created_at=occasion.now,
+        created_at=cause.now,
     )
 
 

@@ -161,11 +161,11 @@ def _organization_of(db: Connection, request: Request, scopes: tuple[str, ...]) 
         if caller.loyalty_member_id is not None:
             _refuse_former_member(db, organization_id, caller)
         return organization, caller
-    found = organizations.find_with_standing(db, organization_id, caller.user_id)
+    found = organizations.find_with_rights(db, organization_id, caller.user_id)
     if found is None:
         raise NotFound("There is no such organization.")
-    organization, standing = found
-    current = caller_by_now(caller, standing)
+    organization, rights = found
+    current = caller_by_now(caller, rights)
     if current is not caller:
         missing = [scope for scope in scopes if not current.holds(scope)]
         if missing:

@@ -49,7 +49,7 @@ class Envelope:
             await self._app(scope, receive, sealed)
         except TooOften as refusal:
             body = encode({**refusal.as_problem(), "instance": exchange.request_id})
-            await _send_problem(sealed, 429, body, (b"retry-after", str(refusal.standing.seconds).encode()))
+            await _send_problem(sealed, 429, body, (b"retry-after", str(refusal.state.seconds).encode()))
         except Exception as error:
             # Only a fault of the HTTP layer itself comes here; what operations raise was answered further inside.
             _log.error("a request failed", exc_info=error, extra={"requestId": exchange.request_id})
@@ -70,7 +70,7 @@ def _sealing(send: Send, exchange: Exchange, *, is_head: bool) -> Send:
             given = {name.lower() for name, _ in message["headers"]}
             missing = (pair for pair in ALWAYS if pair[0] not in given)
             headers = [*message["headers"], *missing, (b"x-request-id", exchange.request_id.encode())]
-            headers.extend(rate_headers(exchange.standings))
+            headers.extend(rate_headers(exchange.rates))
             if exchange.deprecated_at is not None:
                 headers.append((b"deprecation", b"@%d" % exchange.deprecated_at))
             message = {**message, "headers": headers}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from handlers.call import Caller
-    from handlers.http.rates import Standing
+    from handlers.http.rates import RateState
 
 _KEY = "loyalty.exchange"
 _SANE_REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
@@ -28,9 +28,9 @@ class Exchange:
         "headers",
         "operation_id",
         "path_values",
+        "rates",
         "request_id",
         "route",
-        "standings",
         "started",
         "status",
         "without_body",
@@ -47,7 +47,7 @@ class Exchange:
         self.deprecated_at: int | None = None
         self.status = 0
         self.address = ""
-        self.standings: dict[str, Standing] = {}
+        self.rates: dict[str, RateState] = {}
         # Error statuses that the document declares without content for the operation.
         self.without_body: frozenset[int] = frozenset()
 

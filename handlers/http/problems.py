@@ -113,7 +113,7 @@ async def _on_refusal(request: ConnexionRequest, refusal: Refusal) -> ConnexionR
     if refusal.kind == "unauthorized":
         headers["WWW-Authenticate"] = _challenge_of(exchange_of(request.scope))
     elif isinstance(refusal, TooOften):
-        headers["Retry-After"] = str(refusal.standing.seconds)
+        headers["Retry-After"] = str(refusal.state.seconds)
     elif refusal.kind == "unavailable":
         headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
     return _refusal(request, refusal, headers)

@@ -51,7 +51,7 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RateState:
     """The state of a key: whether the call is let through, how many more are, and in how many seconds there is more."""
 
     rate: Rate
@@ -71,15 +71,15 @@ class Rates:
         self._file = tempfile.TemporaryFile(prefix="loyalty-rates-")  # noqa: SIM115  (open as long as the counts)
         self._threads = [threading.Lock() for _ in range(_STRIPES)]
 
-    def take(self, key: str, rate: Rate) -> Standing:
+    def take(self, key: str, rate: Rate) -> RateState:
         """Count one call of `key` if the rate has room for it."""
         return self._ask(key, rate, counts=True)
 
-    def look(self, key: str, rate: Rate) -> Standing:
+    def look(self, key: str, rate: Rate) -> RateState:
         """Tell whether the rate has room for a call of `key`, and count nothing."""
         return self._ask(key, rate, counts=False)
 
-    def _ask(self, key: str, rate: Rate, *, counts: bool) -> Standing:
+    def _ask(self, key: str, rate: Rate, *, counts: bool) -> RateState:
         counted = f"{rate.count}/{rate.seconds}/{key}".encode()
         digest = hashlib.blake2b(counted, digest_size=16, key=self._secret).digest()
         fingerprint = int.from_bytes(digest[:8], "little") or 1
@@ -95,7 +95,7 @@ class Rates:
                 _SLOT.pack_into(self._memory, place, fingerprint, used_up)
         room = rate.seconds - (used_up - now)
         wait = 0.0 if allowed else after - now - rate.seconds
-        return Standing(rate, allowed, max(0, math.floor(room / interval + 1e-6)), math.ceil(max(wait, interval)))
+        return RateState(rate, allowed, max(0, math.floor(room / interval + 1e-6)), math.ceil(max(wait, interval)))
 
     def _find(self, fingerprint: int, first: int, now: float) -> tuple[int, float]:
         """Where the key's number is, or may be put, and the number."""
@@ -118,10 +118,10 @@ class Rates:
                 fcntl.lockf(self._file, fcntl.LOCK_UN, 1, stripe, os.SEEK_SET)
 
 
-def rate_headers(standings: dict[str, Standing]) -> list[tuple[bytes, bytes]]:
+def rate_headers(rates: dict[str, RateState]) -> list[tuple[bytes, bytes]]:
     """`RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers) of what a call was counted for."""
-    if not standings:
+    if not rates:
         return []
-    policies = ", ".join(f'"{name}";q={each.rate.count};w={each.rate.seconds}' for name, each in standings.items())
-    states = ", ".join(f'"{name}";r={each.remaining};t={each.seconds}' for name, each in standings.items())
+    policies = ", ".join(f'"{name}";q={each.rate.count};w={each.rate.seconds}' for name, each in rates.items())
+    states = ", ".join(f'"{name}";r={each.remaining};t={each.seconds}' for name, each in rates.items())
     return [(b"ratelimit-policy", policies.encode()), (b"ratelimit", states.encode())]

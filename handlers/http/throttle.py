@@ -12,7 +12,7 @@ from handlers.call import Answer, Request
 from handlers.http import metrics
 from handlers.http.clients import client_address, networks_of
 from handlers.http.exchange import Exchange
-from handlers.http.rates import Rate, Rates, Standing
+from handlers.http.rates import Rate, Rates, RateState
 from handlers.settings import Settings
 
 Dispatch = Callable[[Request], Answer]
@@ -24,9 +24,9 @@ _SHOWN_CLIENT_ID = 80
 class TooOften(TooManyRequests):
     """A rate is used up; `standing` says since when there is more."""
 
-    def __init__(self, detail: str, standing: Standing) -> None:
-        super().__init__(f"{detail} Try again in {standing.seconds} seconds.")
-        self.standing = standing
+    def __init__(self, detail: str, state: RateState) -> None:
+        super().__init__(f"{detail} Try again in {state.seconds} seconds.")
+        self.state = state
 
 
 class Throttle:
@@ -61,12 +61,12 @@ class Throttle:
     def _count(self, exchange: Exchange, name: str, rate: Rate | None, key: str) -> None:
         if rate is None:
             return
-        standing = self._rates.take(f"{name} {key}", rate)
-        exchange.standings[name] = standing
-        if not standing.allowed:
+        state = self._rates.take(f"{name} {key}", rate)
+        exchange.rates[name] = state
+        if not state.allowed:
             metrics.count_throttled(name)
             whose = {"address": "from this address", "token": "with these credentials", "client": "of this client"}
-            raise TooOften(f"There were too many requests {whose[name]}.", standing)
+            raise TooOften(f"There were too many requests {whose[name]}.", state)
 
     def guard(self, dispatch: Dispatch) -> Dispatch:
         """Dispatch requests for access tokens unless too many secrets were wrong; raises TooOften.
@@ -83,10 +83,10 @@ class Throttle:
             )
             counted = [(key, rate) for key, rate in keys if rate is not None]
             for key, rate in counted:
-                standing = self._rates.look(key, rate)
-                if not standing.allowed:
+                state = self._rates.look(key, rate)
+                if not state.allowed:
                     metrics.count_throttled("token-requests")
-                    raise TooOften("There were too many wrong secrets.", standing)
+                    raise TooOften("There were too many wrong secrets.", state)
             answer = dispatch(request)
             if answer.status == 401:
                 for key, rate in counted:

@@ -11,13 +11,13 @@ from domain.coupons.books import CouponBook
 from domain.coupons.usages import CouponUsage
 from domain.ledger.postings import Posting
 from domain.ledger.records import TRANSACTION_TYPES
-from domain.tiers import Ladder
+from domain.tiers import TierSchedule
 from handlers.schemas.badges import TRACKING
 from handlers.schemas.base import exact_number, instant_text
 
 
 def tier_payload(
-    ladder: Ladder,
+    schedule: TierSchedule,
     tier_keys: Mapping[int, str],
     before: int | None,
     after: int | None,
@@ -27,8 +27,8 @@ def tier_payload(
 ) -> dict[str, Any]:
     """The payload of `member-tier-set`, and of `member-tier-removed` where `after` is None."""
     return {
-        "loyaltyProgramId": ladder.loyalty_program_id,
-        "loyaltyProgramKey": ladder.loyalty_program_key,
+        "loyaltyProgramId": schedule.loyalty_program_id,
+        "loyaltyProgramKey": schedule.loyalty_program_key,
         "loyaltyTierId": after,
         "loyaltyTierKey": tier_keys.get(after or 0),
         "previousLoyaltyTierId": before,
@@ -63,10 +63,10 @@ def transaction_payload(posting: Posting, ledger_transaction_id: int | None) -> 
     }
 
 
-def badge_payload(tracking: BadgeTracking, is_rehearsal: bool) -> dict[str, Any]:
+def badge_payload(tracking: BadgeTracking, is_dry_run: bool) -> dict[str, Any]:
     """The payload of `badge-assigned` and `badge-unassigned`; a dry run has no ids to name."""
     answered = TRACKING.dump(tracking)
-    if is_rehearsal:
+    if is_dry_run:
         answered |= {"badgeTrackingId": None, "badgeTrackingKey": None, "revertedBadgeTrackingId": None}
     return {"badgeTracking": answered}
 

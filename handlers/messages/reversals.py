@@ -9,7 +9,7 @@ from domain.coupons.books import CouponBook
 from domain.coupons.usages import CouponUsage
 from domain.ledger.records import TRANSACTION_TYPES
 from domain.referrals import ReferralLog
-from domain.reversals import RevertedEvent, RevertedTransaction, Undone
+from domain.reversals import ReversedPart, RevertedEvent, RevertedTransaction
 from domain.tiers import TierTracking
 from handlers.schemas.base import exact_number
 from handlers.schemas.events import limit_counter
@@ -55,7 +55,7 @@ def _outcome(reverted: RevertedTransaction) -> str:
     return "clamped" if reverted.missing else "reverted"
 
 
-def undone_tier(tracking: TierTracking, current_tier_id: int | None, is_restored: bool) -> Undone:
+def reversed_tier(tracking: TierTracking, current_tier_id: int | None, is_restored: bool) -> ReversedPart:
     """What became of a tier that an event had set; `current_tier_id` is the member's tier now."""
     record = {
         "memberTierTrackingId": tracking.member_tier_tracking_id,
@@ -64,10 +64,10 @@ def undone_tier(tracking: TierTracking, current_tier_id: int | None, is_restored
         "currentLoyaltyTierId": current_tier_id,
         "outcome": "reverted" if is_restored else "kept",
     }
-    return Undone(TIERS, record)
+    return ReversedPart(TIERS, record)
 
 
-def undone_referral(log: ReferralLog, code: str) -> Undone:
+def reversed_referral(log: ReferralLog, code: str) -> ReversedPart:
     """A use of a referral code that counts no more."""
     record = {
         "referralLogId": log.referral_log_id,
@@ -77,10 +77,10 @@ def undone_referral(log: ReferralLog, code: str) -> Undone:
         "referrerMemberId": log.referrer_member_id,
         "referredMemberId": log.referred_member_id,
     }
-    return Undone(REFERRALS, record)
+    return ReversedPart(REFERRALS, record)
 
 
-def undone_badge(tracking: BadgeTracking, reversal: BadgeTracking) -> Undone:
+def reversed_badge(tracking: BadgeTracking, reversal: BadgeTracking) -> ReversedPart:
     """What was taken back of one tracking: as many as were left, or as there was room for."""
     record = {
         "badgeTrackingId": tracking.badge_tracking_id,
@@ -91,10 +91,12 @@ def undone_badge(tracking: BadgeTracking, reversal: BadgeTracking) -> Undone:
         "updatedTotalAssigned": reversal.updated_total_assigned,
         "outcome": "reverted" if reversal.amount_assigned == -tracking.amount_assigned else "clamped",
     }
-    return Undone(BADGES, record)
+    return ReversedPart(BADGES, record)
 
 
-def undone_coupon(usage: CouponUsage, reversal: CouponUsage | None, book: CouponBook, code: str | None) -> Undone:
+def reversed_coupon(
+    usage: CouponUsage, reversal: CouponUsage | None, book: CouponBook, code: str | None
+) -> ReversedPart:
     """What was taken back of an assignment or a use; `missing` is what stands of it, since it was used meanwhile.
 
     With a use goes what an earlier reversal of its assignment could not take.
@@ -112,4 +114,4 @@ def undone_coupon(usage: CouponUsage, reversal: CouponUsage | None, book: Coupon
         "amountUsed": 0 if reversal is None else exact_number(-reversal.amount_used),
         "missing": 0 if usage.is_use else exact_number(usage.amount_assigned - assigned),
     }
-    return Undone(COUPONS, record)
+    return ReversedPart(COUPONS, record)

@@ -10,7 +10,7 @@ from domain.coupons.usages import CouponUsage
 from domain.problems import FieldFault, InvalidRequest
 from handlers.schemas.base import Exact, Instant, Part, Plain, Shape, WireSchema, exact_number
 from handlers.schemas.coupon_books import BOOK
-from handlers.services.coupons.assign_and_use import Asked, Outcome
+from handlers.services.coupons.assign_and_use import CouponCommand, Outcome
 from handlers.services.coupons.revert import RevertedCode, RevertOutcome
 
 SUCCESS, WARNING = "success", "warning"
@@ -40,21 +40,21 @@ class _Usage(WireSchema):
     updated_at = Instant()
 
 
-class _Said(WireSchema):
+class _UsageDetails(WireSchema):
     system_unique_key = Plain()
     pending_capture_ledger_transaction_id = Plain(attribute="pending")
     external_id = Plain()
     points_override = Exact()
 
 
-class _SaidByIntegration(_Said):
+class _IntegrationDetails(_UsageDetails):
     code = Plain()
     description = Plain()
     tags = Plain(load_default=list)
     usage_data = Plain(attribute="custom_attributes")
 
 
-class _SaidByAdministration(_Said):
+class _AdministrationDetails(_UsageDetails):
     custom_attributes = Plain()
     member_id = Plain()
 
@@ -67,19 +67,19 @@ class _OneOfMany(WireSchema):
     member_id = Plain()
 
 
-class _Use(_SaidByIntegration):
+class _Use(_IntegrationDetails):
     amount_discounted = Exact()
     bypass_usage_restrictions = Plain(attribute="bypass", load_default=False)
     auto_assign = Plain(load_default=False)
 
 
-class _Assign(_SaidByIntegration):
+class _Assign(_IntegrationDetails):
     amount = Exact(load_default=Decimal(1))
     coupon_data = Plain()
     expires_at = Instant()
 
 
-class _AdministrationUse(_SaidByAdministration):
+class _AdministrationUse(_AdministrationDetails):
     code = Plain()
 
 
@@ -92,7 +92,7 @@ class _AdministrationAssign(_OneOfMany):
     expired_at = Instant(attribute="expires_at")
 
 
-class _AssignCode(_SaidByAdministration):
+class _AssignCode(_AdministrationDetails):
     amount = Exact(load_default=Decimal(1))
     strict_mode = Plain(load_default=False)
 
@@ -122,7 +122,7 @@ USE = Shape(_Use, complete=True)
 ASSIGN = Shape(_Assign, complete=True)
 ADMINISTRATION_USE = Shape(_AdministrationUse, complete=True)
 ADMINISTRATION_ASSIGN = Shape(_AdministrationAssign, complete=True)
-USE_CODE = Shape(_SaidByAdministration, complete=True)
+USE_CODE = Shape(_AdministrationDetails, complete=True)
 ASSIGN_CODE = Shape(_AssignCode, complete=True)
 BATCH = Shape(_Batch, complete=True)
 REVERT = Shape(_Revert, complete=True)
@@ -148,7 +148,7 @@ def _member_coupon(surface: str) -> Shape:
 MEMBER_COUPON = {surface: _member_coupon(surface) for surface in BOOK}
 
 
-def asked_of(body: Mapping[str, Any], *, coupon_id: int | None = None) -> Asked:
+def command_of(body: Mapping[str, Any], *, coupon_id: int | None = None) -> CouponCommand:
     """What a body asks for, on either surface."""
     codes = tuple(body.get("codes") or ([body["code"]] if body.get("code") else []))
     keys = tuple(
@@ -163,7 +163,7 @@ def asked_of(body: Mapping[str, Any], *, coupon_id: int | None = None) -> Asked:
         faults.append(FieldFault(detail, pointer="/systemUniqueKeys"))
     if faults:
         raise InvalidRequest(faults)
-    return Asked(
+    return CouponCommand(
         codes=codes,
         coupon_id=coupon_id,
         amount=body.get("amount", Decimal(1)),

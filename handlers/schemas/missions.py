@@ -87,7 +87,7 @@ def progress_answer(balance: MissionBalance, achieved: int) -> dict[str, Any]:
     return {"balance": {**_BALANCE.dump(balance), "lastGoalsAchieved": achieved}}
 
 
-def mission_outcome(move: MissionMove, is_rehearsal: bool) -> dict[str, Any]:
+def mission_outcome(move: MissionMove, is_dry_run: bool) -> dict[str, Any]:
     """What an event did to a mission, in the words of a payment's missionsStatus."""
     advance = move.advance
     return {
@@ -98,7 +98,7 @@ def mission_outcome(move: MissionMove, is_rehearsal: bool) -> dict[str, Any]:
         "achieved": advance.achieved > 0,
         "goal": move.mission.goal_count,
         "timesAchieved": advance.after.times_achieved,
-        "rewards": [_reward(each, is_rehearsal) for each in move.rewards],
+        "rewards": [_reward(each, is_dry_run) for each in move.rewards],
     }
 
 
@@ -106,7 +106,7 @@ def achieved_payload(move: MissionMove) -> dict[str, Any]:
     """The payload of `mission-status-updated`."""
     return {
         "mission": {
-            **mission_outcome(move, is_rehearsal=False),
+            **mission_outcome(move, is_dry_run=False),
             "code": move.mission.code,
             "name": move.mission.name,
             "goalsAchieved": move.advance.achieved,
@@ -114,7 +114,7 @@ def achieved_payload(move: MissionMove) -> dict[str, Any]:
     }
 
 
-def undone_record(mission: Mission, tracking: MissionTracking, advance: Advance) -> dict[str, Any]:
+def reversed_mission(mission: Mission, tracking: MissionTracking, advance: Advance) -> dict[str, Any]:
     """What was taken off a mission when an event was undone."""
     return {
         "missionId": mission.mission_id,
@@ -127,8 +127,8 @@ def undone_record(mission: Mission, tracking: MissionTracking, advance: Advance)
     }
 
 
-def _reward(reward: Reward, is_rehearsal: bool) -> dict[str, Any]:
-    status = "failed" if reward.refusal is not None else "evaluated" if is_rehearsal else "executed"
+def _reward(reward: Reward, is_dry_run: bool) -> dict[str, Any]:
+    status = "failed" if reward.refusal is not None else "evaluated" if is_dry_run else "executed"
     answer: dict[str, Any] = {
         "kind": reward.kind,
         "status": status,
@@ -136,7 +136,7 @@ def _reward(reward: Reward, is_rehearsal: bool) -> dict[str, Any]:
         "ledgerAccountKey": reward.ledger_account_key,
         "badgeKey": reward.badge_key,
         "couponBookKey": reward.coupon_book_key,
-        "code": None if is_rehearsal else reward.code,
+        "code": None if is_dry_run else reward.code,
     }
     if reward.refusal is not None:
         answer["error"] = reward.refusal

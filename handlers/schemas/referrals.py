@@ -105,26 +105,26 @@ def program_record(found: tuple[ReferralProgram, ProgramTotals]) -> dict[str, An
     return _PROGRAM.dump({**asdict(program), **asdict(totals)})
 
 
-def referral_results(outcomes: Sequence[ReferralOutcome], is_rehearsal: bool) -> list[dict[str, Any]]:
+def referral_results(outcomes: Sequence[ReferralOutcome], is_dry_run: bool) -> list[dict[str, Any]]:
     """What became of the referral codes that an event came with; in a rehearsal, nothing was executed."""
-    return [_outcome(each, is_rehearsal) for each in outcomes]
+    return [_outcome(each, is_dry_run) for each in outcomes]
 
 
-def _outcome(outcome: ReferralOutcome, is_rehearsal: bool) -> dict[str, Any]:
+def _outcome(outcome: ReferralOutcome, is_dry_run: bool) -> dict[str, Any]:
     answer: dict[str, Any] = {
         "code": outcome.code,
         "referralProgramId": outcome.referral_program_id,
         "referralCodeId": outcome.referral_code_id,
         "referrerMemberId": outcome.referrer_member_id,
         "status": outcome.status,
-        "rewards": [_reward(each, is_rehearsal) for each in outcome.rewards],
+        "rewards": [_reward(each, is_dry_run) for each in outcome.rewards],
     }
     if outcome.error is not None:
         answer["error"] = dict(outcome.error)
     return answer
 
 
-def _reward(outcome: RewardOutcome, is_rehearsal: bool) -> dict[str, Any]:
+def _reward(outcome: RewardOutcome, is_dry_run: bool) -> dict[str, Any]:
     reward = outcome.reward
     answer: dict[str, Any] = {
         "recipient": reward.recipient,
@@ -132,8 +132,8 @@ def _reward(outcome: RewardOutcome, is_rehearsal: bool) -> dict[str, Any]:
         "points": None if reward.points is None else exact_number(reward.points),
         "ledgerAccountId": reward.ledger_account_id,
         "couponBookKey": reward.coupon_book_key,
-        "code": None if is_rehearsal else outcome.code,
-        "status": EVALUATED if is_rehearsal and outcome.status == EXECUTED else outcome.status,
+        "code": None if is_dry_run else outcome.code,
+        "status": EVALUATED if is_dry_run and outcome.status == EXECUTED else outcome.status,
     }
     if outcome.error is not None:
         answer["error"] = dict(outcome.error)

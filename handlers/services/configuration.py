@@ -18,7 +18,7 @@ from domain.campaigns.compiled import CompiledCampaign, compile_action, compile_
 from domain.campaigns.context import Functions, host_functions
 from domain.campaigns.effects import ADVANCE_MISSION, SET_TIER
 from domain.campaigns.limits import limit_rules_of
-from domain.campaigns.plans import Lineup, Lineups
+from domain.campaigns.plans import EvaluationPlan, EvaluationPlans
 from domain.campaigns.references import has_variable, names_variable
 from domain.event_types import BUILT_IN_EVENT_TYPES
 from domain.events import UnknownEventType
@@ -27,7 +27,7 @@ from domain.matchers import compile_matcher
 from domain.missions.rules import CompiledMission, compile_mission
 from domain.organizations import Organization
 from domain.referrals import ReferralPrograms, ready_program
-from domain.tiers import KnownTier, Ladder
+from domain.tiers import KnownTier, TierSchedule
 from domain.triggers import Listener
 from persistence import (
     audiences,
@@ -55,14 +55,14 @@ class Configuration:
 
     organization_id: int
     version: int
-    lineups: Lineups
+    plans: EvaluationPlans
     accounts: Mapping[int, LedgerAccount]
     accounts_by_key: Mapping[str, LedgerAccount]
     tier_keys: Mapping[int, str]
     tiers: Mapping[str, KnownTier]
     program_keys: frozenset[str]
     sets_tiers: bool
-    ladders: tuple[Ladder, ...]
+    tier_schedules: tuple[TierSchedule, ...]
     custom_event_types: Mapping[str, str]
     audiences: tuple[CompiledAudience, ...]
     matcher_keys: frozenset[str]
@@ -82,18 +82,18 @@ class Configuration:
     @property
     def campaigns(self) -> tuple[CompiledCampaign, ...]:
         """All active campaigns."""
-        return self.lineups.campaigns
+        return self.plans.campaigns
 
-    def concerns(self, lineups: Lineups, event_type: str) -> bool:
+    def concerns(self, plans: EvaluationPlans, event_type: str) -> bool:
         """True if one of these campaigns, or anything else that goes by events, looks at events of this type."""
-        return event_type in self.missions_by_type or bool(lineups.of(event_type).campaigns)
+        return event_type in self.missions_by_type or bool(plans.of(event_type).campaigns)
 
-    def lineups_among(self, keys: Collection[str] | None) -> Lineups:
+    def plans_among(self, keys: Collection[str] | None) -> EvaluationPlans:
         """The active campaigns with these keys; all of them where none are named."""
         if keys is None:
-            return self.lineups
+            return self.plans
         wanted = set(keys)
-        return Lineups(c for c in self.campaigns if c.campaign.campaign_key in wanted)
+        return EvaluationPlans(c for c in self.campaigns if c.campaign.campaign_key in wanted)
 
 
 def refuse_unknown_event_type(configuration: Configuration, event_type: str) -> None:
@@ -119,12 +119,12 @@ def configuration_of(db: Connection, organization: Organization) -> Configuratio
     return loaded
 
 
-def everything(
+def complete_plan(
     db: Connection,
     organization: Organization,
     campaigns_: tuple[CompiledCampaign, ...],
     keys: Collection[str] | None,
-) -> Lineup:
+) -> EvaluationPlan:
     """The campaigns with their actions that do not run, and those that are not active, so that all can be explained."""
     inactive, actions = campaigns.find_idle(db, organization.organization_id, keys)
     active = {each.campaign.campaign_id for each in campaigns_}
@@ -133,7 +133,7 @@ def everything(
         for each in inactive
         if each.campaign_id not in active
     ]
-    return Lineup.of(sorted(found, key=lambda each: each.campaign.campaign_id))
+    return EvaluationPlan.of(sorted(found, key=lambda each: each.campaign.campaign_id))
 
 
 def _load(db: Connection, organization: Organization, before: Configuration | None) -> Configuration:
@@ -179,14 +179,14 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
     return Configuration(
         organization_id=organization_id,
         version=organization.configuration_version,
-        lineups=Lineups(compiled),
+        plans=EvaluationPlans(compiled),
         accounts=accounts,
         accounts_by_key={account.ledger_account_key: account for account in found},
         tier_keys={tier.loyalty_tier_id: tier.loyalty_tier_key for tier in tiers},
         tiers={tier.loyalty_tier_key: tier for tier in tiers},
         program_keys=frozenset(configuration.program_keys(db, organization_id)),
         sets_tiers=any(_sets_tiers(campaign) for campaign in compiled),
-        ladders=tuple(configuration.ladders(db, organization_id)),
+        tier_schedules=tuple(configuration.tier_schedules(db, organization_id)),
         custom_event_types={each.api_code: each.schema_type for each in event_types.active(db, organization_id)},
         badges={badge.badge_key: badge for badge in badges.find_all(db, organization_id)},
         listeners=tuple(triggers.find_listeners(db, organization_id)),

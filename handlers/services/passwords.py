@@ -32,12 +32,12 @@ def new_secret() -> str:
     return SECRET_PREFIX + secrets.token_urlsafe(32)
 
 
-def kept_secret(secret: str) -> str:
+def hash_secret(secret: str) -> str:
     """The form in which a secret that the server made is stored."""
     return _FAST + hashlib.sha256(secret.encode()).hexdigest()
 
 
-def kept_password(password: str) -> str:
+def hash_password(password: str) -> str:
     """The form in which a password that somebody chose is stored."""
     return _HASHER.hash(password)
 
@@ -45,8 +45,8 @@ def kept_password(password: str) -> str:
 def is_right(stored: str | None, given: str) -> bool:
     """True if `given` is what is stored; None is stored for nobody, and takes as long as a wrong password."""
     if given.startswith(SECRET_PREFIX):
-        expected = stored if stored is not None and stored.startswith(_FAST) else kept_secret("")
-        if hmac.compare_digest(expected, kept_secret(given)):
+        expected = stored if stored is not None and stored.startswith(_FAST) else hash_secret("")
+        if hmac.compare_digest(expected, hash_secret(given)):
             return True
         # A password that was chosen before secrets had their prefix.
         return stored is not None and not stored.startswith(_FAST) and _verified(stored, given)

@@ -14,7 +14,7 @@ from domain.ledger.expiry import add_months, idle_too_long
 from domain.ledger.lots import LotUse
 from domain.ledger.postings import Holding, Pair, Stored
 from domain.ledger.records import LedgerAccount, Wallet
-from domain.ledger.session import Books
+from domain.ledger.session import LedgerSession
 from persistence import ledger
 from persistence.posting.lots import as_pairs
 from persistence.rows import as_json, columns_of, records
@@ -154,9 +154,9 @@ def lock_wallets(db: Connection, organization_id: int, wallet_ids: Collection[in
     return {row[1]: Wallet(*row) for row in rows}
 
 
-def open_books(
+def open_session(
     db: Connection, organization_id: int, wallet_ids: Collection[int], ledger_account_ids: Collection[int], at: datetime
-) -> Books:
+) -> LedgerSession:
     """The books of locked wallets, on the accounts as they are now; what has expired is burned first."""
     wallets = list(wallet_ids)
     shared = db.exec_driver_sql(_SHARE_ACCOUNTS, (organization_id, list(ledger_account_ids)))
@@ -169,17 +169,17 @@ def open_books(
     holdings = {
         (row[0], row[1]): Holding(*row[2:]) for row in db.exec_driver_sql(_HOLDINGS, (organization_id, wallets))
     }
-    books = Books(accounts, holdings, issued, at)
+    session = LedgerSession(accounts, holdings, issued, at)
     tracked = {i: a for i, a in accounts.items() if a.point_tracking_enabled}
     if tracked:
-        _expire(db, organization_id, books, wallets, holdings, tracked)
-    return books
+        _expire(db, organization_id, session, wallets, holdings, tracked)
+    return session
 
 
 def _expire(
     db: Connection,
     organization_id: int,
-    books: Books,
+    session: LedgerSession,
     wallets: list[int],
     holdings: Mapping[Pair, Holding],
     accounts: Mapping[int, LedgerAccount],
@@ -190,7 +190,7 @@ def _expire(
     """
     expired: dict[tuple[int, int, datetime], dict[int, LotUse]] = {}
     for wallet_id, account_id, lot_id, remaining, moment in db.exec_driver_sql(
-        _EXPIRED_LOTS, (organization_id, wallets, books.at)
+        _EXPIRED_LOTS, (organization_id, wallets, session.at)
     ):
         if account_id in accounts:
             expired.setdefault((wallet_id, account_id, moment), {})[lot_id] = LotUse(lot_id, remaining, moment)
@@ -200,7 +200,7 @@ def _expire(
         if pair[1] in accounts
         and held.last_transaction_date is not None
         and (period := accounts[pair[1]].expires_after_last_transaction) is not None
-        and idle_too_long(period, held.last_transaction_date, books.at)
+        and idle_too_long(period, held.last_transaction_date, session.at)
     }
     if ended:
         rows = db.exec_driver_sql(_ALL_LOTS, (as_json(as_pairs(ended)), organization_id))
@@ -211,5 +211,5 @@ def _expire(
                 expired.setdefault((wallet_id, account_id, end), {})[lot_id] = LotUse(lot_id, remaining, expires_at)
     for (wallet_id, account_id, moment), lots in sorted(expired.items(), key=lambda each: each[0]):
         if lots:
-            key = f"expiry-{wallet_id}-{account_id}-{max(lots)}-{books.at.timestamp():.6f}"
-            books.expire(accounts[account_id], wallet_id, tuple(lots.values()), moment, key)
+            key = f"expiry-{wallet_id}-{account_id}-{max(lots)}-{session.at.timestamp():.6f}"
+            session.expire(accounts[account_id], wallet_id, tuple(lots.values()), moment, key)

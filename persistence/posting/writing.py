@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from domain.ledger.postings import Capture, Posting, Step
 from domain.ledger.records import PENDING, REVERTED, SETTLED
-from domain.ledger.session import Books
+from domain.ledger.session import LedgerSession
 from persistence.posting.lots import write_lots
 from persistence.rows import add_all, as_json, reserve_ids
 from persistence.tables.ledger import ledger_entries, ledger_transactions
@@ -122,12 +122,14 @@ _ENTRY_COLUMNS = (
 )
 
 
-def write_books(db: Connection, organization_id: int, books: Books, reserved: Sequence[int] = ()) -> list[int]:
+def write_session(
+    db: Connection, organization_id: int, session: LedgerSession, reserved: Sequence[int] = ()
+) -> list[int]:
     """Write every step and answer the transaction's id of each; a fixed number of statements for any number.
 
     `reserved` are ids that were taken before, for the first of the postings.
     """
-    steps = books.steps
+    steps = session.steps
     if not steps:
         return []
     postings = [step for step in steps if isinstance(step, Posting)]
@@ -142,45 +144,45 @@ def write_books(db: Connection, organization_id: int, books: Books, reserved: Se
         ledger_transactions,
         _TRANSACTION_COLUMNS,
         [
-            _transaction_row(organization_id, i, step, books.at, id_of.get(id(step.part_of)))
+            _transaction_row(organization_id, i, step, session.at, id_of.get(id(step.part_of)))
             for i, step in written
             if isinstance(step, Posting)
         ],
     )
-    _lower_stored(db, organization_id, books)
-    _settle_stored(db, organization_id, captures, written, books.at)
-    _write_missing(db, organization_id, books, id_of)
-    _write_unearned(db, organization_id, books)
+    _lower_stored(db, organization_id, session)
+    _settle_stored(db, organization_id, captures, written, session.at)
+    _write_missing(db, organization_id, session, id_of)
+    _write_unearned(db, organization_id, session)
     add_all(db, ledger_entries, _ENTRY_COLUMNS, _entry_rows(organization_id, written))
     if any(step.lot_moves for step in steps):
-        write_lots(db, organization_id, written, books.at)
-    _write_holdings(db, organization_id, books)
+        write_lots(db, organization_id, written, session.at)
+    _write_holdings(db, organization_id, session)
     _write_supplies(db, organization_id, steps)
     return ids
 
 
-def _lower_stored(db: Connection, organization_id: int, books: Books) -> None:
+def _lower_stored(db: Connection, organization_id: int, session: LedgerSession) -> None:
     """Take off pending mints what partial reverts have released of them."""
-    rows = [{"ledger_transaction_id": i, "released": released} for i, released in books.lowered.items()]
+    rows = [{"ledger_transaction_id": i, "released": released} for i, released in session.lowered.items()]
     if rows:
-        db.exec_driver_sql(_LOWER, (books.at, as_json(rows), organization_id))
+        db.exec_driver_sql(_LOWER, (session.at, as_json(rows), organization_id))
 
 
-def _write_missing(db: Connection, organization_id: int, books: Books, id_of: Mapping[int, int]) -> None:
+def _write_missing(db: Connection, organization_id: int, session: LedgerSession, id_of: Mapping[int, int]) -> None:
     """Write what is missing of reverted mints by now."""
     rows = [
         {"ledger_transaction_id": i, "missing": clamp.missing, "clamped_by": id_of.get(id(clamp.by))}
-        for i, clamp in books.clamps.items()
+        for i, clamp in session.clamps.items()
     ]
     if rows:
-        db.exec_driver_sql(_WRITE_MISSING, (books.at, as_json(rows), organization_id))
+        db.exec_driver_sql(_WRITE_MISSING, (session.at, as_json(rows), organization_id))
 
 
-def _write_unearned(db: Connection, organization_id: int, books: Books) -> None:
+def _write_unearned(db: Connection, organization_id: int, session: LedgerSession) -> None:
     """Write what of mints is not earned any more; those that are reverted as a whole say so by their status."""
-    rows = [{"ledger_transaction_id": i, "unearned": amount} for i, amount in books.unearned.items()]
+    rows = [{"ledger_transaction_id": i, "unearned": amount} for i, amount in session.unearned.items()]
     if rows:
-        db.exec_driver_sql(_WRITE_UNEARNED, (books.at, as_json(rows), organization_id))
+        db.exec_driver_sql(_WRITE_UNEARNED, (session.at, as_json(rows), organization_id))
 
 
 def _settle_stored(
@@ -260,10 +262,10 @@ def _transaction_row(
     }
 
 
-def _write_holdings(db: Connection, organization_id: int, books: Books) -> None:
+def _write_holdings(db: Connection, organization_id: int, session: LedgerSession) -> None:
     rows = []
-    for wallet_id, account_id in sorted(books.changed):
-        held = books.holding(wallet_id, account_id)
+    for wallet_id, account_id in sorted(session.changed):
+        held = session.holding(wallet_id, account_id)
         rows.append(
             {
                 "organization_id": organization_id,
@@ -277,7 +279,7 @@ def _write_holdings(db: Connection, organization_id: int, books: Books) -> None:
                 "fiat": held.fiat,
                 "earned": held.earned,
                 "last_transaction_date": held.last_transaction_date,
-                "at": books.at,
+                "at": session.at,
             }
         )
     db.exec_driver_sql(_WRITE_HOLDINGS, (as_json(rows),))

@@ -20,7 +20,7 @@ from persistence.referrals.uses import (
     find_logs_of_events,
     find_usable,
     find_wallets_of_referrers,
-    open_shelf,
+    load_state,
     reverse_logs,
 )
 
@@ -41,7 +41,7 @@ __all__ = [
     "find_page",
     "find_usable",
     "find_wallets_of_referrers",
-    "open_shelf",
+    "load_state",
     "reverse_logs",
     "totals_of",
 ]

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
-from domain.referrals import ReferralCode, ReferralLog, ReferralShelf, Use
+from domain.referrals import ReferralCode, ReferralLog, ReferralUsageState, Use
 from persistence.rows import add_all, as_json, fields_of, records
 from persistence.tables.referrals import referral_logs
 
@@ -123,22 +123,22 @@ def find_logs_of_events(db: Connection, organization_id: int, event_ids: Collect
     return records(ReferralLog, db.exec_driver_sql(_LOGS_OF_EVENTS, (organization_id, list(event_ids))))
 
 
-def open_shelf(
+def load_state(
     db: Connection, organization_id: int, code_ids: Collection[int], member_ids: Collection[int]
-) -> ReferralShelf:
+) -> ReferralUsageState:
     """The codes with these ids as they stand, and what counts for them and these referred members; two statements.
 
     The owners must be locked.
     """
     if not code_ids:
-        return ReferralShelf({}, {}, {})
+        return ReferralUsageState({}, {}, {})
     codes, of_referrers = {}, {}
     for row in db.exec_driver_sql(_CODES, (organization_id, list(code_ids))):
         code = ReferralCode(*row[:-1])
         codes[code.referral_code_id] = code
         of_referrers[code.referral_program_id, code.member_id] = row[-1]
     rows = db.exec_driver_sql(_PAIRS, (organization_id, list(code_ids), list(member_ids)))
-    return ReferralShelf(codes, of_referrers, {(row[0], row[1]): row[2] for row in rows})
+    return ReferralUsageState(codes, of_referrers, {(row[0], row[1]): row[2] for row in rows})
 
 
 def add_logs(db: Connection, uses: Iterable[Use], now: datetime) -> None:

@@ -13,12 +13,12 @@ from domain.campaigns.evaluation import Evaluator
 from domain.campaigns.facts import EventFacts, Executor
 from domain.campaigns.limits import CounterKey, Counters, limit_rules_of
 from domain.campaigns.outcomes import Evaluation
-from domain.campaigns.plans import Lineup
+from domain.campaigns.plans import EvaluationPlan
 from domain.campaigns.records import RUNNING, Action, Campaign
 from domain.events import DRY_RUN, FULL
 from domain.ledger.postings import Holding
 from domain.ledger.records import LedgerAccount
-from domain.ledger.session import Books
+from domain.ledger.session import LedgerSession
 from domain.matchers import ItemPredicate
 
 # A Wednesday.
@@ -196,7 +196,7 @@ class Bench:
         known = list(accounts) or [account()]
         self.campaigns = campaigns
         self.accounts = {each.ledger_account_key: each for each in known}
-        self.books = Books({each.ledger_account_id: each for each in known}, holdings or {}, {}, NOON)
+        self.session = LedgerSession({each.ledger_account_id: each for each in known}, holdings or {}, {}, NOON)
         self.counters = Counters(used or {})
         self.matchers = matchers or {}
         self.executors = executors or {}
@@ -207,7 +207,7 @@ class Bench:
         """Evaluate one event."""
         evaluator = Evaluator(
             event or facts(),
-            self.books,
+            self.session,
             self.counters,
             self.accounts,
             host_functions(self.matchers),
@@ -215,11 +215,11 @@ class Bench:
             mode=DRY_RUN if explaining else mode,
             tracing=tracing,
         )
-        return evaluator.run(Lineup.of(self.campaigns))
+        return evaluator.run(EvaluationPlan.of(self.campaigns))
 
     def balance(self, wallet_id: int = WALLET_ID, ledger_account_id: int = 1) -> Decimal:
         """What a wallet holds by now."""
-        return self.books.holding(wallet_id, ledger_account_id).current
+        return self.session.holding(wallet_id, ledger_account_id).current
 
 
 def statuses(found: Evaluation) -> list[tuple[int, str]]:

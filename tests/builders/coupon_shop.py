@@ -19,7 +19,7 @@ from domain.members import Member
 from handlers.call import INTEGRATION, Call
 from handlers.services.coupons import assign_and_use
 from handlers.services.coupons import revert as revert_coupons
-from handlers.services.coupons.assign_and_use import Asked
+from handlers.services.coupons.assign_and_use import CouponCommand
 from handlers.services.ledger.move_points import move_points
 from handlers.services.ledger.verify import verify
 from handlers.services.organizations.create import CreatedOrganization, create_organization
@@ -143,13 +143,13 @@ class CouponShop:
         """Add codes to a book."""
         return self.run(lambda call: codes.add_codes(call.db, book, list(given), self.now))
 
-    def assign(self, member: Member, book: CouponBook, **asked: Any) -> list[CouponUsage]:
+    def assign(self, member: Member, book: CouponBook, **command: Any) -> list[CouponUsage]:
         """Assign coupons to a member."""
-        return self.run(lambda call: assign_and_use.assign_coupons(call, member, book, Asked(**asked)))
+        return self.run(lambda call: assign_and_use.assign_coupons(call, member, book, CouponCommand(**command)))
 
-    def use(self, member: Member, book: CouponBook, **asked: Any) -> CouponUsage:
+    def use(self, member: Member, book: CouponBook, **command: Any) -> CouponUsage:
         """Use a coupon."""
-        return self.run(lambda call: assign_and_use.use_coupon(call, member, book, Asked(**asked)))
+        return self.run(lambda call: assign_and_use.use_coupon(call, member, book, CouponCommand(**command)))
 
     def revert(self, usage: CouponUsage, force: bool = False) -> CouponUsage:
         """Revert a usage."""

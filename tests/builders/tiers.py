@@ -10,7 +10,7 @@ from tests.builders.tracking import Shop
 
 
 @dataclass(frozen=True)
-class Ladder:
+class TierSchedule:
     """A loyalty program with tiers by name; the default one is Basic, unless there is none."""
 
     shop: Shop
@@ -18,7 +18,7 @@ class Ladder:
     tiers: Mapping[str, Mapping[str, Any]]
 
     @classmethod
-    def new(cls, shop: Shop, policy: Mapping[str, Any] | None = None, **thresholds: Any) -> Ladder:
+    def new(cls, shop: Shop, policy: Mapping[str, Any] | None = None, **thresholds: Any) -> TierSchedule:
         """The organization's default program, going by its default account, with these tiers above Basic at 0.
 
         Its tiers go by the balance, unless there is a `policy`.

@@ -16,7 +16,7 @@ from domain.ledger.records import LedgerAccount
 from domain.problems import Refusal
 from persistence import ledger
 from persistence.engine import create_engine
-from tests.builders.desk import Desk, Movement
+from tests.builders.ledger_client import LedgerClient, Movement
 
 CONNECTIONS = 24
 
@@ -32,10 +32,10 @@ def crowd(settings):
 
 
 @pytest.fixture
-def desk(crowd):
-    desk = Desk.new(crowd)
-    yield desk
-    assert desk.verify() == []
+def client(crowd):
+    client = LedgerClient.new(crowd)
+    yield client
+    assert client.verify() == []
 
 
 def at_once(works, threads=20):
@@ -58,241 +58,241 @@ def at_once(works, threads=20):
         return list(pool.map(one, range(len(works))))
 
 
-def test_of_two_reverts_of_a_transaction_one_succeeds(desk):
-    points = desk.account(point_tracking_enabled=True, expires_in_months=12)
-    purses = desk.wallets(5)
-    desk.post_batch([Movement(points, Decimal(1_000_000), to_wallet_id=each) for each in purses])
+def test_of_two_reverts_of_a_transaction_one_succeeds(client):
+    points = client.account(point_tracking_enabled=True, expires_in_months=12)
+    purses = client.wallets(5)
+    client.post_batch([Movement(points, Decimal(1_000_000), to_wallet_id=each) for each in purses])
     pick = random.Random(1)
     movements = []
     for n in range(500):
         source, target = pick.sample(purses, 2)
         sides = [(None, target), (source, None), (source, target)][n % 3]
         movements.append(Movement(points, Decimal(pick.randint(1, 9)), *sides))
-    ids = [outcome.ledger_transaction_id for outcome in desk.post_batch(movements)]
-    before = {pair: view.current_balance for pair, view in desk.balances(purses).items()}
+    ids = [outcome.ledger_transaction_id for outcome in client.post_batch(movements)]
+    before = {pair: view.current_balance for pair, view in client.balances(purses).items()}
 
     tries = [each for each in ids for _ in range(2)]
     pick.shuffle(tries)
-    outcomes = at_once([lambda each=each: desk.revert(each) for each in tries])
+    outcomes = at_once([lambda each=each: client.revert(each) for each in tries])
 
     refused = [each for each, outcome in zip(tries, outcomes, strict=True) if outcome == "already-reverted"]
     reversals = {each: outcome for each, outcome in zip(tries, outcomes, strict=True) if outcome != "already-reverted"}
     assert sorted(refused) == sorted(ids) == sorted(reversals)
-    linked = desk.ask(
+    linked = client.ask(
         "SELECT ledger_transaction_id, reversal_ledger_transaction_id FROM ledger_transactions"
         " WHERE organization_id = :org AND reversal_ledger_transaction_id IS NOT NULL"
     )
     assert dict(linked) == reversals
     assert before != {pair: Decimal(1_000_000) for pair in before}
-    after = {pair: view.current_balance for pair, view in desk.balances(purses).items()}
+    after = {pair: view.current_balance for pair, view in client.balances(purses).items()}
     assert after == {pair: Decimal(1_000_000) for pair in before}
 
 
 @pytest.mark.parametrize("kind", ["burn", "transfer"])
-def test_of_a_hundred_captures_of_a_hold_one_succeeds(desk, kind):
-    points = desk.account(point_tracking_enabled=True)
-    ana, ben = desk.wallets(2)
-    desk.mint(points, ana, 150)
-    hold = desk.post(Movement(points, Decimal(100), ana, ben if kind == "transfer" else None, manual=True))
+def test_of_a_hundred_captures_of_a_hold_one_succeeds(client, kind):
+    points = client.account(point_tracking_enabled=True)
+    ana, ben = client.wallets(2)
+    client.mint(points, ana, 150)
+    hold = client.post(Movement(points, Decimal(100), ana, ben if kind == "transfer" else None, manual=True))
     amounts = [Decimal(n % 120 + 1) for n in range(100)]
     random.Random(2).shuffle(amounts)
-    works = [lambda amount=amount: desk.capture(points, [(hold, amount)]) for amount in amounts]
+    works = [lambda amount=amount: client.capture(points, [(hold, amount)]) for amount in amounts]
     outcomes = at_once(works, threads=CONNECTIONS)
     assert Counter(outcomes) == {None: 1, "not-pending": 99}
     captured = amounts[outcomes.index(None)]
     assert captured <= 100
-    assert desk.balance(points, ana).current_balance == 150 - captured
-    assert desk.balance(points, ana).pending_debit_balance == 0
-    assert desk.balance(points, ben).current_balance == (captured if kind == "transfer" else 0)
+    assert client.balance(points, ana).current_balance == 150 - captured
+    assert client.balance(points, ana).pending_debit_balance == 0
+    assert client.balance(points, ben).current_balance == (captured if kind == "transfer" else 0)
 
 
-def test_captures_and_releases_of_one_hold(desk):
-    points = desk.account()
-    (ana,) = desk.wallets(1)
+def test_captures_and_releases_of_one_hold(client):
+    points = client.account()
+    (ana,) = client.wallets(1)
     for _ in range(25):
-        desk.mint(points, ana, 10)
-        before = desk.balance(points, ana).current_balance
-        hold = desk.burn(points, ana, 10, manual=True)
-        capture, release = at_once([lambda: desk.capture(points, [(hold, None)]), lambda: desk.revert(hold)])  # noqa: B023
+        client.mint(points, ana, 10)
+        before = client.balance(points, ana).current_balance
+        hold = client.burn(points, ana, 10, manual=True)
+        capture, release = at_once([lambda: client.capture(points, [(hold, None)]), lambda: client.revert(hold)])  # noqa: B023
         # A release after the capture reverts it: either way the balance is back.
         assert isinstance(release, int)
         assert capture in (None, "not-pending")
-        after = desk.balance(points, ana)
+        after = client.balance(points, ana)
         assert (after.current_balance, after.pending_debit_balance) == (before, 0)
 
 
 @pytest.mark.parametrize("tracked", [False, True])
-def test_a_burn_against_the_revert_of_its_mint(desk, tracked):
-    points = desk.account(point_tracking_enabled=tracked)
-    (ana,) = desk.wallets(1)
+def test_a_burn_against_the_revert_of_its_mint(client, tracked):
+    points = client.account(point_tracking_enabled=tracked)
+    (ana,) = client.wallets(1)
     won = Counter()
     for _ in range(40):
-        mint = desk.mint(points, ana, 10)
-        burn, revert = at_once([lambda: desk.burn(points, ana, 10), lambda: desk.revert(mint)])  # noqa: B023
+        mint = client.mint(points, ana, 10)
+        burn, revert = at_once([lambda: client.burn(points, ana, 10), lambda: client.revert(mint)])  # noqa: B023
         assert [burn, revert].count("insufficient-balance") == 1
-        assert desk.balance(points, ana).current_balance == 0
+        assert client.balance(points, ana).current_balance == 0
         won["burn" if isinstance(burn, int) else "revert"] += 1
     assert sum(won.values()) == 40
 
 
-def test_debt_grows_to_the_limit_and_no_further(desk):
-    points = desk.account(overdraft_limit=50, point_tracking_enabled=True)
-    (ana,) = desk.wallets(1)
-    desk.mint(points, ana, 20)
-    outcomes = at_once([lambda: desk.burn(points, ana, 1, allow_overdraft=True)] * 100, threads=CONNECTIONS)
+def test_debt_grows_to_the_limit_and_no_further(client):
+    points = client.account(overdraft_limit=50, point_tracking_enabled=True)
+    (ana,) = client.wallets(1)
+    client.mint(points, ana, 20)
+    outcomes = at_once([lambda: client.burn(points, ana, 1, allow_overdraft=True)] * 100, threads=CONNECTIONS)
     refused = [outcome for outcome in outcomes if not isinstance(outcome, int)]
     assert refused == ["overdraft-limit"] * 30
-    assert desk.balance(points, ana).current_balance == 0
-    assert desk.balance(points, ana).current_overdraft_balance == 50
+    assert client.balance(points, ana).current_balance == 0
+    assert client.balance(points, ana).current_overdraft_balance == 50
 
 
-def test_debt_that_is_repaid_while_it_grows(desk):
-    points = desk.account(overdraft_limit=50)
-    (ana,) = desk.wallets(1)
-    works = [lambda: desk.burn(points, ana, 7, allow_overdraft=True), lambda: desk.mint(points, ana, 5)] * 50
+def test_debt_that_is_repaid_while_it_grows(client):
+    points = client.account(overdraft_limit=50)
+    (ana,) = client.wallets(1)
+    works = [lambda: client.burn(points, ana, 7, allow_overdraft=True), lambda: client.mint(points, ana, 5)] * 50
     outcomes = at_once(works)
     burned = sum(isinstance(outcome, int) for outcome in outcomes[::2])
     assert all(isinstance(outcome, int) for outcome in outcomes[1::2])
-    found = desk.balance(points, ana)
+    found = client.balance(points, ana)
     assert found.current_balance - found.current_overdraft_balance == 250 - 7 * burned
     assert found.current_overdraft_balance <= 50
 
 
-def test_no_more_is_minted_than_the_supply(desk):
-    points = desk.account(max_supply=60)
-    purses = desk.wallets(8)
-    outcomes = at_once([lambda n=n: desk.mint(points, purses[n % 8], 1) for n in range(100)], threads=CONNECTIONS)
+def test_no_more_is_minted_than_the_supply(client):
+    points = client.account(max_supply=60)
+    purses = client.wallets(8)
+    outcomes = at_once([lambda n=n: client.mint(points, purses[n % 8], 1) for n in range(100)], threads=CONNECTIONS)
     assert Counter(isinstance(outcome, int) or outcome for outcome in outcomes) == {True: 60, "supply-exceeded": 40}
-    assert desk.issued(points) == {points: 60}
+    assert client.issued(points) == {points: 60}
 
 
-def test_reverts_of_burns_take_from_the_same_supply_as_mints(desk):
-    points = desk.account(max_supply=100)
-    purses = desk.wallets(8)
-    desk.post_batch([Movement(points, Decimal(10), to_wallet_id=each) for each in purses])
-    burns = [desk.burn(points, each, 10) for each in purses]
-    works = [lambda burn=burn: desk.revert(burn) for burn in burns]
-    works += [lambda n=n: desk.mint(points, purses[n % 8], 10) for n in range(16)]
+def test_reverts_of_burns_take_from_the_same_supply_as_mints(client):
+    points = client.account(max_supply=100)
+    purses = client.wallets(8)
+    client.post_batch([Movement(points, Decimal(10), to_wallet_id=each) for each in purses])
+    burns = [client.burn(points, each, 10) for each in purses]
+    works = [lambda burn=burn: client.revert(burn) for burn in burns]
+    works += [lambda n=n: client.mint(points, purses[n % 8], 10) for n in range(16)]
     outcomes = at_once(works)
     assert Counter(isinstance(outcome, int) or outcome for outcome in outcomes) == {True: 10, "supply-exceeded": 14}
-    assert desk.issued(points) == {points: 100}
+    assert client.issued(points) == {points: 100}
 
 
-def test_a_supply_that_is_limited_while_mints_run(desk):
-    points = desk.account()
-    purses = desk.wallets(8)
+def test_a_supply_that_is_limited_while_mints_run(client):
+    points = client.account()
+    purses = client.wallets(8)
     limited = []
 
     def limit():
         def work(db: Connection) -> Decimal:
-            account = locked(desk, db, points)
-            so_far = ledger.issued(db, desk.id, [points]).get(points, Decimal(0))
-            found = ledger.find_ledger(db, desk.id, desk.ledger_id)
+            account = locked(client, db, points)
+            so_far = ledger.issued(db, client.id, [points]).get(points, Decimal(0))
+            found = ledger.find_ledger(db, client.id, client.ledger_id)
             ledger.change_account(db, found, account, max_supply=so_far + 10, is_default_account=True)
             return so_far + 10
 
-        limited.append(desk.run(work))
+        limited.append(client.run(work))
 
-    works = [lambda n=n: desk.mint(points, purses[n % 8], 1) for n in range(160)]
+    works = [lambda n=n: client.mint(points, purses[n % 8], 1) for n in range(160)]
     works.insert(40, limit)
     outcomes = at_once(works)
     minted = sum(isinstance(outcome, int) for outcome in outcomes)
     assert minted == min(limited[0], 160)
-    assert desk.issued(points) == {points: minted}
+    assert client.issued(points) == {points: minted}
 
 
-def test_point_tracking_that_begins_while_mints_and_burns_run(desk):
+def test_point_tracking_that_begins_while_mints_and_burns_run(client):
     for _ in range(4):
-        points = desk.account()
-        purses = desk.wallets(6)
-        desk.post_batch([Movement(points, Decimal(10), to_wallet_id=each) for each in purses])
+        points = client.account()
+        purses = client.wallets(6)
+        client.post_batch([Movement(points, Decimal(10), to_wallet_id=each) for each in purses])
 
         def track(points=points):
             def work(db: Connection) -> None:
-                account = locked(desk, db, points)
-                found = ledger.find_ledger(db, desk.id, desk.ledger_id)
-                ledger.start_tracking(db, account, desk.call(db).new_key(), desk.now)
+                account = locked(client, db, points)
+                found = ledger.find_ledger(db, client.id, client.ledger_id)
+                ledger.start_tracking(db, account, client.call(db).new_key(), client.now)
                 settings = {"point_tracking_enabled": True, "expires_in_months": 6, "is_default_account": True}
                 ledger.change_account(db, found, account, **settings)
 
-            desk.run(work)
+            client.run(work)
 
-        works = [lambda n=n, points=points, purses=purses: desk.mint(points, purses[n % 6], 3) for n in range(40)]
-        works += [lambda n=n, points=points, purses=purses: desk.burn(points, purses[n % 6], 1) for n in range(40)]
+        works = [lambda n=n, points=points, purses=purses: client.mint(points, purses[n % 6], 3) for n in range(40)]
+        works += [lambda n=n, points=points, purses=purses: client.burn(points, purses[n % 6], 1) for n in range(40)]
         random.Random(3).shuffle(works)
         works.insert(15, track)
         outcomes = at_once(works)
         assert outcomes.pop(15) is None
         assert all(isinstance(outcome, int) for outcome in outcomes)
-        assert desk.verify() == []
-        assert sum(desk.balance(points, each).current_balance for each in purses) == 60 + 3 * 40 - 40
+        assert client.verify() == []
+        assert sum(client.balance(points, each).current_balance for each in purses) == 60 + 3 * 40 - 40
 
 
-def test_transfers_in_opposite_directions(desk):
-    points = desk.account(point_tracking_enabled=True)
-    purses = desk.wallets(3)
-    desk.post_batch([Movement(points, Decimal(100), to_wallet_id=each) for each in purses])
+def test_transfers_in_opposite_directions(client):
+    points = client.account(point_tracking_enabled=True)
+    purses = client.wallets(3)
+    client.post_batch([Movement(points, Decimal(100), to_wallet_id=each) for each in purses])
     pairs = [(0, 1), (1, 0), (1, 2), (2, 1), (2, 0), (0, 2)]
     works = [
-        lambda source=source, target=target: desk.transfer(points, purses[source], purses[target], 2)
+        lambda source=source, target=target: client.transfer(points, purses[source], purses[target], 2)
         for source, target in pairs * 25
     ]
     outcomes = at_once(works)
     assert all(isinstance(outcome, int) for outcome in outcomes)
-    assert [desk.balance(points, each).current_balance for each in purses] == [100, 100, 100]
+    assert [client.balance(points, each).current_balance for each in purses] == [100, 100, 100]
 
 
-def test_batches_over_the_same_wallets_in_any_order(desk):
-    accounts = [desk.account(max_supply=100_000), desk.account(), desk.account(point_tracking_enabled=True)]
-    purses = desk.wallets(6)
+def test_batches_over_the_same_wallets_in_any_order(client):
+    accounts = [client.account(max_supply=100_000), client.account(), client.account(point_tracking_enabled=True)]
+    purses = client.wallets(6)
     pick = random.Random(4)
 
     def batch():
         order = pick.sample([(account, purse) for account in accounts for purse in purses], 12)
-        outcomes = desk.post_batch([Movement(account, Decimal(1), to_wallet_id=purse) for account, purse in order])
+        outcomes = client.post_batch([Movement(account, Decimal(1), to_wallet_id=purse) for account, purse in order])
         return all(outcome.refusal is None for outcome in outcomes)
 
     assert at_once([batch] * 40, threads=CONNECTIONS) == [True] * 40
-    held = desk.balances(purses).values()
+    held = client.balances(purses).values()
     assert sum(view.current_balance for view in held) == 40 * 12
 
 
-def test_a_key_that_many_send_at_once_is_done_once(desk):
-    points = desk.account()
-    ana, ben = desk.wallets(2)
+def test_a_key_that_many_send_at_once_is_done_once(client):
+    points = client.account()
+    ana, ben = client.wallets(2)
     for n in range(5):
         same = {"system_unique_key": f"same-{n}"}
-        outcomes = at_once([lambda same=same: desk.mint(points, ana, 10, **same)] * 20)
+        outcomes = at_once([lambda same=same: client.mint(points, ana, 10, **same)] * 20)
         assert len(set(outcomes)) == 1
         assert isinstance(outcomes[0], int)
-        assert desk.balance(points, ana).current_balance == 10 * (n + 1)
+        assert client.balance(points, ana).current_balance == 10 * (n + 1)
     # The wallet is no part of what is locked for a key: another request under it is refused, whoever came first.
-    works = [lambda n=n: desk.mint(points, (ana, ben)[n % 2], 1, system_unique_key="other") for n in range(20)]
+    works = [lambda n=n: client.mint(points, (ana, ben)[n % 2], 1, system_unique_key="other") for n in range(20)]
     outcomes = at_once(works)
     assert Counter(map(type, outcomes)) == {int: 10, str: 10}
     assert {outcome for outcome in outcomes if isinstance(outcome, str)} == {"key-reused"}
-    assert desk.balance(points, ana).current_balance + desk.balance(points, ben).current_balance == 51
+    assert client.balance(points, ana).current_balance + client.balance(points, ben).current_balance == 51
 
 
-def test_what_has_expired_expires_once(desk):
-    points = desk.account(point_tracking_enabled=True)
-    (ana,) = desk.wallets(1)
+def test_what_has_expired_expires_once(client):
+    points = client.account(point_tracking_enabled=True)
+    (ana,) = client.wallets(1)
     for n in range(1, 6):
-        desk.mint(points, ana, 10, expiration_date=desk.now + timedelta(days=n))
-    desk.mint(points, ana, 10)
-    desk.now += timedelta(days=3)
-    outcomes = at_once([lambda: desk.burn(points, ana, 1)] * 40, threads=CONNECTIONS)
+        client.mint(points, ana, 10, expiration_date=client.now + timedelta(days=n))
+    client.mint(points, ana, 10)
+    client.now += timedelta(days=3)
+    outcomes = at_once([lambda: client.burn(points, ana, 1)] * 40, threads=CONNECTIONS)
     assert Counter(isinstance(outcome, int) or outcome for outcome in outcomes) == {
         True: 30,
         "insufficient-balance": 10,
     }
     expired = "SELECT amount FROM ledger_transactions WHERE organization_id = :org AND is_expiry"
-    assert desk.ask(expired) == [(10,)] * 3
+    assert client.ask(expired) == [(10,)] * 3
 
 
-def locked(desk: Desk, db: Connection, account_id: int) -> LedgerAccount:
+def locked(client: LedgerClient, db: Connection, account_id: int) -> LedgerAccount:
     """The account, locked as a change of its settings locks it."""
-    found, account = ledger.find_ledger(db, desk.id, desk.ledger_id), ledger.find_account(db, desk.id, account_id)
+    found, account = ledger.find_ledger(db, client.id, client.ledger_id), ledger.find_account(db, client.id, account_id)
     assert found is not None
     assert account is not None
     return ledger.lock_account(db, found, account)

@@ -6,7 +6,7 @@ from collections import Counter
 from functools import partial
 
 from tests.builders.campaigns import mint
-from tests.builders.tiers import Ladder
+from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import GENERIC, event, key, running, spend
 from tests.concurrency.together import together
 
@@ -30,7 +30,7 @@ def check(shop, ladder, members):
 
 
 def test_batches_and_calls_that_move_the_same_tiers(shop):
-    ladder = Ladder.new(shop, **{f"Tier{n}": 10 * n for n in range(1, 8)})
+    ladder = TierSchedule.new(shop, **{f"Tier{n}": 10 * n for n in range(1, 8)})
     members = [shop.member() for _ in range(6)]
     daily = {"scope": "campaign", "type": "points", "period": "daily", "limit": 10**9}
     shop.campaign(running(mint(7)), eventType=GENERIC, limitRules=[daily])
@@ -56,7 +56,7 @@ def test_batches_and_calls_that_move_the_same_tiers(shop):
 
 
 def test_a_tier_is_reached_once(shop):
-    ladder = Ladder.new(shop, Gold=50)
+    ladder = TierSchedule.new(shop, Gold=50)
     shop.campaign(running(mint(10)), eventType=GENERIC)
     shop.campaign(running(mint(1000)), eventType=SET)
     for _ in range(3):
@@ -69,7 +69,7 @@ def test_a_tier_is_reached_once(shop):
 def test_transactions_that_are_reported_count_once_against_a_limit_of_all(shop):
     """Calls that move points lock the limits that count afterwards before the accounts, as events do."""
     capped = shop.account(maxSupply=10**9)
-    Ladder.new(shop, Gold=50)
+    TierSchedule.new(shop, Gold=50)
     total = {"scope": "campaign", "type": "transactions", "period": "total", "limit": 20}
     shop.campaign(
         running(mint(1, ledgerAccountKey=capped["ledgerAccountKey"])),
@@ -89,7 +89,7 @@ def test_transactions_that_are_reported_count_once_against_a_limit_of_all(shop):
 
 
 def test_one_key_sets_a_tier_once_and_answers_all_alike(shop):
-    ladder = Ladder.new(shop, Silver=200, Gold=500)
+    ladder = TierSchedule.new(shop, Silver=200, Gold=500)
     member, program = shop.member(), ladder.program["loyaltyProgramKey"]
     path = f"/members/{member}/loyalty-programs/{program}/tier"
     for _ in range(3):
@@ -101,7 +101,7 @@ def test_one_key_sets_a_tier_once_and_answers_all_alike(shop):
 
 
 def test_one_key_for_two_members_goes_to_one_of_them(shop):
-    ladder = Ladder.new(shop, Gold=500)
+    ladder = TierSchedule.new(shop, Gold=500)
     members, program = [shop.member() for _ in range(8)], ladder.program["loyaltyProgramKey"]
     for _ in range(3):
         body = {"loyaltyTierKey": ladder.key("Gold"), "systemUniqueKey": key()}
@@ -111,7 +111,7 @@ def test_one_key_for_two_members_goes_to_one_of_them(shop):
 
 
 def test_a_tier_set_by_hand_holds_while_points_move(shop):
-    ladder = Ladder.new(shop, Silver=20, Gold=500)
+    ladder = TierSchedule.new(shop, Silver=20, Gold=500)
     shop.campaign(running(mint(10)), eventType=GENERIC)
     for _ in range(3):
         member = shop.member()

@@ -13,13 +13,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from domain.badges import (
     Badge,
+    BadgeBalances,
     BadgeInactive,
     BadgeLimit,
     BadgeTrackingNotRevertible,
     BadgeTrackingReverted,
     Grant,
     InsufficientBadges,
-    Shelf,
 )
 from domain.problems import KeyReused
 
@@ -41,8 +41,8 @@ def namer():
     return name
 
 
-def shelf(**balances):
-    return Shelf({(ANA, 1): balances.get("ana", 0), (BEN, 1): balances.get("ben", 0)}, NOW, namer())
+def balances(**balances):
+    return BadgeBalances({(ANA, 1): balances.get("ana", 0), (BEN, 1): balances.get("ben", 0)}, NOW, namer())
 
 
 def grant(amount=1, of=None, member_id=ANA, key=None, digest=b"", event_id=None):
@@ -50,7 +50,7 @@ def grant(amount=1, of=None, member_id=ANA, key=None, digest=b"", event_id=None)
 
 
 def test_an_assignment_is_kept_as_it_was_asked_for():
-    held = shelf(ana=1)
+    held = balances(ana=1)
     tracking = held.assign(grant(2, key="till-1", digest=b"d", event_id=5))
     assert (tracking.amount_assigned, tracking.updated_total_assigned) == (2, 3)
     assert (tracking.member_id, tracking.badge_id, tracking.badge_key) == (ANA, 1, "key-1")
@@ -65,12 +65,12 @@ def test_an_assignment_is_kept_as_it_was_asked_for():
 
 
 def test_a_tracking_without_a_key_goes_by_its_own():
-    tracking = shelf().assign(grant())
+    tracking = balances().assign(grant())
     assert tracking.system_unique_key == tracking.badge_tracking_key == "tracking-1"
 
 
 def test_what_is_beyond_the_bounds_is_refused_and_changes_nothing():
-    held = shelf(ana=2)
+    held = balances(ana=2)
     with pytest.raises(BadgeLimit):
         held.assign(grant(2))
     with pytest.raises(InsufficientBadges):
@@ -82,7 +82,7 @@ def test_what_is_beyond_the_bounds_is_refused_and_changes_nothing():
 
 
 def test_an_inactive_badge_is_left_alone_but_can_be_reverted():
-    held = shelf(ana=1)
+    held = balances(ana=1)
     with pytest.raises(BadgeInactive):
         held.assign(grant(of=badge(active=False)))
     with pytest.raises(BadgeInactive):
@@ -92,7 +92,7 @@ def test_an_inactive_badge_is_left_alone_but_can_be_reverted():
 
 
 def test_who_holds_more_than_a_lowered_maximum_keeps_it_and_gets_no_more():
-    held, lowered = shelf(ana=3), badge(max_amount=1)
+    held, lowered = balances(ana=3), badge(max_amount=1)
     with pytest.raises(BadgeLimit):
         held.assign(grant(of=lowered))
     assert held.unassign(grant(of=lowered)).updated_total_assigned == 2
@@ -103,7 +103,7 @@ def test_who_holds_more_than_a_lowered_maximum_keeps_it_and_gets_no_more():
 
 
 def test_a_revert_and_what_it_reverts_name_each_other():
-    held = shelf()
+    held = balances()
     given = held.assign(grant(2))
     back = held.revert(given.badge_tracking_id, badge())
     assert (back.amount_assigned, back.updated_total_assigned) == (-2, 0)
@@ -113,7 +113,7 @@ def test_a_revert_and_what_it_reverts_name_each_other():
 
 
 def test_a_tracking_is_reverted_once_and_a_revert_never():
-    held = shelf()
+    held = balances()
     given = held.assign(grant())
     back = held.revert(given.badge_tracking_id, badge())
     with pytest.raises(BadgeTrackingReverted):
@@ -123,7 +123,7 @@ def test_a_tracking_is_reverted_once_and_a_revert_never():
 
 
 def test_a_revert_keeps_to_the_bounds():
-    held = shelf()
+    held = balances()
     given = held.assign(grant(2))
     taken = held.unassign(grant(1))
     with pytest.raises(InsufficientBadges):
@@ -134,7 +134,7 @@ def test_a_revert_keeps_to_the_bounds():
 
 
 def test_the_same_key_answers_the_same_and_another_request_is_refused():
-    held = shelf()
+    held = balances()
     first = held.assign(grant(key="a", digest=b"1"))
     held.drain()
     assert held.assign(grant(key="a", digest=b"1")) == first
@@ -145,16 +145,16 @@ def test_the_same_key_answers_the_same_and_another_request_is_refused():
 
 
 def test_what_was_stored_under_a_key_is_known():
-    held = shelf()
+    held = balances()
     first = held.assign(grant(key="a", digest=b"1"))
-    later = Shelf({(ANA, 1): 1}, NOW, namer())
+    later = BadgeBalances({(ANA, 1): 1}, NOW, namer())
     later.know([first])
     assert later.assign(grant(key="a", digest=b"1")) == first
     assert later.balance(ANA, 1) == 1
 
 
 def test_news_and_changes_are_told_once():
-    held = shelf(ben=2)
+    held = balances(ben=2)
     given = held.assign(grant())
     taken = held.unassign(grant(member_id=BEN))
     assert held.news() == [given, taken]
@@ -171,7 +171,7 @@ def test_news_and_changes_are_told_once():
 
 
 def test_taking_back_gives_and_takes_as_much_as_the_bounds_allow():
-    held = shelf()
+    held = balances()
     given = held.assign(grant(3, event_id=5))
     held.unassign(grant(2))
     back = held.take_back(given.badge_tracking_id, badge(), 6)
@@ -185,13 +185,13 @@ def test_taking_back_gives_and_takes_as_much_as_the_bounds_allow():
 
 
 def test_taking_back_never_gives_beyond_a_lowered_maximum():
-    held = shelf(ana=3)
+    held = balances(ana=3)
     taken = held.unassign(grant(1, event_id=7))
     assert held.take_back(taken.badge_tracking_id, badge(max_amount=1), 8).amount_assigned == 0
 
 
 def test_what_stands_of_an_event_is_told_newest_first_and_taking_back_is_no_news():
-    held = shelf()
+    held = balances()
     first, second, third = (held.assign(grant(event_id=5)) for _ in range(3))
     held.assign(grant(member_id=BEN, event_id=6))
     held.revert(second.badge_tracking_id, badge())
@@ -214,7 +214,7 @@ class Shelves(RuleBasedStateMachine):
     def begin(self, most):
         self.badges = {n: badge(most[n - 1], badge_id=n) for n in (1, 2)}
         self.name = namer()
-        self.shelf = Shelf({}, NOW, self.name)
+        self.balances = BadgeBalances({}, NOW, self.name)
         self.accepted = []  # [member, badge, amount, id, reverted]
         self.by_key = {}
         self.stored = {}
@@ -226,7 +226,7 @@ class Shelves(RuleBasedStateMachine):
     def ask(self, member, badge_id, amount, key, takes):
         change = -amount if takes else amount
         wanted = (member, badge_id, change)
-        ask = self.shelf.unassign if takes else self.shelf.assign
+        ask = self.balances.unassign if takes else self.balances.assign
         request = Grant(member, self.badges[badge_id], amount, key, repr(wanted).encode())
         before = self.by_key.get(key)
         if before is not None and before[0] != wanted:
@@ -266,36 +266,36 @@ class Shelves(RuleBasedStateMachine):
         elif change > self.held(member, badge_id):
             refusal = InsufficientBadges
         else:
-            back = self.shelf.revert(name, of)
+            back = self.balances.revert(name, of)
             each[-1] = True
             self.accepted.append([member, badge_id, -change, back.badge_tracking_id, "reversal"])
             return
         with pytest.raises(refusal):
-            self.shelf.revert(name, of)
+            self.balances.revert(name, of)
 
     @rule(badge_id=BADGES, most=st.integers(1, 5), active=st.booleans())
     def change_badge(self, badge_id, most, active):
-        # As a desk stays with the badges that it was opened with.
+        # As a client stays with the badges that it was opened with.
         self.store_and_load()
         self.badges[badge_id] = badge(most, active, badge_id)
 
     @rule()
     def store_and_load(self):
-        changes = self.shelf.drain()
+        changes = self.balances.drain()
         self.stored |= {each.badge_tracking_id: each for each in changes.trackings}
         for name, by in changes.reversals.items():
             assert self.stored[name].reversal_badge_tracking_id is None
             self.stored[name] = replace(self.stored[name], reversal_badge_tracking_id=by)
         balances = {(m, b): held for m in (ANA, BEN) for b in (1, 2) if (held := self.held(m, b))}
         assert all(balances.get(place, 0) == held for place, held in changes.balances.items())
-        self.shelf = Shelf(balances, NOW, self.name)
-        self.shelf.know(self.stored.values())
+        self.balances = BadgeBalances(balances, NOW, self.name)
+        self.balances.know(self.stored.values())
 
     @invariant()
     def balances_are_the_sums(self):
         for member in (ANA, BEN):
             for badge_id in (1, 2):
-                assert self.shelf.balance(member, badge_id) == self.held(member, badge_id) >= 0
+                assert self.balances.balance(member, badge_id) == self.held(member, badge_id) >= 0
 
 
 TestShelves = Shelves.TestCase

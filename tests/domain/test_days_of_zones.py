@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from domain.calendar import moment_in, next_period, start_of_day
-from domain.missions.state import Occasion, Shelf
+from domain.missions.state import MissionProgressState, ProgressCause
 from tests.builders.campaigns import Bench, action, campaign, facts, mint
 from tests.builders.missions import NOON, mission
 
@@ -104,11 +104,11 @@ def test_rules_read_times_in_the_zone_of_their_campaign(at, name):
 @given(st.lists(moments, min_size=1, max_size=12), zones, st.sampled_from(["daily", "weekly", "monthly"]))
 def test_missions_are_repeated_by_the_days_of_their_zone(at, name, period):
     record = mission(goal_count=1, repetition_period=period, period_limit=1, timezone=name)
-    shelf = Shelf({}, {})
+    state = MissionProgressState({}, {})
     for number, each in enumerate(at, 1):
-        shelf.count(record, 1, Occasion(1, 1, each, NOON, loyalty_event_id=number))
+        state.count(record, 1, ProgressCause(1, 1, each, NOON, loyalty_event_id=number))
     periods = {period_of(each, name, period) for each in at}
-    assert shelf.standing(1, record).progress.times_achieved == len(periods)
+    assert state.progress(1, record).progress.times_achieved == len(periods)
 
 
 @settings(deadline=None)

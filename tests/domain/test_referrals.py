@@ -18,7 +18,7 @@ from domain.referrals import (
     ReferralLog,
     ReferralProgram,
     ReferralPrograms,
-    ReferralShelf,
+    ReferralUsageState,
     Reward,
     Use,
     ready_program,
@@ -151,20 +151,20 @@ def test_programs_tell_the_types_they_look_at():
     ],
 )
 def test_limits_count_what_was_added(uses, referred, limit):
-    shelf = ReferralShelf({1: code(1, "a"), 2: code(2, "b")}, {}, {})
+    state = ReferralUsageState({1: code(1, "a"), 2: code(2, "b")}, {}, {})
     for code_id, member_id in uses:
-        shelf.add(use(shelf.codes[code_id], member_id))
+        state.add(use(state.codes[code_id], member_id))
     if limit is None:
-        shelf.refuse_over_limit(PROGRAM, shelf.codes[1], referred)
+        state.refuse_over_limit(PROGRAM, state.codes[1], referred)
     else:
         with pytest.raises(ReferralLimitReached) as reached:
-            shelf.refuse_over_limit(PROGRAM, shelf.codes[1], referred)
+            state.refuse_over_limit(PROGRAM, state.codes[1], referred)
         assert reached.value.members == {"limit": limit}
 
 
 def test_codes_are_found_by_their_exact_text():
-    shelf = ReferralShelf({1: code(1, "a"), 2: code(2, "A")}, {}, {})
-    assert [shelf.find(text) and shelf.find(text).referral_code_id for text in ("a", "A", "b")] == [1, 2, None]
+    state = ReferralUsageState({1: code(1, "a"), 2: code(2, "A")}, {}, {})
+    assert [state.find(text) and state.find(text).referral_code_id for text in ("a", "A", "b")] == [1, 2, None]
 
 
 @given(
@@ -183,23 +183,23 @@ def test_no_limit_is_ever_passed_and_what_is_taken_back_makes_room(steps, per_co
     )
     # The first two codes are one member's, the third another's.
     owners = {1: 7, 2: 7, 3: 6}
-    shelf = ReferralShelf({n: code(n, str(n), owner) for n, owner in owners.items()}, {}, {})
+    state = ReferralUsageState({n: code(n, str(n), owner) for n, owner in owners.items()}, {}, {})
     stand: list[tuple[int, int]] = []
     for code_id, member_id, is_undone in steps:
         if is_undone and stand:
             taken = stand.pop(0)
-            shelf.take_back(log(shelf.codes[taken[0]], taken[1]))
+            state.take_back(log(state.codes[taken[0]], taken[1]))
         of_code = sum(each[0] == code_id for each in stand)
         of_member = sum(owners[each[0]] == owners[code_id] for each in stand)
         of_pair = stand.count((code_id, member_id))
         has_room = of_code < per_code and of_member < per_member and of_pair < (per_pair or 1)
         try:
-            shelf.refuse_over_limit(program, shelf.codes[code_id], member_id)
+            state.refuse_over_limit(program, state.codes[code_id], member_id)
         except ReferralLimitReached:
             assert not has_room
         else:
             assert has_room
-            shelf.add(use(shelf.codes[code_id], member_id))
+            state.add(use(state.codes[code_id], member_id))
             stand.append((code_id, member_id))
     for code_id in owners:
-        assert shelf.codes[code_id].total_usages == sum(each[0] == code_id for each in stand)
+        assert state.codes[code_id].total_usages == sum(each[0] == code_id for each in stand)

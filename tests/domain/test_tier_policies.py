@@ -15,7 +15,7 @@ from domain.ledger.postings import Earning
 from domain.members import MemberTier
 from domain.tier_policies import CALENDAR, EARNED, ROLLING, TierPoints, TierPolicy, completed, faults_of_policy
 from domain.tier_status import tier_status
-from domain.tiers import HeldTier, KnownTier, Ladder, Standings, Step
+from domain.tiers import HeldTier, KnownTier, Step, TierAssignments, TierSchedule
 
 NOON = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)
 ACCOUNT, PROGRAM, MEMBER = 1, 1, 7
@@ -27,8 +27,8 @@ NAMES = {
 }
 
 
-def ladder(policy):
-    return Ladder(PROGRAM, "program-1", ACCOUNT, BASIC, STEPS, True, policy)
+def schedule(policy):
+    return TierSchedule(PROGRAM, "program-1", ACCOUNT, BASIC, STEPS, True, policy)
 
 
 def earned(*amounts):
@@ -121,7 +121,7 @@ def test_points_of_a_period_are_those_of_the_list(policy, history, at):
 @given(policies, histories, moments, st.lists(st.integers(0, 500), max_size=6))
 @settings(max_examples=150, deadline=None)
 def test_a_tier_lasts_exactly_until_it_says(policy, history, at, days):
-    program, points = ladder(policy), points_of(history)
+    program, points = schedule(policy), points_of(history)
     place = program.place_of(lambda _: points, at)
     for passed in sorted(days):
         later = at + timedelta(days=passed)
@@ -137,11 +137,11 @@ def test_a_tier_lasts_exactly_until_it_says(policy, history, at, days):
 @given(policies, st.lists(st.tuples(histories, st.integers(0, 200)), min_size=1, max_size=4))
 @settings(max_examples=80, deadline=None)
 def test_tiers_that_are_settled_as_time_passes_are_those_of_the_moment(policy, seen):
-    program, held, at, history = ladder(policy), {}, datetime(2025, 6, 1, tzinfo=UTC), []
+    program, held, at, history = schedule(policy), {}, datetime(2025, 6, 1, tzinfo=UTC), []
     for more, passed in seen:
         at, history = at + timedelta(days=passed), history + more
         points = points_of(history)
-        found = Standings((program,), held, at)
+        found = TierAssignments((program,), held, at)
         found.settle(MEMBER, {ACCOUNT} if more else (), lambda _, points=points: points)
         held = {**held, **{place: tier for place, tier in found.changed.items() if tier is not None}}
         if (MEMBER, PROGRAM) in held:
@@ -151,20 +151,20 @@ def test_tiers_that_are_settled_as_time_passes_are_those_of_the_moment(policy, s
 
 
 def test_what_falls_out_of_the_period_moves_a_member_when_it_does():
-    program = ladder(YEAR)
+    program = schedule(YEAR)
     points = earned(("2025-06-01", 120), ("2026-01-01", 90))
-    found = Standings((program,), {(MEMBER, PROGRAM): HeldTier(BASIC)}, NOON)
+    found = TierAssignments((program,), {(MEMBER, PROGRAM): HeldTier(BASIC)}, NOON)
     [move] = found.settle(MEMBER, {ACCOUNT}, lambda _: points)
     until = datetime(2026, 6, 1, tzinfo=UTC)
     assert (move.after, move.expires_at) == (GOLD, until)
-    later = Standings((program,), dict(found.changed), until)
+    later = TierAssignments((program,), dict(found.changed), until)
     [move] = later.settle(MEMBER, (), lambda _: points)
     assert (move.before, move.after, move.expires_at) == (GOLD, BASIC, None)
 
 
 class TestStatus:
     def status(self, policy, held, points, at=NOON):
-        return tier_status(ladder(policy), NAMES, held, lambda _: points, at)
+        return tier_status(schedule(policy), NAMES, held, lambda _: points, at)
 
     def holds(self, tier_id, expires_at=None, is_manual=False):
         return MemberTier(1, MEMBER, PROGRAM, tier_id, is_manual, expires_at, NOON)

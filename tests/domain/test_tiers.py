@@ -10,19 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.tier_policies import TierPoints
-from domain.tiers import HeldTier, Ladder, Standings, Step, TierLog, TierTracking
+from domain.tiers import HeldTier, Step, TierAssignments, TierLog, TierSchedule, TierTracking
 
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
 PROGRAM, ACCOUNT, MEMBER = 1, 10, 7
 BASIC, SILVER, GOLD = 100, 200, 300
 
 
-def ladder(*steps: Step, default: int | None = BASIC, account: int | None = ACCOUNT, program: int = PROGRAM) -> Ladder:
+def schedule(
+    *steps: Step, default: int | None = BASIC, account: int | None = ACCOUNT, program: int = PROGRAM
+) -> TierSchedule:
     moves = any(step.loyalty_tier_id != default for step in steps)
-    return Ladder(program, f"program-{program}", account, default, steps, moves)
+    return TierSchedule(program, f"program-{program}", account, default, steps, moves)
 
 
-USUAL = ladder(Step(BASIC, Decimal(0), 0), Step(SILVER, Decimal(200), 1), Step(GOLD, Decimal(500), 2))
+USUAL = schedule(Step(BASIC, Decimal(0), 0), Step(SILVER, Decimal(200), 1), Step(GOLD, Decimal(500), 2))
 
 amounts = st.decimals(min_value=0, max_value=1000, places=2)
 all_steps = st.lists(
@@ -43,16 +45,16 @@ def test_a_tier_is_reached_at_its_threshold(points, tier):
 def test_of_equal_thresholds_the_greater_order_wins_and_then_the_older_tier():
     steps = [Step(3, Decimal(5), 1), Step(1, Decimal(5), 2), Step(2, Decimal(5), 2)]
     for turned in (steps, steps[::-1]):
-        assert ladder(*turned).tier_at(Decimal(5)) == 1
+        assert schedule(*turned).tier_at(Decimal(5)) == 1
 
 
 def test_without_an_account_everybody_is_in_the_default_tier():
-    assert ladder(Step(GOLD, Decimal(0), 0), account=None).tier_at(Decimal(9999)) == BASIC
+    assert schedule(Step(GOLD, Decimal(0), 0), account=None).tier_at(Decimal(9999)) == BASIC
 
 
 @given(all_steps, defaults, amounts)
 def test_the_tier_is_the_highest_reached_else_the_default(steps, default, points):
-    found = ladder(*steps, default=default).tier_at(points)
+    found = schedule(*steps, default=default).tier_at(points)
     reached = [step for step in steps if step.min_required_points <= points]
     if not reached:
         assert found == default
@@ -65,7 +67,7 @@ def test_the_tier_is_the_highest_reached_else_the_default(steps, default, points
 @given(all_steps, defaults, amounts, amounts)
 def test_more_points_never_lead_to_a_lower_threshold(steps, default, one, other):
     least = {step.loyalty_tier_id: step.min_required_points for step in steps}
-    less, more = (ladder(*steps, default=default).tier_at(points) for points in sorted((one, other)))
+    less, more = (schedule(*steps, default=default).tier_at(points) for points in sorted((one, other)))
     assert least.get(less, -1) <= least.get(more, -1)
 
 
@@ -73,12 +75,12 @@ def points_of(amount):
     return lambda account: TierPoints(Decimal(amount if account == ACCOUNT else 0))
 
 
-def standings(held: HeldTier | None, *ladders: Ladder) -> Standings:
-    return Standings(ladders or (USUAL,), {} if held is None else {(MEMBER, PROGRAM): held}, NOON)
+def tier_assignments(held: HeldTier | None, *tier_schedules: TierSchedule) -> TierAssignments:
+    return TierAssignments(tier_schedules or (USUAL,), {} if held is None else {(MEMBER, PROGRAM): held}, NOON)
 
 
 def test_points_move_a_member_and_back():
-    found = standings(HeldTier(BASIC))
+    found = tier_assignments(HeldTier(BASIC))
     [up] = found.settle(MEMBER, {ACCOUNT}, points_of(600))
     assert (up.member_id, up.before, up.after) == (MEMBER, BASIC, GOLD)
     assert found.tier_ids(MEMBER, points_of(600)) == [GOLD]
@@ -89,18 +91,18 @@ def test_points_move_a_member_and_back():
 
 
 def test_other_accounts_move_nobody():
-    found = standings(HeldTier(BASIC))
+    found = tier_assignments(HeldTier(BASIC))
     assert found.settle(MEMBER, {ACCOUNT + 1}, points_of(600)) == []
     assert found.changed == {}
 
 
 def test_a_member_new_to_a_program_gets_a_tier():
-    [move] = standings(None).settle(MEMBER, {ACCOUNT}, points_of(1))
+    [move] = tier_assignments(None).settle(MEMBER, {ACCOUNT}, points_of(1))
     assert (move.before, move.after) == (None, BASIC)
 
 
 def test_a_member_may_be_left_without_a_tier():
-    found = standings(HeldTier(SILVER), ladder(Step(SILVER, Decimal(200), 1), default=None))
+    found = tier_assignments(HeldTier(SILVER), schedule(Step(SILVER, Decimal(200), 1), default=None))
     [move] = found.settle(MEMBER, {ACCOUNT}, points_of(199))
     assert (move.before, move.after) == (SILVER, None)
     assert found.changed == {(MEMBER, PROGRAM): None}
@@ -108,21 +110,21 @@ def test_a_member_may_be_left_without_a_tier():
 
 
 def test_a_program_with_nothing_beyond_its_default_tier_moves_nobody():
-    found = standings(None, ladder(Step(BASIC, Decimal(0), 0)))
+    found = tier_assignments(None, schedule(Step(BASIC, Decimal(0), 0)))
     assert found.settle(MEMBER, {ACCOUNT}, points_of(600)) == []
     assert found.changed == {}
 
 
 @pytest.mark.parametrize("expires_at", [None, NOON + timedelta(seconds=1)])
 def test_a_tier_set_by_hand_holds_whatever_the_points(expires_at):
-    found = standings(HeldTier(GOLD, True, expires_at))
+    found = tier_assignments(HeldTier(GOLD, True, expires_at))
     assert found.settle(MEMBER, {ACCOUNT}, points_of(0)) == []
     assert found.tier_ids(MEMBER, points_of(0)) == [GOLD]
     assert found.changed == {}
 
 
 def test_a_tier_that_has_expired_is_evaluated_without_points_having_moved():
-    found = standings(HeldTier(GOLD, True, NOON))
+    found = tier_assignments(HeldTier(GOLD, True, NOON))
     assert found.tier_ids(MEMBER, points_of(300)) == [SILVER]
     [move] = found.settle(MEMBER, (), points_of(300))
     assert (move.before, move.after) == (GOLD, SILVER)
@@ -131,7 +133,7 @@ def test_a_tier_that_has_expired_is_evaluated_without_points_having_moved():
 
 
 def test_a_tier_that_has_expired_and_belongs_to_the_points_is_no_move_but_is_written():
-    found = standings(HeldTier(SILVER, True, NOON))
+    found = tier_assignments(HeldTier(SILVER, True, NOON))
     assert found.settle(MEMBER, (), points_of(300)) == []
     assert found.changed == {(MEMBER, PROGRAM): HeldTier(SILVER)}
     [move] = found.settle(MEMBER, {ACCOUNT}, points_of(600))
@@ -139,23 +141,23 @@ def test_a_tier_that_has_expired_and_belongs_to_the_points_is_no_move_but_is_wri
 
 
 def test_members_of_inactive_programs_stay_where_they_are():
-    found = Standings((), {(MEMBER, PROGRAM): HeldTier(GOLD, True, NOON)}, NOON)
+    found = TierAssignments((), {(MEMBER, PROGRAM): HeldTier(GOLD, True, NOON)}, NOON)
     assert found.settle(MEMBER, {ACCOUNT}, points_of(0)) == []
     assert found.tier_ids(MEMBER, points_of(0)) == [GOLD]
 
 
 def test_each_program_goes_by_its_own_account():
-    other = ladder(Step(9, Decimal(1), 0), default=None, account=ACCOUNT + 1, program=2)
-    found = standings(HeldTier(BASIC), USUAL, other)
+    other = schedule(Step(9, Decimal(1), 0), default=None, account=ACCOUNT + 1, program=2)
+    found = tier_assignments(HeldTier(BASIC), USUAL, other)
     balances = {ACCOUNT: TierPoints(), ACCOUNT + 1: TierPoints(Decimal(3))}
     moves = found.settle(MEMBER, {ACCOUNT, ACCOUNT + 1}, balances.__getitem__)
-    assert [(move.ladder.loyalty_program_id, move.after) for move in moves] == [(2, 9)]
+    assert [(move.schedule.loyalty_program_id, move.after) for move in moves] == [(2, 9)]
 
 
 @given(all_steps, defaults, st.lists(amounts, min_size=1))
 def test_however_often_points_move_only_the_last_balance_counts(steps, default, balances):
-    program = ladder(*steps, default=default)
-    found = standings(None, program)
+    program = schedule(*steps, default=default)
+    found = tier_assignments(None, program)
     for balance in balances:
         found.settle(MEMBER, {ACCOUNT}, points_of(balance))
     expected = program.tier_at(balances[-1]) if program.moves else None
@@ -189,7 +191,7 @@ def tracking(number: int, tier_id: int, event_id: int | None, previous: HeldTier
 
 def test_a_tier_that_an_event_set_gives_way_to_the_one_before_with_its_expiry():
     before = HeldTier(SILVER, True, NOON + timedelta(days=1))
-    found, log = standings(before), TierLog()
+    found, log = tier_assignments(before), TierLog()
     log.know([tracking(1, GOLD, 5, before)])
     found.put((MEMBER, PROGRAM), HeldTier(GOLD, True))
     assert [each.member_tier_tracking_id for each in log.standing(5)] == [1]
@@ -203,7 +205,7 @@ def test_a_tier_that_an_event_set_gives_way_to_the_one_before_with_its_expiry():
 
 @pytest.mark.parametrize("now_held", [None, HeldTier(GOLD), HeldTier(GOLD, True, NOON), HeldTier(BASIC, True)])
 def test_a_tier_that_has_moved_on_since_is_kept(now_held):
-    found, log = standings(now_held), TierLog()
+    found, log = tier_assignments(now_held), TierLog()
     log.know([tracking(1, GOLD, 5, HeldTier(SILVER))])
     assert not log.take_back(1, found, 9)
     assert found.held((MEMBER, PROGRAM)) == now_held
@@ -214,17 +216,17 @@ SETTINGS = st.tuples(st.sampled_from([BASIC, SILVER, GOLD]), st.booleans())
 
 @given(st.lists(SETTINGS, max_size=6), st.randoms(use_true_random=False), st.sampled_from([None, HeldTier(BASIC)]))
 def test_in_any_order_of_cancelling_the_last_tier_that_stands_is_held(settings, random, first):
-    place, log = (MEMBER, PROGRAM), TierLog()
-    found = standings(first)
+    member_program, log = (MEMBER, PROGRAM), TierLog()
+    found = tier_assignments(first)
     stands = []
     for number, (tier_id, is_event) in enumerate(settings, 1):
-        made = tracking(number, tier_id, number if is_event else None, found.held(place))
+        made = tracking(number, tier_id, number if is_event else None, found.held(member_program))
         log.know([made]) if number % 2 or not is_event else log.add(made)
-        found.put(place, HeldTier(tier_id, True))
+        found.put(member_program, HeldTier(tier_id, True))
         stands.append(made)
     cancelled = [each for each in stands if each.loyalty_event_id is not None]
     random.shuffle(cancelled)
     for each in cancelled:
         log.take_back(each.member_tier_tracking_id, found, 99)
         stands.remove(each)
-        assert found.held(place) == (HeldTier(stands[-1].loyalty_tier_id or 0, True) if stands else first)
+        assert found.held(member_program) == (HeldTier(stands[-1].loyalty_tier_id or 0, True) if stands else first)

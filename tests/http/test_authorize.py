@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.builders.campaigns import effect, mint
-from tests.builders.tiers import Ladder
+from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import ORDER_CREATED, Shop, event, order, running, spend
 
 
@@ -121,7 +121,7 @@ def test_points_that_are_captured_later_expire_when_the_effect_said(shop, member
 
 
 def test_tiers_move_when_the_points_are_captured(shop, member):
-    ladder = Ladder.new(shop, Gold=5)
+    ladder = TierSchedule.new(shop, Gold=5)
     shop.campaign(running(mint(5)), eventType="member-generic-event")
     authorize(shop, event(member))
     assert ladder.of(member) != "Gold"

@@ -5,20 +5,20 @@ from __future__ import annotations
 import pytest
 
 from tests.builders.api import Surface
-from tests.builders.coupons import Books
+from tests.builders.coupons import LedgerSession
 
 
 @pytest.fixture(params=["integration", "administration"])
 def books(request, organization):
-    return Books(organization, request.param)
+    return LedgerSession(organization, request.param)
 
 
 @pytest.fixture
 def administration(organization):
-    return Books(organization, "administration")
+    return LedgerSession(organization, "administration")
 
 
-def listed(books: Books, book, **query):
+def listed(books: LedgerSession, book, **query):
     return books.surface.get(f"{books.path(book)}/coupons", **query)
 
 

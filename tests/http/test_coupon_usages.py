@@ -9,8 +9,8 @@ from urllib.parse import quote
 import pytest
 from sqlalchemy import text
 
-from tests.builders.coupons import Books
-from tests.builders.tiers import Ladder
+from tests.builders.coupons import LedgerSession
+from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import Shop, key
 
 TYPES = {"single": ["ALL"], "list": ["A-1", "A-2", "A-3"], "generated": [], "codeless": []}
@@ -22,7 +22,7 @@ class Counter:
     def __init__(self, organization: Any, surface: str) -> None:
         self.organization = organization
         self.shop = Shop(organization)
-        self.books = Books(organization)
+        self.books = LedgerSession(organization)
         self.surface = surface
         self.is_integration = surface == "integration"
 
@@ -192,7 +192,7 @@ def test_an_archived_book_and_a_day_of_the_week(counter):
 
 def test_tiers_audiences_and_inactive_members(counter):
     administration, member = counter.organization.administration, counter.member()
-    tiers = Ladder.new(counter.shop, Gold=1000)
+    tiers = TierSchedule.new(counter.shop, Gold=1000)
     assert counter.assign(member, counter.book(tierKeys=[tiers.key("Gold")]), expect=409) == (
         "/problems/coupon-book-tier"
     )
@@ -597,7 +597,7 @@ def test_the_lists_and_totals_of_a_program(office):
     assert found(notUsedOnly=True, couponBookTags="a") == [ours["couponBookId"]]
     assert found(couponBookTagsAny="a,b", order="amountAssigned,desc")[0] == free["couponBookId"]
     [entry] = administration.get(f"{base(program)}/coupons", couponCode="G-1")["results"]
-    assert entry["couponBook"] == Books(office.organization, "administration").get(ours)
+    assert entry["couponBook"] == LedgerSession(office.organization, "administration").get(ours)
 
     def totals(of=program, **query):
         answer = administration.get(f"{base(of)}/coupon-totals", **query)

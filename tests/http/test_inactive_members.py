@@ -6,11 +6,11 @@ import pytest
 
 from tests.builders.badges import Badges, assigns, unassigns
 from tests.builders.campaigns import effect, mint
-from tests.builders.coupons import Books
+from tests.builders.coupons import LedgerSession
 from tests.builders.missions import advance, create, member_id_of
 from tests.builders.missions import balance as progress
 from tests.builders.referrals import Friends
-from tests.builders.tiers import Ladder
+from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import GENERIC, Shop, event, order, running, spend
 
 INACTIVE = "/problems/member-inactive"
@@ -47,7 +47,7 @@ def test_badges(shop, member, by_id):
 
 
 def test_tiers(shop, member):
-    tiers = Ladder.new(shop, Gold=1000)
+    tiers = TierSchedule.new(shop, Gold=1000)
     member_id, program = member_id_of(shop, member), tiers.program["loyaltyProgramId"]
     first = tiers.set(member, "Gold", systemUniqueKey="till-1")
     deactivate(shop, member)
@@ -94,7 +94,7 @@ def test_progress_of_missions(shop, member):
 
 
 def test_coupons(shop, member):
-    books = Books(shop.organization)
+    books = LedgerSession(shop.organization)
     book = books.make("A-1", "A-2")
     mine = f"/members/{member}/coupon-books/{book['couponBookKey']}"
     usage = shop.integration.post(f"{mine}/assign", {"code": "A-1"}, expect=200)["couponUsage"]
@@ -113,8 +113,8 @@ def test_coupons(shop, member):
 
 def test_events_do_nothing_for_whom_is_deactivated_with_them(shop, member):
     mission = create(shop, eventType="member-profile-deactivated", goalCount=1, pointsAccrual=10)
-    badge, tiers = Badges(shop).create(), Ladder.new(shop, Gold=1000)
-    book = Books(shop.organization).make("A-1")
+    badge, tiers = Badges(shop).create(), TierSchedule.new(shop, Gold=1000)
+    book = LedgerSession(shop.organization).make("A-1")
     Badges(shop).assign(member, badge)
     shop.give(member, 50)
     effects = [

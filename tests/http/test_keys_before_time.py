@@ -6,8 +6,8 @@ import pytest
 
 from tests.builders import clock, missions
 from tests.builders.badges import Badges
-from tests.builders.coupons import Books
-from tests.builders.tiers import Ladder
+from tests.builders.coupons import LedgerSession
+from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import GENERIC, Shop, event
 
 
@@ -35,7 +35,7 @@ def twice(later):
 
 
 def test_coupons(shop, twice, later):
-    book, member = Books(shop.organization).make(type="codeless"), shop.organization.member()
+    book, member = LedgerSession(shop.organization).make(type="codeless"), shop.organization.member()
     path = f"/members/{member['loyaltyMemberId']}/coupon-books/{book['couponBookKey']}/assign"
     soon = {"expiresAt": later.moment(days=1)}
     twice(lambda key: shop.integration.post(path, {"systemUniqueKey": key, **soon}, expect=200))
@@ -67,7 +67,7 @@ def test_points(shop, twice, later):
 
 
 def test_tiers(shop, twice, later):
-    ladder, member = Ladder.new(shop, Gold=100), shop.member()
+    ladder, member = TierSchedule.new(shop, Gold=100), shop.member()
     path = f"/members/{member}/loyalty-programs/{ladder.program['loyaltyProgramKey']}/tier"
     body = {"loyaltyTierKey": ladder.key("Gold"), "expiresAt": later.moment(days=1)}
     answer = twice(lambda key: shop.integration.put(path, {"systemUniqueKey": key, **body}))

@@ -11,7 +11,7 @@ from handlers.http import dispatch
 from handlers.services.content import member_documents
 from handlers.services.content.member_documents import AnswerCache
 from tests.builders.content import Content, document_key
-from tests.builders.coupons import Books
+from tests.builders.coupons import LedgerSession
 from tests.builders.statements import count
 
 NOW = datetime(2026, 3, 27, 12, 0, tzinfo=UTC)  # a Friday
@@ -163,7 +163,7 @@ def test_each_document_comes_once_in_the_locale_that_is_asked_for(shop, clock):
 
 def test_documents_about_coupons_are_shown_while_their_book_is(organization, clock):
     organization.member("ana")
-    content, books = Content.of(organization, name="Coupons", contentType="coupon"), Books(organization)
+    content, books = Content.of(organization, name="Coupons", contentType="coupon"), LedgerSession(organization)
     open_book = books.make("A-1", type="list")
     later = books.make("B-1", validFromDate="2026-04-01T00:00:00Z")
     draft = books.make("C-1", publishingStatus="draft")
@@ -201,8 +201,8 @@ def test_answers_are_kept_for_15_minutes(shop, clock):
     assert (first.headers["Age"], first.headers["Cache-Control"]) == ("0", "private, max-age=900")
     shop.put({})
     Clock.moment = NOW + timedelta(minutes=14, seconds=59)
-    kept = ask()
-    assert (kept.text, kept.headers["Age"], kept.headers["ETag"]) == (first.text, "899", first.headers["ETag"])
+    cached = ask()
+    assert (cached.text, cached.headers["Age"], cached.headers["ETag"]) == (first.text, "899", first.headers["ETag"])
     assert ask(limit=5).json["totalCount"] == 1
     same = ask(304, etag=f'"other", W/{first.headers["ETag"]}')
     assert (same.text, same.headers["ETag"], same.headers["Age"]) == ("", first.headers["ETag"], "899")
@@ -217,15 +217,15 @@ def test_answers_are_kept_for_15_minutes(shop, clock):
 
 
 def test_what_is_kept_is_bounded(shop, clock):
-    kept = member_documents._Kept(NOW, b"x" * 10, "tag")
+    cached = member_documents._CachedAnswer(NOW, b"x" * 10, "tag")
     cache = AnswerCache(most=3, most_bytes=25)
     for key in range(5):
-        cache.keep(key, kept)
+        cache.keep(key, cached)
     assert [key for key in range(5) if cache.find(key, NOW)] == [3, 4]
-    cache.keep(9, member_documents._Kept(NOW, b"x" * 26, "tag"))
+    cache.keep(9, member_documents._CachedAnswer(NOW, b"x" * 26, "tag"))
     assert cache.find(9, NOW) is None
-    assert cache.find(3, NOW) is kept
-    cache.keep(5, kept)
+    assert cache.find(3, NOW) is cached
+    cache.keep(5, cached)
     assert [key for key in range(6) if cache.find(key, NOW)] == [3, 5]
 
 
@@ -266,7 +266,7 @@ def test_a_member_who_is_not_active_is_shown_nothing(organization, open_shop):
 
 def test_statements_do_not_grow_with_what_is_shown(api, organization, clock):
     organization.member("ana")
-    content, books = Content.of(organization, name="Coupons", contentType="coupon"), Books(organization)
+    content, books = Content.of(organization, name="Coupons", contentType="coupon"), LedgerSession(organization)
 
     def add(number):
         for _ in range(number):

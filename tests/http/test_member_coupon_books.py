@@ -6,13 +6,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.builders.coupons import Books
+from tests.builders.coupons import LedgerSession
 from tests.builders.tracking import Shop
 
 
 @pytest.fixture
 def books(organization):
-    return Books(organization)
+    return LedgerSession(organization)
 
 
 @pytest.fixture

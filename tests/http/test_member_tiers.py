@@ -9,7 +9,7 @@ import pytest
 from handlers.services.tiers.evaluate import evaluate_next
 from persistence import transactions
 from tests.builders.campaigns import mint
-from tests.builders.tiers import Ladder
+from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import GENERIC, Shop, event, key, running
 
 SET, REMOVED = "member-tier-set", "member-tier-removed"
@@ -23,7 +23,7 @@ def shop(organization):
 
 @pytest.fixture
 def ladder(shop):
-    return Ladder.new(shop, Silver=200, Gold=500)
+    return TierSchedule.new(shop, Silver=200, Gold=500)
 
 
 @pytest.fixture
@@ -228,7 +228,7 @@ def test_the_default_tier_is_active(shop, ladder):
 
 def test_tiers_programs_and_members_of_other_organizations_do_not_exist(shop, ladder, member, other_organization):
     other = Shop(other_organization)
-    theirs = Ladder.new(other)
+    theirs = TierSchedule.new(other)
     stranger = other.member()
     problem = by_id(shop, ladder, member, expect=404, loyaltyTierId=theirs.id("Basic"))
     assert problem["type"] == "/problems/unknown-tier"

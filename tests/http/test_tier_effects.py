@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders.campaigns import effect, mint
 from tests.builders.statements import counted
-from tests.builders.tiers import Ladder
+from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import GENERIC, Shop, event, running, spend
 
 SET, REMOVED = "member-tier-set", "member-tier-removed"
@@ -23,7 +23,7 @@ def shop(organization):
 
 @pytest.fixture
 def ladder(shop):
-    return Ladder.new(shop, Silver=200, Gold=500)
+    return TierSchedule.new(shop, Silver=200, Gold=500)
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_a_tier_of_a_program_that_is_not_active_can_be_set(shop, ladder, member)
 
 
 def test_what_is_named_outright_must_be_there(shop, ladder, other_organization):
-    foreign = Ladder.new(Shop(other_organization), Gold=500)
+    foreign = TierSchedule.new(Shop(other_organization), Gold=500)
     program, tier = ladder.program["loyaltyProgramKey"], ladder.key("Gold")
     made = shop.campaign()
     path = f"/campaigns/{made['campaignId']}/actions"
@@ -200,7 +200,7 @@ def test_points_given_since_count_for_a_member_who_had_no_tier_of_the_program(sh
         )["tier"]
         for name, least in (("Guest", 0), ("Friend", 50), ("Patron", 90))
     }
-    other = Ladder(shop, club, tiers)
+    other = TierSchedule(shop, club, tiers)
     shop.campaign(running(sets(other, "Patron")), eventType=GENERIC)
     assert other.of(member) is None
     cancel(shop, shop.track_one(event(member)))

@@ -10,7 +10,7 @@ import pytest
 from handlers.services.ledger.expire import expire_next
 from persistence import transactions
 from tests.builders.campaigns import mint
-from tests.builders.tiers import Ladder
+from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import GENERIC, ORDER_CREATED, WHOLE_DOLLARS, Shop, event, order, running, spend
 
 SET = "member-tier-set"
@@ -24,7 +24,7 @@ def shop(organization):
 
 @pytest.fixture
 def ladder(shop):
-    return Ladder.new(shop, Silver=200, Gold=500)
+    return TierSchedule.new(shop, Silver=200, Gold=500)
 
 
 @pytest.fixture

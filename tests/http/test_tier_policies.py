@@ -12,7 +12,7 @@ from handlers.services.tiers.evaluate import evaluate_next
 from tests.builders.api import running_api
 from tests.builders.campaigns import mint
 from tests.builders.missions import member_id_of
-from tests.builders.tiers import Ladder
+from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, running
 
 EARNED = {"basis": "earned"}
@@ -62,7 +62,7 @@ class TestPrograms:
         assert shop.administration.post("/loyalty-programs", body)["loyaltyProgram"]["tierPolicy"] == BALANCE
 
     def test_a_policy_is_kept_with_every_field(self, shop):
-        ladder = Ladder.new(shop, {**CALENDAR, "startMonth": 4, "timezone": "America/New_York"}, Silver=100)
+        ladder = TierSchedule.new(shop, {**CALENDAR, "startMonth": 4, "timezone": "America/New_York"}, Silver=100)
         wanted = {**BALANCE, **CALENDAR, "startMonth": 4, "timezone": "America/New_York"}
         assert ladder.program["tierPolicy"] == wanted
         path = f"/loyalty-programs/{ladder.program['loyaltyProgramId']}"
@@ -88,7 +88,7 @@ class TestPrograms:
 
 class TestEarned:
     def test_redeeming_takes_no_tier_away_and_earning_goes_on(self, shop, ana):
-        ladder = Ladder.new(shop, EARNED, Silver=100, Gold=200)
+        ladder = TierSchedule.new(shop, EARNED, Silver=100, Gold=200)
         move(shop, ana, "mint", 120)
         move(shop, ana, "burn", 120)
         assert (ladder.of(ana), shop.balance(ana)) == ("Silver", 0)
@@ -101,14 +101,14 @@ class TestEarned:
         assert "nextTier" not in status(shop, ana)
 
     def test_by_the_balance_redeeming_takes_it_away(self, shop, ana):
-        ladder = Ladder.new(shop, Silver=100)
+        ladder = TierSchedule.new(shop, Silver=100)
         move(shop, ana, "mint", 120)
         move(shop, ana, "burn", 120)
         assert ladder.of(ana) == "Basic"
         assert status(shop, ana)["points"] == 0
 
     def test_returned_orders_take_away_what_they_earned_even_if_it_is_spent(self, shop, ana):
-        ladder = Ladder.new(shop, EARNED, Silver=100)
+        ladder = TierSchedule.new(shop, EARNED, Silver=100)
         spend_earns_points(shop)
         bought = order(ana, 120)
         shop.track_one(bought)
@@ -122,7 +122,7 @@ class TestEarned:
         shop.check_ledger()
 
     def test_a_campaign_sees_the_tier_that_redeeming_leaves(self, shop, ana):
-        ladder = Ladder.new(shop, EARNED, Silver=100)
+        ladder = TierSchedule.new(shop, EARNED, Silver=100)
         shop.campaign(running(mint(7)), loyaltyTierKeys=[ladder.key("Silver")], eventType=GENERIC)
         move(shop, ana, "mint", 120)
         move(shop, ana, "burn", 120)
@@ -130,7 +130,7 @@ class TestEarned:
         assert shop.balance(ana) == 7
 
     def test_points_that_expired_were_earned_and_points_of_others_were_not(self, shop, ana):
-        ladder = Ladder.new(shop, EARNED, Silver=100)
+        ladder = TierSchedule.new(shop, EARNED, Silver=100)
         ben = shop.member()
         account = shop.organization.created.ledger_account_id
         wallets = [shop.integration.get(f"/members/{each}")["loyaltyMember"]["ledgerWalletId"] for each in (ana, ben)]
@@ -144,7 +144,7 @@ class TestEarned:
 
 class TestPeriods:
     def test_late_events_count_where_they_happened(self, shop, ana):
-        ladder = Ladder.new(shop, ROLLING, Silver=100, Gold=200)
+        ladder = TierSchedule.new(shop, ROLLING, Silver=100, Gold=200)
         spend_earns_points(shop)
         shop.track(order(ana, 150, externalEventDate=ago(500)), order(ana, 120, externalEventDate=ago(200)))
         assert ladder.of(ana) == "Silver"
@@ -161,7 +161,7 @@ class TestPeriods:
         assert (found["points"], found["pointsToKeep"], found["since"]) == (170, 50, since)
 
     def test_time_alone_takes_the_tier_away(self, shop, ana):
-        ladder = Ladder.new(shop, ROLLING, Silver=100)
+        ladder = TierSchedule.new(shop, ROLLING, Silver=100)
         move(shop, ana, "mint", 120, externalEventDate=ago(200))
         assert ladder.of(ana) == "Silver"
         self.pass_a_year(shop)
@@ -174,7 +174,7 @@ class TestPeriods:
         assert status(shop, ana)["points"] == 0
 
     def test_an_event_finds_the_tier_gone_that_time_has_taken(self, shop, ana):
-        ladder = Ladder.new(shop, ROLLING, Silver=100)
+        ladder = TierSchedule.new(shop, ROLLING, Silver=100)
         shop.campaign(running(mint(7)), loyaltyTierKeys=[ladder.key("Silver")], eventType=GENERIC)
         move(shop, ana, "mint", 120, externalEventDate=ago(200))
         self.pass_a_year(shop)
@@ -182,7 +182,7 @@ class TestPeriods:
         assert ladder.moves(ana)[-1] == ("member-tier-set", "Silver", "Basic")
 
     def test_a_revert_takes_points_from_the_day_on_which_they_were_earned(self, shop, ana):
-        ladder = Ladder.new(shop, CALENDAR, Silver=100)
+        ladder = TierSchedule.new(shop, CALENDAR, Silver=100)
         spend_earns_points(shop)
         last_year = f"{datetime.now(UTC).year - 1}-06-01T00:00:00Z"
         old, new = order(ana, 300, externalEventDate=last_year), order(ana, 120)
@@ -255,4 +255,4 @@ def shop_with_periods(request):
     with running_api(request.getfixturevalue("settings")) as api:
         shop = Shop(api.organization())
         spend_earns_points(shop)
-        yield shop, Ladder.new(shop, ROLLING, Silver=40, Gold=100)
+        yield shop, TierSchedule.new(shop, ROLLING, Silver=40, Gold=100)

@@ -27,7 +27,7 @@ from sqlalchemy import Engine
 from domain.problems import Refusal
 from handlers.services.ledger.post_transactions import Movement
 from persistence.posting import lots
-from tests.builders.desk import START, Desk
+from tests.builders.ledger_client import START, LedgerClient
 from tests.machines.model import NEVER, PENDING, REVERTED, SETTLED, Model, Record, Refused, months_after, refuse, total
 
 WALLETS, ACCOUNTS = 3, 2
@@ -127,10 +127,10 @@ class Ledger(RuleBasedStateMachine):
 
     @initialize(chosen=st.lists(rules, min_size=ACCOUNTS, max_size=ACCOUNTS))
     def open(self, chosen):
-        self.desk = Desk.new(self.engine)
-        self.wallets = self.desk.wallets(WALLETS)
+        self.client = LedgerClient.new(self.engine)
+        self.wallets = self.client.wallets(WALLETS)
         self.accounts = [
-            self.desk.account(
+            self.client.account(
                 active=each.active,
                 point_tracking_enabled=each.tracked,
                 expires_in_months=each.months,
@@ -165,7 +165,7 @@ class Ledger(RuleBasedStateMachine):
     def one(self, request):
         """One movement by itself."""
         made = self.understood(request)
-        slug, ids = self.tried(lambda: [self.desk.post(made.movement)])
+        slug, ids = self.tried(lambda: [self.client.post(made.movement)])
         assert slug == self.units.do(made.wallets, made.accounts, made.act)
         self.remember([made], ids)
 
@@ -173,7 +173,7 @@ class Ledger(RuleBasedStateMachine):
     def all_or_nothing(self, several):
         """A transaction set."""
         made = [self.understood(each) for each in several]
-        slug, ids = self.tried(lambda: self.desk.post_set([each.movement for each in made]))
+        slug, ids = self.tried(lambda: self.client.post_set([each.movement for each in made]))
         assert slug == self.units.do(*self.concerned(made), *(each.act for each in made))
         self.remember(made, ids)
 
@@ -183,7 +183,7 @@ class Ledger(RuleBasedStateMachine):
         sets = {"a": str(uuid.uuid4()), "b": str(uuid.uuid4()), None: None}
         made = [self.understood(request) for request, _ in several]
         movements = [replace(m.movement, atomic_set_id=sets[name]) for m, (_, name) in zip(made, several, strict=True)]
-        outcomes = self.desk.post_batch(movements)
+        outcomes = self.client.post_batch(movements)
         items = [(name, each.act) for each, (_, name) in zip(made, several, strict=True)]
         assert [o.refusal and o.refusal.slug for o in outcomes] == self.units.batch(*self.concerned(made), items)
         for each, movement, outcome in zip(made, movements, outcomes, strict=True):
@@ -207,7 +207,7 @@ class Ledger(RuleBasedStateMachine):
 
         parts = [(key, amount) for key, amount in parts if self.model.done[key].account == account]
         slug, _ = self.tried(
-            lambda: self.desk.capture(account, [(self.ids[key], part(key, amount)) for key, amount in parts])
+            lambda: self.client.capture(account, [(self.ids[key], part(key, amount)) for key, amount in parts])
         )
         concerned = {w for key, _ in parts for w in (self.model.done[key].source, self.model.done[key].target) if w}
         acts = [lambda key=key, amount=amount: self.model.capture(key, amount) for key, amount in parts]
@@ -268,7 +268,7 @@ class Ledger(RuleBasedStateMachine):
     def again(self, which):
         """What was done is answered again, and does nothing."""
         movement, *concerned, transaction_id = self.done[-1 - which % len(self.done)]
-        assert self.desk.post(movement) == transaction_id
+        assert self.client.post(movement) == transaction_id
         self.units.do(*concerned)
 
     @rule(passed=st.sampled_from([0, 1, 5, 20, 31, 45]), microseconds=st.sampled_from([0, 0, 1]))
@@ -290,7 +290,7 @@ class Ledger(RuleBasedStateMachine):
     def on_a_closed_account(self, account, request, captured):
         """An account is closed, and opened again after an attempt."""
         for active in (False, True):
-            self.desk.change(self.accounts[account], active=active)
+            self.client.change(self.accounts[account], active=active)
             self.model.rules[self.accounts[account]].active = active
             if not active and captured and self.held():
                 self.settle([(0, "all")])
@@ -301,23 +301,23 @@ class Ledger(RuleBasedStateMachine):
     def the_same_is_shown(self):
         expected = {pair: self.expected(*pair) for pair in product(self.wallets, self.accounts)}
         nothing = dict.fromkeys(expected, (0, 0, 0, 0, 0, None, 0))
-        assert nothing | {pair: shown(view) for pair, view in self.desk.balances(self.wallets).items()} == expected
-        issued = dict.fromkeys(self.accounts, 0) | self.desk.issued(*self.accounts)
+        assert nothing | {pair: shown(view) for pair, view in self.client.balances(self.wallets).items()} == expected
+        issued = dict.fromkeys(self.accounts, 0) | self.client.issued(*self.accounts)
         assert issued == {account: self.model.issued(account) for account in self.accounts}
         self.steps += 1
         if self.steps % STEPS_BETWEEN_VERIFICATIONS == 0:
-            assert self.desk.verify() == []
+            assert self.client.verify() == []
 
     def teardown(self):
         if self.model is not None:
-            assert self.desk.verify() == []
+            assert self.client.verify() == []
             self.undo_everything()
-            assert self.desk.verify() == []
+            assert self.client.verify() == []
 
     def undo_everything(self):
         """Whatever is undone in whatever order, nobody keeps anything; nor a debt, unless points had expired."""
         for account in self.accounts:
-            self.desk.change(account, active=True)
+            self.client.change(account, active=True)
             self.model.rules[account].active = True
         shuffled, before = Random(self.requests), None
         while (left := [key for key in self.ids if self.stands(key)]) != before:
@@ -427,7 +427,7 @@ class Ledger(RuleBasedStateMachine):
 
     def tick(self, passed):
         self.model.now += passed
-        self.desk.now += passed
+        self.client.now += passed
 
 
 def shown(view):

@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
 
-from domain.missions.state import Occasion, Shelf
+from domain.missions.state import MissionProgressState, ProgressCause
 from tests.builders.missions import NOON, mission
 
 MEMBERS = st.integers(1, 2)
@@ -24,7 +24,7 @@ class Missions(RuleBasedStateMachine):
     def create(self, goal, most, limit):
         period = None if limit is None else "daily"
         self.mission = mission(goal_count=goal, max_repetitions=most, repetition_period=period, period_limit=limit)
-        self.shelf = Shelf({}, {})
+        self.state = MissionProgressState({}, {})
         self.events = {1: [], 2: []}
         self.number = 0
 
@@ -39,8 +39,10 @@ class Missions(RuleBasedStateMachine):
     def count(self, member, day, amount):
         self.number += 1
         at = NOON + timedelta(days=day)
-        advance = self.shelf.count(self.mission, amount, Occasion(1, member, at, NOON, loyalty_event_id=self.number))
-        trackings = self.shelf.drain().trackings
+        advance = self.state.count(
+            self.mission, amount, ProgressCause(1, member, at, NOON, loyalty_event_id=self.number)
+        )
+        trackings = self.state.drain().trackings
         room = self.room(member, day)
         if room <= 0:
             assert (advance.counted, trackings) == (0, ())
@@ -59,16 +61,16 @@ class Missions(RuleBasedStateMachine):
 
     @rule(tracking=consumes(standing_events))
     def undo(self, tracking):
-        self.shelf.take_back(tracking, self.mission, by_event_id=999)
+        self.state.take_back(tracking, self.mission, by_event_id=999)
         self.events[tracking.member_id] = [
             each for each in self.events[tracking.member_id] if each[0] != tracking.loyalty_event_id
         ]
-        assert self.shelf.drain().lost == ({(tracking.member_id, 1)} if tracking.achieved else set())
+        assert self.state.drain().lost == ({(tracking.member_id, 1)} if tracking.achieved else set())
 
     @invariant()
     def the_balances_are_those_of_the_standing_events(self):
         for member, events in getattr(self, "events", {}).items():
-            progress = self.shelf.standing(member, self.mission).progress
+            progress = self.state.progress(member, self.mission).progress
             counted = sum(each for _, _, _, each in events)
             assert progress.counted == counted
             assert progress.times_achieved == sum(times for _, _, times, _ in events) <= self.mission.max_repetitions
@@ -80,8 +82,8 @@ TestMissions = Missions.TestCase
 
 
 def test_late_events_do_not_hide_the_last_achievement():
-    shelf, record = Shelf({}, {}), mission(goal_count=1)
+    state, record = MissionProgressState({}, {}), mission(goal_count=1)
     for day in (5, 9, 2):
         at = datetime(2026, 3, day, tzinfo=UTC)
-        shelf.count(record, 1, Occasion(1, 1, at, NOON, loyalty_event_id=day))
-    assert shelf.standing(1, record).last_achieved_at == datetime(2026, 3, 9, tzinfo=UTC)
+        state.count(record, 1, ProgressCause(1, 1, at, NOON, loyalty_event_id=day))
+    assert state.progress(1, record).last_achieved_at == datetime(2026, 3, 9, tzinfo=UTC)

@@ -24,7 +24,7 @@ from sqlalchemy.exc import DBAPIError
 from handlers.services.ledger.verify import verify
 from persistence import embedded, schema
 from persistence.engine import create_engine
-from tests.builders.desk import Desk, Movement
+from tests.builders.ledger_client import LedgerClient, Movement
 from tests.processes.loyalty import Server, curl_line
 
 MEMBERS = [f"member-{n}" for n in range(8)]
@@ -216,16 +216,16 @@ def test_a_killed_database_keeps_what_it_has_committed(home):
     with embedded.server(home) as url:
         engine = create_engine(url, threads=CLIENTS)
         schema.migrate(engine)
-        desk = Desk.new(engine)
-        points = desk.account(point_tracking_enabled=True)
-        purses = desk.wallets(CLIENTS)
+        client = LedgerClient.new(engine)
+        points = client.account(point_tracking_enabled=True)
+        purses = client.wallets(CLIENTS)
         done: dict[str, int] = {}
 
         def mint(purse: int) -> None:
             while True:
                 key = str(uuid.uuid4())
                 try:
-                    done[key] = desk.post(Movement(points, Decimal(1), to_wallet_id=purse, system_unique_key=key))
+                    done[key] = client.post(Movement(points, Decimal(1), to_wallet_id=purse, system_unique_key=key))
                 except (DBAPIError, OSError):
                     return
 

@@ -14,7 +14,7 @@ from itertools import groupby
 
 import pytest
 
-from tests.builders.desk import Desk, Movement
+from tests.builders.ledger_client import LedgerClient, Movement
 from tests.purchases.cdnow import AT_LENGTH, Order, orders
 
 MONTHS, ENOUGH, SPENT = 6, 100, 50
@@ -69,28 +69,28 @@ class Club:
     """The same on the ledger: a wallet for each member, and the clock at the day of the orders."""
 
     def __init__(self, engine, customers: Sequence[str]) -> None:
-        self.desk = Desk.new(engine)
-        self.points = self.desk.account(point_tracking_enabled=True, expires_in_months=MONTHS)
-        self.wallets = dict(zip(customers, self.desk.wallets(len(customers)), strict=True))
+        self.client = LedgerClient.new(engine)
+        self.points = self.client.account(point_tracking_enabled=True, expires_in_months=MONTHS)
+        self.wallets = dict(zip(customers, self.client.wallets(len(customers)), strict=True))
         self.customers = {wallet: customer for customer, wallet in self.wallets.items()}
 
     def take(self, bought: Sequence[Order]) -> None:
         """Orders of different members on one day: the points for each, then what is spent."""
-        self.desk.now = day(bought[0])
+        self.client.now = day(bought[0])
         wallets = [self.wallets[order.customer] for order in bought]
         mints = [Decimal(int(order.total)) for order in bought]
         self.post(Movement(self.points, mint, to_wallet_id=to) for mint, to in zip(mints, wallets, strict=True))
-        held = self.desk.balances(wallets)
+        held = self.client.balances(wallets)
         rich = [wallet for wallet in wallets if held[wallet, self.points].current_balance >= ENOUGH]
         self.post(Movement(self.points, Decimal(SPENT), from_wallet_id=wallet) for wallet in rich)
 
     def post(self, movements: Iterator[Movement]) -> None:
-        outcomes = self.desk.post_batch(list(movements))
+        outcomes = self.client.post_batch(list(movements))
         assert [outcome.refusal for outcome in outcomes if outcome.refusal is not None] == []
 
     def moved(self, side: str, condition: str) -> dict[str, int]:
         """What the transactions that meet a condition moved, by member."""
-        rows = self.desk.ask(
+        rows = self.client.ask(
             f"SELECT {side}, sum(amount)::bigint FROM ledger_transactions WHERE organization_id = :org AND {condition}"
             " GROUP BY 1 HAVING sum(amount) > 0"
         )
@@ -98,19 +98,19 @@ class Club:
 
     def expired(self) -> dict[tuple[str, datetime], int]:
         """What has expired, by member and moment, whether the expiry has been posted yet or not."""
-        rows = self.desk.ask(
+        rows = self.client.ask(
             "SELECT wallet_id, moment, sum(amount)::bigint FROM ("
             " SELECT from_wallet_id AS wallet_id, external_event_date AS moment, amount FROM ledger_transactions"
             " WHERE organization_id = :org AND is_expiry"
             " UNION ALL SELECT wallet_id, expires_at, remaining FROM ledger_lots"
             " WHERE organization_id = :org AND expires_at <= :now AND remaining > 0"
             ") gone GROUP BY 1, 2",
-            now=self.desk.now,
+            now=self.client.now,
         )
         return {(self.customers[wallet], moment): amount for wallet, moment, amount in rows}
 
     def balances(self) -> dict[str, int]:
-        found = self.desk.balances(self.customers)
+        found = self.client.balances(self.customers)
         return {self.customers[wallet]: int(view.current_balance) for (wallet, _), view in found.items()}
 
 
@@ -133,7 +133,7 @@ def test_points_that_expire(engine, count):
     club = Club(engine, sorted(expected.lots))
     for some in rounds(bought):
         club.take(some)
-    club.desk.now = END
+    club.client.now = END
 
     minted, burned = club.moved("to_wallet_id", "transaction_type = 1"), club.moved("from_wallet_id", BURNS)
     expired, balances = club.expired(), club.balances()
@@ -144,4 +144,4 @@ def test_points_that_expire(engine, count):
     assert balances == expected.balances
     assert sum(minted.values()) == sum(burned.values()) + sum(expired.values()) + sum(balances.values())
     assert min(sum(minted.values()), sum(burned.values()), sum(expired.values()), sum(balances.values())) > 0
-    assert club.desk.verify() == []
+    assert club.client.verify() == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from tests.builders.missions import create
-from tests.builders.tracking import Shop as Till
+from tests.builders.tracking import Shop as TrackingShop
 from tests.purchases.cdnow import orders
 from tests.purchases.shop import EVENT_TYPE, Shop
 
@@ -15,7 +15,7 @@ SOME, GOAL, MOST = 20_000, 3, 5
 def test_three_orders_are_achieved_at_most_five_times(api):
     bought = orders(SOME)
     shop = Shop.new(api, bought)
-    create(Till(shop.organization), eventType=EVENT_TYPE, goalCount=GOAL, maxRepetitions=MOST, pointsAccrual=10)
+    create(TrackingShop(shop.organization), eventType=EVENT_TYPE, goalCount=GOAL, maxRepetitions=MOST, pointsAccrual=10)
     results = shop.track(bought)
 
     counts = Counter(order.customer for order in bought)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tests.builders.tiers import Ladder
-from tests.builders.tracking import Shop as Till
+from tests.builders.tiers import TierSchedule
+from tests.builders.tracking import Shop as TrackingShop
 from tests.purchases.cdnow import orders
 from tests.purchases.shop import Shop, mint
 
@@ -21,7 +21,7 @@ def tier_at(points):
 def test_members_climb_as_their_points_add_up(api):
     bought = orders(SOME)
     shop = Shop.new(api, bought)
-    ladder = Ladder.new(Till(shop.organization), **THRESHOLDS)
+    ladder = TierSchedule.new(TrackingShop(shop.organization), **THRESHOLDS)
     shop.campaign(mint("floor(order.total)"))
     shop.track(bought)
 

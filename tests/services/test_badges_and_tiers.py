@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.builders.api import running_api
 from tests.builders.badges import Badges, assigns, unassigns
 from tests.builders.campaigns import effect, mint
-from tests.builders.tiers import Ladder
+from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import GENERIC, Shop, event, running
 
 FUTURE = "2099-12-31T23:00:00Z"
@@ -62,7 +62,7 @@ def effects_of(results):
 @given(campaigns=CAMPAIGNS, given_before=st.tuples(st.integers(0, 3), st.integers(0, 3)), by_hand=st.booleans())
 def test_what_events_do_is_foretold_and_taken_back(api, campaigns, given_before, by_hand):
     shop = Shop(api.organization())
-    badges, ladder = Badges(shop), Ladder.new(shop, Silver=100, Gold=300)
+    badges, ladder = Badges(shop), TierSchedule.new(shop, Silver=100, Gold=300)
     made, member = [badges.create() for _ in given_before], shop.member()
     for badge, amount in zip(made, given_before, strict=True):
         if amount:

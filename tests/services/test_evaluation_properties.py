@@ -24,7 +24,7 @@ from tests.builders import missions
 from tests.builders.api import running_api
 from tests.builders.badges import Badges, assigns, unassigns
 from tests.builders.campaigns import effect, mint
-from tests.builders.tiers import Ladder
+from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, running, spend
 
 # An example takes half a second: shrinking would take minutes, and the examples are small.
@@ -49,7 +49,7 @@ def world(settings):
         stars = shop.account(decimals=2, pointTrackingEnabled=True, expiresInMonths=12)["ledgerAccountKey"]
         badge = Badges(shop).create()
         mission = missions.create(shop, goalCount=2, pointsAccrual=4, maxRepetitions=2)
-        yield World(shop, stars, Ladder.new(shop, Gold=10).key("Gold"), badge, mission["missionKey"])
+        yield World(shop, stars, TierSchedule.new(shop, Gold=10).key("Gold"), badge, mission["missionKey"])
         shop.check_ledger()
 
 

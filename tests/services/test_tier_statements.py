@@ -7,7 +7,7 @@ import pytest
 from tests.builders.api import running_api
 from tests.builders.campaigns import mint
 from tests.builders.statements import count
-from tests.builders.tiers import Ladder
+from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import GENERIC, Shop, event, running
 
 
@@ -34,7 +34,7 @@ LIMITS = {
 
 @pytest.mark.parametrize("topics", [["member-tier-set"], ["member-tier-set", "ledger-transaction-created"]])
 def test_tiers_that_move_with_every_event_of_a_batch(shop, topics):
-    Ladder.new(shop, **{f"Tier{n}": 100 * n for n in range(1, 8)})
+    TierSchedule.new(shop, **{f"Tier{n}": 100 * n for n in range(1, 8)})
     shop.campaign(running(mint(100)), eventType=GENERIC, **LIMITS)
     shop.campaign(running(mint(1)), enabledTopics=topics, maxTransactionsPerMember=3, **LIMITS)
 
@@ -52,7 +52,7 @@ def test_tiers_that_move_with_every_event_of_a_batch(shop, topics):
 
 @pytest.mark.parametrize("topics", [[], ["ledger-transaction-created"]])
 def test_tiers_that_move_with_every_item_of_a_set(shop, topics):
-    Ladder.new(shop, Silver=100)
+    TierSchedule.new(shop, Silver=100)
     shop.campaign(running(mint(1)), enabledTopics=["member-tier-set", *topics], maxTransactionsPerMember=2, **LIMITS)
     created = shop.organization.created
 
@@ -86,9 +86,9 @@ def test_a_program_with_nothing_beyond_its_default_tier_costs_nothing(shop):
     body = {name: program[name] for name in ("ledgerId", "description", "defaultTierId")}
     shop.administration.put(path, {**body, "setAsDefault": True, "tierPointsLedgerAccountId": None})
     without = costs()
-    Ladder.new(shop)
+    TierSchedule.new(shop)
     assert costs() == without
-    Ladder.new(shop, Silver=10**6)
+    TierSchedule.new(shop, Silver=10**6)
     mints, tracks = costs()
     assert tracks == without[1], "the tiers come with the members"
     assert mints == without[0] + 1, "the member's tier has to be read"

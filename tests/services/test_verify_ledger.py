@@ -16,7 +16,7 @@ from tests.builders.ledger import START, RawLedger
 
 
 @dataclass
-class Books:
+class LedgerSession:
     """Right books that hold a bit of everything, and what they consist of."""
 
     ledger: RawLedger
@@ -40,7 +40,7 @@ class Books:
 
 
 @pytest.fixture
-def books(db):
+def session(db):
     ledger = RawLedger.new(db)
     ana, ben = ledger.wallet(), ledger.wallet()
     mint = ledger.mint(ana, 100)
@@ -87,7 +87,7 @@ def books(db):
         ("ledger_transactions", "amount"),
     ):
         db.execute(text(f"ALTER TABLE {table} DROP CONSTRAINT ck_{table}_{constraint}"))
-    return Books(ledger, ana, ben, stars, mint, burn, revert, pending, lot)
+    return LedgerSession(ledger, ana, ben, stars, mint, burn, revert, pending, lot)
 
 
 def owe_four(ledger, wallet, account):
@@ -123,8 +123,8 @@ def owe_four(ledger, wallet, account):
     )
 
 
-def test_right_books_have_nothing_broken(books):
-    assert books.verify() == []
+def test_right_books_have_nothing_broken(session):
+    assert session.verify() == []
 
 
 @pytest.mark.parametrize(
@@ -257,24 +257,24 @@ def test_right_books_have_nothing_broken(books):
         ),
     ],
 )
-def test_a_fault_is_found_and_named(books, fault, words):
-    points = books.ledger.account_id
-    books.execute(fault, points=points)
-    expected = words.format(org=books.ledger.organization_id, points=points, **vars(books))
-    assert f"organization {books.ledger.organization_id}, {expected}" in books.verify()
+def test_a_fault_is_found_and_named(session, fault, words):
+    points = session.ledger.account_id
+    session.execute(fault, points=points)
+    expected = words.format(org=session.ledger.organization_id, points=points, **vars(session))
+    assert f"organization {session.ledger.organization_id}, {expected}" in session.verify()
 
 
-def test_other_organizations_are_left_out_unless_all_are_asked_for(books, db):
-    books.execute("DELETE FROM ledger_entries WHERE ledger_transaction_id = :mint")
+def test_other_organizations_are_left_out_unless_all_are_asked_for(session, db):
+    session.execute("DELETE FROM ledger_entries WHERE ledger_transaction_id = :mint")
     other = RawLedger.new(db)
     assert verify(db, other.organization_id) == []
     everything = verify(db, None)
-    assert f"organization {books.ledger.organization_id}, transaction {books.mint}" in "\n".join(everything)
+    assert f"organization {session.ledger.organization_id}, transaction {session.mint}" in "\n".join(everything)
 
 
-def test_of_many_faults_of_a_kind_the_first_are_named(books):
+def test_of_many_faults_of_a_kind_the_first_are_named(session):
     for _ in range(60):
-        books.ledger.transaction(MINT, None, books.ana, 1)
-    found = books.verify()
+        session.ledger.transaction(MINT, None, session.ana, 1)
+    found = session.verify()
     assert len([finding for finding in found if "its entries move 0" in finding]) == 50
     assert "and more of the last kind: the first 50 are named" in found

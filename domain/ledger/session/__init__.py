@@ -6,6 +6,6 @@ part of the work, such as one item of a batch.
 """
 
 from domain.ledger.session.amounts import check_amount, overdraft_of, refuse_untracked_expiry, round_down
-from domain.ledger.session.settlements import Books
+from domain.ledger.session.settlements import LedgerSession
 
-__all__ = ["Books", "check_amount", "overdraft_of", "refuse_untracked_expiry", "round_down"]
+__all__ = ["LedgerSession", "check_amount", "overdraft_of", "refuse_untracked_expiry", "round_down"]

@@ -63,13 +63,13 @@ class Balances:
         """What the wallet has earned of the account in this unit of work."""
         return self._earnings.get((wallet_id, ledger_account_id), ())
 
-    def mark(self) -> tuple[int, int]:
+    def savepoint(self) -> tuple[int, int]:
         """A point to which `undo` can return."""
         return len(self.steps), len(self._undo)
 
-    def undo(self, mark: tuple[int, int]) -> None:
+    def undo(self, savepoint: tuple[int, int]) -> None:
         """Take back everything that was posted since `mark`."""
-        steps, changes = mark
+        steps, changes = savepoint
         del self.steps[steps:]
         while len(self._undo) > changes:
             store, key, before = self._undo.pop()

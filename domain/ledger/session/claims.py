@@ -148,10 +148,10 @@ class Claims(Movements):
         return [known[i] for i in sorted(known)]
 
 
-def _details_of(mint: Stored, undone: Stored, step: Posting | Capture, books: Claims) -> Details:
+def _details_of(mint: Stored, undone: Stored, step: Posting | Capture, session: Claims) -> Details:
     """What the taking of a missing part says of itself: what the revert says that made it possible."""
     # The moment makes it a key that no client can have used for something else.
-    key = f"missing-{mint.ledger_transaction_id}-after-{undone.ledger_transaction_id}-{books.at.timestamp():.6f}"
+    key = f"missing-{mint.ledger_transaction_id}-after-{undone.ledger_transaction_id}-{session.at.timestamp():.6f}"
     if isinstance(step, Capture):
         return Details(key)
     said = step.details

@@ -23,7 +23,7 @@ from domain.ledger.session.claims import Claims, Returned, reversal
 from domain.ledger.session.lot_moves import expired_on_arrival, taken
 
 
-class Books(Claims):
+class LedgerSession(Claims):
     """The books of one unit of work: movements, captures and reverts."""
 
     def capture(self, stored: Stored, account: LedgerAccount, amount: Decimal | None = None) -> Capture:

@@ -36,7 +36,7 @@ _MOST_BOOKS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _CachedAnswer:
     """An answer: since when it is true, its text, and what names the text (RFC 9110, 8.8.3)."""
 
     since: datetime
@@ -49,11 +49,11 @@ class AnswerCache:
 
     def __init__(self, most: int = MOST_KEPT, most_bytes: int = MOST_KEPT_BYTES) -> None:
         self._most, self._most_bytes = most, most_bytes
-        self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
+        self._kept: OrderedDict[Hashable, _CachedAnswer] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
 
-    def find(self, key: Hashable, now: datetime) -> _Kept | None:
+    def find(self, key: Hashable, now: datetime) -> _CachedAnswer | None:
         """The answer kept under this key, unless it is too old."""
         with self._lock:
             found = self._kept.get(key)
@@ -65,7 +65,7 @@ class AnswerCache:
             self._kept.move_to_end(key)
             return found
 
-    def keep(self, key: Hashable, answer: _Kept) -> None:
+    def keep(self, key: Hashable, answer: _CachedAnswer) -> None:
         """Keep an answer; one that is larger than all that may be kept is not."""
         if len(answer.body) > self._most_bytes:
             return
@@ -109,7 +109,7 @@ def member_content(
     answer = _answers.find(key, call.now)
     if answer is None:
         body = encode(_look_up(call, member, collection, asked, locale))
-        answer = _Kept(call.now, body, f'"{blake2b(body, digest_size=16).hexdigest()}"')
+        answer = _CachedAnswer(call.now, body, f'"{blake2b(body, digest_size=16).hexdigest()}"')
         _answers.keep(key, answer)
     age = int((call.now - answer.since).total_seconds())
     told = (

@@ -31,7 +31,7 @@ from persistence.coupons import books
 # What the audit log calls them.
 DOCUMENT_ENTITY = "content-document"
 
-Place = tuple[str, str]
+DocumentPlace = tuple[str, str]
 """Key and locale of a version."""
 
 
@@ -101,7 +101,7 @@ def _write_one(
     return written[0]
 
 
-def _place(item: Mapping[str, Any]) -> Place:
+def _place(item: Mapping[str, Any]) -> DocumentPlace:
     return item["document_key"], item["locale"]
 
 
@@ -113,7 +113,7 @@ def _judged(item: Mapping[str, Any], stored: ContentDocument | None) -> dict[str
 
 def _stored_versions(
     call: Call, collection: ContentCollection, items: Sequence[Mapping[str, Any]]
-) -> dict[Place, ContentDocument]:
+) -> dict[DocumentPlace, ContentDocument]:
     """The versions that are there already, locked; those that are not, nobody else makes meanwhile."""
     places = {_place(item) for item in items}
     stored = documents.lock_versions(call.db, collection, places)
@@ -138,7 +138,7 @@ def write_batch(
     judge = _Judge(call, collection, sound)
     rows: list[dict[str, Any]] = []
     failed: list[Failed] = []
-    seen: set[Place] = set()
+    seen: set[DocumentPlace] = set()
     for index, item in enumerate(items):
         refusal: Refusal | None = None
         if isinstance(item, Refusal):

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from domain.coupons.books import CouponBook
-from domain.coupons.charges import Said
+from domain.coupons.charges import UsageDetails
 from domain.coupons.codes import Coupon
 from domain.coupons.service import Assignment, Use
 from domain.coupons.usages import CouponUsage
@@ -19,8 +19,8 @@ from domain.problems import Conflict, FieldFault, InvalidRequest, KeyReused, Not
 from handlers.call import ADMINISTRATION, Call
 from handlers.services.digests import digest_of
 from handlers.services.unit_of_work.by_request import at_desks
-from handlers.services.unit_of_work.participants.coupons import CouponDesk
-from handlers.services.unit_of_work.work import Desks
+from handlers.services.unit_of_work.participants.coupons import CouponWork
+from handlers.services.unit_of_work.work import Participants
 from persistence import members
 from persistence.coupons import usages
 
@@ -28,7 +28,7 @@ ASSIGNED, USED = "A coupon was assigned by request.", "A coupon was used by requ
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CouponCommand:
     """What a request asks for, whichever surface it came by; what a surface does not offer stays as it is here."""
 
     codes: tuple[str, ...] = ()
@@ -51,12 +51,12 @@ class Asked:
 
     def digest(self, kind: str, member_id: int, book: CouponBook) -> bytes:
         """What makes two requests the same: all that they ask for, but for the keys of a batch's other items."""
-        said = [getattr(self, name) for name in self.__slots__]
-        return digest_of([kind, member_id, book.coupon_book_id, *said])
+        details = [getattr(self, name) for name in self.__slots__]
+        return digest_of([kind, member_id, book.coupon_book_id, *details])
 
-    def said(self, key: str | None, digest: bytes) -> Said:
+    def details(self, key: str | None, digest: bytes) -> UsageDetails:
         """What the request says of the usage under `key`."""
-        return Said(
+        return UsageDetails(
             system_unique_key=key,
             request_digest=digest,
             external_id=self.external_id,
@@ -87,56 +87,56 @@ class Outcome:
     refusal: Refusal | None = None
 
 
-def use_coupon(call: Call, member: Member, book: CouponBook, asked: Asked) -> CouponUsage:
+def use_coupon(call: Call, member: Member, book: CouponBook, command: CouponCommand) -> CouponUsage:
     """Use one coupon; the same key with the same request answers the same usage."""
-    _refuse_twofold_price(asked)
-    digest = asked.digest("use", member.member_id, book)
+    _refuse_twofold_price(command)
+    digest = command.digest("use", member.member_id, book)
 
-    def act(desk: CouponDesk) -> list[CouponUsage]:
-        found = desk.stock.book(coupon_book_id=book.coupon_book_id)
-        named = _named(desk, found, asked)
+    def act(coupons: CouponWork) -> list[CouponUsage]:
+        found = coupons.loader.book(coupon_book_id=book.coupon_book_id)
+        named = _named(coupons, found, command)
         use = Use(
             coupon=named[0] if named else None,
-            amount_discounted=asked.amount_discounted,
-            bypass=asked.bypass,
-            auto_assign=asked.auto_assign,
+            amount_discounted=command.amount_discounted,
+            bypass=command.bypass,
+            auto_assign=command.auto_assign,
         )
-        return desk.use(member.member_id, found, use, asked.said(_first(asked.keys), digest))
+        return coupons.use(member.member_id, found, use, command.details(_first(command.keys), digest))
 
-    return _once(call, member, asked, digest, act, USED)[0]
+    return _once(call, member, command, digest, act, USED)[0]
 
 
-def assign_coupons(call: Call, member: Member, book: CouponBook, asked: Asked) -> list[CouponUsage]:
+def assign_coupons(call: Call, member: Member, book: CouponBook, command: CouponCommand) -> list[CouponUsage]:
     """Assign coupons to one member: those named by code, or the next ones; all or none if it `is_strict`.
 
     Otherwise as many as can be, but at least one. The same keys with the same request answer the same usages.
     """
-    _refuse_twofold_price(asked)
-    digest = asked.digest("assign", member.member_id, book)
+    _refuse_twofold_price(command)
+    digest = command.digest("assign", member.member_id, book)
 
-    def act(desk: CouponDesk) -> list[CouponUsage]:
-        _refuse_past_expiry(call, asked)
-        found = desk.stock.book(coupon_book_id=book.coupon_book_id)
-        desk.stock.expect(asked.count, found)
+    def act(coupons: CouponWork) -> list[CouponUsage]:
+        _refuse_past_expiry(call, command)
+        found = coupons.loader.book(coupon_book_id=book.coupon_book_id)
+        coupons.loader.expect(command.count, found)
         made: list[CouponUsage] = []
         refused: list[Refusal] = []
-        for position, find in enumerate(_wanted(desk, found, asked)):
+        for position, find in enumerate(_wanted(coupons, found, command)):
             try:
-                assignment = Assignment(asked.amount, find(), asked.expires_at, asked.coupon_data)
-                key = asked.keys[position] if asked.keys else None
-                made.append(desk.assign(member.member_id, found, assignment, asked.said(key, digest)))
+                assignment = Assignment(command.amount, find(), command.expires_at, command.coupon_data)
+                key = command.keys[position] if command.keys else None
+                made.append(coupons.assign(member.member_id, found, assignment, command.details(key, digest)))
             except (Conflict, NotFound) as refusal:
-                if asked.is_strict:
+                if command.is_strict:
                     raise
                 refused.append(refusal)
-                if not asked.codes and position == len(made):
+                if not command.codes and position == len(made):
                     # Another one of the same kind would be refused alike.
                     break
         if not made:
             raise refused[0]
         return made
 
-    return _once(call, member, asked, digest, act, ASSIGNED)
+    return _once(call, member, command, digest, act, ASSIGNED)
 
 
 def assign_to_members(
@@ -144,10 +144,10 @@ def assign_to_members(
 ) -> list[Outcome]:
     """Assign a coupon to each of many members, each for itself, in a fixed number of statements."""
     found = _members_of(call, items)
-    asked = Asked(points_override=points_override)
+    command = CouponCommand(points_override=points_override)
 
-    def act(desks: Desks) -> list[Outcome]:
-        return _Batch(call, desks.coupons, book, asked).run(items, found)
+    def act(participants: Participants) -> list[Outcome]:
+        return _Batch(call, participants.coupons, book, command).run(items, found)
 
     return at_desks(call, {member.member_id for member in found.values()}, act, ASSIGNED)
 
@@ -155,18 +155,18 @@ def assign_to_members(
 class _Batch:
     """One call that assigns to many members."""
 
-    def __init__(self, call: Call, desk: CouponDesk, book: CouponBook, asked: Asked) -> None:
+    def __init__(self, call: Call, coupons: CouponWork, book: CouponBook, command: CouponCommand) -> None:
         self._call = call
-        self._desk = desk
-        self._book = desk.stock.book(coupon_book_id=book.coupon_book_id)
-        self._asked = asked
+        self._coupons = coupons
+        self._book = coupons.loader.book(coupon_book_id=book.coupon_book_id)
+        self._command = command
 
     def run(self, items: Sequence[BatchItem], found: Mapping[Any, Member]) -> list[Outcome]:
         """Assign to each item's member, in order; answers an outcome for each."""
         keys = [item.system_unique_key for item in items if item.system_unique_key is not None]
         known = usages.find_by_request_keys(self._call.db, self._call.organization.organization_id, keys)
         self._done = {usage.system_unique_key: usage for usage in known}
-        self._desk.stock.expect(len(items), self._book)
+        self._coupons.loader.expect(len(items), self._book)
         return [self._one(item, _member_of(item, found)) for item in items]
 
     def _one(self, item: BatchItem, member: Member | None) -> Outcome:
@@ -174,11 +174,11 @@ class _Batch:
         try:
             if member is None:
                 raise UnknownMember("The organization has no such member.")
-            digest = self._asked.digest("batch-assign", member.member_id, self._book)
+            digest = self._command.digest("batch-assign", member.member_id, self._book)
             before = self._done.get(key or "")
             if before is None:
-                said = self._asked.said(key, digest)
-                before = self._desk.assign(member.member_id, self._book, Assignment(), said)
+                details = self._command.details(key, digest)
+                before = self._coupons.assign(member.member_id, self._book, Assignment(), details)
                 self._done[before.system_unique_key] = before
             elif before.request_digest != digest:
                 raise KeyReused(f"The key {key} was used for another request.")
@@ -190,23 +190,23 @@ class _Batch:
 def _once(
     call: Call,
     member: Member,
-    asked: Asked,
+    command: CouponCommand,
     digest: bytes,
-    act: Callable[[CouponDesk], list[CouponUsage]],
+    act: Callable[[CouponWork], list[CouponUsage]],
     reason: str,
 ) -> list[CouponUsage]:
     """Do it at the desks, unless it was done under these keys before: then what was answered is answered again."""
 
-    def at(desks: Desks) -> list[CouponUsage]:
-        known = usages.find_by_request_keys(call.db, call.organization.organization_id, asked.keys)
+    def at(participants: Participants) -> list[CouponUsage]:
+        known = usages.find_by_request_keys(call.db, call.organization.organization_id, command.keys)
         if not known:
-            return act(desks.coupons)
+            return act(participants.coupons)
         if any(usage.request_digest != digest for usage in known):
             reused = ", ".join(sorted(usage.system_unique_key for usage in known))
             raise KeyReused(f"The key {reused} was used for another request.")
         return [as_answered(usage) for usage in sorted(known, key=lambda each: each.coupon_usage_id)]
 
-    return at_desks(call, [member.member_id], at, asked.description or reason)
+    return at_desks(call, [member.member_id], at, command.description or reason)
 
 
 def as_answered(usage: CouponUsage) -> CouponUsage:
@@ -214,40 +214,40 @@ def as_answered(usage: CouponUsage) -> CouponUsage:
     return replace(usage, reversal_usage_id=None, updated_at=usage.created_at)
 
 
-def _named(desk: CouponDesk, book: CouponBook, asked: Asked) -> list[Coupon]:
+def _named(coupons: CouponWork, book: CouponBook, command: CouponCommand) -> list[Coupon]:
     """The coupons that are asked for by code or id; raises UnknownCoupon."""
-    if asked.coupon_id is not None:
-        desk.stock.named(book, (), [asked.coupon_id])
-        return [desk.stock.shelf.coupons[asked.coupon_id]]
-    if asked.codes:
-        desk.stock.named(book, asked.codes)
-    return [desk.coupon(book, code) for code in asked.codes]
+    if command.coupon_id is not None:
+        coupons.loader.named(book, (), [command.coupon_id])
+        return [coupons.loader.state.coupons[command.coupon_id]]
+    if command.codes:
+        coupons.loader.named(book, command.codes)
+    return [coupons.coupon(book, code) for code in command.codes]
 
 
-def _wanted(desk: CouponDesk, book: CouponBook, asked: Asked) -> list[Callable[[], Coupon | None]]:
+def _wanted(coupons: CouponWork, book: CouponBook, command: CouponCommand) -> list[Callable[[], Coupon | None]]:
     """How to find each of the coupons to be assigned; an unknown code is refused when its turn comes."""
-    if asked.coupon_id is not None:
-        [coupon] = _named(desk, book, asked)
+    if command.coupon_id is not None:
+        [coupon] = _named(coupons, book, command)
         return [lambda: coupon]
-    if asked.codes:
-        desk.stock.named(book, asked.codes)
-        return [lambda code=code: desk.coupon(book, code) for code in asked.codes]  # type: ignore[misc]
-    return [lambda: None] * asked.count
+    if command.codes:
+        coupons.loader.named(book, command.codes)
+        return [lambda code=code: coupons.coupon(book, code) for code in command.codes]  # type: ignore[misc]
+    return [lambda: None] * command.count
 
 
-def _refuse_twofold_price(asked: Asked) -> None:
+def _refuse_twofold_price(command: CouponCommand) -> None:
     """Points are said in one way, and a burn that is set aside pays for one usage."""
     faults = []
-    if asked.pending is not None:
+    if command.pending is not None:
         pointer = "/pendingCaptureLedgerTransactionId"
-        if asked.points_override is not None:
+        if command.points_override is not None:
             faults.append(
                 FieldFault(
                     "pendingCaptureLedgerTransactionId stands in place of pointsOverride, not beside it",
                     pointer=pointer,
                 )
             )
-        if asked.count > 1:
+        if command.count > 1:
             faults.append(
                 FieldFault("pendingCaptureLedgerTransactionId pays for one code, not for several", pointer=pointer)
             )
@@ -255,9 +255,9 @@ def _refuse_twofold_price(asked: Asked) -> None:
         raise InvalidRequest(faults)
 
 
-def _refuse_past_expiry(call: Call, asked: Asked) -> None:
+def _refuse_past_expiry(call: Call, command: CouponCommand) -> None:
     """Checked after the keys, so that a request is answered again also when its expiry has passed meanwhile."""
-    if asked.expires_at is not None and asked.expires_at <= call.now:
+    if command.expires_at is not None and command.expires_at <= call.now:
         name = "expiredAt" if call.surface == ADMINISTRATION else "expiresAt"
         raise InvalidRequest([FieldFault(f"{name} must be in the future", pointer=f"/{name}")])
 

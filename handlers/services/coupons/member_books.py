@@ -137,7 +137,7 @@ class _MemberView:
     def out_of_stock(self, found: Sequence[CouponBook]) -> list[CouponBook]:
         """Those of the books of which nothing is left to assign."""
         left = self._stock(found)
-        return [book for book in found if (stock := left[book.coupon_book_id]) is not None and stock < 1]
+        return [book for book in found if (loader := left[book.coupon_book_id]) is not None and loader < 1]
 
     def _stock(self, found: Sequence[CouponBook]) -> dict[int, Decimal | None]:
         """What is left of each book, one code standing for all that a list has left."""

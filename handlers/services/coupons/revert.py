@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from domain.coupons.charges import Said
+from domain.coupons.charges import UsageDetails
 from domain.coupons.codes import Coupon
 from domain.coupons.usages import CouponUsage, NothingToRevert
 from domain.members import Member
 from domain.problems import Refusal
 from handlers.call import Call
 from handlers.services.unit_of_work.by_request import at_desks
-from handlers.services.unit_of_work.work import Desks
+from handlers.services.unit_of_work.work import Participants
 from persistence.coupons import usages
 
 REVERTED = "A coupon usage was reverted by request."
@@ -38,11 +38,11 @@ class RevertedCode:
 def revert_usage(call: Call, usage: CouponUsage, *, force: bool = False) -> CouponUsage:
     """Take back an assignment or a use, with its points; answers the reversal, or raises what stands in the way."""
 
-    def act(desks: Desks) -> CouponUsage:
+    def act(participants: Participants) -> CouponUsage:
         # As it is now that nobody else can revert it any more.
         [current] = usages.find_all(call.db, usage.organization_id, [usage.coupon_usage_id])
-        desks.coupons.prepare_reverts([current])
-        return desks.coupons.revert(current, Said(), force=force)
+        participants.coupons.prepare_reverts([current])
+        return participants.coupons.revert(current, UsageDetails(), force=force)
 
     return at_desks(call, [usage.member_id], act, REVERTED)
 
@@ -53,18 +53,18 @@ def revert_code(call: Call, member: Member, coupon: Coupon, *, all_of_them: bool
     Raises NothingToRevert, or what stands in the way where nothing could be reverted at all.
     """
 
-    def act(desks: Desks) -> RevertedCode:
-        desk, limit = desks.coupons, MOST_AT_ONCE if all_of_them else 1
+    def act(participants: Participants) -> RevertedCode:
+        coupons, limit = participants.coupons, MOST_AT_ONCE if all_of_them else 1
         found = usages.find_uses_of_coupon(call.db, coupon.organization_id, member.member_id, coupon.coupon_id, limit)
         if not found:
             raise NothingToRevert("The member has no use of this code that stands.")
         standing = usages.count_uses_of_coupon(call.db, coupon.organization_id, member.member_id, coupon.coupon_id)
-        desk.prepare_reverts(found)
-        desk.stock.expect(len(found))
+        coupons.prepare_reverts(found)
+        coupons.loader.expect(len(found))
         outcomes = []
         for usage in found:
             try:
-                outcomes.append(RevertOutcome(usage, desk.revert(usage, Said())))
+                outcomes.append(RevertOutcome(usage, coupons.revert(usage, UsageDetails())))
             except Refusal as refusal:
                 outcomes.append(RevertOutcome(usage, refusal=refusal))
         refusals = [each.refusal for each in outcomes if each.refusal is not None]

@@ -13,15 +13,15 @@ from handlers.messages.reversals import reverted_event
 from handlers.schemas.events import track_result
 from handlers.services.events.intake import Accepted, event_digest
 from handlers.services.unit_of_work.event_rows import event_row
-from handlers.services.unit_of_work.orders import OrderDesk
+from handlers.services.unit_of_work.orders import OrderWork
 from handlers.services.unit_of_work.reversals import Reversals
 from handlers.services.unit_of_work.scope import Reversal
-from handlers.services.unit_of_work.unit import EventUnit
+from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import events, reversals
 from persistence.rows import reserve_ids
 
 
-class Cancellation(EventUnit):
+class Cancellation(UnitOfWork):
     """The cancellation of one event, with what comes of the points that move."""
 
     def cancel(self, event: LoyaltyEvent, description: str | None, allow_overdraft: bool) -> list[RevertedEvent]:
@@ -37,14 +37,14 @@ class Cancellation(EventUnit):
         each = self._recorded(event, members[event.member_id], description)
         order = _created_order(event)
         names = set() if order is None else {order}
-        desk = OrderDesk(self._db, self._organization_id, names, self._now, (), ())
-        work = self._begin([each], desk, Reversals(self._db, self._organization_id, [event_id]))
-        if work.desks is None:
+        orders = OrderWork(self._db, self._organization_id, names, self._now, (), ())
+        work = self._begin([each], orders, Reversals(self._db, self._organization_id, [event_id]))
+        if work.participants is None:
             raise AssertionError("desks are open where there is something to undo")
         by = Reversal(each.loyalty_event_id, each.key, allow_overdraft=allow_overdraft, description=description)
-        reverted = work.reversals.undo([event_id], by, work.desks)
+        reverted = work.reversals.undo([event_id], by, work.participants)
         if order is not None:
-            desk.cancel(order, event_id)
+            orders.cancel(order, event_id)
         answer: dict[str, Any] = track_result(each.event, each.key, SUCCESS, None, None)
         answer["reverted"] = [reverted_event(one) for one in reverted]
         row = event_row(each, None, SUCCESS, answer, event.location, self._request_id, self._now, reverted)

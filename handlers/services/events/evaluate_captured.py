@@ -12,13 +12,13 @@ from domain.reversals import EventCancelled
 from handlers.call import Call
 from handlers.services.events.evaluate_queued import QueuedBatch, accepted_of, incoming_of
 from handlers.services.events.intake import refuse_untrackable
-from handlers.services.unit_of_work.orders import Found, OrderDesk, order_payload
+from handlers.services.unit_of_work.orders import Found, OrderWork, order_payload
 from persistence import events
 
 _STANDING = frozenset({CREATED, CONFIRMED})
 
 
-class CapturedOrders(OrderDesk):
+class CapturedOrders(OrderWork):
     """The orders of events that were captured: these made them what they are, and change them no more."""
 
     def take(self, event: IncomingEvent, loyalty_event_id: int, member: Member) -> Found | None:
@@ -62,7 +62,7 @@ class CapturedBatch(QueuedBatch):
             raise refusal
         return self._stored_now(event)
 
-    def _orders(self, external_ids: set[str], ids: Mapping[str, Sequence[int]]) -> OrderDesk:
+    def _orders(self, external_ids: set[str], ids: Mapping[str, Sequence[int]]) -> OrderWork:
         return CapturedOrders(self._db, self._organization_id, external_ids, self._now, (), ())
 
     def _store(self, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -35,14 +35,14 @@ from handlers.services.events.intake import (
     refuse_untrackable,
     without_repeats,
 )
-from handlers.services.unit_of_work.orders import OrderDesk, order_payload
+from handlers.services.unit_of_work.orders import OrderWork, order_payload
 from handlers.services.unit_of_work.reversals import Reversals, segments, undone_orders
-from handlers.services.unit_of_work.unit import EventUnit
+from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import events, reversals
 from persistence.rows import reserve_ids
 
 
-class TrackBatch(EventUnit):
+class TrackBatch(UnitOfWork):
     """One batch of events of one organization; with `own_events`, of what the server alone reports."""
 
     def __init__(
@@ -133,19 +133,19 @@ class TrackBatch(EventUnit):
         for each, event_id in zip(new, ids["events"], strict=True):
             each.loyalty_event_id, each.key = event_id, self._new_key()
         external_ids = {payload["externalId"] for payload in payloads}
-        desk = self._orders(external_ids, ids)
+        orders = self._orders(external_ids, ids)
         undone = undone_orders(each.event for each in accepted) if self._mode != CAPTURE_ONLY else set()
-        led_to = {i for name in undone if (order := desk.stored(name)) is not None for i in order.event_ids}
-        work = self._begin(accepted, desk, Reversals(self._db, self._organization_id, led_to))
+        led_to = {i for name in undone if (order := orders.stored(name)) is not None for i in order.event_ids}
+        work = self._begin(accepted, orders, Reversals(self._db, self._organization_id, led_to))
         for each in accepted:
             self._caused = 0
             self._results[each.position] = self._one(each, work)
         if self._mode != DRY_RUN:
             self._write(work)
 
-    def _orders(self, external_ids: set[str], ids: Mapping[str, Sequence[int]]) -> OrderDesk:
+    def _orders(self, external_ids: set[str], ids: Mapping[str, Sequence[int]]) -> OrderWork:
         """The orders that the events are about."""
-        return OrderDesk(
+        return OrderWork(
             self._db, self._organization_id, external_ids, self._now, ids["purchase_orders"], ids["order_items"]
         )
 

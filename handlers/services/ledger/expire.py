@@ -10,7 +10,7 @@ from decimal import Decimal
 from sqlalchemy import Connection
 
 from domain.ledger.postings import Posting
-from handlers.services.ledger.sessions import close_books, open_books
+from handlers.services.ledger.sessions import close_session, open_session
 from handlers.services.members.lock_wallets import lock_wallets
 from persistence import ledger_lots, organizations
 
@@ -39,10 +39,10 @@ def expire_next(
         return None
     lock_wallets(db, organization, due)
     account_ids = ledger_lots.accounts_of_expired_lots(db, organization_id, due, now) | periods.keys()
-    books = open_books(db, organization, due, account_ids, now)
-    close_books(db, organization, books, lambda: str(uuid.uuid4()), "expire", "Points had expired.")
+    session = open_session(db, organization, due, account_ids, now)
+    close_session(db, organization, session, lambda: str(uuid.uuid4()), "expire", "Points had expired.")
     done = Expired(due[-1])
-    for step in books.steps:
+    for step in session.steps:
         if isinstance(step, Posting) and step.from_wallet_id is not None:
             account_id = step.account.ledger_account_id
             done.amounts[account_id] = done.amounts.get(account_id, Decimal(0)) + step.amount

@@ -14,12 +14,12 @@ from decimal import Decimal
 from domain.ledger.postings import Details, Fiat, Posting, Stored
 from domain.ledger.records import TRANSACTION_TYPES, LedgerAccount, Wallet
 from domain.ledger.refusals import SetFailed, UnknownLedgerAccount, UnknownLedgerTransaction, UnknownWallet
-from domain.ledger.session import Books
+from domain.ledger.session import LedgerSession
 from domain.ledger.views import TransactionRow
 from domain.problems import FieldFault, InvalidRequest, KeyReused, Refusal
 from handlers.call import Call
 from handlers.services.digests import digest_of
-from handlers.services.ledger.sessions import close_call_books, open_books
+from handlers.services.ledger.sessions import close_call_session, open_session
 from handlers.services.members.lock_wallets import lock_wallets
 from persistence import ledger_transactions, posting
 
@@ -94,10 +94,10 @@ class Poster:
         self._answer_known_keys()
         account_ids = {each.ledger_account_id for each in self._movements if each.ledger_account_id is not None}
         account_ids |= {each.ledger_account_id for each in stored.values()}
-        books = open_books(self._db, self._call.organization, self._wallets, account_ids, self._call.now)
-        made = self._make(books, stored, atomic)
-        ids = close_call_books(self._call, books)
-        by_posting = {id(step): transaction_id for step, transaction_id in zip(books.steps, ids, strict=True)}
+        session = open_session(self._db, self._call.organization, self._wallets, account_ids, self._call.now)
+        made = self._make(session, stored, atomic)
+        ids = close_call_session(self._call, session)
+        by_posting = {id(step): transaction_id for step, transaction_id in zip(session.steps, ids, strict=True)}
         for position, step in made.items():
             self._outcomes[position] = Outcome(by_posting[id(step)])
             _add_to_audit_log(self._call, self._movements[position], step, by_posting[id(step)])
@@ -136,22 +136,22 @@ class Poster:
         for position, original in self._repeats.items():
             self._outcomes[position] = self._outcomes[original]
 
-    def _make(self, books: Books, stored: Mapping[int, Stored], atomic: bool) -> dict[int, Posting]:
+    def _make(self, session: LedgerSession, stored: Mapping[int, Stored], atomic: bool) -> dict[int, Posting]:
         """Post what can be posted: each item for itself, the items of a set all or none, where its first one stands.
 
         So whatever sets interleave, they come out as if one had been done after the other.
         """
         made: dict[int, Posting] = {}
         for positions in self._units():
-            mark, done = books.mark(), dict[int, Posting]()
+            savepoint, done = session.savepoint(), dict[int, Posting]()
             for position in positions:
                 try:
-                    done[position] = self._one(books, self._movements[position], stored)
+                    done[position] = self._one(session, self._movements[position], stored)
                 except Refusal as raised:
                     refusal = _placed(raised, self._movements[position].pointer)
                     if atomic:
                         raise refusal from raised
-                    books.undo(mark)
+                    session.undo(savepoint)
                     done = {}
                     self._outcomes[position] = Outcome(refusal=refusal)
                     self._fail_set(self._movements[position].atomic_set_id)
@@ -176,7 +176,7 @@ class Poster:
             if set_id is not None and movement.atomic_set_id == set_id and position not in self._outcomes:
                 self._outcomes[position] = Outcome(refusal=SetFailed("Another item of the set was refused."))
 
-    def _one(self, books: Books, movement: Movement, stored: Mapping[int, Stored]) -> Posting:
+    def _one(self, session: LedgerSession, movement: Movement, stored: Mapping[int, Stored]) -> Posting:
         details = Details(
             system_unique_key=movement.system_unique_key or "",
             request_digest=movement.digest,
@@ -188,8 +188,8 @@ class Poster:
             fiat=Fiat(movement.fiat_value, movement.fiat_gross_amount, movement.fiat_currency),
         )
         if movement.reverts is not None:
-            return self._revert(books, movement, details, stored)
-        account = books.accounts.get(movement.ledger_account_id or 0)
+            return self._revert(session, movement, details, stored)
+        account = session.accounts.get(movement.ledger_account_id or 0)
         if account is None or (movement.ledger_id is not None and account.ledger_id != movement.ledger_id):
             raise UnknownLedgerAccount("There is no such account in the ledger.")
         source, target = movement.from_wallet_id, movement.to_wallet_id
@@ -199,20 +199,20 @@ class Poster:
                 raise UnknownWallet(f"The ledger has no wallet {wallet_id}.")
         amount = movement.amount or Decimal(0)
         if source is None and target is not None:
-            return books.mint(account, target, amount, details, movement.expiration_date, movement.manual)
+            return session.mint(account, target, amount, details, movement.expiration_date, movement.manual)
         if source is not None and target is None:
-            return books.burn(account, source, amount, details, movement.allow_overdraft, movement.manual)
-        return books.transfer(account, source or 0, target or 0, amount, details, movement.manual)
+            return session.burn(account, source, amount, details, movement.allow_overdraft, movement.manual)
+        return session.transfer(account, source or 0, target or 0, amount, details, movement.manual)
 
     def _revert(
         self,
-        books: Books,
+        session: LedgerSession,
         movement: Movement,
         details: Details,
         stored: Mapping[int, Stored],
     ) -> Posting:
         original = stored.get(movement.reverts or 0)
-        account = books.accounts.get(original.ledger_account_id) if original is not None else None
+        account = session.accounts.get(original.ledger_account_id) if original is not None else None
         if (
             original is None
             or account is None
@@ -220,7 +220,7 @@ class Poster:
             or movement.ledger_id not in (None, account.ledger_id)
         ):
             raise UnknownLedgerTransaction(f"There is no transaction {movement.reverts}.")
-        return books.revert(
+        return session.revert(
             original,
             account,
             details,
@@ -322,13 +322,13 @@ def capture(call: Call, account: LedgerAccount, amounts: Sequence[tuple[int, Dec
     }
     lock_wallets(call.db, call.organization, wallets)
     stored = posting.find_stored(call.db, organization_id, ids)
-    books = open_books(call.db, call.organization, wallets, {account.ledger_account_id}, call.now)
+    session = open_session(call.db, call.organization, wallets, {account.ledger_account_id}, call.now)
     for index, (transaction_id, amount) in enumerate(amounts):
         held = stored.get(transaction_id)
         if held is None or held.ledger_account_id != account.ledger_account_id:
             raise UnknownLedgerTransaction(f"The account has no transaction {transaction_id}.")
         try:
-            books.capture(held, books.accounts[account.ledger_account_id], amount)
+            session.capture(held, session.accounts[account.ledger_account_id], amount)
         except InvalidRequest as invalid:
             place = f"/transactions/{index}/captureAmount"
             raise InvalidRequest([replace(fault, pointer=place) for fault in invalid.faults]) from invalid
@@ -339,7 +339,7 @@ def capture(call: Call, account: LedgerAccount, amounts: Sequence[tuple[int, Dec
             after={"isPending": False, "captureAmount": amount},
             wallet_ids=(held.from_wallet_id, held.to_wallet_id),
         )
-    close_call_books(call, books)
+    close_call_session(call, session)
 
 
 def _keyed(movement: Movement, call: Call) -> Movement:

@@ -13,25 +13,30 @@ from sqlalchemy import Connection
 from domain.campaigns.limits import ALL_MEMBERS, EventLimits
 from domain.events import FULL, IncomingEvent
 from domain.ledger.postings import Posting
-from domain.ledger.session import Books
+from domain.ledger.session import LedgerSession
 from domain.organizations import Organization
-from domain.tiers import HeldTier, Standings
+from domain.tiers import HeldTier, TierAssignments
 from handlers.call import Call
 from handlers.services.configuration import Configuration, configuration_of
 from handlers.services.events.track import TrackBatch
-from handlers.services.unit_of_work.derived_events import TRANSACTION_CREATED, Derivation, OwnEvent, possible_types
+from handlers.services.unit_of_work.derived_events import (
+    TRANSACTION_CREATED,
+    DerivedEvent,
+    LedgerEvents,
+    possible_types,
+)
 from handlers.services.unit_of_work.tier_points import TierPointsReader, open_tier_points
 from persistence import events, member_tiers, posting
 
 
-def open_books(
+def open_session(
     db: Connection,
     organization: Organization,
     wallet_ids: Collection[int],
     ledger_account_ids: Collection[int],
     at: datetime,
-) -> Books:
-    """The books of locked wallets, as `posting.open_books`, with the limits locked that may count when they close."""
+) -> LedgerSession:
+    """The books of locked wallets, as `posting.open_session`, with the limits locked that may count when they close."""
     configuration = configuration_of(db, organization)
     if _concern(configuration, ledger_account_ids):
         # Limits of all members come before accounts in the order of `locks`; a member's own go by the wallet's lock.
@@ -46,13 +51,13 @@ def open_books(
         events.open_counters(db, organization.organization_id, keys, lock=True)
         # And all accounts at once, in their order, since a campaign may mint into any of them.
         ledger_account_ids = {*ledger_account_ids, *configuration.accounts}
-    return posting.open_books(db, organization.organization_id, wallet_ids, ledger_account_ids, at)
+    return posting.open_session(db, organization.organization_id, wallet_ids, ledger_account_ids, at)
 
 
-def close_books(
+def close_session(
     db: Connection,
     organization: Organization,
-    books: Books,
+    session: LedgerSession,
     new_key: Callable[[], str],
     request_id: str,
     reason: str,
@@ -62,29 +67,29 @@ def close_books(
     `reason` is what the events that come of it say about why they were reported.
     """
     configuration = configuration_of(db, organization)
-    is_concerned = _concern(configuration, {step.account.ledger_account_id for step in books.steps})
-    wallets = {entry.wallet_id for step in books.steps for entry in step.entries if entry.wallet_id is not None}
-    ladders = configuration.ladders if is_concerned else ()
-    points = open_tier_points(db, organization.organization_id, ladders, books, wallets)
-    ids = posting.write_books(db, organization.organization_id, books)
+    is_concerned = _concern(configuration, {step.account.ledger_account_id for step in session.steps})
+    wallets = {entry.wallet_id for step in session.steps for entry in step.entries if entry.wallet_id is not None}
+    tier_schedules = configuration.tier_schedules if is_concerned else ()
+    points = open_tier_points(db, organization.organization_id, tier_schedules, session, wallets)
+    ids = posting.write_session(db, organization.organization_id, session)
     if is_concerned:
         members = member_tiers.of_wallets(db, organization.organization_id, wallets)
-        found = _follow(db, organization, books, ids, configuration, members, points)
-        report(db, organization, found, books.at, new_key, request_id, reason)
+        found = _follow(db, organization, session, ids, configuration, members, points)
+        report(db, organization, found, session.at, new_key, request_id, reason)
     return ids
 
 
-def close_call_books(call: Call, books: Books) -> list[int]:
+def close_call_session(call: Call, session: LedgerSession) -> list[int]:
     """Close the books of a call that moved points by request."""
-    return close_books(
-        call.db, call.organization, books, call.new_key, call.request_id, "Points were moved by request."
+    return close_session(
+        call.db, call.organization, session, call.new_key, call.request_id, "Points were moved by request."
     )
 
 
 def report(
     db: Connection,
     organization: Organization,
-    found: Collection[OwnEvent],
+    found: Collection[DerivedEvent],
     now: datetime,
     new_key: Callable[[], str],
     request_id: str,
@@ -107,7 +112,9 @@ def report(
 
 def _concern(configuration: Configuration, ledger_account_ids: Collection[int]) -> bool:
     """True if movements on these accounts can move a tier or are to be reported themselves."""
-    if any(ladder.moves and ladder.ledger_account_id in ledger_account_ids for ladder in configuration.ladders):
+    if any(
+        schedule.moves and schedule.ledger_account_id in ledger_account_ids for schedule in configuration.tier_schedules
+    ):
         return True
     return bool(ledger_account_ids) and TRANSACTION_CREATED in possible_types(configuration)
 
@@ -115,17 +122,19 @@ def _concern(configuration: Configuration, ledger_account_ids: Collection[int]) 
 def _follow(
     db: Connection,
     organization: Organization,
-    books: Books,
+    session: LedgerSession,
     ids: list[int],
     configuration: Configuration,
     members: Mapping[int, tuple[int, Mapping[int, HeldTier]]],
     points: TierPointsReader,
-) -> list[OwnEvent]:
+) -> list[DerivedEvent]:
     organization_id = organization.organization_id
     held = {(member_id, program): tier for member_id, tiers in members.values() for program, tier in tiers.items()}
-    standings = Standings(configuration.ladders, held, books.at)
+    tier_assignments = TierAssignments(configuration.tier_schedules, held, session.at)
     member_ids = {wallet_id: member_id for wallet_id, (member_id, _) in members.items()}
-    posted = [each for each, step in zip(ids, books.steps, strict=True) if isinstance(step, Posting)]
-    found = Derivation(configuration, books, standings, member_ids, posted.__getitem__, points).follow()
-    member_tiers.move(db, organization_id, standings.changed, books.at)
+    posted = [each for each, step in zip(ids, session.steps, strict=True) if isinstance(step, Posting)]
+    found = LedgerEvents(
+        configuration, session, tier_assignments, member_ids, posted.__getitem__, points
+    ).take_derived()
+    member_tiers.move(db, organization_id, tier_assignments.changed, session.at)
     return found

@@ -53,7 +53,7 @@ def _statuses(
     for member in found:
         held = {tier.loyalty_program_id: tier for tier in tiers[member.member_id]}
         statuses[member.member_id] = [
-            tier_status(ladder, known, held.get(ladder.loyalty_program_id), points(member), call.now)
-            for ladder in configuration.ladders
+            tier_status(schedule, known, held.get(schedule.loyalty_program_id), points(member), call.now)
+            for schedule in configuration.tier_schedules
         ]
     return statuses

@@ -7,7 +7,7 @@ from typing import Any
 
 from domain.members import Member, refuse_inactive
 from domain.missions.records import Mission
-from domain.missions.state import Occasion
+from domain.missions.state import ProgressCause
 from domain.problems import KeyReused
 from handlers.call import Call
 from handlers.schemas.missions import progress_answer
@@ -15,7 +15,7 @@ from handlers.services.configuration import configuration_of
 from handlers.services.digests import digest_of
 from handlers.services.members.match_audiences import match_audiences
 from handlers.services.unit_of_work.by_request import at_desks
-from handlers.services.unit_of_work.work import Desks
+from handlers.services.unit_of_work.work import Participants
 from persistence import missions
 
 
@@ -28,7 +28,7 @@ def advance_mission(call: Call, member: Member, mission: Mission, body: Mapping[
     among = configuration_of(call.db, call.organization).audiences
     found = match_audiences(call.db, organization_id, among, [member], call.now)[member.member_id]
     audience_keys = {audience.audience_key for audience in found}
-    occasion = Occasion(
+    cause = ProgressCause(
         organization_id=organization_id,
         member_id=member.member_id,
         at=body["external_event_date"] or call.now,
@@ -40,30 +40,30 @@ def advance_mission(call: Call, member: Member, mission: Mission, body: Mapping[
         tags=tuple(body["tags"]),
     )
 
-    def act(desks: Desks) -> Mapping[str, Any]:
-        before = missions.find_tracking(call.db, organization_id, occasion.system_unique_key or "")
+    def act(participants: Participants) -> Mapping[str, Any]:
+        before = missions.find_tracking(call.db, organization_id, cause.system_unique_key or "")
         if before is not None:
-            if before.request_digest != occasion.request_digest:
-                raise KeyReused(f"The key {occasion.system_unique_key} was used for another request.")
+            if before.request_digest != cause.request_digest:
+                raise KeyReused(f"The key {cause.system_unique_key} was used for another request.")
             return before.answer or {}
-        refuse_inactive(desks.opening.members[member.member_id])
-        standing, advance = desks.missions.advance(mission.mission_id, body["amount"], occasion, audience_keys)
-        answer = progress_answer(standing.balance(member.member_id), advance.achieved)
-        desks.missions.answered(answer)
+        refuse_inactive(participants.scope.members[member.member_id])
+        progress, advance = participants.missions.advance(mission.mission_id, body["amount"], cause, audience_keys)
+        answer = progress_answer(progress.balance(member.member_id), advance.achieved)
+        participants.missions.answered(answer)
         after = {
             "memberId": member.member_id,
             "amount": body["amount"],
             "externalEventDate": body["external_event_date"],
-            "systemUniqueKey": occasion.system_unique_key,
-            "externalId": occasion.external_id,
-            "description": occasion.description,
-            "tags": occasion.tags,
+            "systemUniqueKey": cause.system_unique_key,
+            "externalId": cause.external_id,
+            "description": cause.description,
+            "tags": cause.tags,
             **answer,
         }
         call.audit.add("mission-progress", mission.mission_id, after=after, member_ids=(member.member_id,))
         return answer
 
-    return at_desks(call, [member.member_id], act, "A mission was advanced by request.", [occasion.at])
+    return at_desks(call, [member.member_id], act, "A mission was advanced by request.", [cause.at])
 
 
 def _digest(member: Member, mission: Mission, body: Mapping[str, Any]) -> bytes:

@@ -27,7 +27,7 @@ from persistence import audiences, campaigns, ledger, matchers, programs
 from persistence.coupons import books
 
 
-def check_mission(call: Call, body: dict[str, Any], before: Mission | None) -> None:
+def validate_mission(call: Call, body: dict[str, Any], before: Mission | None) -> None:
     """Refuse a mission whose members (by inside names) do not go together, or that names what is not there.
 
     The event type that it named `before` may have been deactivated since, and what its expression named be gone.

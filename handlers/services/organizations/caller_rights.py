@@ -10,7 +10,7 @@ from domain.access import ROLES
 from domain.problems import Unauthorized
 from handlers.call import Caller
 from persistence import users
-from persistence.organizations import Standing
+from persistence.organizations import CurrentRights
 
 _FORMER_USER = "The user of this access token is no longer active in the organization."
 
@@ -31,15 +31,15 @@ def of_record(caller: Caller, user_id: int) -> Caller:
     return replace(caller, user_id=user_id, roles=ROLES, is_admin=True, is_system_admin=True)
 
 
-def caller_by_now(caller: Caller, standing: Standing) -> Caller:
+def caller_by_now(caller: Caller, rights: CurrentRights) -> Caller:
     """The caller with no more than its user has now: deactivation, removal and every loss count from this request on.
 
     Raises Unauthorized for one who does not belong to the organization any more, and for a token that was ended.
     """
-    is_ended = not caller.is_external and caller.token_generation != standing.token_generation
-    if not standing.is_active or is_ended:
+    is_ended = not caller.is_external and caller.token_generation != rights.token_generation
+    if not rights.is_active or is_ended:
         raise Unauthorized(_FORMER_USER)
-    current = caller.limited_to(standing.grant)
-    if not standing.is_member and not current.is_system_admin:
+    current = caller.limited_to(rights.grant)
+    if not rights.is_member and not current.is_system_admin:
         raise Unauthorized(_FORMER_USER)
     return current

@@ -137,7 +137,7 @@ def _add_users(db: Connection, organization_id: int, now: datetime) -> tuple[str
         {"is_admin": False, "roles": list(INTEGRATION_ROLES)},
         name="API user",
         auth_client_id=client_id,
-        password_hash=passwords.kept_secret(client_secret),
+        password_hash=passwords.hash_secret(client_secret),
         is_api_user=True,
         **stamps,
     )

@@ -30,5 +30,5 @@ def reset_credentials(db: Connection, organization_id: int, client_id: str | Non
         raise CredentialsNotFound(f"--client-id has to name one of the API users of the organization: {ids}")
     [user] = named
     secret = passwords.new_secret()
-    users.set_password(db, user.user_id, passwords.kept_secret(secret), temporary_until=None, now=now)
+    users.set_password(db, user.user_id, passwords.hash_secret(secret), temporary_until=None, now=now)
     return user.auth_client_id, secret

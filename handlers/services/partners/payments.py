@@ -168,11 +168,11 @@ def _tier_name(call: Call, member: Member) -> str | None:
 
 def _accruals(member: Member, batch: TrackBatch) -> list[AccountAccrual]:
     """What the work moved of the member's accounts; what had expired before is none of it."""
-    if batch.books is None:
+    if batch.ledger is None:
         return []
     moved: dict[int, Decimal] = {}
     accounts = {}
-    for step in batch.books.steps:
+    for step in batch.ledger.steps:
         if not isinstance(step, Posting) or step.is_expiry or step.status != SETTLED:
             continue
         amounts = [entry.amount for entry in step.entries if entry.wallet_id == member.wallet_id]
@@ -184,7 +184,7 @@ def _accruals(member: Member, batch: TrackBatch) -> list[AccountAccrual]:
         AccountAccrual(
             ledger_account_id=account_id,
             unit_name=accounts[account_id].name,
-            balance=batch.books.holding(member.wallet_id, account_id).current,
+            balance=batch.ledger.holding(member.wallet_id, account_id).current,
             new_accrual=amount,
         )
         for account_id, amount in sorted(moved.items())

@@ -8,7 +8,7 @@ from dataclasses import replace
 from domain.ledger.views import WalletView
 from domain.members import Member, MemberTier
 from domain.tier_policies import TierPoints
-from domain.tiers import HeldTier, Points, Standings
+from domain.tiers import HeldTier, Points, TierAssignments
 from handlers.call import Call
 from handlers.services.configuration import configuration_of
 from handlers.services.unit_of_work.tier_points import earnings_of
@@ -20,10 +20,10 @@ def current_tiers(call: Call, found: Sequence[Member]) -> dict[int, list[MemberT
     stored = member_tiers.of_members(call.db, call.organization.organization_id, [member.member_id for member in found])
     lapsed = [m for m in found if any(_held(tier).has_lapsed(call.now) for tier in stored[m.member_id])]
     if lapsed:
-        standings = Standings(configuration_of(call.db, call.organization).ladders, {}, call.now)
+        tier_assignments = TierAssignments(configuration_of(call.db, call.organization).tier_schedules, {}, call.now)
         points = points_of(call, lapsed)
         for member in lapsed:
-            evaluated = (_evaluated(tier, standings, points(member)) for tier in stored[member.member_id])
+            evaluated = (_evaluated(tier, tier_assignments, points(member)) for tier in stored[member.member_id])
             stored[member.member_id] = [tier for tier in evaluated if tier is not None]
     return stored
 
@@ -38,8 +38,8 @@ def points_of(
     organization_id, wallets = call.organization.organization_id, [member.wallet_id for member in found]
     if balances is None:
         balances = ledger.balances_of_wallets(call.db, organization_id, wallets, call.now)
-    ladders = configuration_of(call.db, call.organization).ladders
-    earnings = earnings_of(call.db, organization_id, ladders, wallets, call.now)
+    tier_schedules = configuration_of(call.db, call.organization).tier_schedules
+    earnings = earnings_of(call.db, organization_id, tier_schedules, wallets, call.now)
     points = {
         (wallet_id, view.ledger_account_id): TierPoints(
             view.current_balance, view.earned, earnings.get((wallet_id, view.ledger_account_id), ())
@@ -54,11 +54,11 @@ def _held(tier: MemberTier) -> HeldTier:
     return HeldTier(tier.loyalty_tier_id, tier.is_manual, tier.expires_at)
 
 
-def _evaluated(tier: MemberTier, standings: Standings, points: Points) -> MemberTier | None:
+def _evaluated(tier: MemberTier, tier_assignments: TierAssignments, points: Points) -> MemberTier | None:
     held = _held(tier)
-    if not held.has_lapsed(standings.at) or tier.expires_at is None:
+    if not held.has_lapsed(tier_assignments.at) or tier.expires_at is None:
         return tier
-    now = standings.place_now(tier.loyalty_program_id, held, points)
+    now = tier_assignments.place_now(tier.loyalty_program_id, held, points)
     if now is None:
         return None
     stays = now.loyalty_tier_id == tier.loyalty_tier_id and not tier.is_manual

@@ -8,11 +8,11 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
-from domain.tiers import Standings
+from domain.tiers import TierAssignments
 from handlers.services.configuration import configuration_of
-from handlers.services.ledger.sessions import open_books, report
+from handlers.services.ledger.sessions import open_session, report
 from handlers.services.members.lock_wallets import lock_wallets
-from handlers.services.unit_of_work.derived_events import Derivation
+from handlers.services.unit_of_work.derived_events import LedgerEvents
 from handlers.services.unit_of_work.tier_points import open_tier_points
 from persistence import member_tiers, organizations, posting
 
@@ -46,16 +46,16 @@ def evaluate_next(
         return None
     configuration = configuration_of(db, organization)
     lock_wallets(db, organization, wallets)
-    books = open_books(db, organization, wallets, configuration.accounts, now)
-    posting.write_books(db, organization_id, books)
+    session = open_session(db, organization, wallets, configuration.accounts, now)
+    posting.write_session(db, organization_id, session)
     members = member_tiers.of_wallets(db, organization_id, wallets)
     held = {(member_id, program): tier for member_id, tiers in members.values() for program, tier in tiers.items()}
-    standings = Standings(configuration.ladders, held, now)
+    tier_assignments = TierAssignments(configuration.tier_schedules, held, now)
     member_ids = {wallet_id: member_id for wallet_id, (member_id, _) in members.items()}
     also = configuration.accounts if everyone else ()
     # What was earned is as it is stored: expiries have changed nothing of it.
-    points = open_tier_points(db, organization_id, configuration.ladders, books, wallets)
-    found = Derivation(configuration, books, standings, member_ids, lambda number: None, points).begin(also)
-    member_tiers.move(db, organization_id, standings.changed, now)
+    points = open_tier_points(db, organization_id, configuration.tier_schedules, session, wallets)
+    found = LedgerEvents(configuration, session, tier_assignments, member_ids, lambda number: None, points).begin(also)
+    member_tiers.move(db, organization_id, tier_assignments.changed, now)
     report(db, organization, found, now, lambda: str(uuid.uuid4()), "evaluate-tiers", "The tier was evaluated again.")
     return Evaluated(wallets[-1], len(members), len(found))

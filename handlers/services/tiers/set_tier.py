@@ -9,7 +9,7 @@ from typing import Any
 from domain.members import Member, refuse_erased, refuse_inactive
 from domain.problems import FieldFault, InvalidRequest, KeyReused
 from domain.programs import LoyaltyProgram, LoyaltyTier
-from domain.tiers import Ladder, TierInactive, TierTracking
+from domain.tiers import TierInactive, TierSchedule, TierTracking
 from handlers.call import Call
 from handlers.messages.derived_events import tier_payload
 from handlers.services.configuration import configuration_of
@@ -17,7 +17,7 @@ from handlers.services.digests import digest_of
 from handlers.services.ledger.sessions import report
 from handlers.services.members.lock_wallets import lock_referrers
 from handlers.services.tiers.current import points_of
-from handlers.services.unit_of_work.derived_events import TIER_REMOVED, TIER_SET, OwnEvent
+from handlers.services.unit_of_work.derived_events import TIER_REMOVED, TIER_SET, DerivedEvent
 from persistence import member_tiers, members
 
 
@@ -107,22 +107,22 @@ def _move(
     held = member_tiers.find(call.db, member, program_id)
     before = None if held is None else held.loyalty_tier_id
     configuration = configuration_of(call.db, call.organization)
-    ladder = next((each for each in configuration.ladders if each.loyalty_program_id == program_id), None)
-    if ladder is None:
+    schedule = next((each for each in configuration.tier_schedules if each.loyalty_program_id == program_id), None)
+    if schedule is None:
         # The tiers of an inactive program do not go by points.
-        ladder = Ladder(program_id, program.loyalty_program_key, None, program.default_tier_id, (), False)
+        schedule = TierSchedule(program_id, program.loyalty_program_key, None, program.default_tier_id, (), False)
     keys = dict(configuration.tier_keys)
     if tier is not None:
         after: int | None = tier.loyalty_tier_id
         keys[tier.loyalty_tier_id] = tier.loyalty_tier_key
         member_tiers.set_by_hand(call.db, member, program_id, tier.loyalty_tier_id, expires_at=expires_at, now=call.now)
     else:
-        now = ladder.place_of(points_of(call, [member])(member), call.now)
+        now = schedule.place_of(points_of(call, [member])(member), call.now)
         after, expires_at = (None, None) if now is None else (now.loyalty_tier_id, now.expires_at)
         member_tiers.move(call.db, member.organization_id, {(member.member_id, program_id): now}, call.now)
     if tier is not None or after != before:
-        payload = tier_payload(ladder, keys, before, after, is_manual=tier is not None, expires_at=expires_at)
-        own = OwnEvent(member.member_id, TIER_REMOVED if after is None else TIER_SET, payload)
+        payload = tier_payload(schedule, keys, before, after, is_manual=tier is not None, expires_at=expires_at)
+        own = DerivedEvent(member.member_id, TIER_REMOVED if after is None else TIER_SET, payload)
         why = body["description"] or "The tier was set by request."
         report(call.db, call.organization, [own], call.now, call.new_key, call.request_id, why)
     return before, after

@@ -9,31 +9,31 @@ from typing import TypeVar
 from domain.events import FULL
 from domain.members import refuse_erased
 from handlers.call import Call
-from handlers.services.unit_of_work.orders import OrderDesk
+from handlers.services.unit_of_work.orders import OrderWork
 from handlers.services.unit_of_work.reversals import Reversals
-from handlers.services.unit_of_work.unit import EventUnit
-from handlers.services.unit_of_work.work import Desks
+from handlers.services.unit_of_work.unit import UnitOfWork
+from handlers.services.unit_of_work.work import Participants
 
 T = TypeVar("T")
 
 
-class _ByRequest(EventUnit):
+class _ByRequest(UnitOfWork):
     """What a request does at the desks, with what comes of it."""
 
     def run(
-        self, member_ids: Collection[int], act: Callable[[Desks], T], reason: str, moments: Collection[datetime]
+        self, member_ids: Collection[int], act: Callable[[Participants], T], reason: str, moments: Collection[datetime]
     ) -> T:
         """Lock the members, do it, evaluate what is to be reported, and store all of it."""
         members = self._lock((), member_ids)
         for member_id in member_ids:
             if member_id in members:
                 refuse_erased(members[member_id])
-        orders = OrderDesk(self._db, self._organization_id, (), self._now, (), ())
+        orders = OrderWork(self._db, self._organization_id, (), self._now, (), ())
         work = self._begin((), orders, Reversals(self._db, self._organization_id, ()), True, moments)
-        if work.desks is None or work.derivation is None:
+        if work.participants is None or work.derivation is None:
             raise AssertionError("desks are open where they are asked for")
-        answer = act(work.desks)
-        self._report([*work.derivation.follow(), *work.desks.follow()], None, reason, work)
+        answer = act(work.participants)
+        self._report([*work.derivation.take_derived(), *work.participants.take_derived()], None, reason, work)
         self._write(work)
         return answer
 
@@ -41,7 +41,7 @@ class _ByRequest(EventUnit):
 def at_desks(
     call: Call,
     member_ids: Collection[int],
-    act: Callable[[Desks], T],
+    act: Callable[[Participants], T],
     reason: str,
     moments: Collection[datetime] = (),
 ) -> T:

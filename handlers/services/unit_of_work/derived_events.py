@@ -8,8 +8,8 @@ from decimal import Decimal
 from typing import Any
 
 from domain.ledger.postings import Posting, Step
-from domain.ledger.session import Books
-from domain.tiers import Standings
+from domain.ledger.session import LedgerSession
+from domain.tiers import TierAssignments
 from handlers.messages.derived_events import tier_payload, transaction_payload
 from handlers.services.configuration import Configuration
 from handlers.services.unit_of_work.tier_points import TierPointsReader
@@ -22,7 +22,7 @@ COUPON_ASSIGNED, COUPON_USED, BENEFIT_USED = COUPON_EVENTS = "coupon-code-assign
 
 
 @dataclass(frozen=True, slots=True)
-class OwnEvent:
+class DerivedEvent:
     """Something that the server reports of a member."""
 
     member_id: int
@@ -33,7 +33,7 @@ class OwnEvent:
 def possible_types(configuration: Configuration) -> frozenset[str]:
     """The types of event that the server itself can come to report in the organization, because of others."""
     found: set[str] = set(COUPON_EVENTS)
-    if any(ladder.moves for ladder in configuration.ladders) or configuration.sets_tiers:
+    if any(schedule.moves for schedule in configuration.tier_schedules) or configuration.sets_tiers:
         found |= {TIER_SET, TIER_REMOVED}
     if configuration.badges:
         found |= {BADGE_ASSIGNED, BADGE_UNASSIGNED}
@@ -47,7 +47,7 @@ def possible_types(configuration: Configuration) -> frozenset[str]:
     return frozenset(found)
 
 
-class Derivation:
+class LedgerEvents:
     """Follows the books of one unit of work, moves tiers with them and tells what is to be reported.
 
     `member_ids` are those of the wallets, by wallet id; `transaction_id` answers the id of the nth posting.
@@ -56,15 +56,15 @@ class Derivation:
     def __init__(
         self,
         configuration: Configuration,
-        books: Books,
-        standings: Standings,
+        session: LedgerSession,
+        tier_assignments: TierAssignments,
         member_ids: Mapping[int, int],
         transaction_id: Callable[[int], int | None],
         tier_points: TierPointsReader,
     ) -> None:
         self._configuration = configuration
-        self._books = books
-        self._standings = standings
+        self._session = session
+        self._assignments = tier_assignments
         self._member_ids = member_ids
         self._transaction_id = transaction_id
         self._tier_points = tier_points
@@ -72,23 +72,23 @@ class Derivation:
         self._steps = 0
         self._postings = 0
 
-    def begin(self, always: Collection[int] = ()) -> list[OwnEvent]:
+    def begin(self, always: Collection[int] = ()) -> list[DerivedEvent]:
         """What comes of what the books began with: points that had expired, and tiers that had.
 
         Tiers that go by the accounts of `always` are evaluated in any case.
         """
-        changed = _changed(self._books.steps)
-        self._steps = len(self._books.steps)
-        self._postings = sum(isinstance(step, Posting) for step in self._books.steps)
+        changed = _changed(self._session.steps)
+        self._steps = len(self._session.steps)
+        self._postings = sum(isinstance(step, Posting) for step in self._session.steps)
         return [
             event
             for wallet_id, member_id in self._member_ids.items()
             for event in self._moved(wallet_id, member_id, {*always, *changed.get(wallet_id, ())})
         ]
 
-    def follow(self) -> list[OwnEvent]:
+    def take_derived(self) -> list[DerivedEvent]:
         """What comes of the steps since the last look, in their order; tiers last."""
-        steps = self._books.steps[self._steps :]
+        steps = self._session.steps[self._steps :]
         self._steps += len(steps)
         if not self._possible:
             return []
@@ -98,7 +98,7 @@ class Derivation:
                 found += self._moved(wallet_id, self._member_ids[wallet_id], accounts)
         return found
 
-    def _transactions(self, steps: Iterable[Step]) -> list[OwnEvent]:
+    def _transactions(self, steps: Iterable[Step]) -> list[DerivedEvent]:
         """The transactions, each of the member who got the points, else of the one who gave them; expiries are none."""
         found = []
         for step in steps:
@@ -108,25 +108,25 @@ class Derivation:
             member_id = self._member_ids.get(step.to_wallet_id or 0, self._member_ids.get(step.from_wallet_id or 0))
             if TRANSACTION_CREATED in self._possible and member_id is not None and not step.is_expiry:
                 payload = transaction_payload(step, self._transaction_id(number))
-                found.append(OwnEvent(member_id, TRANSACTION_CREATED, payload))
+                found.append(DerivedEvent(member_id, TRANSACTION_CREATED, payload))
         return found
 
-    def _moved(self, wallet_id: int, member_id: int, ledger_account_ids: set[int]) -> list[OwnEvent]:
+    def _moved(self, wallet_id: int, member_id: int, ledger_account_ids: set[int]) -> list[DerivedEvent]:
         points = self._tier_points.of(wallet_id)
         keys = self._configuration.tier_keys
         return [
-            OwnEvent(
+            DerivedEvent(
                 member_id,
                 TIER_REMOVED if move.after is None else TIER_SET,
-                tier_payload(move.ladder, keys, move.before, move.after, expires_at=move.expires_at),
+                tier_payload(move.schedule, keys, move.before, move.after, expires_at=move.expires_at),
             )
-            for move in self._standings.settle(member_id, ledger_account_ids, points)
+            for move in self._assignments.settle(member_id, ledger_account_ids, points)
         ]
 
 
-def balance_of(books: Books, wallet_id: int, ledger_account_id: int) -> Decimal:
+def balance_of(session: LedgerSession, wallet_id: int, ledger_account_id: int) -> Decimal:
     """What the wallet holds of the account at this point of the work."""
-    return books.holding(wallet_id, ledger_account_id).current
+    return session.holding(wallet_id, ledger_account_id).current
 
 
 def _changed(steps: Iterable[Step]) -> dict[int, set[int]]:

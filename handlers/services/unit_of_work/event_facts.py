@@ -18,13 +18,13 @@ from domain.campaigns.context import (
 from domain.campaigns.facts import EventFacts
 from handlers.services.configuration import Configuration
 from handlers.services.events.intake import Accepted
-from handlers.services.unit_of_work.work import Desks
+from handlers.services.unit_of_work.work import Participants
 
 
 def event_facts(
     each: Accepted,
     order: Any,
-    desks: Desks,
+    participants: Participants,
     configuration: Configuration,
     tier_ids: Collection[int],
     audiences: Sequence[CompiledAudience],
@@ -37,7 +37,7 @@ def event_facts(
     known = configuration.tier_keys
     tier_keys = frozenset(known[tier_id] for tier_id in tier_ids if tier_id in known)
     audience_keys = [audience.audience_key for audience in audiences]
-    balances = balances_by_name(desks.books, each.member.wallet_id, configuration.accounts.values())
+    balances = balances_by_name(participants.ledger, each.member.wallet_id, configuration.accounts.values())
     context = {
         "event": event_variable(each.event, each.key, each.at),
         "order": order_variable(record, items),
@@ -46,7 +46,7 @@ def event_facts(
         "sponsor": member_variable(each.sponsor),
         "balances": balances,
         "balancesAfter": dict(balances),
-        **desks.variables(each.member.member_id),
+        **participants.variables(each.member.member_id),
         "audiences": audience_keys,
         "tiers": sorted(tier_keys),
         "now": now,

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from domain.calendar import DAILY, period_start
 from domain.campaigns.limits import ALL_MEMBERS, MEMBER, CounterKey, Counters, counter_of
-from domain.campaigns.plans import Lineups
+from domain.campaigns.plans import EvaluationPlans
 from handlers.services.events.intake import Accepted
 from persistence import events
 
@@ -17,7 +17,7 @@ from persistence import events
 def open_limits(
     db: Connection,
     organization_id: int,
-    lineups: Lineups,
+    plans: EvaluationPlans,
     accepted: Sequence[Accepted],
     derived: Collection[str],
     member_ids: Collection[int],
@@ -33,7 +33,7 @@ def open_limits(
     limited = {
         campaign.campaign.campaign_id: campaign
         for event_type in {*derived, *(each.event.event_type for each in accepted)}
-        for campaign in lineups.of(event_type).campaigns
+        for campaign in plans.of(event_type).campaigns
         if campaign.limits
     }
     moments = _moments(accepted, derived, now, {campaign.zone for campaign in limited.values()})

@@ -55,7 +55,7 @@ def order_payload(event: IncomingEvent) -> Mapping[str, Any] | None:
     return found
 
 
-class OrderDesk:
+class OrderWork:
     """The orders of a batch: those that exist, and what its events make of them; `write` stores it all."""
 
     def __init__(

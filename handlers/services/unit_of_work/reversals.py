@@ -17,13 +17,13 @@ from sqlalchemy import Connection
 from domain.campaigns.limits import CounterKey, Counters
 from domain.events import SUCCESS, IncomingEvent, LoyaltyEvent
 from domain.ledger.postings import Details
-from domain.ledger.session import Books
+from domain.ledger.session import LedgerSession
 from domain.orders import CONFIRMED, CREATED, PARTIALLY_RETURNED, UNDONE, Order, status_of_event
 from domain.problems import Refusal
-from domain.reversals import WHOLE, Extent, RevertedEvent, RevertedTransaction, Undone, counter_key, to_give_back
+from domain.reversals import WHOLE, Extent, ReversedPart, RevertedEvent, RevertedTransaction, counter_key, to_give_back
 from handlers.schemas.base import exact_number
 from handlers.services.unit_of_work.scope import Reversal
-from handlers.services.unit_of_work.work import Desks
+from handlers.services.unit_of_work.work import Participants
 from persistence import reversals
 
 
@@ -72,27 +72,27 @@ class Reversals:
         """Whether the event is there and not undone yet."""
         return event_id in self._families and self._events[event_id].reversal_loyalty_event_id is None
 
-    def undo(self, event_ids: Sequence[int], by: Reversal, desks: Desks) -> list[RevertedEvent]:
+    def undo(self, event_ids: Sequence[int], by: Reversal, participants: Participants) -> list[RevertedEvent]:
         """Undo events, the newest first, each with those that it caused; answers what was taken back of each.
 
         Of others than the last one only what gave something is answered. In part, only points and what they counted are
         taken back. Raises what the books refuse, such as AccountInactive, and has then changed nothing.
         """
-        books = desks.books
-        mark, numbers = books.mark(), count(1)
+        session = participants.ledger
+        savepoint, numbers = session.savepoint(), count(1)
         family = [self._events[each] for event_id in event_ids for each in self._families[event_id]]
         standing = [e for e in family if e.reversal_loyalty_event_id is None and e.status == SUCCESS]
         try:
-            posted = [self._take(event, by, books, numbers) for event in standing]
+            posted = [self._take(event, by, session, numbers) for event in standing]
         except Refusal:
-            books.undo(mark)
+            session.undo(savepoint)
             raise
         reverted = [
             RevertedEvent(
                 event,
                 transactions,
-                self._give_back(event, by, books, desks.counters),
-                _undone(event, by, desks) if by.extent.is_whole else (),
+                self._give_back(event, by, session, participants.counters),
+                _undone(event, by, participants) if by.extent.is_whole else (),
             )
             for event, transactions in zip(standing, posted, strict=True)
         ]
@@ -101,42 +101,42 @@ class Reversals:
         return [each for each in reverted if each.event.loyalty_event_id in main or _gave(each)]
 
     def _take(
-        self, event: LoyaltyEvent, by: Reversal, books: Books, numbers: Iterator[int]
+        self, event: LoyaltyEvent, by: Reversal, session: LedgerSession, numbers: Iterator[int]
     ) -> tuple[RevertedTransaction, ...]:
         taken = []
         for stored in self._transactions.get(event.loyalty_event_id, ()):
-            account, number = books.accounts[stored.ledger_account_id], next(numbers)
+            account, number = session.accounts[stored.ledger_account_id], next(numbers)
             details = Details(
                 system_unique_key=f"{by.key}:undo-{number}",
                 description=by.description,
                 external_event_date=by.external_event_date,
                 loyalty_event_id=by.loyalty_event_id,
             )
-            before = books.taken_back_of(stored) + books.released_of(stored)
+            before = session.taken_back_of(stored) + session.released_of(stored)
             if by.extent.is_whole:
-                wanted = books.undoable_of(stored)
-                posting = books.revert(stored, account, details, by.allow_overdraft, burn_available=True)
+                wanted = session.undoable_of(stored)
+                posting = session.revert(stored, account, details, by.allow_overdraft, burn_available=True)
                 taken.append(RevertedTransaction.of(stored, posting, wanted - before))
                 # What came back may be missing of other mints.
-                for part in books.parts_of(posting):
+                for part in session.parts_of(posting):
                     if part.reverts is not None:
                         taken.append(RevertedTransaction.of(part.reverts, part, part.amount))
             else:
-                wanted = by.extent.of(books.undoable_of(stored), account.decimals)
-                unearned = by.extent.of(books.given_of(stored), account.decimals)
-                found = books.take_back(stored, account, wanted, details, unearned)
+                wanted = by.extent.of(session.undoable_of(stored), account.decimals)
+                unearned = by.extent.of(session.given_of(stored), account.decimals)
+                found = session.take_back(stored, account, wanted, details, unearned)
                 if found is not None and (found.amount or wanted > before):
                     taken.append(RevertedTransaction.of(stored, found, wanted - before))
         return tuple(taken)
 
     def _give_back(
-        self, event: LoyaltyEvent, by: Reversal, books: Books, counters: Counters
+        self, event: LoyaltyEvent, by: Reversal, session: LedgerSession, counters: Counters
     ) -> tuple[tuple[CounterKey, Decimal], ...]:
         """Give back what the event counted, and note it on the event."""
         given: list[tuple[CounterKey, Decimal]] = []
         kept: list[Mapping[str, Any]] = []
         for counted in event.limit_counters:
-            amount = to_give_back(counted, by.extent, self._decimals(event, counted, books))
+            amount = to_give_back(counted, by.extent, self._decimals(event, counted, session))
             if amount > 0:
                 key = counter_key(counted, event.member_id)
                 counters.give_back(key, amount)
@@ -152,13 +152,13 @@ class Reversals:
         self._changed.add(event.loyalty_event_id)
         return tuple(given)
 
-    def _decimals(self, event: LoyaltyEvent, counted: Mapping[str, Any], books: Books) -> int:
+    def _decimals(self, event: LoyaltyEvent, counted: Mapping[str, Any], session: LedgerSession) -> int:
         """The fraction digits of what was counted; a count of all accounts is known by the mint of its amount."""
         account_id = counted["ledgerAccountId"]
         if account_id is None:
             minted = self._transactions.get(event.loyalty_event_id, ())
             account_id = next((each.ledger_account_id for each in minted if each.amount == counted["amount"]), None)
-        account = books.accounts.get(account_id or 0)
+        account = session.accounts.get(account_id or 0)
         return 0 if account is None else account.decimals
 
     def write(self, at: datetime) -> None:
@@ -171,9 +171,9 @@ def _gave(reverted: RevertedEvent) -> bool:
     return bool(reverted.transactions or reverted.limits or reverted.others)
 
 
-def _undone(event: LoyaltyEvent, by: Reversal, desks: Desks) -> tuple[Undone, ...]:
+def _undone(event: LoyaltyEvent, by: Reversal, participants: Participants) -> tuple[ReversedPart, ...]:
     """Take back what one event did beside points and limits."""
-    return tuple(each for desk in desks.subjects for each in desk.undo(event.loyalty_event_id, by))
+    return tuple(each for participant in participants.subjects for each in participant.undo(event.loyalty_event_id, by))
 
 
 def undone_orders(incoming: Iterable[IncomingEvent]) -> set[str]:

@@ -10,43 +10,43 @@ from typing import Protocol
 from sqlalchemy import Connection
 
 from domain.ledger.postings import Posting
-from domain.ledger.session import Books
+from domain.ledger.session import LedgerSession
 from domain.members import Member
 from domain.organizations import Organization
-from domain.reversals import WHOLE, Extent, Undone
-from domain.tiers import Standings
+from domain.reversals import WHOLE, Extent, ReversedPart
+from domain.tiers import TierAssignments
 from handlers.services.configuration import Configuration
-from handlers.services.unit_of_work.derived_events import OwnEvent
+from handlers.services.unit_of_work.derived_events import DerivedEvent
 from handlers.services.unit_of_work.tier_points import TierPointsReader
-from persistence.rows import IdStock
+from persistence.rows import IdAllocator
 
 
 class TransactionIds:
     """The ids of the transactions that a unit of work posts, known before they are written; none in a rehearsal."""
 
-    def __init__(self, books: Books, stock: IdStock | None) -> None:
-        self._books = books
-        self._stock = stock
+    def __init__(self, ledger: LedgerSession, allocator: IdAllocator | None) -> None:
+        self._ledger = ledger
+        self._allocator = allocator
         self.taken: list[int] = []
 
     def expect(self, count: int) -> None:
         """Prepare for so many transactions more, so that their ids come with the next statement."""
-        if self._stock is not None:
-            self._stock.expect(count)
+        if self._allocator is not None:
+            self._allocator.expect(count)
 
     def of(self, number: int) -> int | None:
-        """The id of the nth posting of the books, from 0."""
-        while self._stock is not None and len(self.taken) <= number:
-            self.taken.append(self._stock.take())
-        return None if self._stock is None else self.taken[number]
+        """The id of the nth posting of the ledger, from 0."""
+        while self._allocator is not None and len(self.taken) <= number:
+            self.taken.append(self._allocator.take())
+        return None if self._allocator is None else self.taken[number]
 
     def last(self) -> int | None:
         """The id of what was posted last."""
-        return self.of(sum(isinstance(step, Posting) for step in self._books.steps) - 1)
+        return self.of(sum(isinstance(step, Posting) for step in self._ledger.steps) - 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
+class UnitScope:
     """What a unit of work is about: the members, by id, whose locks it holds, and the stored events it may undo.
 
     `event_types` are those of the events it was begun for, None for a request, which may be about anything; `moments`
@@ -61,10 +61,10 @@ class Opening:
     members: Mapping[int, Member]
     now: datetime
     new_key: Callable[[], str]
-    is_rehearsal: bool
-    books: Books
+    is_dry_run: bool
+    ledger: LedgerSession
     transaction_ids: TransactionIds
-    standings: Standings
+    tier_assignments: TierAssignments
     tier_points: TierPointsReader
     undoable: frozenset[int]
     event_types: frozenset[str] | None
@@ -84,13 +84,13 @@ class Reversal:
     external_event_date: datetime | None = None
 
 
-class Desk(Protocol):
+class Participant(Protocol):
     """One subject's part in a unit of work."""
 
-    def follow(self) -> Sequence[OwnEvent]:
+    def take_derived(self) -> Sequence[DerivedEvent]:
         """What the server itself is to report since the last look."""
 
-    def undo(self, event_id: int, by: Reversal) -> Sequence[Undone]:
+    def undo(self, event_id: int, by: Reversal) -> Sequence[ReversedPart]:
         """Take back what a stored event did here, as far as it still stands; points are the ledger's to take back."""
 
     def write(self) -> None:

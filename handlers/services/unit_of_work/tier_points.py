@@ -9,9 +9,9 @@ from functools import partial
 from sqlalchemy import Connection
 
 from domain.ledger.postings import Earning, Pair
-from domain.ledger.session import Books
+from domain.ledger.session import LedgerSession
 from domain.tier_policies import TierPoints
-from domain.tiers import Ladder, Points
+from domain.tiers import Points, TierSchedule
 from persistence import ledger
 
 Earnings = Mapping[Pair, tuple[Earning, ...]]
@@ -20,8 +20,8 @@ Earnings = Mapping[Pair, tuple[Earning, ...]]
 class TierPointsReader:
     """What the members of a unit of work have: `stored` is what they had earned before, where periods ask for it."""
 
-    def __init__(self, books: Books, stored: Earnings) -> None:
-        self._books = books
+    def __init__(self, session: LedgerSession, stored: Earnings) -> None:
+        self._session = session
         self._stored = stored
 
     def of(self, wallet_id: int) -> Points:
@@ -29,25 +29,33 @@ class TierPointsReader:
         return partial(self._points, wallet_id)
 
     def _points(self, wallet_id: int, ledger_account_id: int) -> TierPoints:
-        held = self._books.holding(wallet_id, ledger_account_id)
+        held = self._session.holding(wallet_id, ledger_account_id)
         before = self._stored.get((wallet_id, ledger_account_id), ())
-        return TierPoints(held.current, held.earned, (*before, *self._books.earnings(wallet_id, ledger_account_id)))
+        return TierPoints(held.current, held.earned, (*before, *self._session.earnings(wallet_id, ledger_account_id)))
 
 
 def open_tier_points(
-    db: Connection, organization_id: int, ladders: Iterable[Ladder], books: Books, wallet_ids: Collection[int]
+    db: Connection,
+    organization_id: int,
+    tier_schedules: Iterable[TierSchedule],
+    session: LedgerSession,
+    wallet_ids: Collection[int],
 ) -> TierPointsReader:
     """The points of locked wallets, of whose books nothing is written yet: at most one statement."""
-    return TierPointsReader(books, earnings_of(db, organization_id, ladders, wallet_ids, books.at))
+    return TierPointsReader(session, earnings_of(db, organization_id, tier_schedules, wallet_ids, session.at))
 
 
 def earnings_of(
-    db: Connection, organization_id: int, ladders: Iterable[Ladder], wallet_ids: Collection[int], at: datetime
+    db: Connection,
+    organization_id: int,
+    tier_schedules: Iterable[TierSchedule],
+    wallet_ids: Collection[int],
+    at: datetime,
 ) -> Earnings:
     """When wallets earned what may count at a moment or later, where tiers go by a period: at most one statement."""
     since: dict[int, datetime] = {}
-    for ladder in ladders:
-        if ladder.moves and ladder.policy.has_period and ladder.ledger_account_id is not None:
-            earliest = ladder.policy.earliest(at)
-            since[ladder.ledger_account_id] = min(earliest, since.get(ladder.ledger_account_id, earliest))
+    for schedule in tier_schedules:
+        if schedule.moves and schedule.policy.has_period and schedule.ledger_account_id is not None:
+            earliest = schedule.policy.earliest(at)
+            since[schedule.ledger_account_id] = min(earliest, since.get(schedule.ledger_account_id, earliest))
     return ledger.find_earnings(db, organization_id, wallet_ids, since) if since and wallet_ids else {}

@@ -8,35 +8,35 @@ from typing import Any
 
 from domain.campaigns.facts import Executor
 from domain.campaigns.limits import Counters
-from domain.ledger.session import Books
-from domain.tiers import Standings
-from handlers.services.unit_of_work.derived_events import OwnEvent
-from handlers.services.unit_of_work.participants.badges import BadgeDesk
-from handlers.services.unit_of_work.participants.coupons import CouponDesk
-from handlers.services.unit_of_work.participants.missions import MissionDesk
-from handlers.services.unit_of_work.participants.outbox import NoticeDesk
-from handlers.services.unit_of_work.participants.referrals import ReferralDesk
-from handlers.services.unit_of_work.participants.tiers import TierDesk
-from handlers.services.unit_of_work.scope import Desk, Opening
+from domain.ledger.session import LedgerSession
+from domain.tiers import TierAssignments
+from handlers.services.unit_of_work.derived_events import DerivedEvent
+from handlers.services.unit_of_work.participants.badges import BadgeWork
+from handlers.services.unit_of_work.participants.coupons import CouponWork
+from handlers.services.unit_of_work.participants.missions import MissionWork
+from handlers.services.unit_of_work.participants.outbox import OutboxWork
+from handlers.services.unit_of_work.participants.referrals import ReferralWork
+from handlers.services.unit_of_work.participants.tiers import TierWork
+from handlers.services.unit_of_work.scope import Participant, UnitScope
 
 
 @dataclass(frozen=True, slots=True)
-class Desks:
+class Participants:
     """What a unit of work changes, beside orders: points, limits, tiers, and the desk of each other subject."""
 
-    opening: Opening
-    books: Books
+    scope: UnitScope
+    ledger: LedgerSession
     counters: Counters
-    standings: Standings
-    tiers: TierDesk
-    badges: BadgeDesk
-    missions: MissionDesk
-    coupons: CouponDesk
-    referrals: ReferralDesk
-    notices: NoticeDesk
+    tier_assignments: TierAssignments
+    tiers: TierWork
+    badges: BadgeWork
+    missions: MissionWork
+    coupons: CouponWork
+    referrals: ReferralWork
+    notices: OutboxWork
 
     @property
-    def subjects(self) -> tuple[Desk, ...]:
+    def subjects(self) -> tuple[Participant, ...]:
         """The desks in the order in which they are written, and undone."""
         return self.tiers, self.badges, self.coupons, self.missions, self.referrals, self.notices
 
@@ -55,29 +55,29 @@ class Desks:
         """What expressions see of the member's badges and missions."""
         return {"badges": self.badges.variables(member_id), "missions": self.missions.variables(member_id)}
 
-    def follow(self) -> list[OwnEvent]:
+    def take_derived(self) -> list[DerivedEvent]:
         """What the desks have to report since the last look."""
-        return [own for desk in self.subjects for own in desk.follow()]
+        return [own for participant in self.subjects for own in participant.take_derived()]
 
     def write(self) -> None:
         """Store what has changed at the desks; points, limits and tiers are written by whoever opened them."""
-        for desk in self.subjects:
-            desk.write()
+        for participant in self.subjects:
+            participant.write()
 
 
-def open_desks(opening: Opening, counters: Counters) -> Desks:
+def open_participants(scope: UnitScope, counters: Counters) -> Participants:
     """Open the desk of every subject, in the order of `persistence.locks`."""
-    badges = BadgeDesk.open(opening)
-    coupons = CouponDesk.open(opening, badges.variables)
-    return Desks(
-        opening,
-        opening.books,
+    badges = BadgeWork.open(scope)
+    coupons = CouponWork.open(scope, badges.variables)
+    return Participants(
+        scope,
+        scope.ledger,
         counters,
-        opening.standings,
-        tiers=TierDesk(opening),
+        scope.tier_assignments,
+        tiers=TierWork(scope),
         badges=badges,
         coupons=coupons,
-        missions=MissionDesk.open(opening, badges, coupons),
-        referrals=ReferralDesk.open(opening, coupons),
-        notices=NoticeDesk(opening),
+        missions=MissionWork.open(scope, badges, coupons),
+        referrals=ReferralWork.open(scope, coupons),
+        notices=OutboxWork(scope),
     )

@@ -52,7 +52,7 @@ def _held_now(call: Call) -> Grant:
     if caller.user_id is None:
         return caller.grant
     # Another call may have taken permissions away while this one waited for its turn.
-    found = organizations.find_with_standing(call.db, call.organization.organization_id, caller.user_id)
+    found = organizations.find_with_rights(call.db, call.organization.organization_id, caller.user_id)
     if found is None:
         raise NotFound("There is no such organization.")
     current = caller_by_now(caller, found[1])

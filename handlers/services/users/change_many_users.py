@@ -77,7 +77,7 @@ def _insert(call: Call, emails: Sequence[str], inline: Grant, group_ids: Sequenc
             "email": email,
             "email_is_verified": False,
             "auth_client_id": f"user-{call.new_key()}",
-            "password_hash": None if secret is None else passwords.kept_secret(secret),
+            "password_hash": None if secret is None else passwords.hash_secret(secret),
             "password_is_temporary": secret is not None,
             "password_expires_at": None if secret is None else expires_at,
             "pending_provisioning": True,

@@ -53,7 +53,7 @@ def create_user(call: Call, body: dict[str, Any], password_hash: str | None) -> 
         password = body["password"]
         if password is None and not body["is_external"]:
             password = passwords.new_secret()
-            password_hash = passwords.kept_secret(password)
+            password_hash = passwords.hash_secret(password)
         is_temporary = body["password_is_temporary"]
         if is_temporary is None:
             is_temporary = is_person and not body["is_external"] and body["password"] is None

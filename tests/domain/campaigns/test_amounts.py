@@ -73,7 +73,7 @@ def test_the_sum_of_what_is_told_is_the_sum_of_what_the_ledger_holds(described, 
         for place, amount in told(bench.run(facts(total))).items():
             sums[place] = sums.get(place, 0) + amount
     posted = {}
-    for step in bench.books.steps:
+    for step in bench.session.steps:
         assert isinstance(step, Posting)
         place = ("mint-points" if step.minted else "burn-points", step.account.ledger_account_key)
         posted[place] = posted.get(place, 0) + step.amount

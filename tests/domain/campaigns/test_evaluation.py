@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.campaigns.restrictions import obstacle
+from domain.campaigns.restrictions import first_violated
 from domain.ledger.postings import Holding
 from tests.builders.campaigns import (
     EVENT_TYPE,
@@ -67,7 +67,7 @@ def problem(outcome):
 )
 def test_a_campaign_applies_only_if_everything_it_names_matches(restriction, event, code):
     tested = campaign(action(1, mint(5)), **restriction)
-    found = obstacle(tested.restrictions, facts(**event))
+    found = first_violated(tested.restrictions, facts(**event))
     assert (found and found.code) == code
     bench = Bench(tested)
     explained = bench.run(facts(**event), explaining=True)
@@ -81,8 +81,8 @@ def test_a_campaign_applies_only_if_everything_it_names_matches(restriction, eve
 @pytest.mark.parametrize(("day", "number"), [(2, 1), (3, 2), (8, 7), (9, 1)])
 def test_the_day_of_the_week_is_that_of_the_event_in_utc(day, number):
     at = datetime(2026, 3, day, 23, 59, 59, tzinfo=UTC)
-    assert obstacle(campaign(days_of_week=(number,)).restrictions, facts(at=at)) is None
-    found = obstacle(campaign(days_of_week=(number % 7 + 1,)).restrictions, facts(at=at))
+    assert first_violated(campaign(days_of_week=(number,)).restrictions, facts(at=at)) is None
+    found = first_violated(campaign(days_of_week=(number % 7 + 1,)).restrictions, facts(at=at))
     assert (found.code, found.reason(facts(at=at)).actual) == ("DAY_OF_WEEK", number)
 
 
@@ -320,7 +320,7 @@ def test_a_discount_is_computed_and_executes_nothing():
     found = bench.run(facts(45))
     assert statuses(found) == [(1, "executed")]
     assert dict(found.effects[0].params) == {"type": "percentage", "value": Decimal("4.5")}
-    assert bench.books.steps == []
+    assert bench.session.steps == []
 
 
 def test_a_computed_choice_outside_the_choices_fails_the_effect():
@@ -336,7 +336,7 @@ def test_the_expiry_and_the_description_of_a_mint_reach_its_posting():
     tested = campaign(action(1, mint(5, expirationDate="2026-12-31T00:00:00Z", description="Winter")), accounts=known)
     bench = Bench(tested, accounts=known)
     bench.run(facts(external_event_date=NOON))
-    [posting] = bench.books.steps
+    [posting] = bench.session.steps
     assert [move.expires_at for move in posting.lot_moves] == [until]
     assert posting.details.description == "Winter"
     assert posting.details.loyalty_event_id == 1
@@ -348,7 +348,7 @@ def test_postings_of_one_event_have_keys_of_their_own():
         campaign(action(1, mint(1), mint(1)), action(2, mint(1))), campaign(action(3, mint(1)), campaign_id=2)
     )
     bench.run()
-    keys = [posting.details.system_unique_key for posting in bench.books.steps]
+    keys = [posting.details.system_unique_key for posting in bench.session.steps]
     assert len(set(keys)) == len(keys) == 4
 
 

@@ -66,7 +66,7 @@ def test_an_action_is_left_out_as_a_whole_with_its_other_effects():
     found = bench.run()
     assert statuses(found) == [(1, "skipped")] * 3
     assert found.limit_discarded == 120
-    assert bench.books.holding(70, 1).current == 0
+    assert bench.session.holding(70, 1).current == 0
 
 
 def test_the_next_action_may_still_use_what_is_left():

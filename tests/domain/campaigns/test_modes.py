@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from domain.campaigns.compiled import compile_action
-from domain.campaigns.plans import Lineups
+from domain.campaigns.plans import EvaluationPlans
 from domain.events import AUTHORIZE, DRY_RUN
 from domain.expressions import EVENT_COST
 from domain.ledger.postings import Holding
@@ -42,9 +42,9 @@ def test_an_authorization_posts_pending_and_calls_no_executor():
     found = bench.run(mode=AUTHORIZE)
     assert statuses(found) == [(1, "authorized"), (1, "authorized"), (2, "authorized"), (2, "authorized")]
     assert called == []
-    assert [step.status for step in bench.books.steps] == [PENDING, PENDING]
-    assert [step.pending_expires_at is None for step in bench.books.steps] == [False, True]
-    held = bench.books.holding(WALLET_ID, 1)
+    assert [step.status for step in bench.session.steps] == [PENDING, PENDING]
+    assert [step.pending_expires_at is None for step in bench.session.steps] == [False, True]
+    held = bench.session.holding(WALLET_ID, 1)
     assert (held.current, held.pending_credit, held.pending_debit) == (9, 5, 2)
     [used] = bench.counters.changed.items()
     assert (used[0].member_id, used[1]) == (MEMBER_ID, 1)
@@ -66,12 +66,12 @@ def test_a_lineup_holds_the_campaigns_of_a_type_and_is_made_once():
     first = campaign(action(1, mint(1), priority=2), campaign_id=1, event_type=EVENT_TYPE)
     other = campaign(action(2, mint(1)), campaign_id=2, event_type="benefit-used")
     always = campaign(action(3, mint(1), priority=1), campaign_id=3)
-    lineups = Lineups([first, other, always])
-    found = lineups.of(EVENT_TYPE)
+    plans = EvaluationPlans([first, other, always])
+    found = plans.of(EVENT_TYPE)
     assert found.campaigns == (first, always)
     assert [each.action.action_id for _, each in found.actions] == [3, 1]
-    assert lineups.of(EVENT_TYPE) is found
-    assert lineups.of("unheard-of").campaigns == (always,)
+    assert plans.of(EVENT_TYPE) is found
+    assert plans.of("unheard-of").campaigns == (always,)
 
 
 def test_an_action_whose_rules_and_effects_stay_is_not_compiled_again():

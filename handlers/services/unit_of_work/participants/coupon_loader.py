@@ -9,27 +9,27 @@ from decimal import Decimal
 from domain.coupons.books import LIST, CouponBook, UnknownCouponBook, stock_left
 from domain.coupons.codes import Coupon
 from domain.coupons.patterns import pattern_of
-from domain.coupons.state import PERSONAL, Shelf, period_starts
+from domain.coupons.state import PERSONAL, CouponState, period_starts
 from domain.coupons.usages import CouponUsage
 from domain.scalars import is_key
-from handlers.services.unit_of_work.scope import Opening
+from handlers.services.unit_of_work.scope import UnitScope
 from persistence.coupons import holdings, usages
-from persistence.rows import IdStock
+from persistence.rows import IdAllocator
 
 _RANDOM = secrets.SystemRandom()
 _MOST_AT_ONCE = 1024
 ZERO = Decimal(0)
 
 
-class CouponStock:
+class CouponLoader:
     """Fills the shelf of a unit of work; what is loaded is loaded for all members of the unit at once."""
 
-    def __init__(self, opening: Opening) -> None:
-        self._opening = opening
-        self._db = opening.db
-        self._organization_id = opening.organization.organization_id
-        self._rehearses = opening.is_rehearsal
-        self.shelf = Shelf(opening.now, self)
+    def __init__(self, scope: UnitScope) -> None:
+        self._scope = scope
+        self._db = scope.db
+        self._organization_id = scope.organization.organization_id
+        self._is_dry_run = scope.is_dry_run
+        self.state = CouponState(scope.now, self)
         self._counted: set[int] = set()
         self._by_key: dict[str, int] = {}
         self._wanted: dict[int, int] = {}
@@ -40,7 +40,7 @@ class CouponStock:
     def expect(self, usages_: int, book: CouponBook | None = None) -> None:
         """Prepare for so many usages, codes of the book and transactions, so that they come at once."""
         self._usage_ids = self._ids("coupon_usages", usages_)
-        self._opening.transaction_ids.expect(usages_)
+        self._scope.transaction_ids.expect(usages_)
         if book is not None:
             self._wanted[book.coupon_book_id] = usages_
             self._coupon_ids = self._ids("coupons", usages_)
@@ -49,42 +49,42 @@ class CouponStock:
         """A book, with what the members of the unit have of it; raises UnknownCouponBook."""
         wanted = (key or "").lower()
         found = self._by_key.get(wanted, coupon_book_id)
-        if found not in self.shelf.books:
+        if found not in self.state.books:
             self.load(() if coupon_book_id is None else [coupon_book_id], [wanted] if is_key(wanted) else ())
             found = self._by_key.get(wanted, coupon_book_id)
-        if found not in self.shelf.books:
+        if found not in self.state.books:
             raise UnknownCouponBook(f"There is no coupon book {key or coupon_book_id}.")
-        return self.shelf.books[found or 0]
+        return self.state.books[found or 0]
 
     def load(self, ids: Collection[int] = (), keys: Collection[str] = (), others: Collection[int] = ()) -> None:
         """Take books, with what the members of the unit, and `others`, have of them."""
-        organization_id, shelf = self._organization_id, self.shelf
-        members = {*self._opening.members, *others}
-        books = holdings.find_books(self._db, organization_id, ids=ids, keys=keys, lock=not self._rehearses)
+        organization_id, state = self._organization_id, self.state
+        members = {*self._scope.members, *others}
+        books = holdings.find_books(self._db, organization_id, ids=ids, keys=keys, lock=not self._is_dry_run)
         for book in books:
-            shelf.put_book(book)
+            state.put_book(book)
             self._by_key[book.coupon_book_key] = book.coupon_book_id
         if not books:
             return
         found = [book.coupon_book_id for book in books]
         if any(book.type not in PERSONAL for book in books):
-            shelf.put_coupons(holdings.shared_coupons(self._db, organization_id, found))
+            state.put_coupons(holdings.shared_coupons(self._db, organization_id, found))
         self._put(holdings.held_of_books(self._db, organization_id, members, found))
-        since = {book.coupon_book_id: period_starts(book, shelf.at) for book in books}
-        shelf.put_had(holdings.had_of_books(self._db, organization_id, members, found, since))
+        since = {book.coupon_book_id: period_starts(book, state.at) for book in books}
+        state.put_had(holdings.had_of_books(self._db, organization_id, members, found, since))
 
     def count(self, book: CouponBook) -> CouponBook:
         """The book, locked for this unit alone where a figure says how much of it is left."""
         capped = book.type != LIST and stock_left(book) is not None
         if capped and book.coupon_book_id not in self._counted:
             self._counted.add(book.coupon_book_id)
-            if not self._rehearses:
-                self.shelf.put_book(holdings.lock_book(self._db, book))
-        return self.shelf.books[book.coupon_book_id]
+            if not self._is_dry_run:
+                self.state.put_book(holdings.lock_book(self._db, book))
+        return self.state.books[book.coupon_book_id]
 
     def named(self, book: CouponBook, codes: Collection[str], coupon_ids: Collection[int] = ()) -> None:
         """Take coupons of the book that are asked for by code or id, with what the members have of them."""
-        lock = book.type in PERSONAL and not self._rehearses
+        lock = book.type in PERSONAL and not self._is_dry_run
         coupons = holdings.find_coupons(self._db, book, codes, coupon_ids, lock=lock)
         self._take(coupons)
 
@@ -94,38 +94,38 @@ class CouponStock:
         if not usages_:
             return
         members = {usage.member_id for usage in usages_}
-        missing = {usage.coupon_book_id for usage in usages_} - set(self.shelf.books)
+        missing = {usage.coupon_book_id for usage in usages_} - set(self.state.books)
         if missing:
             self.load(ids=sorted(missing), others=members)
         coupon_ids = {usage.coupon_id for usage in usages_}
         self._put(holdings.held_of_coupons(self._db, self._organization_id, members, coupon_ids))
-        self.shelf.found.update({usage.coupon_usage_id: usage for usage in usages_})
+        self.state.found.update({usage.coupon_usage_id: usage for usage in usages_})
         self._put_moved_lots(usages_)
 
     def _put(self, found: Iterable[holdings.Held]) -> None:
         for held, coupon, lot in found:
-            self.shelf.put_coupons([coupon])
-            self.shelf.put_held([held])
-            self.shelf.put_lots([] if lot is None else [lot])
+            self.state.put_coupons([coupon])
+            self.state.put_held([held])
+            self.state.put_lots([] if lot is None else [lot])
 
     def _put_moved_lots(self, usages_: Collection[CouponUsage]) -> None:
         """Take the lots that the usages moved, and the assignments of which something is still to be taken."""
-        lot_ids = {usage.coupon_lot_id for usage in usages_ if usage.coupon_lot_id is not None} - set(self.shelf.lots)
+        lot_ids = {usage.coupon_lot_id for usage in usages_ if usage.coupon_lot_id is not None} - set(self.state.lots)
         if not lot_ids:
             return
-        self.shelf.put_lots(holdings.find_lots(self._db, self._organization_id, lot_ids))
-        owing = {lot_id for lot_id in lot_ids if self.shelf.lots[lot_id].amount_owed} - set(self.shelf.found)
+        self.state.put_lots(holdings.find_lots(self._db, self._organization_id, lot_ids))
+        owing = {lot_id for lot_id in lot_ids if self.state.lots[lot_id].amount_owed} - set(self.state.found)
         if owing:
             found = usages.find_all(self._db, self._organization_id, owing)
-            self.shelf.found.update({usage.coupon_usage_id: usage for usage in found})
+            self.state.found.update({usage.coupon_usage_id: usage for usage in found})
 
     def more(self, book: CouponBook) -> list[Coupon]:
         """Further codes to be assigned, twice as many as the last time: free ones of a list, or new ones."""
         count = min(self._wanted.get(book.coupon_book_id, 1), _MOST_AT_ONCE)
         self._wanted[book.coupon_book_id] = 2 * count
         if book.type == LIST:
-            at_hand = [each.coupon_id for each in self.shelf.coupons.values()]
-            return holdings.claim_free(self._db, book, count, at_hand, lock=not self._rehearses)
+            at_hand = [each.coupon_id for each in self.state.coupons.values()]
+            return holdings.claim_free(self._db, book, count, at_hand, lock=not self._is_dry_run)
         return self._make(book, count)
 
     def next_usage_id(self) -> int:
@@ -133,8 +133,8 @@ class CouponStock:
         return self._usage_ids()
 
     def _take(self, coupons: Collection[Coupon]) -> None:
-        self.shelf.put_coupons(coupons)
-        members = self._opening.members
+        self.state.put_coupons(coupons)
+        members = self._scope.members
         ids = [coupon.coupon_id for coupon in coupons]
         self._put(holdings.held_of_coupons(self._db, self._organization_id, members, ids) if ids else ())
 
@@ -144,7 +144,7 @@ class CouponStock:
         while len(codes) < count:
             drawn = {pattern.draw(_RANDOM) for _ in range(count - len(codes))} - codes
             codes |= drawn - holdings.known_codes(self._db, book, drawn)
-        now = self._opening.now
+        now = self._scope.now
         return [
             Coupon(
                 organization_id=book.organization_id,
@@ -163,43 +163,43 @@ class CouponStock:
         ]
 
     def _ids(self, table: str, first: int) -> Callable[[], int]:
-        return self._next_rehearsed if self._rehearses else IdStock(self._db, table, first).take
+        return self._next_of_dry_run if self._is_dry_run else IdAllocator(self._db, table, first).take
 
-    def _next_rehearsed(self) -> int:
+    def _next_of_dry_run(self) -> int:
         self._rehearsed -= 1
         return self._rehearsed
 
     def write(self) -> None:
         """Store what has changed on the shelf, in a fixed number of statements."""
-        shelf, db = self.shelf, self._db
-        books, coupons = shelf.changed_books, shelf.changed_coupons
-        fresh = [coupon for coupon in coupons if coupon.coupon_id in shelf.new_coupons]
+        state, db = self.state, self._db
+        books, coupons = state.changed_books, state.changed_coupons
+        fresh = [coupon for coupon in coupons if coupon.coupon_id in state.new_coupons]
         added = {
             book.coupon_book_id: (
-                *_difference(book, shelf.original_books[book.coupon_book_id]),
+                *_difference(book, state.original_books[book.coupon_book_id]),
                 sum(coupon.coupon_book_id == book.coupon_book_id for coupon in fresh),
             )
             for book in books
         }
-        known = [coupon for coupon in coupons if coupon.coupon_id not in shelf.new_coupons]
+        known = [coupon for coupon in coupons if coupon.coupon_id not in state.new_coupons]
         rows = [self._coupon_row(coupon) for coupon in known]
         # Codes of one member's come before their book, the coupon for all after it: see `persistence.locks`.
         holdings.add_to_coupons(db, self._organization_id, [row for row in rows if row["is_personal"]])
         counts = holdings.add_to_books(db, self._organization_id, added)
         holdings.add_coupons(db, fresh, {book_id: counts[book_id] - added[book_id][2] for book_id in counts})
         holdings.add_to_coupons(db, self._organization_id, [row for row in rows if not row["is_personal"]])
-        made = {usage.coupon_usage_id for usage in shelf.made}
-        changed = shelf.changed_found
+        made = {usage.coupon_usage_id for usage in state.made}
+        changed = state.changed_found
         usages.add_usages(db, [usage for usage in changed if usage.coupon_usage_id in made])
         linked = [usage for usage in changed if usage.coupon_usage_id not in made]
         usages.link_reverted(db, self._organization_id, linked)
-        holdings.keep_held(db, shelf.changed_held)
-        holdings.keep_lots(db, shelf.changed_lots)
-        shelf.reset()
+        holdings.keep_held(db, state.changed_held)
+        holdings.keep_lots(db, state.changed_lots)
+        state.reset()
 
     def _coupon_row(self, coupon: Coupon) -> dict[str, object]:
-        assigned, used = _difference(coupon, self.shelf.original_coupons[coupon.coupon_id])
-        personal = self.shelf.books[coupon.coupon_book_id].type in PERSONAL
+        assigned, used = _difference(coupon, self.state.original_coupons[coupon.coupon_id])
+        personal = self.state.books[coupon.coupon_book_id].type in PERSONAL
         return {
             "coupon_id": coupon.coupon_id,
             "assigned": assigned,

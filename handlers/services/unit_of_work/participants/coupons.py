@@ -12,28 +12,28 @@ from domain.campaigns.effects import ASSIGN_COUPON, USE_COUPON
 from domain.campaigns.facts import EventFacts, Executor, Performed
 from domain.campaigns.outcomes import BadParameter, NothingToDo
 from domain.coupons.books import CODELESS, CouponBook
-from domain.coupons.charges import Said, Till
+from domain.coupons.charges import PointsCharge, UsageDetails
 from domain.coupons.codes import Coupon
 from domain.coupons.conditions import context_of
 from domain.coupons.eligibility import MemberFacts
-from domain.coupons.service import Assignment, Clerk, Use
+from domain.coupons.service import Assignment, CouponService, Use
 from domain.coupons.usages import CouponUsage
 from domain.events import UnknownMember
 from domain.members import Member
 from domain.problems import Refusal
-from domain.reversals import Undone
+from domain.reversals import ReversedPart
 from handlers.messages.derived_events import coupon_payload, moved_coupon
-from handlers.messages.reversals import undone_coupon
+from handlers.messages.reversals import reversed_coupon
 from handlers.services.members.match_audiences import match_audiences
 from handlers.services.unit_of_work.derived_events import (
     BENEFIT_USED,
     COUPON_ASSIGNED,
     COUPON_USED,
-    OwnEvent,
+    DerivedEvent,
     balance_of,
 )
-from handlers.services.unit_of_work.participants.coupon_loader import CouponStock
-from handlers.services.unit_of_work.scope import Opening, Reversal
+from handlers.services.unit_of_work.participants.coupon_loader import CouponLoader
+from handlers.services.unit_of_work.scope import Reversal, UnitScope
 from persistence import posting
 from persistence.coupons import usages
 
@@ -44,47 +44,49 @@ T = TypeVar("T")
 Badges = Callable[[int], Mapping[str, Decimal]]
 
 
-class CouponDesk:
+class CouponWork:
     """Coupons in a unit of work; `badges` answers what conditions of books see of a member's badges."""
 
-    def __init__(self, opening: Opening, badges: Badges) -> None:
-        self._opening = opening
+    def __init__(self, scope: UnitScope, badges: Badges) -> None:
+        self._scope = scope
         self._badges = badges
-        self.stock = CouponStock(opening)
-        self._till = Till(opening.books, opening.configuration.accounts_by_key, opening.transaction_ids.of)
-        self._clerk = Clerk(self.stock.shelf, self._till, self._facts, opening.new_key, self.stock.next_usage_id)
+        self.loader = CouponLoader(scope)
+        self._charge = PointsCharge(scope.ledger, scope.configuration.accounts_by_key, scope.transaction_ids.of)
+        self._service = CouponService(
+            self.loader.state, self._charge, self._facts, scope.new_key, self.loader.next_usage_id
+        )
         self._audiences: Mapping[int, frozenset[str]] | None = None
         self._told = 0
 
     @classmethod
-    def open(cls, opening: Opening, badges: Badges) -> CouponDesk:
+    def open(cls, scope: UnitScope, badges: Badges) -> CouponWork:
         """The desk, with what may be undone; books are taken when they are first asked for."""
-        desk = cls(opening, badges)
-        if opening.undoable:
-            organization_id = opening.organization.organization_id
-            desk.stock.revertible(usages.find_of_events(opening.db, organization_id, opening.undoable))
-        return desk
+        coupons = cls(scope, badges)
+        if scope.undoable:
+            organization_id = scope.organization.organization_id
+            coupons.loader.revertible(usages.find_of_events(scope.db, organization_id, scope.undoable))
+        return coupons
 
     # -- what is done -------------------------------------------------------------------------------------------------
 
-    def assign(self, member_id: int, book: CouponBook, asked: Assignment, said: Said) -> CouponUsage:
+    def assign(self, member_id: int, book: CouponBook, command: Assignment, details: UsageDetails) -> CouponUsage:
         """Assign a coupon of a book that the stock has; raises what stands in the way and has changed nothing then."""
-        self._hold(said)
-        return self._clerk.assign(self._member(member_id), self.stock.count(book), asked, said)
+        self._hold(details)
+        return self._service.assign(self._member(member_id), self.loader.count(book), command, details)
 
-    def use(self, member_id: int, book: CouponBook, asked: Use, said: Said) -> list[CouponUsage]:
+    def use(self, member_id: int, book: CouponBook, command: Use, details: UsageDetails) -> list[CouponUsage]:
         """Use coupons of a book that the stock has; raises what stands in the way and has changed nothing then."""
-        self._hold(said)
-        if asked.auto_assign:
-            book = self.stock.count(book)
-        return self.together(lambda: self._clerk.use(self._member(member_id), book, asked, said))
+        self._hold(details)
+        if command.auto_assign:
+            book = self.loader.count(book)
+        return self.together(lambda: self._service.use(self._member(member_id), book, command, details))
 
-    def revert(self, usage: CouponUsage, said: Said, *, force: bool = False) -> CouponUsage:
+    def revert(self, usage: CouponUsage, details: UsageDetails, *, force: bool = False) -> CouponUsage:
         """Take back a usage that the stock has; raises what stands in the way and has changed nothing then."""
         transaction_id = usage.ledger_transaction_id
         if transaction_id is not None:
             self._load_transactions([transaction_id])
-        return self._clerk.revert(usage.coupon_usage_id, said, force=force)
+        return self._service.revert(usage.coupon_usage_id, details, force=force)
 
     def reward(
         self,
@@ -97,30 +99,32 @@ class CouponDesk:
         description: str | None = None,
     ) -> CouponUsage:
         """Assign `amount` of a coupon of the book for an event; raises UnknownCouponBook, or what refuses it."""
-        said = Said(loyalty_event_id=loyalty_event_id, external_event_date=external_event_date, description=description)
-        return self.assign(member_id, self.stock.book(key=coupon_book_key), Assignment(amount), said)
+        details = UsageDetails(
+            loyalty_event_id=loyalty_event_id, external_event_date=external_event_date, description=description
+        )
+        return self.assign(member_id, self.loader.book(key=coupon_book_key), Assignment(amount), details)
 
     def code_of(self, usage: CouponUsage) -> str | None:
         """The code of a usage's coupon."""
-        return self.stock.shelf.coupons[usage.coupon_id].code
+        return self.loader.state.coupons[usage.coupon_id].code
 
     def coupon(self, book: CouponBook, code: str) -> Coupon:
         """The book's coupon with this code, which the stock has if it was asked to; raises UnknownCoupon."""
-        return self.stock.shelf.by_code(book, code)
+        return self.loader.state.by_code(book, code)
 
     def together(self, act: Callable[[], T]) -> T:
         """Do several things or none: what `act` did until it raised a Refusal is taken back."""
-        shelf, books = self.stock.shelf.mark(), self._opening.books.mark()
+        state, ledger = self.loader.state.savepoint(), self._scope.ledger.savepoint()
         try:
             return act()
         except Refusal:
-            self.stock.shelf.undo(shelf)
-            self._opening.books.undo(books)
+            self.loader.state.undo(state)
+            self._scope.ledger.undo(ledger)
             raise
 
     def prepare_reverts(self, found: Collection[CouponUsage]) -> None:
         """Take usages to be reverted, with their transactions, in a fixed number of statements."""
-        self.stock.revertible(found)
+        self.loader.revertible(found)
         self._load_transactions(
             [each.ledger_transaction_id for each in found if each.ledger_transaction_id is not None]
         )
@@ -132,57 +136,57 @@ class CouponDesk:
         """What carries out the effects about coupons."""
         return {ASSIGN_COUPON: self._assign_by_effect, USE_COUPON: self._use_by_effect}
 
-    def follow(self) -> Sequence[OwnEvent]:
+    def take_derived(self) -> Sequence[DerivedEvent]:
         """The assignments and uses since the last look; a codeless book's use is that of a benefit."""
-        made = self.stock.shelf.made[self._told :]
+        made = self.loader.state.made[self._told :]
         self._told += len(made)
         return [self._reported(usage) for usage in made if usage.reverted_usage_id is None]
 
-    def undo(self, event_id: int, by: Reversal) -> Sequence[Undone]:
+    def undo(self, event_id: int, by: Reversal) -> Sequence[ReversedPart]:
         """Take back what an event assigned and used, the newest first; what was used of an assignment stays."""
-        said = Said(
+        details = UsageDetails(
             description=by.description,
             loyalty_event_id=by.loyalty_event_id,
             external_event_date=by.external_event_date,
         )
-        found = self.stock.shelf.found
+        found = self.loader.state.found
         of_event = [each.coupon_usage_id for each in found.values() if each.loyalty_event_id == event_id]
         undone = []
         for usage_id in sorted(of_event, reverse=True):
-            if self._clerk.stands(usage_id):
-                undone.append(self._undone(found[usage_id], self._clerk.undo(usage_id, said)))
+            if self._service.stands(usage_id):
+                undone.append(self._undone(found[usage_id], self._service.undo(usage_id, details)))
         return undone
 
     def write(self) -> None:
         """Store what has changed since the last time."""
-        self.stock.write()
+        self.loader.write()
         self._told = 0
 
     # -- details ------------------------------------------------------------------------------------------------------
 
     def _assign_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:
         amount = _whole(params["amount"], _MOST_ASSIGNED_AT_ONCE)
-        book = self.stock.book(key=params["couponBookKey"])
-        return Performed(amount, _told([self.assign(event.member_id, book, Assignment(amount), _said_by(event))]))
+        book = self.loader.book(key=params["couponBookKey"])
+        return Performed(amount, _told([self.assign(event.member_id, book, Assignment(amount), _details_of(event))]))
 
     def _use_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:
         amount = _whole(params["amount"], _MOST_USED_AT_ONCE)
-        book = self.stock.book(key=params["couponBookKey"])
-        return Performed(amount, _told(self.use(event.member_id, book, Use(amount), _said_by(event))))
+        book = self.loader.book(key=params["couponBookKey"])
+        return Performed(amount, _told(self.use(event.member_id, book, Use(amount), _details_of(event))))
 
-    def _reported(self, usage: CouponUsage) -> OwnEvent:
-        book = self.stock.shelf.books[usage.coupon_book_id]
+    def _reported(self, usage: CouponUsage) -> DerivedEvent:
+        book = self.loader.state.books[usage.coupon_book_id]
         event_type = COUPON_ASSIGNED
         if usage.is_use:
             event_type = BENEFIT_USED if book.type == CODELESS else COUPON_USED
-        return OwnEvent(usage.member_id, event_type, coupon_payload(usage, book, self.code_of(usage)))
+        return DerivedEvent(usage.member_id, event_type, coupon_payload(usage, book, self.code_of(usage)))
 
-    def _undone(self, usage: CouponUsage, reversal: CouponUsage | None) -> Undone:
-        book = self.stock.shelf.books[usage.coupon_book_id]
-        return undone_coupon(usage, reversal, book, self.code_of(usage))
+    def _undone(self, usage: CouponUsage, reversal: CouponUsage | None) -> ReversedPart:
+        book = self.loader.state.books[usage.coupon_book_id]
+        return reversed_coupon(usage, reversal, book, self.code_of(usage))
 
     def _member(self, member_id: int) -> Member:
-        member = self._opening.members.get(member_id)
+        member = self._scope.members.get(member_id)
         if member is None:
             raise UnknownMember("The organization has no such member.")
         return member
@@ -192,7 +196,7 @@ class CouponDesk:
         tiers = self._tier_keys(member) if book.tier_keys or book.condition else frozenset()
         audiences = self._audience_keys(member) if book.audience_keys or book.condition else frozenset()
         return MemberFacts(
-            at=self._opening.now,
+            at=self._scope.now,
             is_active=member.active,
             tier_keys=tiers,
             audience_keys=audiences,
@@ -200,24 +204,24 @@ class CouponDesk:
         )
 
     def _tier_keys(self, member: Member) -> frozenset[str]:
-        known = self._opening.configuration.tier_keys
-        points = self._opening.tier_points.of(member.wallet_id)
-        tier_ids = self._opening.standings.tier_ids(member.member_id, points)
+        known = self._scope.configuration.tier_keys
+        points = self._scope.tier_points.of(member.wallet_id)
+        tier_ids = self._scope.tier_assignments.tier_ids(member.member_id, points)
         return frozenset(known[tier_id] for tier_id in tier_ids if tier_id in known)
 
     def _audience_keys(self, member: Member) -> frozenset[str]:
         if self._audiences is None:
-            opening = self._opening
-            among, members = opening.configuration.audiences, opening.members.values()
-            found = match_audiences(opening.db, opening.organization.organization_id, among, members, opening.now)
+            scope = self._scope
+            among, members = scope.configuration.audiences, scope.members.values()
+            found = match_audiences(scope.db, scope.organization.organization_id, among, members, scope.now)
             self._audiences = {each: frozenset(a.audience_key for a in matching) for each, matching in found.items()}
         return self._audiences[member.member_id]
 
     def _context(self, member: Member, tiers: frozenset[str], audiences: frozenset[str]) -> dict[str, Any]:
-        points = partial(balance_of, self._opening.books, member.wallet_id)
+        points = partial(balance_of, self._scope.ledger, member.wallet_id)
         balances = {
             name: points(account.ledger_account_id)
-            for account in self._opening.configuration.accounts.values()
+            for account in self._scope.configuration.accounts.values()
             for name in (account.ledger_account_key, account.alias)
             if name is not None
         }
@@ -227,19 +231,19 @@ class CouponDesk:
             badges=self._badges(member.member_id),
             audience_keys=audiences,
             tier_keys=tiers,
-            now=self._opening.now,
+            now=self._scope.now,
         )
 
-    def _hold(self, said: Said) -> None:
+    def _hold(self, details: UsageDetails) -> None:
         """Take the pending transaction that is to be captured."""
-        if said.pending is not None:
-            self._load_transactions([said.pending])
+        if details.pending is not None:
+            self._load_transactions([details.pending])
 
     def _load_transactions(self, ids: Collection[int]) -> None:
-        missing = set(ids) - set(self._till.stored)
+        missing = set(ids) - set(self._charge.stored)
         if missing:
-            organization_id = self._opening.organization.organization_id
-            self._till.stored.update(posting.find_stored(self._opening.db, organization_id, missing))
+            organization_id = self._scope.organization.organization_id
+            self._charge.stored.update(posting.find_stored(self._scope.db, organization_id, missing))
 
 
 def _told(usages_: Collection[CouponUsage]) -> Mapping[str, Any]:
@@ -247,8 +251,8 @@ def _told(usages_: Collection[CouponUsage]) -> Mapping[str, Any]:
     return {"coupons": [moved_coupon(usage) for usage in usages_]}
 
 
-def _said_by(event: EventFacts) -> Said:
-    return Said(loyalty_event_id=event.loyalty_event_id, external_event_date=event.external_event_date)
+def _details_of(event: EventFacts) -> UsageDetails:
+    return UsageDetails(loyalty_event_id=event.loyalty_event_id, external_event_date=event.external_event_date)
 
 
 def _whole(amount: Decimal, most: Decimal) -> Decimal:

@@ -21,15 +21,15 @@ from domain.missions.counting import count_of
 from domain.missions.progress import Advance
 from domain.missions.records import Mission, MissionExhausted, MissionTracking, Reward, UnknownMission
 from domain.missions.rules import CompiledMission, expiry_of_reward
-from domain.missions.state import MissionMove, Occasion, Shelf, Standing
+from domain.missions.state import MissionMove, MissionProgress, MissionProgressState, ProgressCause
 from domain.problems import Refusal
-from domain.reversals import Undone
+from domain.reversals import ReversedPart
 from handlers.messages.reversals import MISSIONS
-from handlers.schemas.missions import achieved_payload, undone_record
-from handlers.services.unit_of_work.derived_events import MISSION_ACHIEVED, OwnEvent, possible_types
-from handlers.services.unit_of_work.participants.badges import BadgeDesk
-from handlers.services.unit_of_work.participants.coupons import CouponDesk
-from handlers.services.unit_of_work.scope import Opening, Reversal
+from handlers.schemas.missions import achieved_payload, reversed_mission
+from handlers.services.unit_of_work.derived_events import MISSION_ACHIEVED, DerivedEvent, possible_types
+from handlers.services.unit_of_work.participants.badges import BadgeWork
+from handlers.services.unit_of_work.participants.coupons import CouponWork
+from handlers.services.unit_of_work.scope import Reversal, UnitScope
 from persistence import missions
 
 POINTS, BADGE, COUPON = "points", "badge", "coupon"
@@ -39,27 +39,27 @@ POINTS, BADGE, COUPON = "points", "badge", "coupon"
 class _Payment:
     """Whom a reward is for and what its transaction says; `key` is the beginning of its systemUniqueKey."""
 
-    occasion: Occasion
+    cause: ProgressCause
     key: str
     external_event_date: datetime | None
 
 
-class MissionDesk:
+class MissionWork:
     """The missions of one unit of work; nothing is loaded of missions that nothing in it can move."""
 
     def __init__(
         self,
-        opening: Opening,
-        badges: BadgeDesk,
-        coupons: CouponDesk,
-        shelf: Shelf,
+        scope: UnitScope,
+        badges: BadgeWork,
+        coupons: CouponWork,
+        state: MissionProgressState,
         trackings: Iterable[MissionTracking],
     ) -> None:
-        self._opening = opening
+        self._scope = scope
         self._badges = badges
         self._coupons = coupons
-        self._configuration = opening.configuration
-        self._shelf = shelf
+        self._configuration = scope.configuration
+        self._state = state
         self._by_event: dict[int, list[MissionTracking]] = {}
         for each in trackings:
             self._by_event.setdefault(each.loyalty_event_id or 0, []).append(each)
@@ -70,20 +70,20 @@ class MissionDesk:
         self._failed: list[RuleError] = []
 
     @classmethod
-    def open(cls, opening: Opening, badges: BadgeDesk, coupons: CouponDesk) -> Self:
+    def open(cls, scope: UnitScope, badges: BadgeWork, coupons: CouponWork) -> Self:
         """Load what the unit may move: at most three statements, none where there are no missions to move."""
-        organization_id = opening.organization.organization_id
+        organization_id = scope.organization.organization_id
         trackings: list[MissionTracking] = []
-        if opening.undoable:
-            trackings = missions.find_trackings(opening.db, organization_id, opening.undoable)
-        wanted = _concerned(opening) | {each.mission_id for each in trackings}
-        members = opening.members
+        if scope.undoable:
+            trackings = missions.find_trackings(scope.db, organization_id, scope.undoable)
+        wanted = _concerned(scope) | {each.mission_id for each in trackings}
+        members = scope.members
         if not wanted or not members:
-            return cls(opening, badges, coupons, Shelf({}, {}), trackings)
-        standings = missions.standings(opening.db, organization_id, members, wanted)
-        periods = _periods(opening, wanted)
-        achieved = missions.achieved_in_periods(opening.db, organization_id, members, periods) if periods else {}
-        return cls(opening, badges, coupons, Shelf(standings, achieved), trackings)
+            return cls(scope, badges, coupons, MissionProgressState({}, {}), trackings)
+        tier_assignments = missions.progress_of_members(scope.db, organization_id, members, wanted)
+        periods = _periods(scope, wanted)
+        achieved = missions.achieved_in_periods(scope.db, organization_id, members, periods) if periods else {}
+        return cls(scope, badges, coupons, MissionProgressState(tier_assignments, achieved), trackings)
 
     @property
     def executors(self) -> Mapping[str, Executor]:
@@ -96,7 +96,7 @@ class MissionDesk:
             return {}
         found = {}
         for key, compiled in self._by_key.items():
-            progress = self._shelf.standing(member_id, compiled.mission).progress
+            progress = self._state.progress(member_id, compiled.mission).progress
             found[key] = {"timesAchieved": progress.times_achieved, "currentCounterCount": progress.counter}
         return found
 
@@ -119,8 +119,8 @@ class MissionDesk:
         return failed
 
     def advance(
-        self, mission_id: int, amount: int, occasion: Occasion, audience_keys: Collection[str]
-    ) -> tuple[Standing, Advance]:
+        self, mission_id: int, amount: int, cause: ProgressCause, audience_keys: Collection[str]
+    ) -> tuple[MissionProgress, Advance]:
         """Count `amount` by request; answers where the member stands then, and what was counted.
 
         Raises MissionClosed, or MissionExhausted where nothing of it can be counted.
@@ -128,42 +128,42 @@ class MissionDesk:
         compiled = self._configuration.missions.get(mission_id)
         if compiled is None:
             raise UnknownMission(f"There is no mission {mission_id}.")
-        key = f"mission-progress-{self._opening.new_key()}"
-        payment = _Payment(occasion, key, None if occasion.at == occasion.now else occasion.at)
+        key = f"mission-progress-{self._scope.new_key()}"
+        payment = _Payment(cause, key, None if cause.at == cause.now else cause.at)
         advance = self._refusing_move(compiled, amount, payment, audience_keys)
         # It is the request that answers it, not the event that is evaluated next.
         self._moves.clear()
-        return self._shelf.standing(occasion.member_id, compiled.mission), advance
+        return self._state.progress(cause.member_id, compiled.mission), advance
 
     def answered(self, answer: Mapping[str, Any]) -> None:
         """Keep what the last request is answered."""
-        self._shelf.answered(answer)
+        self._state.answered(answer)
 
     def moved(self) -> list[MissionMove]:
         """The missions that moved since the last look, in their order."""
         moved, self._moves = self._moves, []
         return moved
 
-    def follow(self) -> list[OwnEvent]:
+    def take_derived(self) -> list[DerivedEvent]:
         """The missions that were achieved since the last look."""
         achieved, self._to_report = self._to_report, []
-        return [OwnEvent(each.member_id, MISSION_ACHIEVED, achieved_payload(each)) for each in achieved]
+        return [DerivedEvent(each.member_id, MISSION_ACHIEVED, achieved_payload(each)) for each in achieved]
 
-    def undo(self, event_id: int, by: Reversal) -> list[Undone]:
+    def undo(self, event_id: int, by: Reversal) -> list[ReversedPart]:
         """Take off what a stored event counted; its rewards are taken back by those who keep them."""
         found = []
         for tracking in self._by_event.get(event_id, ()):
-            if not self._shelf.is_undone(tracking):
+            if not self._state.is_undone(tracking):
                 mission = self._mission(tracking.mission_id)
-                advance = self._shelf.take_back(tracking, mission, by.loyalty_event_id)
-                found.append(Undone(MISSIONS, undone_record(mission, tracking, advance)))
+                advance = self._state.take_back(tracking, mission, by.loyalty_event_id)
+                found.append(ReversedPart(MISSIONS, reversed_mission(mission, tracking, advance)))
         return found
 
     def write(self) -> None:
         """Store what has changed since the last time."""
-        if not self._opening.is_rehearsal:
-            organization_id = self._opening.organization.organization_id
-            missions.write(self._opening.db, organization_id, self._shelf.drain(), self._opening.now)
+        if not self._scope.is_dry_run:
+            organization_id = self._scope.organization.organization_id
+            missions.write(self._scope.db, organization_id, self._state.drain(), self._scope.now)
 
     def _count(self, compiled: CompiledMission, event: EventFacts, budget: Budget) -> int:
         """What the event counts for a mission."""
@@ -184,10 +184,10 @@ class MissionDesk:
         compiled = self._configuration.missions.get(mission_id)
         if compiled is not None:
             return compiled.mission
-        found = missions.find(self._opening.db, self._opening.organization.organization_id, mission_id)
+        found = missions.find(self._scope.db, self._scope.organization.organization_id, mission_id)
         if found is None:
             raise AssertionError("missions are never removed")
-        return found.in_zone_of(self._opening.organization)
+        return found.in_zone_of(self._scope.organization)
 
     def _advance_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:
         compiled = self._by_key.get(params["missionKey"].lower())
@@ -203,17 +203,17 @@ class MissionDesk:
         self, compiled: CompiledMission, amount: int, payment: _Payment, audience_keys: Collection[str]
     ) -> Advance:
         if amount:
-            compiled.refuse_closed(payment.occasion.at, audience_keys)
-            if not self._shelf.room(payment.occasion.member_id, compiled.mission, payment.occasion.at):
+            compiled.refuse_closed(payment.cause.at, audience_keys)
+            if not self._state.room(payment.cause.member_id, compiled.mission, payment.cause.at):
                 raise MissionExhausted(f"The mission {compiled.mission.name} is achieved as often as it allows.")
         return self._move(compiled, amount, payment)
 
     def _move(self, compiled: CompiledMission, amount: int, payment: _Payment) -> Advance:
         """Count, as far as there is room, and pay for what that achieves."""
-        advance = self._shelf.count(compiled.mission, amount, payment.occasion)
+        advance = self._state.count(compiled.mission, amount, payment.cause)
         if advance.counted:
             rewards = tuple(self._rewards(compiled, advance.achieved, payment)) if advance.achieved else ()
-            move = MissionMove(payment.occasion.member_id, compiled.mission, advance, rewards)
+            move = MissionMove(payment.cause.member_id, compiled.mission, advance, rewards)
             self._moves.append(move)
             if advance.achieved:
                 self._to_report.append(move)
@@ -224,64 +224,64 @@ class MissionDesk:
         if compiled.mission.points_accrual:
             yield self._pay_points(compiled, compiled.mission.points_accrual * times, payment)
         if compiled.mission.badge_key is not None:
-            yield self._pay_badge(compiled.mission.badge_key, times, payment.occasion)
+            yield self._pay_badge(compiled.mission.badge_key, times, payment.cause)
         if compiled.mission.coupon_book_key is not None:
             yield self._pay_coupon(compiled, compiled.mission.coupon_book_key, times, payment)
 
     def _pay_points(self, compiled: CompiledMission, amount: Decimal, payment: _Payment) -> Reward:
-        mission, occasion, books = compiled.mission, payment.occasion, self._opening.books
+        mission, cause, ledger = compiled.mission, payment.cause, self._scope.ledger
         if compiled.account is None:
             refusal = UnknownLedgerAccount("The organization's default ledger has no default account.").as_problem()
             return Reward(POINTS, amount, refusal=refusal)
-        account = books.accounts[compiled.account.ledger_account_id]
+        account = ledger.accounts[compiled.account.ledger_account_id]
         details = Details(
             system_unique_key=f"{payment.key}:mission-{next(self._numbers)}",
-            external_id=occasion.external_id,
+            external_id=cause.external_id,
             external_event_date=payment.external_event_date,
-            description=mission.ledger_transaction_description or occasion.description,
-            tags=occasion.tags or None,
-            loyalty_event_id=occasion.loyalty_event_id,
+            description=mission.ledger_transaction_description or cause.description,
+            tags=cause.tags or None,
+            loyalty_event_id=cause.loyalty_event_id,
         )
-        wallet_id = self._opening.members[occasion.member_id].wallet_id
-        expires_at = expiry_of_reward(mission.manual_expiration, occasion.at)
-        failed = _refusal_of(lambda: books.mint(account, wallet_id, amount, details, expires_at))
+        wallet_id = self._scope.members[cause.member_id].wallet_id
+        expires_at = expiry_of_reward(mission.manual_expiration, cause.at)
+        failed = _refusal_of(lambda: ledger.mint(account, wallet_id, amount, details, expires_at))
         return Reward(POINTS, amount, ledger_account_key=account.ledger_account_key, refusal=failed)
 
-    def _pay_badge(self, badge_key: str, times: int, occasion: Occasion) -> Reward:
+    def _pay_badge(self, badge_key: str, times: int, cause: ProgressCause) -> Reward:
         grant = Grant(
-            occasion.member_id,
+            cause.member_id,
             self._configuration.badges[badge_key],
             times,
-            external_id=occasion.external_id,
-            loyalty_event_id=occasion.loyalty_event_id,
+            external_id=cause.external_id,
+            loyalty_event_id=cause.loyalty_event_id,
         )
         refusal = _refusal_of(lambda: self._badges.assign(grant))
         return Reward(BADGE, Decimal(times), badge_key=badge_key, refusal=refusal)
 
     def _pay_coupon(self, compiled: CompiledMission, coupon_book_key: str, times: int, payment: _Payment) -> Reward:
-        amount, occasion = Decimal(times), payment.occasion
+        amount, cause = Decimal(times), payment.cause
         try:
             usage = self._coupons.reward(
-                occasion.member_id,
+                cause.member_id,
                 coupon_book_key,
                 amount,
-                loyalty_event_id=occasion.loyalty_event_id,
+                loyalty_event_id=cause.loyalty_event_id,
                 external_event_date=payment.external_event_date,
-                description=compiled.mission.ledger_transaction_description or occasion.description,
+                description=compiled.mission.ledger_transaction_description or cause.description,
             )
         except Refusal as refusal:
             return Reward(COUPON, amount, coupon_book_key=coupon_book_key, refusal=refusal.as_problem())
         return Reward(COUPON, amount, coupon_book_key=coupon_book_key, code=usage.code)
 
     def _payment_of(self, event: EventFacts) -> _Payment:
-        occasion = Occasion(
-            organization_id=self._opening.organization.organization_id,
+        cause = ProgressCause(
+            organization_id=self._scope.organization.organization_id,
             member_id=event.member_id,
             at=event.at,
-            now=self._opening.now,
+            now=self._scope.now,
             loyalty_event_id=event.loyalty_event_id,
         )
-        return _Payment(occasion, event.key, event.external_event_date)
+        return _Payment(cause, event.key, event.external_event_date)
 
 
 def _refusal_of(pay: Callable[[], object]) -> Mapping[str, Any] | None:
@@ -293,24 +293,24 @@ def _refusal_of(pay: Callable[[], object]) -> Mapping[str, Any] | None:
     return None
 
 
-def _concerned(opening: Opening) -> set[int]:
+def _concerned(scope: UnitScope) -> set[int]:
     """The missions that the unit can move, or that an expression may ask for."""
-    configuration = opening.configuration
-    if opening.event_types is None or configuration.speaks_of_missions:
+    configuration = scope.configuration
+    if scope.event_types is None or configuration.speaks_of_missions:
         return set(configuration.missions)
-    types = opening.event_types | possible_types(configuration)
+    types = scope.event_types | possible_types(configuration)
     by_type = configuration.missions_by_type
     return {each.mission.mission_id for event_type in types for each in by_type.get(event_type, ())}
 
 
-def _periods(opening: Opening, mission_ids: Collection[int]) -> Mapping[tuple[int, date], tuple[datetime, datetime]]:
+def _periods(scope: UnitScope, mission_ids: Collection[int]) -> Mapping[tuple[int, date], tuple[datetime, datetime]]:
     """The periods that what the unit counts can fall in, each with its begin and end."""
     found = {}
     for mission_id in mission_ids:
-        compiled = opening.configuration.missions.get(mission_id)
+        compiled = scope.configuration.missions.get(mission_id)
         if compiled is not None and (period := compiled.mission.repetition_period) is not None:
             zone = zone_named(compiled.mission.timezone)
-            for first_day in {period_start(period, at, zone) for at in opening.moments}:
+            for first_day in {period_start(period, at, zone) for at in scope.moments}:
                 begin, end = start_of_day(first_day, zone), start_of_day(next_period(period, first_day), zone)
                 found[mission_id, first_day] = begin, end
     return found

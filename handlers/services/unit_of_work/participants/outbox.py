@@ -7,18 +7,18 @@ from typing import Any
 
 from domain.campaigns.effects import NOTIFY
 from domain.campaigns.facts import EventFacts, Executor
-from domain.reversals import Undone
+from domain.reversals import ReversedPart
 from handlers.schemas.base import json_able
-from handlers.services.unit_of_work.derived_events import OwnEvent
-from handlers.services.unit_of_work.scope import Opening, Reversal
+from handlers.services.unit_of_work.derived_events import DerivedEvent
+from handlers.services.unit_of_work.scope import Reversal, UnitScope
 from handlers.services.webhooks.outbox import queue_notifications
 
 
-class NoticeDesk:
+class OutboxWork:
     """Notifications on their way to the triggers of type `WebHook`; what was said is never taken back."""
 
-    def __init__(self, opening: Opening) -> None:
-        self._opening = opening
+    def __init__(self, scope: UnitScope) -> None:
+        self._scope = scope
         self._notifications: list[dict[str, Any]] = []
 
     @property
@@ -26,17 +26,17 @@ class NoticeDesk:
         """The effect `notify`."""
         return {NOTIFY: self._notify}
 
-    def follow(self) -> Sequence[OwnEvent]:
+    def take_derived(self) -> Sequence[DerivedEvent]:
         """Nothing: telling somebody is no event."""
         return ()
 
-    def undo(self, event_id: int, by: Reversal) -> Sequence[Undone]:
+    def undo(self, event_id: int, by: Reversal) -> Sequence[ReversedPart]:
         """Nothing: the cancellation of the event is told instead."""
         return ()
 
     def write(self) -> None:
         """Queue the notifications."""
-        queue_notifications(self._opening.db, self._opening.configuration, self._notifications, self._opening.now)
+        queue_notifications(self._scope.db, self._scope.configuration, self._notifications, self._scope.now)
         self._notifications = []
 
     def _notify(self, event: EventFacts, params: Mapping[str, Any]) -> None:
@@ -47,6 +47,6 @@ class NoticeDesk:
                 "eventType": event.event_type,
                 "loyaltyEventKey": event.key,
                 "memberId": event.member_id,
-                "loyaltyMemberId": self._opening.members[event.member_id].loyalty_member_id,
+                "loyaltyMemberId": self._scope.members[event.member_id].loyalty_member_id,
             }
         )

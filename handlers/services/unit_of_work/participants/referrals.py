@@ -23,19 +23,19 @@ from domain.referrals import (
     ReferralCode,
     ReferralLog,
     ReferralOutcome,
-    ReferralShelf,
+    ReferralUsageState,
     Reward,
     RewardOutcome,
     UnknownReferralCode,
     Use,
     refuse_referral,
 )
-from domain.reversals import Undone
-from handlers.messages.reversals import undone_referral
+from domain.reversals import ReversedPart
+from handlers.messages.reversals import reversed_referral
 from handlers.services.configuration import Configuration
-from handlers.services.unit_of_work.derived_events import OwnEvent, possible_types
-from handlers.services.unit_of_work.participants.coupons import CouponDesk
-from handlers.services.unit_of_work.scope import Opening, Reversal
+from handlers.services.unit_of_work.derived_events import DerivedEvent, possible_types
+from handlers.services.unit_of_work.participants.coupons import CouponWork
+from handlers.services.unit_of_work.scope import Reversal, UnitScope
 from persistence import referrals
 
 
@@ -94,42 +94,46 @@ def _order(event: IncomingEvent) -> Mapping[str, Any]:
     return (event.payload or {}).get("order") or {}
 
 
-class ReferralDesk:
+class ReferralWork:
     """The referral codes that a unit of work may use."""
 
     def __init__(
-        self, opening: Opening, coupons: CouponDesk, shelf: ReferralShelf, logs: Mapping[int, Sequence[ReferralLog]]
+        self,
+        scope: UnitScope,
+        coupons: CouponWork,
+        state: ReferralUsageState,
+        logs: Mapping[int, Sequence[ReferralLog]],
     ) -> None:
-        self._opening = opening
+        self._scope = scope
         self._coupons = coupons
-        self._programs = opening.configuration.referral_programs
-        self._audience_keys = {each.audience_id: each.audience_key for each in opening.configuration.audiences}
-        self._shelf = shelf
+        self._programs = scope.configuration.referral_programs
+        self._audience_keys = {each.audience_id: each.audience_key for each in scope.configuration.audiences}
+        self._state = state
         self._logs = dict(logs)
         self._undone: dict[int, int] = {}
         self._outcomes: list[ReferralOutcome] = []
 
     @classmethod
-    def open(cls, opening: Opening, coupons: CouponDesk) -> ReferralDesk:
+    def open(cls, scope: UnitScope, coupons: CouponWork) -> ReferralWork:
         """Load the codes that may be used, and the uses that may be undone: three statements at most."""
-        db, organization_id = opening.db, opening.organization.organization_id
+        db, organization_id = scope.db, scope.organization.organization_id
         logs: dict[int, list[ReferralLog]] = {}
-        code_ids = set(opening.referral_code_ids)
-        if opening.undoable and opening.configuration.referral_programs:
-            for log in referrals.find_logs_of_events(db, organization_id, opening.undoable):
+        code_ids = set(scope.referral_code_ids)
+        if scope.undoable and scope.configuration.referral_programs:
+            for log in referrals.find_logs_of_events(db, organization_id, scope.undoable):
                 logs.setdefault(log.loyalty_event_id, []).append(log)
                 code_ids.add(log.referral_code_id)
-        return cls(opening, coupons, referrals.open_shelf(db, organization_id, code_ids, opening.members), logs)
+        return cls(scope, coupons, referrals.load_state(db, organization_id, code_ids, scope.members), logs)
 
     def handle(self, facts: EventFacts, event: IncomingEvent, order: Order | None) -> None:
         """Use the code that an event comes with, if a program looks at such events; `taken` tells what came of it."""
         if facts.event_type not in self._programs.types:
             return
         named = named_code(event) or (None if order is None else order.referral_code)
-        text = named or self._opening.members[facts.member_id].referral_code
+        text = named or self._scope.members[facts.member_id].referral_code
         if text is None:
             return
-        code = self._shelf.find(text)
+        code = self._state.find(text)
         ready = None if code is None else self._programs.by_id.get(code.referral_program_id)
         if code is None or ready is None:
             if named is not None:
@@ -147,16 +151,16 @@ class ReferralDesk:
         self, facts: EventFacts, event: IncomingEvent, code: ReferralCode, ready: ReadyProgram
     ) -> ReferralOutcome:
         program = ready.program
-        referrer = self._opening.members[code.member_id]
+        referrer = self._scope.members[code.member_id]
         is_in_audience = self._audience_keys.get(program.audience_id or 0) in facts.audience_keys
         try:
             refuse_referral(program, referrer, facts.member_id, facts.at, is_in_audience, facts.is_active)
-            self._shelf.refuse_over_limit(program, code, facts.member_id)
+            self._state.refuse_over_limit(program, code, facts.member_id)
         except Refusal as refusal:
             return ReferralOutcome.skipped(code.code, code, refusal)
         rewards = tuple(self._rewarded(facts, code, ready, reward) for reward in ready.rewards)
         paid = (each.reward.points for each in rewards if each.status == EXECUTED and each.reward.recipient == REFERRER)
-        self._shelf.add(
+        self._state.add(
             Use(
                 code=code,
                 referred_member_id=facts.member_id,
@@ -197,8 +201,8 @@ class ReferralDesk:
         return RewardOutcome(reward, member_id, EXECUTED, code=coupon_code)
 
     def _mint(self, facts: EventFacts, ready: ReadyProgram, reward: Reward, member_id: int) -> None:
-        books = self._opening.books
-        account = books.accounts.get(reward.ledger_account_id or 0)
+        ledger = self._scope.ledger
+        account = ledger.accounts.get(reward.ledger_account_id or 0)
         if account is None or reward.points is None:
             raise UnknownLedgerAccount("There is no account that the points could go to.")
         details = Details(
@@ -207,28 +211,28 @@ class ReferralDesk:
             description=ready.program.name,
             loyalty_event_id=facts.loyalty_event_id,
         )
-        books.mint(account, self._opening.members[member_id].wallet_id, reward.points, details)
+        ledger.mint(account, self._scope.members[member_id].wallet_id, reward.points, details)
 
-    def follow(self) -> list[OwnEvent]:
+    def take_derived(self) -> list[DerivedEvent]:
         """Nothing is reported of referrals but what comes of their rewards."""
         return []
 
-    def undo(self, event_id: int, by: Reversal) -> list[Undone]:
+    def undo(self, event_id: int, by: Reversal) -> list[ReversedPart]:
         """Let what the event used count no more."""
         found = []
         for log in self._logs.pop(event_id, ()):
-            self._shelf.take_back(log)
+            self._state.take_back(log)
             self._undone[log.referral_log_id] = by.loyalty_event_id
-            found.append(undone_referral(log, self._shelf.codes[log.referral_code_id].code))
+            found.append(reversed_referral(log, self._state.codes[log.referral_code_id].code))
         return found
 
     def write(self) -> None:
         """Store what was used and what was undone: three statements at most."""
-        db, organization_id, now = self._opening.db, self._opening.organization.organization_id, self._opening.now
-        added, taken_back = self._shelf.added, self._shelf.taken_back
+        db, organization_id, now = self._scope.db, self._scope.organization.organization_id, self._scope.now
+        added, taken_back = self._state.added, self._state.taken_back
         changes = Counter(use.code.referral_code_id for use in added)
         changes.subtract(log.referral_code_id for log in taken_back)
         referrals.add_logs(db, added, now)
         referrals.reverse_logs(db, organization_id, self._undone, now)
         referrals.count_usages(db, organization_id, changes, now)
-        self._shelf.added, self._shelf.taken_back, self._undone = [], [], {}
+        self._state.added, self._state.taken_back, self._undone = [], [], {}

@@ -1,6 +1,6 @@
 """The desk of tiers: what campaigns set whatever the points, and what cancelling takes back of it.
 
-Where members stand is kept by `Standings`, which points move too; this desk adds the effect `set-tier`.
+Where members stand is kept by `TierAssignments`, which points move too; this desk adds the effect `set-tier`.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from domain.campaigns.effects import SET_TIER
 from domain.campaigns.facts import EventFacts, Executor
 from domain.campaigns.outcomes import BadParameter
 from domain.programs import UnknownTier
-from domain.reversals import Undone
-from domain.tiers import HeldTier, KnownTier, Ladder, TierInactive, TierLog, TierTracking
+from domain.reversals import ReversedPart
+from domain.tiers import HeldTier, KnownTier, TierInactive, TierLog, TierSchedule, TierTracking
 from handlers.messages.derived_events import tier_payload
-from handlers.messages.reversals import undone_tier
-from handlers.services.unit_of_work.derived_events import TIER_REMOVED, TIER_SET, OwnEvent
-from handlers.services.unit_of_work.scope import Opening, Reversal
+from handlers.messages.reversals import reversed_tier
+from handlers.services.unit_of_work.derived_events import TIER_REMOVED, TIER_SET, DerivedEvent
+from handlers.services.unit_of_work.scope import Reversal, UnitScope
 from persistence import member_tiers
-from persistence.rows import IdStock
+from persistence.rows import IdAllocator
 
 # Enough for what most units do: ids are taken from the database when first needed, then in doubling numbers.
 _FIRST_IDS = 8
@@ -28,75 +28,75 @@ _FIRST_IDS = 8
 _REHEARSED = 2**62
 
 
-class TierDesk:
+class TierWork:
     """Tiers that effects set in a unit of work; nothing is loaded unless there is something to take back."""
 
-    def __init__(self, opening: Opening) -> None:
-        self._opening = opening
-        self._organization_id = opening.organization.organization_id
-        self._standings = opening.standings
+    def __init__(self, scope: UnitScope) -> None:
+        self._scope = scope
+        self._organization_id = scope.organization.organization_id
+        self._assignments = scope.tier_assignments
         self._log = TierLog()
         self._knows_undoable = False
-        self._news: list[OwnEvent] = []
+        self._news: list[DerivedEvent] = []
         self._next_id = self._numbers()
         self.executors: Mapping[str, Executor] = {SET_TIER: self._set_tier}
 
-    def follow(self) -> list[OwnEvent]:
+    def take_derived(self) -> list[DerivedEvent]:
         """A `member-tier-set` for every tier that was set since the last look."""
         news, self._news = self._news, []
         return news
 
-    def undo(self, event_id: int, by: Reversal) -> list[Undone]:
+    def undo(self, event_id: int, by: Reversal) -> list[ReversedPart]:
         """Give back the tiers that the event changed, unless they were set or moved on since.
 
         A tier that went by points goes by them again at once, and that is reported if they have moved meanwhile.
         """
-        if not self._knows_undoable and self._opening.undoable:
+        if not self._knows_undoable and self._scope.undoable:
             self._knows_undoable = True
-            opening = self._opening
-            self._log.know(member_tiers.find_trackings_since(opening.db, self._organization_id, opening.undoable))
+            scope = self._scope
+            self._log.know(member_tiers.find_trackings_since(scope.db, self._organization_id, scope.undoable))
         return [self._take_back(tracking, by) for tracking in self._log.standing(event_id)]
 
     def write(self) -> None:
         """Store what has changed since the last time, but for the places themselves: at most two statements."""
         new, changed = self._log.drain()
-        member_tiers.store_trackings(self._opening.db, self._organization_id, new, changed)
+        member_tiers.store_trackings(self._scope.db, self._organization_id, new, changed)
 
     def _set_tier(self, event: EventFacts, params: Mapping[str, Any]) -> None:
         tier = self._named(params)
         expires_at = params["expiresAt"]
-        if expires_at is not None and expires_at <= self._opening.now:
+        if expires_at is not None and expires_at <= self._scope.now:
             raise BadParameter("expiresAt came to a moment that is not in the future.")
         if not tier.active:
             raise TierInactive(f"The tier {tier.name} is not active.")
-        place = event.member_id, tier.loyalty_program_id
-        before = self._standings.held(place)
-        self._standings.put(place, HeldTier(tier.loyalty_tier_id, True, expires_at))
+        member_program = event.member_id, tier.loyalty_program_id
+        before = self._assignments.held(member_program)
+        self._assignments.put(member_program, HeldTier(tier.loyalty_tier_id, True, expires_at))
         self._log.add(self._tracking(event, tier, params).after(before))
         payload = tier_payload(
-            self._ladder(tier),
-            self._opening.configuration.tier_keys,
+            self._schedule(tier),
+            self._scope.configuration.tier_keys,
             None if before is None else before.loyalty_tier_id,
             tier.loyalty_tier_id,
             is_manual=True,
             expires_at=expires_at,
         )
-        self._news.append(OwnEvent(event.member_id, TIER_SET, payload))
+        self._news.append(DerivedEvent(event.member_id, TIER_SET, payload))
 
     def _named(self, params: Mapping[str, Any]) -> KnownTier:
         program_key, tier_key = params["loyaltyProgramKey"], params["loyaltyTierKey"]
-        tier = self._opening.configuration.tiers.get(tier_key.lower())
+        tier = self._scope.configuration.tiers.get(tier_key.lower())
         if tier is None or tier.loyalty_program_key != program_key.lower():
             raise UnknownTier(f"The loyalty program {program_key} has no tier {tier_key}.")
         return tier
 
-    def _ladder(self, tier: KnownTier) -> Ladder:
+    def _schedule(self, tier: KnownTier) -> TierSchedule:
         program_id = tier.loyalty_program_id
-        for ladder in self._opening.configuration.ladders:
-            if ladder.loyalty_program_id == program_id:
-                return ladder
+        for schedule in self._scope.configuration.tier_schedules:
+            if schedule.loyalty_program_id == program_id:
+                return schedule
         # The tiers of an inactive program do not go by points.
-        return Ladder(program_id, tier.loyalty_program_key, None, None, (), False)
+        return TierSchedule(program_id, tier.loyalty_program_key, None, None, (), False)
 
     def _tracking(self, event: EventFacts, tier: KnownTier, params: Mapping[str, Any]) -> TierTracking:
         return TierTracking(
@@ -107,7 +107,7 @@ class TierDesk:
             loyalty_tier_id=tier.loyalty_tier_id,
             answered_tier_id=tier.loyalty_tier_id,
             expires_at=params["expiresAt"],
-            system_unique_key=self._opening.new_key(),
+            system_unique_key=self._scope.new_key(),
             request_digest=b"",
             external_id=None,
             description=None,
@@ -117,36 +117,36 @@ class TierDesk:
             previous_is_manual=False,
             previous_expires_at=None,
             reversal_loyalty_event_id=None,
-            created_at=self._opening.now,
+            created_at=self._scope.now,
         )
 
-    def _take_back(self, tracking: TierTracking, by: Reversal) -> Undone:
+    def _take_back(self, tracking: TierTracking, by: Reversal) -> ReversedPart:
         name = tracking.member_tier_tracking_id
-        is_restored = self._log.take_back(name, self._standings, by.loyalty_event_id)
+        is_restored = self._log.take_back(name, self._assignments, by.loyalty_event_id)
         if is_restored and (tracking.previous is None or not tracking.previous.is_manual):
             self._settle(tracking)
-        held = self._standings.held(tracking.place)
-        return undone_tier(tracking, None if held is None else held.loyalty_tier_id, is_restored)
+        held = self._assignments.held(tracking.member_program)
+        return reversed_tier(tracking, None if held is None else held.loyalty_tier_id, is_restored)
 
     def _settle(self, tracking: TierTracking) -> None:
         """Put a member whose tier goes by points again where they belong now."""
-        configuration, member = self._opening.configuration, self._opening.members[tracking.member_id]
+        configuration, member = self._scope.configuration, self._scope.members[tracking.member_id]
         accounts = {
-            ladder.ledger_account_id
-            for ladder in configuration.ladders
-            if ladder.loyalty_program_id == tracking.loyalty_program_id and ladder.ledger_account_id is not None
+            schedule.ledger_account_id
+            for schedule in configuration.tier_schedules
+            if schedule.loyalty_program_id == tracking.loyalty_program_id and schedule.ledger_account_id is not None
         }
-        points = self._opening.tier_points.of(member.wallet_id)
+        points = self._scope.tier_points.of(member.wallet_id)
         if tracking.previous is None and not any(points(each).balance or points(each).earned for each in accounts):
             # A member who never had points in the program has no tier of it.
             return
-        for move in self._standings.settle(member.member_id, accounts, points):
+        for move in self._assignments.settle(member.member_id, accounts, points):
             keys, ends = configuration.tier_keys, move.expires_at
-            payload = tier_payload(move.ladder, keys, move.before, move.after, expires_at=ends)
+            payload = tier_payload(move.schedule, keys, move.before, move.after, expires_at=ends)
             event_type = TIER_REMOVED if move.after is None else TIER_SET
-            self._news.append(OwnEvent(member.member_id, event_type, payload))
+            self._news.append(DerivedEvent(member.member_id, event_type, payload))
 
     def _numbers(self) -> Callable[[], int]:
-        if self._opening.is_rehearsal:
+        if self._scope.is_dry_run:
             return count(_REHEARSED).__next__
-        return IdStock(self._opening.db, "member_tier_trackings", _FIRST_IDS).take
+        return IdAllocator(self._scope.db, "member_tier_trackings", _FIRST_IDS).take

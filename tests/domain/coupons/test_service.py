@@ -10,33 +10,33 @@ from types import SimpleNamespace
 
 import pytest
 
-from domain.coupons.charges import Said
+from domain.coupons.charges import UsageDetails
 from domain.coupons.codes import Coupon
 from domain.coupons.eligibility import MemberFacts
 from domain.coupons.refusals import OutOfStock
-from domain.coupons.service import Assignment, Clerk, Use
-from domain.coupons.state import Shelf, period_starts
+from domain.coupons.service import Assignment, CouponService, Use
+from domain.coupons.state import CouponState, period_starts
 from domain.coupons.usages import AssignmentUsed, CouponExpired, CouponNotAssigned
 from domain.problems import Conflict
 from tests.builders.coupon_values import coupon_book
 
 NOW = datetime(2026, 3, 29, 12, tzinfo=UTC)
 ANA, BEN = SimpleNamespace(member_id=1, wallet_id=1), SimpleNamespace(member_id=2, wallet_id=2)
-NOTHING = Said()
+NOTHING = UsageDetails()
 
 
-class Till:
+class PointsCharge:
     """Takes whatever is asked for, unless it is to refuse."""
 
     def __init__(self):
         self.taken, self.refuses = [], False
 
-    def pay(self, wallet_id, book, price, said, usage_key):
+    def pay(self, wallet_id, book, price, details, usage_key):
         if self.refuses:
             raise Conflict("no points")
         self.taken.append(price)
 
-    def give_back(self, ledger_transaction_id, said, usage_key):
+    def give_back(self, ledger_transaction_id, details, usage_key):
         raise AssertionError("no points were taken")
 
 
@@ -46,12 +46,12 @@ class Shop:
     def __init__(self, codes=6, **settings):
         self.codes = [self.coupon(n, f"C-{n}") for n in range(1, codes + 1)]
         self.book = coupon_book(**settings)
-        self.shelf, self.till = Shelf(NOW, self), Till()
-        self.shelf.put_book(self.book)
+        self.state, self.charge = CouponState(NOW, self), PointsCharge()
+        self.state.put_book(self.book)
         numbers, keys = count(1), count(1)
-        self.clerk = Clerk(
-            self.shelf,
-            self.till,
+        self.service = CouponService(
+            self.state,
+            self.charge,
             lambda member, book: MemberFacts(at=NOW),
             lambda: f"key-{next(keys)}",
             lambda: next(numbers),
@@ -64,18 +64,18 @@ class Shop:
         found, self.codes = self.codes[:2], self.codes[2:]
         return found
 
-    def assign(self, member=ANA, said=NOTHING, **asked):
-        return self.clerk.assign(member, self.book, Assignment(**asked), said)
+    def assign(self, member=ANA, details=NOTHING, **command):
+        return self.service.assign(member, self.book, Assignment(**command), details)
 
-    def use(self, member=ANA, **asked):
-        return self.clerk.use(member, self.book, Use(**asked), NOTHING)
+    def use(self, member=ANA, **command):
+        return self.service.use(member, self.book, Use(**command), NOTHING)
 
-    def state(self):
+    def snapshot(self):
         return (
-            (dict(self.shelf.held), dict(self.shelf.lots)),
-            {key: (each.total_assigned, each.total_usages) for key, each in self.shelf.coupons.items()},
-            self.shelf.books[12].total_assigned,
-            list(self.shelf.made),
+            (dict(self.state.held), dict(self.state.lots)),
+            {key: (each.total_assigned, each.total_usages) for key, each in self.state.coupons.items()},
+            self.state.books[12].total_assigned,
+            list(self.state.made),
         )
 
 
@@ -89,7 +89,7 @@ def test_codes_go_out_in_their_order_whatever_has_to_be_fetched():
 def test_a_code_that_was_asked_for_by_name_is_passed_over():
     shop = Shop()
     named = shop.coupon(1, "C-1")
-    shop.shelf.put_coupons([named])
+    shop.state.put_coupons([named])
     assert shop.assign(BEN, coupon=named).coupon_id == 1
     assert shop.assign().coupon_id == 2
 
@@ -97,28 +97,28 @@ def test_a_code_that_was_asked_for_by_name_is_passed_over():
 def test_a_refusal_changes_nothing_and_the_code_stays():
     shop = Shop()
     shop.assign()
-    before = shop.state()
-    shop.till.refuses = True
+    before = shop.snapshot()
+    shop.charge.refuses = True
     with pytest.raises(Conflict, match="no points"):
         shop.assign()
-    assert shop.state()[0] == before[0]
-    assert shop.state()[2:] == before[2:]
-    shop.till.refuses = False
+    assert shop.snapshot()[0] == before[0]
+    assert shop.snapshot()[2:] == before[2:]
+    shop.charge.refuses = False
     assert shop.assign().coupon_id == 2
 
 
 def test_what_was_done_since_a_mark_is_taken_back():
     shop = Shop()
     shop.assign()
-    before, mark = shop.state(), shop.shelf.mark()
+    before, savepoint = shop.snapshot(), shop.state.savepoint()
     shop.use()
     shop.assign(BEN, amount=Decimal(4))
-    shop.clerk.revert(1, NOTHING, force=True)
-    assert shop.state() != before
-    shop.shelf.undo(mark)
-    assert shop.state()[0] == before[0]
-    assert shop.state()[2:] == before[2:]
-    assert shop.clerk.stands(1)
+    shop.service.revert(1, NOTHING, force=True)
+    assert shop.snapshot() != before
+    shop.state.undo(savepoint)
+    assert shop.snapshot()[0] == before[0]
+    assert shop.snapshot()[2:] == before[2:]
+    assert shop.service.stands(1)
 
 
 def test_what_expires_soonest_is_used_first():
@@ -142,12 +142,12 @@ def test_what_has_expired_is_used_only_by_bypassing():
 def shared(**settings):
     """A shop with one coupon for all."""
     shop = Shop(type="single", coupon_count=1, **settings)
-    shop.shelf.put_coupons(shop.codes[:1])
+    shop.state.put_coupons(shop.codes[:1])
     return shop
 
 
 def lots(shop):
-    return [(each.amount, each.amount_used) for each in shop.shelf.lots.values()]
+    return [(each.amount, each.amount_used) for each in shop.state.lots.values()]
 
 
 def test_each_assignment_expires_for_itself():
@@ -172,9 +172,9 @@ def test_a_use_gives_back_to_the_lot_that_it_took_from():
     shop.assign(expires_at=NOW + timedelta(days=1))
     shop.assign()
     [first], [second] = shop.use(), shop.use()
-    shop.clerk.revert(first.coupon_usage_id, NOTHING)
+    shop.service.revert(first.coupon_usage_id, NOTHING)
     assert lots(shop) == [(1, 0), (1, 1)]
-    shop.clerk.revert(second.coupon_usage_id, NOTHING)
+    shop.service.revert(second.coupon_usage_id, NOTHING)
     assert lots(shop) == [(1, 0), (1, 0)]
 
 
@@ -182,12 +182,12 @@ def test_an_assignment_takes_back_its_own_lot():
     shop = shared()
     used, spare = shop.assign(), shop.assign(expires_at=NOW + timedelta(days=1), amount=Decimal(3))
     shop.use(amount=Decimal(4))
-    shop.clerk.revert(4, NOTHING)
+    shop.service.revert(4, NOTHING)
     assert lots(shop) == [(1, 1), (3, 2)]
     for each in (used, spare):
         with pytest.raises(AssignmentUsed):
-            shop.clerk.revert(each.coupon_usage_id, NOTHING)
-    reversal = shop.clerk.revert(spare.coupon_usage_id, NOTHING, force=True)
+            shop.service.revert(each.coupon_usage_id, NOTHING)
+    reversal = shop.service.revert(spare.coupon_usage_id, NOTHING, force=True)
     assert (reversal.amount_assigned, reversal.updated_total_assigned, reversal.updated_total_usages) == (-3, 1, 3)
     with pytest.raises(CouponNotAssigned):
         shop.use()
@@ -201,55 +201,55 @@ def test_what_a_reversal_found_used_is_taken_when_it_comes_back(used):
     shop = shared()
     assigned = shop.assign(amount=Decimal(3))
     uses = shop.use(amount=Decimal(used))
-    shop.clerk.undo(assigned.coupon_usage_id, NOTHING)
+    shop.service.undo(assigned.coupon_usage_id, NOTHING)
     assert lots(shop) == [(used, used)]
     for each in uses:
-        reversal = shop.clerk.revert(each.coupon_usage_id, NOTHING)
+        reversal = shop.service.revert(each.coupon_usage_id, NOTHING)
         assert (reversal.amount_used, reversal.amount_assigned) == (-1, -1)
     assert lots(shop) == [(0, 0)]
-    assert shop.shelf.books[12].total_assigned == 0
-    assert not shop.clerk.stands(assigned.coupon_usage_id)
+    assert shop.state.books[12].total_assigned == 0
+    assert not shop.service.stands(assigned.coupon_usage_id)
 
 
 def test_a_code_of_one_member_tells_of_its_lots():
     shop = Shop()
-    [code] = [shop.shelf.coupons[shop.assign(expires_at=NOW + timedelta(days=1), coupon_data={"n": 1}).coupon_id]]
+    [code] = [shop.state.coupons[shop.assign(expires_at=NOW + timedelta(days=1), coupon_data={"n": 1}).coupon_id]]
     shop.assign(coupon=code, expires_at=NOW + timedelta(days=3), coupon_data={"n": 2})
     seen = []
     for _ in range(2):
-        told = shop.shelf.coupons[code.coupon_id]
+        told = shop.state.coupons[code.coupon_id]
         seen.append((told.expired_at, told.custom_attributes))
         shop.use()
     # It expires when the last of it does, with the data of what is used next.
     assert seen == [(NOW + timedelta(days=3), {"n": 1}), (NOW + timedelta(days=3), {"n": 2})]
-    assert shop.shelf.coupons[code.coupon_id].custom_attributes == {"n": 2}
+    assert shop.state.coupons[code.coupon_id].custom_attributes == {"n": 2}
 
 
 def test_the_price_goes_by_the_amount():
     shop = Shop(assignment_required_points=Decimal(3), usage_required_points=Decimal(2))
     shop.assign(amount=Decimal(5))
     shop.use(amount=Decimal(2))
-    assert shop.till.taken == [15, 2, 2]
+    assert shop.charge.taken == [15, 2, 2]
 
 
 def test_what_an_event_gave_is_taken_back_as_far_as_it_is_not_used():
     shop = Shop()
     assigned = shop.assign(amount=Decimal(3))
     shop.use()
-    reversal = shop.clerk.undo(assigned.coupon_usage_id, NOTHING)
+    reversal = shop.service.undo(assigned.coupon_usage_id, NOTHING)
     assert (reversal.amount_assigned, reversal.updated_total_assigned) == (-2, 1)
     used_up = shop.assign()
-    shop.use(coupon=shop.shelf.coupons[used_up.coupon_id])
-    assert shop.clerk.undo(used_up.coupon_usage_id, NOTHING) is None
+    shop.use(coupon=shop.state.coupons[used_up.coupon_id])
+    assert shop.service.undo(used_up.coupon_usage_id, NOTHING) is None
 
 
 def test_nothing_is_left_of_what_was_reverted_altogether():
     shop = Shop()
     assigned = shop.assign(expires_at=NOW + timedelta(days=1), coupon_data={"seat": 4})
-    shop.clerk.revert(assigned.coupon_usage_id, NOTHING)
-    held = shop.shelf.held[1, assigned.coupon_id]
+    shop.service.revert(assigned.coupon_usage_id, NOTHING)
+    held = shop.state.held[1, assigned.coupon_id]
     assert (held.amount_assigned, held.expired_at, held.custom_attributes) == (0, None, {})
-    assert shop.shelf.coupons[assigned.coupon_id].expired_at is None
+    assert shop.state.coupons[assigned.coupon_id].expired_at is None
 
 
 def test_periods_begin_at_midnight_of_the_book():

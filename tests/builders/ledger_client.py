@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 
 
 @dataclass
-class Desk:
+class LedgerClient:
     """The organization; each of its methods is one database transaction, committed, at the moment `now`."""
 
     engine: Engine
@@ -37,11 +37,11 @@ class Desk:
     now: datetime = START
 
     @classmethod
-    def new(cls, engine: Engine, now: datetime = START) -> Desk:
+    def new(cls, engine: Engine, now: datetime = START) -> LedgerClient:
         """An organization with an empty ledger and nothing else."""
         stamps = {"created_at": now, "updated_at": now}
 
-        def make(db: Connection) -> Desk:
+        def make(db: Connection) -> LedgerClient:
             organization = organizations.add_organization(
                 db, organization_key=str(uuid.uuid4()), name="Corner shop", locales=["en"], **stamps
             )

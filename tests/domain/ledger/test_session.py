@@ -22,7 +22,7 @@ from domain.ledger.refusals import (
     OverdraftLimitExceeded,
     SupplyExceeded,
 )
-from domain.ledger.session import Books, check_amount, round_down
+from domain.ledger.session import LedgerSession, check_amount, round_down
 from domain.problems import InvalidRequest, Refusal
 from tests.builders.campaigns import NOON, account
 
@@ -43,8 +43,8 @@ def details(key="k", **more):
     return Details(key, **more)
 
 
-def books(*accounts, holdings=None, issued=None, at=NOON):
-    return Books({each.ledger_account_id: each for each in accounts}, holdings or {}, issued or {}, at)
+def session(*accounts, holdings=None, issued=None, at=NOON):
+    return LedgerSession({each.ledger_account_id: each for each in accounts}, holdings or {}, issued or {}, at)
 
 
 class Ledger(RuleBasedStateMachine):
@@ -61,9 +61,9 @@ class Ledger(RuleBasedStateMachine):
         self.returned: dict[int, Decimal] = {}
         self.sums = {i: Decimal(0) for i in ACCOUNTS}
 
-    def open(self) -> Books:
+    def open(self) -> LedgerSession:
         """The books as they are opened for a unit of work: what has expired is burned first."""
-        opened = Books(ACCOUNTS, self.holdings, self.issued, self.now)
+        opened = LedgerSession(ACCOUNTS, self.holdings, self.issued, self.now)
         for (wallet, account_id), lots in self.expired().items():
             uses = tuple(LotUse(lot.ledger_lot_id, lot.remaining, lot.expires_at) for lot in lots)
             opened.expire(ACCOUNTS[account_id], wallet, uses, self.now, f"expiry-{wallet}-{account_id}")
@@ -80,18 +80,18 @@ class Ledger(RuleBasedStateMachine):
         """One unit of work: it is kept as a whole, or refused and leaves no trace; true if it was kept."""
         opened = self.open()
         before = [opened.holding(w, a) for w in WALLETS for a in ACCOUNTS]
-        mark = opened.mark()
+        savepoint = opened.savepoint()
         is_kept = True
         try:
             do(opened)
         except Refusal:
             is_kept = False
             assert [opened.holding(w, a) for w in WALLETS for a in ACCOUNTS] == before
-            assert opened.mark() == mark
+            assert opened.savepoint() == savepoint
         else:
             again = [opened.holding(w, a) for w in WALLETS for a in ACCOUNTS]
             steps = list(opened.steps)
-            opened.undo(mark)
+            opened.undo(savepoint)
             assert [opened.holding(w, a) for w in WALLETS for a in ACCOUNTS] == before
             do(opened)
             assert [opened.holding(w, a) for w in WALLETS for a in ACCOUNTS] == again
@@ -99,7 +99,7 @@ class Ledger(RuleBasedStateMachine):
         self.keep(opened)
         return is_kept
 
-    def keep(self, opened: Books) -> None:
+    def keep(self, opened: LedgerSession) -> None:
         allocator = Allocator(self.lots)
         uses_of: dict[int, int] = {}
         for step in opened.steps:
@@ -340,7 +340,7 @@ def test_what_an_account_cannot_hold_is_refused():
 
 def test_a_mint_repays_debt_first():
     known = account(overdraft_limit=Decimal(50), point_tracking_enabled=True)
-    opened = books(known, holdings={(1, 1): Holding(current=Decimal(3))})
+    opened = session(known, holdings={(1, 1): Holding(current=Decimal(3))})
     opened.burn(known, 1, Decimal(23), details("a"), allow_overdraft=True)
     assert (opened.holding(1, 1).current, opened.holding(1, 1).overdraft) == (0, 20)
     assert [(e.amount, e.is_overdraft) for e in opened.steps[-1].entries] == [(-3, False), (-20, True), (23, False)]
@@ -356,7 +356,7 @@ def test_a_mint_repays_debt_first():
 
 def test_debt_ends_at_its_limit():
     known = account(overdraft_limit=Decimal(50))
-    opened = books(known)
+    opened = session(known)
     opened.burn(known, 1, Decimal(50), details(), allow_overdraft=True)
     with pytest.raises(OverdraftLimitExceeded):
         opened.burn(known, 1, Decimal(1), details(), allow_overdraft=True)
@@ -368,13 +368,13 @@ def test_debt_ends_at_its_limit():
         account(overdraft_limit=Decimal(5), is_revolving=False),
     ):
         with pytest.raises(InsufficientBalance):
-            books(without).burn(without, 1, Decimal(1), details(), allow_overdraft=True)
+            session(without).burn(without, 1, Decimal(1), details(), allow_overdraft=True)
 
 
 def test_a_supply_counts_what_was_burned_only_where_it_revolves():
     for revolving in (True, False):
         known = account(max_supply=Decimal(10), is_revolving=revolving)
-        opened = books(known, issued={1: Decimal(4)}, holdings={(1, 1): Holding(current=Decimal(4))})
+        opened = session(known, issued={1: Decimal(4)}, holdings={(1, 1): Holding(current=Decimal(4))})
         with pytest.raises(SupplyExceeded) as refusal:
             opened.mint(known, 1, Decimal(7), details())
         assert refusal.value.members["available"] == 6
@@ -389,7 +389,7 @@ def test_a_supply_counts_what_was_burned_only_where_it_revolves():
 def test_what_is_born_expired_is_gone_at_once_without_a_trace_in_the_last_transaction_date():
     known = account(point_tracking_enabled=True, expires_in_months=1)
     at = datetime(2026, 5, 1, tzinfo=UTC)
-    opened = books(known, at=at)
+    opened = session(known, at=at)
     opened.mint(known, 1, Decimal(5), details("old", external_event_date=NOON))
     minted, expired = opened.steps
     assert (minted.amount, expired.amount, expired.transaction_type, expired.is_expiry) == (5, 5, BURN, True)
@@ -403,7 +403,7 @@ def test_what_is_born_expired_is_gone_at_once_without_a_trace_in_the_last_transa
 
 def test_months_count_from_when_it_happened():
     known = account(point_tracking_enabled=True, expires_in_months=1)
-    opened = books(known)
+    opened = session(known)
     opened.mint(known, 1, Decimal(5), details("a", external_event_date=NOON - timedelta(days=3)))
     opened.mint(known, 1, Decimal(5), details("b"))
     expiries = [move.expires_at for step in opened.steps for move in step.lot_moves]
@@ -414,7 +414,7 @@ def test_an_expiry_does_not_put_off_the_next_one():
     known = account(point_tracking_enabled=True)
     before = NOON - timedelta(days=9)
     holding = Holding(current=Decimal(5), last_transaction_date=before)
-    opened = books(known, holdings={(1, 1): holding})
+    opened = session(known, holdings={(1, 1): holding})
     opened.expire(known, 1, (LotUse(1, Decimal(5)),), NOON, "key")
     assert opened.holding(1, 1) == replace(holding, current=Decimal(0))
     assert opened.changed == {(1, 1)}
@@ -425,7 +425,7 @@ def test_what_a_revert_gives_back_is_gone_if_it_has_expired_meanwhile(expires, l
     known = account(point_tracking_enabled=True)
     use = LotUse(1, Decimal(5), NOON + timedelta(days=expires))
     burned = Stored(8, 1, BURN, SETTLED, Decimal(5), 1, None, False, None, None, None, None, 2, uses=(use,))
-    opened = books(known)
+    opened = session(known)
     opened.revert(burned, known, details())
     assert opened.holding(1, 1).current == left
     assert [step.is_expiry for step in opened.steps] == [False] + [True] * (not left)
