@@ -90,3 +90,19 @@ def test_the_glossary_is_in_alphabetical_order() -> None:
     assert [len(group) > 20 for group in groups] == [False, True, True]
     for group in groups:
         assert group == sorted(set(group), key=str.lower)
+
+
+def _quotations() -> list[tuple[str, str]]:
+    """The code that the page for contributors shows, each with the file that it is from."""
+    page = (DOCS / "contributing.md").read_text(encoding="utf-8")
+    return re.findall(r"^ *`([\w./-]+)`:\n\n *```\w+\n(.+?)\n *```$", page, re.M | re.S)
+
+
+@pytest.mark.parametrize(("name", "text"), _quotations(), ids=[name for name, _ in _quotations()])
+def test_code_that_is_shown_is_that_of_the_project(name: str, text: str) -> None:
+    lines = "".join(f"{line.strip()}\n" for line in (ROOT / name).read_text(encoding="utf-8").splitlines())
+    place = 0
+    for part in re.split(r"^ *\.\.\.\n", f"{text}\n", flags=re.M):
+        shown = "".join(f"{line.strip()}\n" for line in part.splitlines())
+        assert shown in lines[place:]
+        place = lines.index(shown, place) + len(shown)
