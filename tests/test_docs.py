@@ -98,11 +98,14 @@ def _quotations() -> list[tuple[str, str]]:
     return re.findall(r"^ *`([\w./-]+)`:\n\n *```\w+\n(.+?)\n *```$", page, re.M | re.S)
 
 
+def _lines(text: str) -> str:
+    """The lines of a text that are not blank, without their indentation."""
+    return "".join(f"{line.strip()}\n" for line in text.splitlines() if line.strip())
+
+
 @pytest.mark.parametrize(("name", "text"), _quotations(), ids=[name for name, _ in _quotations()])
 def test_code_that_is_shown_is_that_of_the_project(name: str, text: str) -> None:
-    lines = "".join(f"{line.strip()}\n" for line in (ROOT / name).read_text(encoding="utf-8").splitlines())
-    place = 0
-    for part in re.split(r"^ *\.\.\.\n", f"{text}\n", flags=re.M):
-        shown = "".join(f"{line.strip()}\n" for line in part.splitlines())
-        assert shown in lines[place:]
-        place = lines.index(shown, place) + len(shown)
+    left = _lines((ROOT / name).read_text(encoding="utf-8"))
+    for part in re.split(r"^ *\.\.\.$", text, flags=re.M):
+        assert _lines(part) in left
+        left = left.partition(_lines(part))[2] if part.strip() else left
