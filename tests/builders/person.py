@@ -178,14 +178,14 @@ def _fail_a_delivery(engine: Engine, organization_id: int) -> None:
         db.execute(text(statement), {"o": organization_id, "said": word("is unknown here"), "word": f"%{NAME}%"})
 
 
-def traces(engine: Engine) -> dict[str, list[str]]:
-    """Every row of the database in which the word stands, in whatever column, by table."""
+def traces(engine: Engine, word: str = WORD) -> dict[str, list[str]]:
+    """Every row of the database in which a word stands, in whatever column, by table."""
     found = {}
     with engine.connect() as db:
         tables = db.execute(text("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")).scalars().all()
         for table in tables:
             statement = text(f"SELECT CAST(t AS text) FROM {table} t WHERE CAST(t AS text) ILIKE :word")
-            rows = db.execute(statement, {"word": f"%{WORD}%"}).scalars().all()
+            rows = db.execute(statement, {"word": f"%{word}%"}).scalars().all()
             if rows:
                 found[table] = list(rows)
     return found

@@ -8,6 +8,8 @@ from decimal import Decimal
 from random import Random
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tests.builders.content import Content, item
 from tests.builders.statements import count
@@ -32,7 +34,7 @@ def module_organization(api):
 
 @pytest.fixture(scope="module")
 def many(module_organization):
-    """A collection of 120 documents with some fields each, and the documents as they were answered."""
+    """A collection of 160 documents with some fields each, and the documents as they were answered."""
     chance = Random(11)
     content = Content.of(module_organization, jsonschema=SCHEMA, facetFields=FACETS, ftsFields=["title", "body"])
 
@@ -51,12 +53,12 @@ def many(module_organization):
         return {name: value for name, value in whole.items() if chance.random() < 0.8}
 
     documents = []
-    for _ in range(3):
+    for _ in range(4):
         answer = content.batch(
             *(
                 item(
                     attrs(),
-                    locale=chance.choice(["", "", "es"]),
+                    locale=chance.choice(["", "", "es", "pt-br"]),
                     status=chance.choice(["published", "published", "draft"]),
                     **({"slug": chance.choice(["x", "y", "z"])} if chance.random() < 0.6 else {}),
                     **({"fromDate": f"2026-01-0{chance.randrange(1, 9)}T00:00:00Z"} if chance.random() < 0.5 else {}),
@@ -124,45 +126,78 @@ def sorted_naive(documents, keys):
     return found
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_searches_find_what_a_look_at_every_document_finds(many, seed):
-    content, documents = many
-    documents = [{**each, "place": place} for place, each in enumerate(documents)]
-    chance = Random(seed)
-    asked = {
-        "locale": chance.choice(["", "", "es"]),
-        "status": chance.choice(["published", "published", "draft"]),
-        "q": chance.choice(["", "", "fla", "white coff", "mil", "oat c"]),
-        "facets": {},
-        "ranges": {},
+def _some(*options):
+    return st.lists(st.sampled_from(options), min_size=1, max_size=2, unique=True)
+
+
+def _ends(least, most):
+    return st.sampled_from([(least, None), (None, most), (least, most)])
+
+
+def _maybe(**strategies):
+    """Some of the fields, most often few."""
+    return st.fixed_dictionaries({}, optional=strategies)
+
+
+SORTABLE = ("price", "since", "colour", "size", "slug", "fromDate", "createdAt")
+searches = st.fixed_dictionaries(
+    {
+        "asked": st.fixed_dictionaries(
+            {
+                # None is left out of the request.
+                "locale": st.sampled_from([None, "", "es", "pt-br"]),
+                "status": st.sampled_from([None, "published", "draft"]),
+                "q": st.sampled_from(["", "", "fla", "white coff", "mil", "oat c"]),
+                "facets": _maybe(
+                    colour=_some("red", "blue"), vegan=_some("true"), size=_some("1", "2"), tags=_some("a", "c")
+                ),
+                "ranges": _maybe(
+                    price=_ends("1", "2.5"), since=_ends("2026-01-01", "2026-01-01"), size=_ends("1", "2")
+                ),
+            }
+        ),
+        "sort": st.lists(
+            st.tuples(st.sampled_from(SORTABLE), st.sampled_from(["asc", "desc", ""])),
+            max_size=3,
+            unique_by=lambda each: each[0],
+        ),
+        # Each condition as a parameter with the field in its name, or all as lists.
+        "named": st.booleans(),
+        "limit": st.sampled_from([3, 7, 200]),
     }
-    for field, some in (("colour", ["red", "blue"]), ("vegan", ["true"]), ("size", ["1", "2"]), ("tags", ["a", "c"])):
-        if chance.random() < 0.3:
-            asked["facets"][field] = chance.sample(some, chance.randrange(len(some)) + 1)
-    for field, least, most in (("price", "1", "2.5"), ("since", "2026-01-01", "2026-01-01"), ("size", "1", "2")):
-        if chance.random() < 0.25:
-            ends = chance.choice([(least, None), (None, most), (least, most)])
-            asked["ranges"][field] = ends
-    keys = [
-        (field, chance.choice(["asc", "desc"]))
-        for field in chance.sample(["price", "since", "colour", "size", "slug", "fromDate", "createdAt"], 2)
-    ][: chance.randrange(3)]
-    if asked["q"] and not keys:
-        keys = [("price", "asc")]
-    query = {name: asked[name] for name in ("locale", "status")} | ({"q": asked["q"]} if asked["q"] else {})
-    if seed % 2:
-        query |= {f"facet.{field}": ",".join(some) for field, some in asked["facets"].items()}
-        for field, ends in asked["ranges"].items():
+)
+
+
+def parameters(asked, sort, named):
+    """The query that asks for it."""
+    query = {name: asked[name] for name in ("locale", "status", "q") if asked[name] is not None}
+    facets, ranges = asked["facets"], asked["ranges"]
+    if named:
+        query |= {f"facet.{field}": ",".join(some) for field, some in facets.items()}
+        for field, ends in ranges.items():
             query |= {f"range.{field}.{end}": v for end, v in zip(("min", "max"), ends, strict=True) if v is not None}
     else:
-        if asked["facets"]:
-            query["facet"] = ",".join(f"{field}={each}" for field, some in asked["facets"].items() for each in some)
-        if asked["ranges"]:
-            query["range"] = ",".join(f"{field}:{a or ''}..{b or ''}" for field, (a, b) in asked["ranges"].items())
-    if keys:
-        query["sort"] = ",".join(f"{field}:{direction}" for field, direction in keys)
-    expected = sorted_naive(naive(documents, **asked), keys)
-    limit = chance.choice([3, 7, 200])
+        if facets:
+            query["facet"] = ",".join(f"{field}={each}" for field, some in facets.items() for each in some)
+        if ranges:
+            query["range"] = ",".join(f"{field}:{a or ''}..{b or ''}" for field, (a, b) in ranges.items())
+    if sort:
+        query["sort"] = ",".join(f"{field}:{direction}".rstrip(":") for field, direction in sort)
+    return query
+
+
+@given(searches)
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+def test_searches_find_what_a_look_at_every_document_finds(many, search):
+    content, documents = many
+    documents = [{**each, "place": place} for place, each in enumerate(documents)]
+    asked, sort, limit = search["asked"], search["sort"], search["limit"]
+    if asked["q"] and not sort:
+        # The order of the best match is another test's concern.
+        sort = [("price", "asc")]
+    query = parameters(asked, sort, search["named"])
+    meant = {**asked, "locale": asked["locale"] or "", "status": asked["status"] or "published"}
+    expected = sorted_naive(naive(documents, **meant), sort)
     found = [content.search(**query, limit=limit, page=page) for page in range(len(expected) // limit + 2)]
     keys_found = [each["documentKey"] for page in found for each in page["items"]]
     assert keys_found == [each["documentKey"] for each in expected], query

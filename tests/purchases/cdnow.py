@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
@@ -30,6 +31,10 @@ class Order:
     @property
     def key(self) -> str:
         return f"cdnow-{self.number:06}"
+
+    @property
+    def at(self) -> datetime:
+        return datetime.strptime(self.date, "%Y%m%d").replace(tzinfo=UTC)
 
     @property
     def month(self) -> str:

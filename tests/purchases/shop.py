@@ -25,15 +25,15 @@ EVENT_TYPE = "member-purchase-order-created"
 _ENROL = text(
     """
     WITH wanted AS MATERIALIZED (
-        SELECT loyalty_member_id, gen_random_uuid() AS wallet_key
-        FROM unnest(CAST(:members AS text[])) AS x(loyalty_member_id)
+        SELECT loyalty_member_id, joined_at, gen_random_uuid() AS wallet_key
+        FROM unnest(CAST(:members AS text[]), CAST(:joined AS timestamptz[])) AS x(loyalty_member_id, joined_at)
     ), made AS (
         INSERT INTO wallets (organization_id, wallet_key, ledger_id, created_at)
         SELECT :organization_id, wallet_key, :ledger_id, now() FROM wanted
         RETURNING wallet_id, wallet_key
     )
-    INSERT INTO members (organization_id, loyalty_member_id, wallet_id, wallet_key, created_at, updated_at)
-    SELECT :organization_id, loyalty_member_id, wallet_id, wallet_key, now(), now()
+    INSERT INTO members (organization_id, loyalty_member_id, wallet_id, wallet_key, on_chain, created_at, updated_at)
+    SELECT :organization_id, loyalty_member_id, wallet_id, wallet_key, '{"wallets": []}', joined_at, now()
     FROM wanted JOIN made USING (wallet_key)
     """
 )
@@ -46,16 +46,22 @@ class Shop:
     organization: Organization
 
     @classmethod
-    def new(cls, api: Api, bought: Iterable[Order]) -> Shop:
-        """A new organization with those who bought as its members."""
+    def new(cls, api: Api, bought: Iterable[Order], joined_by_first_order: bool = False) -> Shop:
+        """A new organization with those who bought as its members, since now, or since they bought first."""
         # The statistics that the planner has must do for an organization that came after them.
         with autocommit(api.engine).connect() as db:
             db.execute(text("ANALYZE members, wallets"))
         shop = cls(api.organization("CD shop"))
+        now = datetime.now(UTC)
+        joined: dict[str, datetime] = {}
+        for order in bought:
+            at = order.at if joined_by_first_order else now
+            joined[order.customer] = min(at, joined.get(order.customer, at))
         values = {
             "organization_id": shop.organization.id,
             "ledger_id": shop.organization.created.ledger_id,
-            "members": sorted({order.customer for order in bought}),
+            "members": sorted(joined),
+            "joined": [joined[member] for member in sorted(joined)],
         }
         transactions.run(api.engine, lambda db: db.execute(_ENROL, values))
         return shop

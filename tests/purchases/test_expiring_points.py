@@ -23,10 +23,6 @@ BURNS = "transaction_type = 2 AND NOT is_expiry"
 END = datetime(1998, 7, 1, tzinfo=UTC)
 
 
-def day(order: Order) -> datetime:
-    return datetime.strptime(order.date, "%Y%m%d").replace(tzinfo=UTC)
-
-
 def half_a_year_after(moment: datetime) -> datetime:
     year, month = divmod(moment.year * 12 + moment.month - 1 + MONTHS, 12)
     return moment.replace(year=year, month=month + 1, day=min(moment.day, monthrange(year, month + 1)[1]))
@@ -41,8 +37,8 @@ class Reckoning:
         self.expired: Counter[tuple[str, datetime]] = Counter()
         self.lots: dict[str, list[list]] = defaultdict(list)
         for order in bought:
-            self.expire(order.customer, day(order))
-            self.lots[order.customer].append([half_a_year_after(day(order)), int(order.total)])
+            self.expire(order.customer, order.at)
+            self.lots[order.customer].append([half_a_year_after(order.at), int(order.total)])
             self.minted[order.customer] += int(order.total)
             if sum(remaining for _, remaining in self.lots[order.customer]) >= ENOUGH:
                 self.burn(order.customer)
@@ -76,7 +72,7 @@ class Club:
 
     def take(self, bought: Sequence[Order]) -> None:
         """Orders of different members on one day: the points for each, then what is spent."""
-        self.client.now = day(bought[0])
+        self.client.now = bought[0].at
         wallets = [self.wallets[order.customer] for order in bought]
         mints = [Decimal(int(order.total)) for order in bought]
         self.post(Movement(self.points, mint, to_wallet_id=to) for mint, to in zip(mints, wallets, strict=True))

@@ -1,53 +1,176 @@
-"""Reports of real purchases, compared with sums that are reckoned beside the product, also after cancellations."""
+"""Reports of real purchases, compared with sums reckoned beside the product, also after random cancellations."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from random import Random
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
 
 from handlers.services.reports.verify import verify_reports
 from persistence import transactions
 from persistence.reports.totals import move_changes
-from tests.purchases.cdnow import orders
+from tests.purchases.cdnow import MEMBERS, ORDERS, POINTS, Order, orders
 from tests.purchases.shop import EVENT_TYPE, Shop, mint
 
-SOME, CANCELLED_EVERY = 1_500, 60
-ALL_TIME = {"sinceFrom": "1996-01-01T00:00:00Z", "sinceTo": "2100-01-01T00:00:00Z"}
+SOME = 1_500
+# In the order of the file a customer's purchases come together, so customers are cancelled and given extras at random.
+AT_LENGTH = [pytest.param(SOME, id="some"), pytest.param(ORDERS, id="the whole file", marks=pytest.mark.stress)]
+BEGIN, END = datetime(1997, 1, 1, tzinfo=UTC), datetime(1998, 7, 1, tzinfo=UTC)
+NEVER = datetime(2100, 1, 1, tzinfo=UTC)
+TAGS = ("spring", "web")
+ZONES = ("UTC", "America/New_York", "Australia/Lord_Howe")
 
 
-def test_reports_equal_the_sums_of_the_file(api):
-    bought = orders(SOME)
-    shop = Shop.new(api, bought)
+@dataclass
+class Sums:
+    """What is known of the purchases without the product: (moment, amount, member, tags) of all that was minted."""
+
+    mints: list[tuple[datetime, int, str, frozenset[str]]] = field(default_factory=list)
+    events: list[tuple[datetime, int]] = field(default_factory=list)
+    joined: dict[str, datetime] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, bought: Iterable[Order]) -> Sums:
+        sums = cls()
+        for order in bought:
+            sums.mints.append((order.at, int(order.total), order.customer, frozenset()))
+            sums.events.append((order.at, 1))
+            sums.joined[order.customer] = min(order.at, sums.joined.get(order.customer, order.at))
+        return sums
+
+    def minted(self, begin: datetime, end: datetime, tag: str | None = None) -> Iterator[tuple[datetime, int, str]]:
+        return ((at, n, who) for at, n, who, tags in self.mints if begin <= at < end and (tag is None or tag in tags))
+
+    def by_day(self, begin: datetime, end: datetime, zone: str = "UTC", tag: str | None = None) -> Counter[str]:
+        days: Counter[str] = Counter()
+        for at, amount, _ in self.minted(begin, end, tag):
+            days[at.astimezone(ZoneInfo(zone)).date().isoformat()] += amount
+        return days
+
+    def by_member(self, begin: datetime, end: datetime, tag: str | None = None) -> Counter[str]:
+        members: Counter[str] = Counter()
+        for _, amount, who in self.minted(begin, end, tag):
+            members[who] += amount
+        return members
+
+
+def months(begin: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
+    while begin < end:
+        until = (begin + timedelta(days=31)).replace(day=1)
+        yield begin, until
+        begin = until
+
+
+class Reports:
+    """The reports of a shop, asked for by range."""
+
+    def __init__(self, shop: Shop) -> None:
+        self._surface = shop.organization.administration
+
+    def __call__(self, name: str, begin: datetime, end: datetime, **query: Any) -> Any:
+        asked = {"sinceFrom": begin.isoformat(), "sinceTo": end.isoformat(), **query}
+        answer = self._surface.get(f"/reports/{name}", **asked)
+        return answer.get("results", answer.get("result"))
+
+    def days(self, name: str, begin: datetime, end: datetime, **query: Any) -> dict[str, Any]:
+        """A series without its zeros; each day of the range is in it once."""
+        rows = self(name, begin, end, **query)
+        named = [row["date"] for row in rows]
+        assert named == sorted(set(named))
+        if "tz" not in query:
+            assert len(named) == (end - begin).days
+        return {row["date"]: row["amount"] for row in rows if row["amount"]}
+
+
+def without_zeros(figures: Counter[str]) -> dict[str, int]:
+    return {key: value for key, value in figures.items() if value}
+
+
+def same_top(found: Sequence[Any], expected: Counter[str]) -> None:
+    amounts = [amount for amount in sorted(expected.values(), reverse=True)[:100] if amount > 0]
+    assert [row["amount"] for row in found] == amounts
+    assert all(expected[row["key"]] == row["amount"] for row in found)
+
+
+def check(shop: Shop, sums: Sums) -> None:
+    """Every report of members, points, events and tags, over months and over everything."""
+    report = Reports(shop)
+    joined = Counter(at.date().isoformat() for at in sums.joined.values())
+    assert report.days("members-over-time", BEGIN, END) == without_zeros(joined)
+    for zone in ZONES:
+        assert report.days("tag-series", BEGIN, END, tz=zone) == without_zeros(sums.by_day(BEGIN, END, zone))
+    for begin, end in months(BEGIN, END):
+        minted = sum(amount for _, amount, _ in sums.minted(begin, end))
+        assert report("tag-total", begin, end)["amount"] == minted
+        bought = sum(amount for at, amount in sums.events if begin <= at < end)
+        assert report("event-count", begin, end, eventType=EVENT_TYPE)["totalCount"] == bought
+        assert sum(report.days("members-over-time", begin, end).values()) == sum(
+            begin <= at < end for at in sums.joined.values()
+        )
+        same_top(report("top-members", begin, end, limit=100), sums.by_member(begin, end))
+    for tag in TAGS:
+        assert report.days("tag-series", BEGIN, END, tag=tag) == without_zeros(sums.by_day(BEGIN, END, tag=tag))
+        assert report("tag-total", BEGIN, NEVER, tag=tag)["amount"] == sums.by_member(BEGIN, NEVER, tag).total()
+        same_top(report("top-members", BEGIN, NEVER, tag=tag, limit=100), sums.by_member(BEGIN, NEVER, tag))
+    members = sums.by_member(BEGIN, NEVER)
+    same_top(report("top-members", BEGIN, NEVER, limit=100), members)
+    assert report("tag-total", BEGIN, NEVER)["amount"] == members.total() == sum(shop.balances().values())
+    counted = sum(amount for _, amount in sums.events)
+    assert report("event-count", BEGIN, NEVER, eventType=EVENT_TYPE)["totalCount"] == counted
+    account = shop.organization.created.ledger_account_id
+    totals = report(f"ledger-accounts/{account}/totals", BEGIN, NEVER)
+    receivers = {who for _, amount, who in sums.minted(BEGIN, NEVER) if amount > 0}
+    average = round(Decimal(members.total()) / len(receivers), 6)
+    assert totals == {"totalAmount": members.total(), "avgAmountPerUser": average}
+
+
+def give_extras(shop: Shop, sums: Sums, members: Sequence[str], chance: Random) -> None:
+    """Points by hand with tags, on any day."""
+    for member in members:
+        tags = chance.sample(TAGS, chance.randrange(3))
+        at = BEGIN + timedelta(minutes=chance.randrange((END - BEGIN) // timedelta(minutes=1)))
+        body = {"amount": chance.randrange(1, 500), "tags": tags, "externalEventDate": at.isoformat()}
+        path = f"/members/by-loyalty-member-id/{member}/mint"
+        shop.organization.administration.post(path, body, expect=200)
+        sums.mints.append((at, body["amount"], member, frozenset(tags)))
+
+
+def cancel(shop: Shop, sums: Sums, cancelled: Iterable[tuple[Order, Any]]) -> None:
+    """What is cancelled counts negatively at the moment of its cancellation."""
+    for order, result in cancelled:
+        shop.organization.integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
+        now = datetime.now(UTC)
+        sums.mints.append((now, -int(order.total), order.customer, frozenset()))
+        sums.events.append((now, -1))
+
+
+@pytest.mark.parametrize("count", AT_LENGTH)
+def test_reports_equal_the_sums_of_the_file(api, count):
+    bought, chance = orders(count), Random(1997)
+    shop, sums = Shop.new(api, bought, joined_by_first_order=True), Sums.of(bought)
     shop.campaign(mint("floor(order.total)"))
     results = shop.track(bought)
-    reports = shop.organization.administration
-    transactions.run(api.engine, move_changes)
+    if count == ORDERS:
+        assert (len(sums.joined), sum(amount for _, amount, _, _ in sums.mints)) == (MEMBERS, POINTS)
+    # All in the changes, a part of it, all of it in the totals: the figures are the same.
+    check(shop, sums)
+    transactions.run(api.engine, lambda db: move_changes(db, count))
+    check(shop, sums)
 
-    members = reports.get("/reports/members-over-time")["results"]
-    assert sum(row["amount"] for row in members) == len({order.customer for order in bought})
-    by_day: Counter[str] = Counter()
-    by_member: Counter[str] = Counter()
-    for order in bought:
-        by_day[f"{order.date[:4]}-{order.date[4:6]}-{order.date[6:]}"] += int(order.total)
-        by_member[order.customer] += int(order.total)
-    file_time = {"sinceFrom": "1997-01-01T00:00:00Z", "sinceTo": "1998-07-01T00:00:00Z"}
-    minted = reports.get("/reports/tag-series", **file_time)["results"]
-    assert {row["date"]: row["amount"] for row in minted if row["amount"]} == {d: n for d, n in by_day.items() if n}
-    count = reports.get("/reports/event-count", eventType=EVENT_TYPE, **file_time)["result"]["totalCount"]
-    assert count == len(bought)
-    top = reports.get("/reports/top-members", limit=100, **file_time)["results"]
-    assert [row["amount"] for row in top] == sorted(by_member.values(), reverse=True)[:100]
-    assert all(by_member[row["key"]] == row["amount"] for row in top)
-
-    for order, result in list(zip(bought, results, strict=True))[::CANCELLED_EVERY]:
-        path = f"/events/{result['loyaltyEventKey']}/cancel"
-        shop.organization.integration.post(path, {}, expect=200)
-        by_member[order.customer] -= int(order.total)
-    cancelled = len(bought[::CANCELLED_EVERY])
-    count = reports.get("/reports/event-count", eventType=EVENT_TYPE, **ALL_TIME)["result"]["totalCount"]
-    assert count == len(bought) - cancelled
-    total = reports.get("/reports/tag-total", **ALL_TIME)["result"]["amount"]
-    assert total == sum(by_member.values()) == sum(shop.balances().values())
-    top = reports.get("/reports/top-members", limit=100, **ALL_TIME)["results"]
-    assert [row["amount"] for row in top] == [n for n in sorted(by_member.values(), reverse=True)[:100] if n > 0]
+    many = max(20, count // 100)
+    give_extras(shop, sums, chance.sample(sorted(sums.joined), many), chance)
+    cancel(shop, sums, chance.sample(list(zip(bought, results, strict=True)), many))
+    check(shop, sums)
+    while transactions.run(api.engine, move_changes):
+        pass
+    check(shop, sums)
     with api.engine.connect() as db:
         assert verify_reports(db, shop.organization.id) == []
+    assert shop.faults() == []

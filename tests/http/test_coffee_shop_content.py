@@ -1,0 +1,258 @@
+"""A coffee shop's content in three locales: what each member is shown at any moment, against a look at every document.
+
+The clocks of all zones in it change within the weeks that are asked for; the look goes by those clocks alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from handlers.http import dispatch
+from handlers.services.content import member_documents
+from handlers.services.content.member_documents import AnswerCache
+from tests.builders.content import Content, document_key, item
+from tests.builders.coupons import CouponBooks
+
+HOME = "Europe/Madrid"
+ZONES = (HOME, "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu")
+LOCALES = ("", "es", "pt-br")
+TAGS = {"ana": {"vip"}, "bob": {"vip", "student"}, "eve": set()}
+# When the clocks of the zones go forward and back, the hours before and after included.
+CHANGES = (
+    datetime(2026, 3, 8, 7, tzinfo=UTC),
+    datetime(2026, 3, 29, 1, tzinfo=UTC),
+    datetime(2026, 4, 4, 15, tzinfo=UTC),
+    datetime(2026, 10, 3, 15, 30, tzinfo=UTC),
+    datetime(2026, 10, 25, 1, tzinfo=UTC),
+    datetime(2026, 11, 1, 6, tzinfo=UTC),
+)
+FIRST, LAST = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 11, 30, tzinfo=UTC)
+TICK = timedelta(microseconds=1)
+
+moments = st.one_of(
+    st.builds(
+        lambda change, minutes, tick: change + timedelta(minutes=minutes) - tick * TICK,
+        st.sampled_from(CHANGES),
+        st.sampled_from(range(-36 * 60, 36 * 60 + 1, 30)),
+        st.integers(0, 1),
+    ),
+    st.datetimes(FIRST.replace(tzinfo=None), LAST.replace(tzinfo=None), timezones=st.just(UTC)),
+)
+sorts = st.lists(
+    st.tuples(st.sampled_from(["displayOrder", "fromDate", "slug"]), st.sampled_from(["asc", "desc"])),
+    max_size=2,
+    unique_by=lambda each: each[0],
+)
+asked = st.tuples(
+    moments, st.sampled_from(sorted(TAGS)), st.sampled_from(LOCALES), sorts, st.sampled_from([3, 10, 200])
+)
+
+
+class Clock(datetime):
+    moment = FIRST
+
+    @classmethod
+    def now(cls, tz=None):
+        return cls.moment
+
+
+@dataclass
+class CoffeeShop:
+    """The collections with their documents as they were answered, in the order of writing, and the books by key."""
+
+    menu: Content
+    offers: Content
+    documents: dict[str, list[dict[str, Any]]]
+    books: dict[str, dict[str, Any]]
+    audiences: dict[str, str]
+    cache: AnswerCache
+
+    def shown(self, content: Content, moment: datetime, member: str, locale: str, **query: Any) -> Any:
+        Clock.moment = moment
+        self.cache.clear()
+        if locale:
+            query["locale"] = locale
+        return content.integration.get(f"/members/{member}{content.documents}", **query)
+
+
+def window(chance: Random) -> dict[str, str]:
+    """None, one or both ends of a window, often at a moment at which clocks change."""
+    ends = sorted(
+        chance.choice([chance.choice(CHANGES), FIRST + (LAST - FIRST) * chance.random()]).replace(microsecond=0)
+        for _ in range(2)
+    )
+    texts = [each.isoformat().replace("+00:00", "Z") for each in ends]
+    found = dict(zip(("fromDate", "toDate"), texts, strict=True))
+    return {name: text for name, text in found.items() if chance.random() < 0.4}
+
+
+def schedule(chance: Random) -> dict[str, Any]:
+    """Days, or windows of hours in some zone, or neither; most around the nights in which clocks change."""
+    found: dict[str, Any] = {}
+    if chance.random() < 0.4:
+        found["daysOfWeek"] = sorted(chance.sample("1234567", chance.randrange(1, 5)))
+    if chance.random() < 0.5:
+        windows = []
+        for _ in range(chance.randrange(1, 4)):
+            hours = sorted(chance.choices(range(24), weights=[4] * 5 + [1] * 19, k=2))
+            windows.append({"day": chance.choice([7, 7, 1, 6, 3]), "fromHour": hours[0], "toHour": hours[1]})
+        found["dayOfWeekSchedule"] = {"timezone": chance.choice(ZONES), "schedule": windows}
+    return found
+
+
+def audiences_of(organization: Any) -> dict[str, str]:
+    """Audiences by the tag that a member of them has."""
+    found = {}
+    for tag in ("vip", "student"):
+        body = {"matcherType": "attribute-matcher", "matcher": {"tags": [tag]}}
+        found[tag] = organization.administration.post("/audiences", body)["audience"]["audienceKey"]
+    return found
+
+
+def fill(content: Content, chance: Random, audiences: dict[str, str], attrs: Any, number: int) -> list[dict[str, Any]]:
+    """Documents in some of the locales each, written in batches; the answered documents in that order."""
+    wanted = []
+    for _ in range(number):
+        key = document_key()
+        for locale in chance.sample(LOCALES, chance.randrange(1, len(LOCALES) + 1)):
+            fields = {**window(chance), **schedule(chance)}
+            if chance.random() < 0.4:
+                fields["audienceKeys"] = [
+                    audiences[tag] for tag in chance.sample(sorted(audiences), chance.choice([1, 2]))
+                ]
+            if chance.random() < 0.7:
+                fields["slug"] = chance.choice(["latte", "mocha", "tea"])
+            status = chance.choice(["published"] * 4 + ["draft"])
+            wanted.append(item(attrs(), documentKey=key, locale=locale, status=status, **fields))
+    documents = []
+    for start in range(0, len(wanted), 50):
+        answer = content.batch(*wanted[start : start + 50])
+        assert answer["failed"] == []
+        documents += answer["upserted"]
+    return documents
+
+
+@pytest.fixture(scope="module")
+def coffee_shop(api) -> Iterator[CoffeeShop]:
+    organization, chance = api.organization(), Random(5)
+    organization.administration.put("", {"defaultLocale": "en", "timezone": HOME})
+    for name, tags in TAGS.items():
+        organization.member(name, profile={"tags": sorted(tags)})
+    audiences = audiences_of(organization)
+    schema = {"properties": {"displayOrder": {"type": "integer"}, "couponBookKey": {"type": "string"}}}
+    menu = Content.of(organization, name="Menu", jsonschema=schema)
+    offers = Content.of(organization, name="Offers", jsonschema=schema, contentType="coupon")
+    shop, books = CouponBooks(organization), {}
+    for number in range(8):
+        fields = {"audienceKeys": [audiences["student"]]} if number % 4 == 3 else {}
+        valid = {f"valid{name[0].upper()}{name[1:]}": text for name, text in window(chance).items()}
+        status = "draft" if number == 5 else "published"
+        book = shop.make(f"C-{number}", publishingStatus=status, **fields, **valid)
+        books[book["couponBookKey"]] = book
+
+    def attrs() -> dict[str, Any]:
+        return {"displayOrder": chance.randrange(9)} if chance.random() < 0.8 else {}
+
+    documents = {
+        "menu": fill(menu, chance, audiences, attrs, 60),
+        "offers": fill(offers, chance, audiences, lambda: {**attrs(), "couponBookKey": chance.choice(list(books))}, 30),
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        cache = AnswerCache()
+        patch.setattr(dispatch, "datetime", Clock)
+        patch.setattr(member_documents, "_answers", cache)
+        yield CoffeeShop(menu, offers, documents, books, audiences, cache)
+
+
+def is_within(at: datetime, begin: str | None, end: str | None) -> bool:
+    return (begin is None or datetime.fromisoformat(begin) <= at) and (end is None or at <= datetime.fromisoformat(end))
+
+
+def is_open(document: dict[str, Any], at: datetime) -> bool:
+    """By the clock on the wall: the schedule where there is one, else the days of the shop."""
+    given = document.get("dayOfWeekSchedule")
+    if given is None:
+        return not document["daysOfWeek"] or str(at.astimezone(ZoneInfo(HOME)).isoweekday()) in document["daysOfWeek"]
+    wall = at.astimezone(ZoneInfo(given["timezone"]))
+    return any(
+        each["day"] == wall.isoweekday() and each["fromHour"] <= wall.hour <= each["toHour"]
+        for each in given["schedule"]
+    )
+
+
+def look(shop: CoffeeShop, name: str, at: datetime, member: str, locale: str) -> list[dict[str, Any]]:
+    """The documents of a collection that the member is to be shown, in the order of writing."""
+    mine = {shop.audiences[tag] for tag in TAGS[member]}
+
+    def is_for(record: dict[str, Any]) -> bool:
+        return not record["audienceKeys"] or bool(mine & set(record["audienceKeys"]))
+
+    documents = [each for each in shop.documents[name] if each["status"] == "published"]
+    translated = {each["documentKey"] for each in documents if each["locale"] == locale}
+    found = []
+    for each in documents:
+        if each["locale"] != (locale if each["documentKey"] in translated else ""):
+            continue
+        if not (is_within(at, each["fromDate"], each["toDate"]) and is_for(each) and is_open(each, at)):
+            continue
+        if name == "offers":
+            book = shop.books[each["attrs"]["couponBookKey"]]
+            valid = is_within(at, book["validFromDate"], book["validToDate"])
+            if not (valid and is_for(book) and book["publishingStatus"] == "published"):
+                continue
+        found.append(each)
+    return found
+
+
+def in_order(documents: list[dict[str, Any]], sort: list[tuple[str, str]]) -> list[dict[str, Any]]:
+    """The newest first, or by the fields; documents without a value last, equal ones in the direction of the last."""
+    found = list(documents) if sort and sort[-1][1] == "asc" else documents[::-1]
+    for field, direction in reversed(sort):
+
+        def value(each: dict[str, Any], field: str = field) -> Any:
+            return each["attrs"].get(field) if field == "displayOrder" else each[field]
+
+        there = sorted((each for each in found if value(each) is not None), key=value, reverse=direction == "desc")
+        found = there + [each for each in found if value(each) is None]
+    return found
+
+
+@given(asked)
+@example((CHANGES[1], "ana", "", [], 200))
+@example((CHANGES[1] - TICK, "bob", "es", [], 200))
+@example((CHANGES[4], "bob", "pt-br", [("displayOrder", "asc")], 200))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+def test_members_are_shown_what_a_look_at_every_document_finds(coffee_shop, question):
+    at, member, locale, sort, limit = question
+    query = {"sort": ",".join(f"{field}:{direction}" for field, direction in sort)} if sort else {}
+    for name, content in (("menu", coffee_shop.menu), ("offers", coffee_shop.offers)):
+        expected = in_order(look(coffee_shop, name, at, member, locale), sort)
+        found = []
+        for page in range(len(expected) // limit + 1):
+            answer = coffee_shop.shown(content, at, member, locale, limit=limit, page=page, **query)
+            assert answer["totalCount"] == len(expected)
+            found += [(each["documentKey"], each["locale"]) for each in answer["items"]]
+        assert found == [(each["documentKey"], each["locale"]) for each in expected]
+
+
+def test_the_look_sees_much_at_some_moments_and_little_at_others(coffee_shop):
+    seen = {
+        (name, member, locale): len(look(coffee_shop, name, at, member, locale))
+        for at in CHANGES
+        for name in coffee_shop.documents
+        for member in TAGS
+        for locale in LOCALES
+    }
+    assert len(set(seen.values())) > 5
+    assert max(seen.values()) > 10
+    zones = {(each.get("dayOfWeekSchedule") or {}).get("timezone") for each in coffee_shop.documents["menu"]}
+    assert zones == {None, *ZONES}
