@@ -13,7 +13,7 @@ LEAST: dict[str, Any] = {"publishingStatus": "published", "type": "list", "name"
 
 
 @dataclass(frozen=True)
-class LedgerSession:
+class CouponBooks:
     """Coupon books of an organization, as one of the surfaces makes and answers them."""
 
     organization: Organization

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from tests.builders.coupons import LedgerSession
+from tests.builders.coupons import CouponBooks
 from tests.concurrency.together import together
 
 
 def test_codes_added_at_once_take_their_places_one_after_the_other(shop):
-    books = LedgerSession(shop.organization)
+    books = CouponBooks(shop.organization)
     book = books.make()
     path = f"{books.path(book)}/coupons"
     # Every code is offered by two of the eight calls.
@@ -24,7 +24,7 @@ def test_codes_added_at_once_take_their_places_one_after_the_other(shop):
 
 
 def test_a_single_book_gets_one_code(shop):
-    books = LedgerSession(shop.organization)
+    books = CouponBooks(shop.organization)
     book = books.make(type="single")
     path = f"{books.path(book)}/coupons"
     replies = together(partial(books.surface.request, "POST", path, {"codes": [f"C{n}"]}) for n in range(6))
@@ -33,7 +33,7 @@ def test_a_single_book_gets_one_code(shop):
 
 
 def test_nothing_changes_a_book_after_it_was_archived(shop):
-    books = LedgerSession(shop.organization)
+    books = CouponBooks(shop.organization)
     book = books.make()
     change = partial(books.surface.request, "PATCH", books.path(book))
     status = partial(books.surface.request, "PUT", f"{books.path(book)}/status")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.builders.content import Content, document_key, item
-from tests.builders.coupons import LedgerSession
+from tests.builders.coupons import CouponBooks
 from tests.builders.statements import count
 
 KEY = "7c1d2e3f-4a5b-4c6d-9e8f-0a1b2c3d4e5f"
@@ -224,7 +224,7 @@ def test_statements_of_a_batch_do_not_grow_with_it(api, organization, drinks):
 
 def test_documents_of_coupons_name_a_book_that_is_there(organization):
     coupons = Content.of(organization, contentType="coupon")
-    book = LedgerSession(organization).make()
+    book = CouponBooks(organization).make()
     for attrs in ({}, {"couponBookKey": "coffee"}, {"couponBookKey": 7}):
         problem = coupons.put(attrs, expect=400)
         assert problem["errors"][0]["pointer"] == "/attrs/couponBookKey"
@@ -234,7 +234,7 @@ def test_documents_of_coupons_name_a_book_that_is_there(organization):
 
 def test_references_of_a_book_are_documents_about_it(organization):
     coupons, static = Content.of(organization, contentType="coupon"), Content.of(organization)
-    book = LedgerSession(organization).make()
+    book = CouponBooks(organization).make()
     about = {"couponBookKey": book["couponBookKey"]}
     references = f"/coupon-books/{book['couponBookKey']}/references"
     static.put(about)

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from tests.builders.coupons import LEAST, LedgerSession, new_key
+from tests.builders.coupons import LEAST, CouponBooks, new_key
 
 UNSET = {
     **dict.fromkeys(
@@ -74,17 +74,17 @@ PLAIN = {
 
 @pytest.fixture(params=["integration", "administration"])
 def books(request, organization):
-    return LedgerSession(organization, request.param)
+    return CouponBooks(organization, request.param)
 
 
 @pytest.fixture
 def integration(organization):
-    return LedgerSession(organization)
+    return CouponBooks(organization)
 
 
 @pytest.fixture
 def administration(organization):
-    return LedgerSession(organization, "administration")
+    return CouponBooks(organization, "administration")
 
 
 @pytest.fixture
@@ -346,7 +346,7 @@ def test_an_archived_book_stays_as_it_is(books):
 
 def test_another_tenants_book_is_not_there(books, other_organization):
     made = books.make()
-    stranger = LedgerSession(other_organization, books.surface_name)
+    stranger = CouponBooks(other_organization, books.surface_name)
     for path in (stranger.path(made), f"{stranger.path(made)}/coupons"):
         assert stranger.surface.get(path, expect=404)["type"] == "/problems/not-found"
 

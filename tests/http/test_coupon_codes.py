@@ -5,20 +5,20 @@ from __future__ import annotations
 import pytest
 
 from tests.builders.api import Surface
-from tests.builders.coupons import LedgerSession
+from tests.builders.coupons import CouponBooks
 
 
 @pytest.fixture(params=["integration", "administration"])
 def books(request, organization):
-    return LedgerSession(organization, request.param)
+    return CouponBooks(organization, request.param)
 
 
 @pytest.fixture
 def administration(organization):
-    return LedgerSession(organization, "administration")
+    return CouponBooks(organization, "administration")
 
 
-def listed(books: LedgerSession, book, **query):
+def listed(books: CouponBooks, book, **query):
     return books.surface.get(f"{books.path(book)}/coupons", **query)
 
 

@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from tests.builders.campaigns import effect, mint
-from tests.builders.coupons import LedgerSession
+from tests.builders.coupons import CouponBooks
 from tests.builders.statements import count
 from tests.builders.tracking import GENERIC, Shop, event, order, running
 
@@ -19,7 +19,7 @@ def shop(organization):
 
 @pytest.fixture
 def books(organization):
-    return LedgerSession(organization)
+    return CouponBooks(organization)
 
 
 def assign(book, **params):

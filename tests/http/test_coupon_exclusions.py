@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.builders.coupons import LedgerSession
+from tests.builders.coupons import CouponBooks
 from tests.builders.tracking import Shop
 
 
 @pytest.fixture
 def books(organization):
-    return LedgerSession(organization)
+    return CouponBooks(organization)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.builders.coupons import LedgerSession
+from tests.builders.coupons import CouponBooks
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 WORDS = {
@@ -61,7 +61,7 @@ def keys(organization) -> Keys:
 @pytest.fixture(scope="module")
 def stored(organization, keys) -> list[Book]:
     """Sixty books that differ in everything that lists are filtered by, newest first, as lists answer them."""
-    books, chance = LedgerSession(organization), random.Random(1)
+    books, chance = CouponBooks(organization), random.Random(1)
 
     def some(values: list[Any]) -> list[Any]:
         return chance.sample(values, chance.randint(0, len(values)))

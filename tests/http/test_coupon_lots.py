@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders import clock, missions
 from tests.builders.campaigns import effect
-from tests.builders.coupons import LedgerSession
+from tests.builders.coupons import CouponBooks
 from tests.builders.tracking import GENERIC, Shop, event, running
 
 SHARED = {"single": ["ALL"], "codeless": []}
@@ -23,7 +23,7 @@ class Member:
     def __init__(self, shop, *codes, **settings):
         self.shop = shop
         self.id = shop.member()
-        self.book = LedgerSession(shop.organization).make(*codes, **settings)
+        self.book = CouponBooks(shop.organization).make(*codes, **settings)
 
     def do(self, verb, expect=200, **body):
         path = f"/members/{self.id}/coupon-books/{self.book['couponBookKey']}/{verb}"

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 from sqlalchemy import text
 
-from tests.builders.coupons import LedgerSession
+from tests.builders.coupons import CouponBooks
 from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import Shop, key
 
@@ -22,7 +22,7 @@ class Counter:
     def __init__(self, organization: Any, surface: str) -> None:
         self.organization = organization
         self.shop = Shop(organization)
-        self.books = LedgerSession(organization)
+        self.books = CouponBooks(organization)
         self.surface = surface
         self.is_integration = surface == "integration"
 
@@ -597,7 +597,7 @@ def test_the_lists_and_totals_of_a_program(office):
     assert found(notUsedOnly=True, couponBookTags="a") == [ours["couponBookId"]]
     assert found(couponBookTagsAny="a,b", order="amountAssigned,desc")[0] == free["couponBookId"]
     [entry] = administration.get(f"{base(program)}/coupons", couponCode="G-1")["results"]
-    assert entry["couponBook"] == LedgerSession(office.organization, "administration").get(ours)
+    assert entry["couponBook"] == CouponBooks(office.organization, "administration").get(ours)
 
     def totals(of=program, **query):
         answer = administration.get(f"{base(of)}/coupon-totals", **query)

@@ -8,13 +8,13 @@ import pytest
 from sqlalchemy import text
 
 from tests.builders.campaigns import effect
-from tests.builders.coupons import LedgerSession, new_key
+from tests.builders.coupons import CouponBooks, new_key
 from tests.builders.tracking import GENERIC, Shop, event, running
 
 
 @pytest.fixture
 def books(organization):
-    return LedgerSession(organization)
+    return CouponBooks(organization)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders.badges import Badges, assigns, unassigns
 from tests.builders.campaigns import effect, mint
-from tests.builders.coupons import LedgerSession
+from tests.builders.coupons import CouponBooks
 from tests.builders.missions import advance, create, member_id_of
 from tests.builders.missions import balance as progress
 from tests.builders.referrals import Friends
@@ -94,7 +94,7 @@ def test_progress_of_missions(shop, member):
 
 
 def test_coupons(shop, member):
-    books = LedgerSession(shop.organization)
+    books = CouponBooks(shop.organization)
     book = books.make("A-1", "A-2")
     mine = f"/members/{member}/coupon-books/{book['couponBookKey']}"
     usage = shop.integration.post(f"{mine}/assign", {"code": "A-1"}, expect=200)["couponUsage"]
@@ -114,7 +114,7 @@ def test_coupons(shop, member):
 def test_events_do_nothing_for_whom_is_deactivated_with_them(shop, member):
     mission = create(shop, eventType="member-profile-deactivated", goalCount=1, pointsAccrual=10)
     badge, tiers = Badges(shop).create(), TierSchedule.new(shop, Gold=1000)
-    book = LedgerSession(shop.organization).make("A-1")
+    book = CouponBooks(shop.organization).make("A-1")
     Badges(shop).assign(member, badge)
     shop.give(member, 50)
     effects = [

@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders import clock, missions
 from tests.builders.badges import Badges
-from tests.builders.coupons import LedgerSession
+from tests.builders.coupons import CouponBooks
 from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import GENERIC, Shop, event
 
@@ -35,7 +35,7 @@ def twice(later):
 
 
 def test_coupons(shop, twice, later):
-    book, member = LedgerSession(shop.organization).make(type="codeless"), shop.organization.member()
+    book, member = CouponBooks(shop.organization).make(type="codeless"), shop.organization.member()
     path = f"/members/{member['loyaltyMemberId']}/coupon-books/{book['couponBookKey']}/assign"
     soon = {"expiresAt": later.moment(days=1)}
     twice(lambda key: shop.integration.post(path, {"systemUniqueKey": key, **soon}, expect=200))

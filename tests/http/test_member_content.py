@@ -11,7 +11,7 @@ from handlers.http import dispatch
 from handlers.services.content import member_documents
 from handlers.services.content.member_documents import AnswerCache
 from tests.builders.content import Content, document_key
-from tests.builders.coupons import LedgerSession
+from tests.builders.coupons import CouponBooks
 from tests.builders.statements import count
 
 NOW = datetime(2026, 3, 27, 12, 0, tzinfo=UTC)  # a Friday
@@ -163,7 +163,7 @@ def test_each_document_comes_once_in_the_locale_that_is_asked_for(shop, clock):
 
 def test_documents_about_coupons_are_shown_while_their_book_is(organization, clock):
     organization.member("ana")
-    content, books = Content.of(organization, name="Coupons", contentType="coupon"), LedgerSession(organization)
+    content, books = Content.of(organization, name="Coupons", contentType="coupon"), CouponBooks(organization)
     open_book = books.make("A-1", type="list")
     later = books.make("B-1", validFromDate="2026-04-01T00:00:00Z")
     draft = books.make("C-1", publishingStatus="draft")
@@ -266,7 +266,7 @@ def test_a_member_who_is_not_active_is_shown_nothing(organization, open_shop):
 
 def test_statements_do_not_grow_with_what_is_shown(api, organization, clock):
     organization.member("ana")
-    content, books = Content.of(organization, name="Coupons", contentType="coupon"), LedgerSession(organization)
+    content, books = Content.of(organization, name="Coupons", contentType="coupon"), CouponBooks(organization)
 
     def add(number):
         for _ in range(number):

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.builders.campaigns import mint
-from tests.builders.coupons import LedgerSession
+from tests.builders.coupons import CouponBooks
 from tests.builders.missions import (
     assign,
     badge_of,
@@ -205,7 +205,7 @@ class TestRewards:
         assert held["assignedBalance"] == 1
 
     def test_a_coupon_is_assigned_and_taken_back_with_its_event(self, shop, ana):
-        book = LedgerSession(shop.organization).make("ONE", maxAssignedPerMember=1)
+        book = CouponBooks(shop.organization).make("ONE", maxAssignedPerMember=1)
         key = book["couponBookKey"]
         mission = create(shop, goalCount=1, couponBookKey=key)
         first, second = (shop.track_one(event(ana)) for _ in range(2))

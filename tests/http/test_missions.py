@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.builders.campaigns import effect
-from tests.builders.coupons import LedgerSession
+from tests.builders.coupons import CouponBooks
 from tests.builders.missions import (
     advance,
     badge_of,
@@ -69,7 +69,7 @@ class TestRecords:
             ledgerId=created.ledger_id,
             ledgerAccountId=account["ledgerAccountId"],
             badgeKey=badge_of(shop),
-            couponBookKey=LedgerSession(shop.organization).make()["couponBookKey"],
+            couponBookKey=CouponBooks(shop.organization).make()["couponBookKey"],
             ledgerTransactionDescription="Lattes",
             minSpendValue=4.5,
             manualExpiration={"value": 3, "unit": "months"},

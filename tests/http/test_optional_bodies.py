@@ -6,7 +6,7 @@ import pytest
 
 import openapi
 from tests.builders.badges import Badges
-from tests.builders.coupons import LedgerSession
+from tests.builders.coupons import CouponBooks
 from tests.builders.tracking import Shop, event
 
 # Each field may be left out, but not all of them.
@@ -38,7 +38,7 @@ def test_nothing_is_the_same_as_an_empty_object(organization):
     shop = Shop(organization)
     integration, administration = organization.integration, organization.administration
     record = organization.member("ana")
-    badge, book = Badges(shop).create(), LedgerSession(organization).make("A-1", "A-2")
+    badge, book = Badges(shop).create(), CouponBooks(organization).make("A-1", "A-2")
     assert integration.patch("/members/ana", None)["loyaltyMember"] == record
     assert administration.patch(f"/members/{record['memberId']}", None)["loyalMember"] == record
     assert integration.patch(f"/badges/{badge['badgeKey']}", None)["badge"]["name"] == badge["name"]

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import text
 
 from tests.builders.campaigns import mint
-from tests.builders.coupons import LedgerSession
+from tests.builders.coupons import CouponBooks
 from tests.builders.referrals import Friends, program_body
 from tests.builders.tracking import Shop, event, running
 
@@ -46,8 +46,8 @@ def whole_body(shop):
         ],
         tags=["friends", "spring"],
         eventType="member-purchase-order-created",
-        referrerCouponBookKey=LedgerSession(shop.organization).make()["couponBookKey"],
-        referredCouponBookKey=LedgerSession(shop.organization).make()["couponBookKey"],
+        referrerCouponBookKey=CouponBooks(shop.organization).make()["couponBookKey"],
+        referredCouponBookKey=CouponBooks(shop.organization).make()["couponBookKey"],
         **{f"{which}{name}": value for which in ("referrer", "referred") for name, value in side.items()},
     )
 

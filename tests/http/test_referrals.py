@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from tests.builders.campaigns import mint
-from tests.builders.coupons import LedgerSession
+from tests.builders.coupons import CouponBooks
 from tests.builders.queue import drain, send
 from tests.builders.queue import outcome as queued_outcome
 from tests.builders.referrals import Friends
@@ -410,7 +410,7 @@ def test_a_return_in_part_takes_points_in_proportion(shop):
 
 @pytest.fixture
 def books(organization):
-    return LedgerSession(organization)
+    return CouponBooks(organization)
 
 
 def assigned(shop, book):
