@@ -17,8 +17,9 @@ CURRENT_PAGES = [page for page in PAGES if page.name != "CHANGELOG.md"]
 NUMBERED = sorted(DECISIONS.glob("[0-9]*.md"))
 
 _CODE = re.compile(r"^(`{3,}|~{3,}).*?^\1`*$|`[^`\n]+`", re.M | re.S)
-_LINK = re.compile(r"\[[^\]]+\]\(([^)\s]+)\)")
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#{1,6} (.+)$", re.M)
+_DOTTED_NAME = re.compile(r"`[^`\n]*?(?<![\w./-])((?:bench|domain|handlers|openapi|persistence|tests)(?:\.\w+)+)")
 _PROJECT_PATH = re.compile(r"(?<![\w./<>-])(?:bench|docs|domain|handlers|openapi|persistence|tests)/[\w./-]*")
 
 
@@ -67,6 +68,23 @@ def test_an_entry_of_the_index_is_one_line() -> None:
 def test_paths_of_the_project_exist(page: Path) -> None:
     named = {found.rstrip(".") for found in _PROJECT_PATH.findall(page.read_text(encoding="utf-8"))}
     assert {path for path in named if not (ROOT / path).exists()} == set()
+
+
+def _is_defined(name: str) -> bool:
+    """Whether a dotted name is that of a module, or of something that its module holds."""
+    place, *parts = ROOT, *name.split(".")
+    while parts and (place / parts[0]).is_dir():
+        place /= parts.pop(0)
+    module = place / f"{parts[0]}.py" if parts else place / "__init__.py"
+    if not module.exists():
+        return False
+    return all(re.search(rf"\b{part}\b", module.read_text(encoding="utf-8")) for part in parts[1:])
+
+
+@pytest.mark.parametrize("page", CURRENT_PAGES, ids=_named)
+def test_dotted_names_of_the_project_exist(page: Path) -> None:
+    named = set(_DOTTED_NAME.findall(page.read_text(encoding="utf-8")))
+    assert {name for name in named if not _is_defined(name)} == set()
 
 
 def test_decisions_are_numbered_without_gaps() -> None:
