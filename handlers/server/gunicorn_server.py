@@ -17,6 +17,7 @@ from gunicorn.app.base import BaseApplication
 from gunicorn.arbiter import Arbiter
 from sqlalchemy import Engine
 
+import handlers
 from handlers.settings import Settings
 from persistence import embedded
 from persistence.engine import create_engine
@@ -35,7 +36,7 @@ class _QueueWorker:
     """A `loyalty worker` beside the server, started anew when it ends, and ended with the server."""
 
     def __init__(self, settings: Settings) -> None:
-        path = os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
+        path = os.pathsep.join([str(Path(handlers.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
         # This very program, and the database that this process holds, should it be an embedded one.
         given = {"PYTHONPATH": path, "LOYALTY_DATABASE_URL": settings.database_url}
         self._environment = {**os.environ, **given}
