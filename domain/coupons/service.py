@@ -12,7 +12,8 @@ from domain.coupons.books import CouponBook
 from domain.coupons.charges import PointsCharge, UsageDetails
 from domain.coupons.codes import Coupon
 from domain.coupons.eligibility import ASSIGN, PERIOD_LIMITS, USE, Attempt, MemberFacts, refuse_excluded
-from domain.coupons.lots import CouponLot, order_of_use
+from domain.coupons.lot_reading import LotRange
+from domain.coupons.lots import CouponLot
 from domain.coupons.state import ZERO, CouponState
 from domain.coupons.usages import (
     AssignmentUsed,
@@ -127,13 +128,13 @@ class CouponService:
         Raises the first thing that stands in the way; what was done until then is the caller's to take back.
         """
         usages: list[CouponUsage] = []
-        for _ in range(int(command.amount)):
+        for count in range(int(command.amount), 0, -1):
             book = self._state.books[book.coupon_book_id]
             had = self._state.had(member.member_id, book.coupon_book_id)
             facts = replace(self._facts(member, book), used_in_period=had.used, discounted_in_period=had.discounted)
             without = _LEDGER_SAYS | (PERIOD_LIMITS if command.bypass else frozenset())
             refuse_excluded(book, facts, Attempt(USE, amount_discounted=command.amount_discounted), without)
-            lot = self._to_use(member, book, command, details)
+            lot = self._to_use(member, book, command, details, count)
             usages.append(self._use(member, book, lot, command.amount_discounted, details))
         return usages
 
@@ -155,10 +156,15 @@ class CouponService:
         )
         return self._record(book, held, amounts, details, key, transaction_id)
 
-    def _to_use(self, member: Member, book: CouponBook, command: Use, details: UsageDetails) -> CouponLot:
-        """The lot that is used next: of what has not expired, that which expires soonest, of equals the oldest."""
-        usable = self._usable(member, book, command)
-        if not usable and command.auto_assign:
+    def _to_use(self, member: Member, book: CouponBook, command: Use, details: UsageDetails, count: int) -> CouponLot:
+        """The lot that is used next: of what has not expired, that which expires soonest, of equals the oldest.
+
+        `count` is how many uses are still to come, this one included.
+        """
+        coupon_id = None if command.coupon is None else command.coupon.coupon_id
+        usable = LotRange(book.coupon_book_id, coupon_id, with_expired=command.bypass)
+        lot = self._state.next_lot(member.member_id, usable, count)
+        if lot is None and command.auto_assign:
             # What is said of points stands for all of the call, so the use alone goes by it.
             own = UsageDetails(
                 description=details.description,
@@ -167,21 +173,13 @@ class CouponService:
                 points_override=ZERO if details.sets_price else None,
             )
             self.assign(member, book, Assignment(coupon=command.coupon), own)
-            usable = self._usable(member, book, command)
-        if usable:
-            return min(usable, key=order_of_use)
-        if self._left(member, book, command):
+            lot = self._state.next_lot(member.member_id, usable, count)
+        if lot is not None:
+            return lot
+        expired_too = replace(usable, with_expired=True)
+        if not command.bypass and self._state.next_lot(member.member_id, expired_too, 1) is not None:
             raise CouponExpired("The coupon has expired.")
         raise CouponNotAssigned("The member has no such coupon left to use.")
-
-    def _usable(self, member: Member, book: CouponBook, command: Use) -> list[CouponLot]:
-        left = self._left(member, book, command)
-        return [each for each in left if command.bypass or not each.has_expired(self._state.at)]
-
-    def _left(self, member: Member, book: CouponBook, command: Use) -> list[CouponLot]:
-        wanted = None if command.coupon is None else command.coupon.coupon_id
-        left = self._state.lots_left(member.member_id, book.coupon_book_id)
-        return [each for each in left if wanted in (None, each.coupon_id)]
 
     def revert(self, usage_id: int, details: UsageDetails, *, force: bool = False) -> CouponUsage:
         """Take back an assignment or a use, with its points; answers the reversal.

@@ -5,7 +5,7 @@ Each figure is journalled, so that a part of the work, such as one item of a bat
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from domain.calendar import start_of_day
 from domain.coupons.books import GENERATED, LIST, CouponBook, stock_left
 from domain.coupons.codes import Coupon, UnknownCoupon
+from domain.coupons.lot_reading import LotRange, LotReading, LotSource
 from domain.coupons.lots import CouponLot, last_expiry, order_of_use
 from domain.coupons.periods import discount_period, usage_period, zone_of
 from domain.coupons.refusals import OutOfStock
@@ -37,8 +38,8 @@ class Had:
     discounted: Decimal = ZERO
 
 
-class Supply(Protocol):
-    """Where more codes come from: free ones of a list, locked, or such as were made for a generated book."""
+class Supply(LotSource, Protocol):
+    """Where more lots come from, and codes: free ones of a list, locked, or such as were made for a generated book."""
 
     def more(self, book: CouponBook) -> list[Coupon]:
         """Some codes, as many as the work may soon need; none where there are no more."""
@@ -76,6 +77,7 @@ class CouponState:
         self._free: dict[int, list[int]] = {}
         self._next_free: dict[int, int] = {}
         self._supply = supply
+        self._reading = LotReading(supply)
         self._journal: list[tuple[dict[Any, Any], object, object]] = []
 
     # -- loading ------------------------------------------------------------------------------------------------------
@@ -113,7 +115,7 @@ class CouponState:
             self.held.setdefault((each.member_id, each.coupon_id), each)
 
     def put_lots(self, lots: Iterable[CouponLot]) -> None:
-        """Take the lots of which members have something left, and those that may be reverted, unless known already."""
+        """Take lots that may be used or reverted, unless known already; of a code that is one member's, all lots."""
         for lot in lots:
             if lot.coupon_lot_id not in self.lots:
                 self.lots[lot.coupon_lot_id] = lot
@@ -133,10 +135,15 @@ class CouponState:
         """How much can be assigned where a figure says so; codes of a list run out when there are no more."""
         return None if book.type == LIST else stock_left(self.books[book.coupon_book_id])
 
-    def lots_left(self, member_id: int, coupon_book_id: int) -> list[CouponLot]:
-        """The lots of the book's coupons of which the member has something left."""
-        ids = self._lots_of_book.get((member_id, coupon_book_id), ())
-        return [lot for lot_id in ids if (lot := self.lots.get(lot_id)) is not None and lot.left > 0]
+    def next_lot(self, member_id: int, among: LotRange, count: int) -> CouponLot | None:
+        """The lot that the member uses next, None where nothing is left; so many as `count` are read at once."""
+        while True:
+            ids = self._lots_of_book.get((member_id, among.coupon_book_id), ())
+            known = (lot for lot_id in ids if (lot := self.lots.get(lot_id)) is not None)
+            found = min((lot for lot in known if among.contains(lot, self.at)), key=order_of_use, default=None)
+            if self._reading.is_next(member_id, among, found):
+                return found
+            self.put_lots(self._reading.further(member_id, among, count))
 
     def by_code(self, book: CouponBook, code: str) -> Coupon:
         """The book's coupon with this code; raises UnknownCoupon."""
@@ -210,18 +217,17 @@ class CouponState:
         """Add to what a member has of a coupon, and to the sums of the coupon and its book; `lot` is as it is then."""
         if lot is not None:
             self.keep_lot(lot)
-        has_left = (lot is not None and lot.left > 0) or any(self._left_of(member_id, coupon))
         before = self.held.get((member_id, coupon.coupon_id)) or self._nothing(member_id, coupon)
         after = replace(
             before,
             amount_assigned=before.amount_assigned + assigned,
             amount_used=before.amount_used + used,
             updated_at=self.at,
-            **({} if has_left or lot is None else _last_of(lot)),
+            **({} if lot is None else _last_of(lot)),
         )
         self._put(self.held, (member_id, coupon.coupon_id), after)
         book = self.books[coupon.coupon_book_id]
-        own = _told_by(list(self._left_of(member_id, coupon)), after) if book.type in PERSONAL else {}
+        own = _told_by(self._left_of(member_id, coupon), after) if book.type in PERSONAL else {}
         self._put(self.coupons, coupon.coupon_id, _moved(self.coupons[coupon.coupon_id], assigned, used, own))
         self._put(self.books, book.coupon_book_id, _moved(book, assigned, used, {}))
         had = self.had(member_id, book.coupon_book_id)
@@ -238,10 +244,10 @@ class CouponState:
         self._lots_of_book.setdefault((lot.member_id, lot.coupon_book_id), {})[lot.coupon_lot_id] = None
         self._lots_of_coupon.setdefault((lot.member_id, lot.coupon_id), {})[lot.coupon_lot_id] = None
 
-    def _left_of(self, member_id: int, coupon: Coupon) -> Iterator[CouponLot]:
-        """The lots of the coupon of which the member has something left."""
+    def _left_of(self, member_id: int, coupon: Coupon) -> list[CouponLot]:
+        """The lots of a code that is one member's of which something is left."""
         ids = self._lots_of_coupon.get((member_id, coupon.coupon_id), ())
-        return (lot for lot_id in ids if (lot := self.lots.get(lot_id)) is not None and lot.left > 0)
+        return [lot for lot_id in ids if (lot := self.lots.get(lot_id)) is not None and lot.left > 0]
 
     def _nothing(self, member_id: int, coupon: Coupon) -> MemberCoupon:
         return MemberCoupon(

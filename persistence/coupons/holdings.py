@@ -16,6 +16,7 @@ from sqlalchemy import Connection, select
 
 from domain.coupons.books import CouponBook
 from domain.coupons.codes import Coupon
+from domain.coupons.lot_reading import LotRange
 from domain.coupons.lots import CouponLot
 from domain.coupons.state import Had, Place
 from domain.coupons.usages import MemberCoupon
@@ -28,17 +29,48 @@ _COUPON_NAMES = [column.name for column in columns_of(coupons, Coupon)]
 _COUPON_COLUMNS = ", ".join(f"c.{name}" for name in _COUPON_NAMES)
 _HELD_COLUMNS = ", ".join(f"h.{column.name}" for column in columns_of(member_coupons, MemberCoupon))
 
+# The coupons that are for all, once for each of the members who have, or had, any of them.
 _SHARED_COUPONS = f"""
-SELECT {_COUPON_COLUMNS} FROM coupons c JOIN coupon_books b USING (organization_id, coupon_book_id)
+SELECT {_COUPON_COLUMNS}, {_HELD_COLUMNS}
+FROM coupons c JOIN coupon_books b USING (organization_id, coupon_book_id)
+LEFT JOIN member_coupons h ON h.organization_id = c.organization_id AND h.coupon_id = c.coupon_id
+    AND h.organization_id = %s AND h.member_id = ANY(%s)
 WHERE c.organization_id = %s AND c.coupon_book_id = ANY(%s) AND b.type IN ('single', 'codeless')
 ORDER BY c.position DESC
 """
 
 _LOT_COLUMNS = ", ".join(f"l.{column.name}" for column in columns_of(coupon_lots, CouponLot))
 
-# What members have of coupons, once for each lot of which something is left, and once where there is none. Members are
-# named for the lots, too: nothing else keeps the planner of a young database from reading those of all members.
-_HELD_AND_LOTS = f"""
+# Once for each lot of which something is left, where the coupon is one member's, and otherwise once. By OFFSET the lots
+# of a coupon for all are not even looked at.
+_HELD_OF_COUPONS = f"""
+SELECT {_HELD_COLUMNS}, {_COUPON_COLUMNS}, {_LOT_COLUMNS}
+FROM member_coupons h JOIN coupons c USING (organization_id, coupon_id)
+JOIN coupon_books b ON b.organization_id = h.organization_id AND b.coupon_book_id = h.coupon_book_id
+LEFT JOIN LATERAL (
+    SELECT o.* FROM coupon_lots o
+    WHERE b.type IN ('list', 'generated') AND o.organization_id = %s AND o.member_id = h.member_id
+        AND o.coupon_id = h.coupon_id AND o.amount > o.amount_used
+    OFFSET 0
+) l ON true
+WHERE h.organization_id = %s AND h.member_id = ANY(%s) AND h.coupon_id = ANY(%s)
+"""
+
+# The indexes of what is left have it in the order of use, so no more is read than is asked for.
+_NEXT_LOTS = f"""
+SELECT {_LOT_COLUMNS}
+FROM jsonb_to_recordset(%s::jsonb) AS p(member_id bigint, expired_at timestamptz, created_at timestamptz, lot_id bigint)
+CROSS JOIN LATERAL (
+    SELECT * FROM coupon_lots o
+    WHERE o.organization_id = %s AND o.member_id = p.member_id AND o.{{whose}} = %s
+        AND o.amount > o.amount_used
+        AND (coalesce(o.expired_at, 'infinity'::timestamptz), o.created_at, o.coupon_lot_id)
+            > (p.expired_at, p.created_at, p.lot_id)
+    ORDER BY coalesce(o.expired_at, 'infinity'::timestamptz), o.created_at, o.coupon_lot_id LIMIT %s
+) l
+"""
+
+_LOTS = f"""
 SELECT {_HELD_COLUMNS}, {_COUPON_COLUMNS}, {_LOT_COLUMNS}
 FROM member_coupons h JOIN coupons c USING (organization_id, coupon_id)
 LEFT JOIN coupon_lots l ON l.organization_id = h.organization_id AND l.member_id = h.member_id
@@ -46,16 +78,8 @@ LEFT JOIN coupon_lots l ON l.organization_id = h.organization_id AND l.member_id
     AND l.organization_id = %s AND l.member_id = ANY(%s)
 """
 
-_HELD = f"""
-{_HELD_AND_LOTS} JOIN coupon_books b ON b.organization_id = h.organization_id AND b.coupon_book_id = h.coupon_book_id
-WHERE h.organization_id = %s AND h.member_id = ANY(%s) AND h.coupon_book_id = ANY(%s)
-    AND (l.coupon_lot_id IS NOT NULL OR b.type IN ('single', 'codeless'))
-"""
-
-_HELD_OF_COUPONS = f"""
-{_HELD_AND_LOTS}
-WHERE h.organization_id = %s AND h.member_id = ANY(%s) AND h.coupon_id = ANY(%s)
-"""
+_NEXT_LOTS_OF_BOOK = _NEXT_LOTS.format(whose="coupon_book_id")
+_NEXT_LOTS_OF_COUPON = _NEXT_LOTS.format(whose="coupon_id")
 
 _LOTS = f"SELECT {_LOT_COLUMNS} FROM coupon_lots l WHERE l.organization_id = %s AND l.coupon_lot_id = ANY(%s)"
 
@@ -133,6 +157,7 @@ ON CONFLICT (organization_id, coupon_lot_id) DO UPDATE SET amount = excluded.amo
     amount_used = excluded.amount_used, amount_owed = excluded.amount_owed, updated_at = excluded.updated_at
 """
 
+_COUNT_COUPON = len(_COUPON_NAMES)
 _COUNT_HELD = len(columns_of(member_coupons, MemberCoupon))
 _COUNT_HELD_AND_COUPON = _COUNT_HELD + len(_COUPON_NAMES)
 
@@ -158,43 +183,64 @@ def _of_organization(organization_id: int, condition: Any) -> AnySelect:
     return chosen.order_by(coupon_books.c.coupon_book_id)
 
 
-def shared_coupons(db: Connection, organization_id: int, book_ids: Collection[int]) -> list[Coupon]:
-    """The coupons of those of the books whose coupon is for all, the first of each book last."""
-    rows = db.exec_driver_sql(_SHARED_COUPONS, (organization_id, list(book_ids)))
-    return [Coupon(*row) for row in rows]
-
-
 Held = tuple[MemberCoupon, Coupon, CouponLot | None]
 """What a member has of a coupon, and a lot of it of which something is left."""
 
 
-def held_of_books(
+def shared_coupons(
     db: Connection, organization_id: int, member_ids: Collection[int], book_ids: Collection[int]
-) -> list[Held]:
-    """What members have left of books, by lot, and in any case what they have of a coupon for all."""
-    return _held(db, _HELD, organization_id, member_ids, book_ids)
+) -> list[tuple[Coupon, MemberCoupon | None]]:
+    """The coupons of those of the books whose coupon is for all, the first of each book last, and who has them."""
+    values = (organization_id, list(member_ids), organization_id, list(book_ids))
+    return [
+        (
+            Coupon(*row[:_COUNT_COUPON]),
+            None if row[_COUNT_COUPON] is None else MemberCoupon(*row[_COUNT_COUPON:]),
+        )
+        for row in db.exec_driver_sql(_SHARED_COUPONS, values)
+    ]
 
 
 def held_of_coupons(
     db: Connection, organization_id: int, member_ids: Collection[int], coupon_ids: Collection[int]
 ) -> list[Held]:
-    """What members have, or had, of these coupons, by lot."""
-    return _held(db, _HELD_OF_COUPONS, organization_id, member_ids, coupon_ids)
-
-
-def _held(
-    db: Connection, statement: str, organization_id: int, member_ids: Collection[int], ids: Collection[int]
-) -> list[Held]:
-    members = list(member_ids)
-    values = (organization_id, members, organization_id, members, list(ids))
+    """What members have, or had, of these coupons, with all lots of those that are one member's."""
+    values = (organization_id, organization_id, list(member_ids), list(coupon_ids))
     return [
         (
             MemberCoupon(*row[:_COUNT_HELD]),
             Coupon(*row[_COUNT_HELD:_COUNT_HELD_AND_COUPON]),
             None if row[_COUNT_HELD_AND_COUPON] is None else CouponLot(*row[_COUNT_HELD_AND_COUPON:]),
         )
-        for row in db.exec_driver_sql(statement, values)
+        for row in db.exec_driver_sql(_HELD_OF_COUPONS, values)
     ]
+
+
+def next_lots(
+    db: Connection,
+    organization_id: int,
+    among: LotRange,
+    after: Mapping[int, CouponLot | None],
+    at: datetime,
+    limit: int,
+) -> list[CouponLot]:
+    """Up to `limit` lots of each member of the range at `at`, in the order of use, each `after` the member's last."""
+    places = [
+        {
+            "member_id": member_id,
+            # What never expires comes last; of what expires at `at` nothing is left to use.
+            "expired_at": (lot.expired_at or "infinity") if lot else "-infinity" if among.with_expired else at,
+            "created_at": lot.created_at if lot else "infinity",
+            "lot_id": lot.coupon_lot_id if lot else 0,
+        }
+        for member_id, lot in after.items()
+    ]
+    if among.coupon_id is None:
+        statement, whose = _NEXT_LOTS_OF_BOOK, among.coupon_book_id
+    else:
+        statement, whose = _NEXT_LOTS_OF_COUPON, among.coupon_id
+    rows = db.exec_driver_sql(statement, (as_json(places), organization_id, whose, limit))
+    return [CouponLot(*row) for row in rows]
 
 
 def find_lots(db: Connection, organization_id: int, lot_ids: Collection[int]) -> list[CouponLot]:

@@ -8,7 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import ARRAY, ColumnElement, Connection, Select, Text, case, cast, false, func, or_, select
+from sqlalchemy import ARRAY, ColumnElement, Connection, Select, Text, case, cast, func, literal_column, or_, select
 
 from domain.coupons.books import CouponBook
 from domain.members import Member
@@ -120,26 +120,26 @@ def expiry_of_member(at: datetime) -> ColumnElement[Any]:
     return _of_next_lot("expired_at", at)
 
 
+# As the indexes of what is left have it.
+_lot_expiry: ColumnElement[Any] = func.coalesce(lots.c.expired_at, literal_column("'infinity'::timestamptz"))
+
+
 def _of_next_lot(name: str, at: datetime) -> ColumnElement[Any]:
-    """A column of the lot that is used next; where nothing is left, what was kept of the last one."""
-    over = func.coalesce(lots.c.expired_at <= at, false())
-    order = (
-        over,
-        case((over, None), else_=lots.c.expired_at).asc().nulls_last(),
-        lots.c.expired_at.desc().nulls_last(),
-        lots.c.created_at,
-        lots.c.coupon_lot_id,
-    )
+    """A column of the lot that is used next, else of that which expired last, else what was kept of the last one."""
     left = select(lots.c[name]).where(*_same_coupon(), lots.c.amount > lots.c.amount_used)
-    of_lot = left.order_by(*order).limit(1).scalar_subquery()
-    return case((left.exists(), of_lot), else_=table.c[name]).label(name)
+    usable, expired = left.where(_lot_expiry > at), left.where(_lot_expiry <= at)
+    age = lots.c.created_at, lots.c.coupon_lot_id
+    return case(
+        (usable.exists(), usable.order_by(_lot_expiry, *age).limit(1).scalar_subquery()),
+        (expired.exists(), expired.order_by(_lot_expiry.desc(), *age).limit(1).scalar_subquery()),
+        else_=table.c[name],
+    ).label(name)
 
 
 def _same_coupon() -> tuple[ColumnElement[bool], ...]:
     return (
         lots.c.organization_id == table.c.organization_id,
         lots.c.member_id == table.c.member_id,
-        lots.c.coupon_book_id == table.c.coupon_book_id,
         lots.c.coupon_id == table.c.coupon_id,
     )
 
@@ -149,7 +149,7 @@ def usable_lots(organization_id: Any, at: datetime) -> Select[Any]:
     return select(lots.c.coupon_lot_id).where(
         lots.c.organization_id == organization_id,
         lots.c.amount > lots.c.amount_used,
-        or_(lots.c.expired_at.is_(None), lots.c.expired_at > at),
+        _lot_expiry > at,
     )
 
 

@@ -107,13 +107,25 @@ coupon_lots = Table(
     instant("expired_at"),
     *created_and_updated(),
     PrimaryKeyConstraint("organization_id", "coupon_lot_id"),
-    # Only what is left is ever searched for.
+    # Only what is left is ever searched for, in the order of use: of a whole book, and of one coupon of it.
     Index(
-        "ix_coupon_lots_left",
+        "ix_coupon_lots_left_of_book",
         "organization_id",
         "member_id",
         "coupon_book_id",
+        text("coalesce(expired_at, 'infinity'::timestamptz)"),
+        "created_at",
+        "coupon_lot_id",
+        postgresql_where=text("amount > amount_used"),
+    ),
+    Index(
+        "ix_coupon_lots_left_of_coupon",
+        "organization_id",
+        "member_id",
         "coupon_id",
+        text("coalesce(expired_at, 'infinity'::timestamptz)"),
+        "created_at",
+        "coupon_lot_id",
         postgresql_where=text("amount > amount_used"),
     ),
     refers_to("coupon_usages", "coupon_lot_id", target=("coupon_usage_id",)),

@@ -29,3 +29,18 @@ def count(where: Engine | Connection, call: Callable[[], object]) -> int:
     with counted(where) as statements:
         call()
     return len(statements)
+
+
+@contextmanager
+def rows_fetched(where: Engine | Connection) -> Iterator[list[int]]:
+    """How many rows each statement that is executed meanwhile brings, or changes."""
+    rows: list[int] = []
+
+    def note(connection, cursor, statement, parameters, context, executemany):
+        rows.append(max(cursor.rowcount, 0))
+
+    event.listen(where, "after_cursor_execute", note)
+    try:
+        yield rows
+    finally:
+        event.remove(where, "after_cursor_execute", note)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from decimal import Decimal
 
 import pytest
+from sqlalchemy import text
 
 from handlers.services.coupons import assign_and_use
-from handlers.services.coupons.assign_and_use import BatchItem
-from handlers.services.coupons.revert import revert_code
+from handlers.services.coupons.assign_and_use import BatchItem, CouponCommand
+from handlers.services.coupons.revert import revert_code, revert_usage
 from tests.builders.coupon_shop import CouponShop, priced
-from tests.builders.statements import count
+from tests.builders.statements import count, rows_fetched
 
 TYPES = ("single", "list", "generated", "codeless")
 
@@ -81,3 +83,56 @@ def test_reverting_all_uses_of_a_code_costs_as_much_as_reverting_one(shop, membe
 
     revert(1)
     assert revert(2) == revert(30)
+
+
+# What the transaction has read of a table, by whatever way; statistics of earlier ones may still be among it.
+_READ = """SELECT coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0) FROM pg_stat_xact_user_tables
+    WHERE relname = 'coupon_lots'"""
+
+
+def given(shop, book, lots):
+    """A member with so many lots of a book, of which a third have expired and a third never do."""
+    member, now = shop.member(points=10_000), shop.now
+    for expires_at in (now + timedelta(days=1), now + timedelta(days=30), None):
+        for _ in range(-(-lots // 3 // 1000)):
+            shop.assign(member, book, count=min(lots // 3, 1000), expires_at=expires_at)
+    return member
+
+
+def reading(shop, act):
+    """What an act in one transaction answers, and the rows that it fetched and that it read of the lots."""
+
+    def work(call):
+        before = call.db.execute(text(_READ)).scalar() or 0
+        with rows_fetched(call.db) as rows:
+            answer = act(call)
+        return answer, sum(rows), (call.db.execute(text(_READ)).scalar() or 0) - before
+
+    return shop.run(work)
+
+
+@pytest.mark.parametrize(("type_", "many"), [("single", 3000), ("codeless", 3000), ("list", 900)])
+def test_a_coupon_costs_the_same_whatever_else_a_member_has_of_the_book(engine, type_, many):
+    shop = CouponShop.new(engine)
+    book = book_of(shop, type_)
+
+    def assign(call, member):
+        return assign_and_use.assign_coupons(call, member, book, CouponCommand())[0]
+
+    def use(call, member, bypass=False):
+        return assign_and_use.use_coupon(call, member, book, CouponCommand(bypass=bypass))
+
+    def costs(member):
+        made, *of_assignment = reading(shop, lambda call: assign(call, member))
+        used, *of_use = reading(shop, lambda call: use(call, member))
+        _, *of_expired = reading(shop, lambda call: use(call, member, bypass=True))
+        _, *of_revert = reading(shop, lambda call: revert_usage(call, used))
+        _, *of_other_revert = reading(shop, lambda call: revert_usage(call, made))
+        return of_assignment, of_use, of_expired, of_revert, of_other_revert
+
+    members = [given(shop, book, lots) for lots in (3, many)]
+    shop.now += timedelta(days=2)
+    few, as_many = map(costs, members)
+    assert few == as_many
+    assert all(fetched < 60 and read < 20 for fetched, read in few)
+    shop.check()

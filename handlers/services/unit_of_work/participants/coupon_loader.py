@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from decimal import Decimal
 
 from domain.coupons.books import LIST, CouponBook, UnknownCouponBook, stock_left
 from domain.coupons.codes import Coupon
+from domain.coupons.lot_reading import LotRange
+from domain.coupons.lots import CouponLot
 from domain.coupons.patterns import pattern_of
 from domain.coupons.state import PERSONAL, CouponState, period_starts
 from domain.coupons.usages import CouponUsage
@@ -22,7 +24,7 @@ ZERO = Decimal(0)
 
 
 class CouponLoader:
-    """Fills the shelf of a unit of work; what is loaded is loaded for all members of the unit at once."""
+    """Fills the state of a unit of work; what is loaded is loaded for all members of the unit at once."""
 
     def __init__(self, scope: UnitScope) -> None:
         self._scope = scope
@@ -68,8 +70,9 @@ class CouponLoader:
             return
         found = [book.coupon_book_id for book in books]
         if any(book.type not in PERSONAL for book in books):
-            state.put_coupons(holdings.shared_coupons(self._db, organization_id, found))
-        self._put(holdings.held_of_books(self._db, organization_id, members, found))
+            for coupon, held in holdings.shared_coupons(self._db, organization_id, members, found):
+                state.put_coupons([coupon])
+                state.put_held([] if held is None else [held])
         since = {book.coupon_book_id: period_starts(book, state.at) for book in books}
         state.put_had(holdings.had_of_books(self._db, organization_id, members, found, since))
 
@@ -128,6 +131,19 @@ class CouponLoader:
             return holdings.claim_free(self._db, book, count, at_hand, lock=not self._is_dry_run)
         return self._make(book, count)
 
+    @property
+    def member_ids(self) -> Collection[int]:
+        """The members of the unit, of whom lots are read at once."""
+        return self._scope.members.keys()
+
+    def lots(self, among: LotRange, after: Mapping[int, CouponLot | None], limit: int) -> list[CouponLot]:
+        """Further lots, in the order of use; with codes that are one member's comes all that is left of each."""
+        found = holdings.next_lots(self._db, self._organization_id, among, after, self.state.at, limit)
+        if self.state.books[among.coupon_book_id].type in PERSONAL:
+            new = {lot.coupon_id for lot in found if (lot.member_id, lot.coupon_id) not in self.state.held}
+            self._put(holdings.held_of_coupons(self._db, self._organization_id, after.keys(), new) if new else ())
+        return found
+
     def next_usage_id(self) -> int:
         """The id of a usage that is made; a rehearsal has numbers of its own."""
         return self._usage_ids()
@@ -170,7 +186,7 @@ class CouponLoader:
         return self._rehearsed
 
     def write(self) -> None:
-        """Store what has changed on the shelf, in a fixed number of statements."""
+        """Store what has changed of the state, in a fixed number of statements."""
         state, db = self.state, self._db
         books, coupons = state.changed_books, state.changed_coupons
         fresh = [coupon for coupon in coupons if coupon.coupon_id in state.new_coupons]
