@@ -17,9 +17,9 @@ from domain.events import UnknownMember
 from domain.problems import FieldFault, InvalidRequest
 from handlers.audit_trail import Audited
 from handlers.call import Call
+from handlers.messages.base import listed, wrapped
 from handlers.operation import operation
 from handlers.schemas.audiences import AUDIENCE, AUDIENCE_BODY, AUDIENCE_CHANGES, LIST_CHANGE
-from handlers.schemas.base import listed, wrapped
 from handlers.services.organizations.own_organization import refuse_other_organization
 from persistence import audiences, organizations
 from persistence.paging import Page, Paged

@@ -7,9 +7,9 @@ from typing import Any
 
 from domain.calendar import instant_of
 from handlers.call import Call
+from handlers.messages.base import listed
 from handlers.operation import operation
 from handlers.schemas.audit_log import AUDIT_ENTRY
-from handlers.schemas.base import listed
 from persistence import audit_log
 from persistence.audit_log import AuditEntry, AuditFilter
 from persistence.paging import Page, Paged

@@ -8,9 +8,9 @@ from typing import Any
 from domain.badges import Badge
 from handlers.audit_trail import Audited
 from handlers.call import Call
+from handlers.messages.base import listed, wrapped
 from handlers.operation import operation
 from handlers.schemas.badges import BADGE, BADGE_BODY, BADGE_CHANGES
-from handlers.schemas.base import listed, wrapped
 from persistence import badges, organizations
 from persistence.paging import Page, Paged
 

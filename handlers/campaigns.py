@@ -30,8 +30,8 @@ from domain.timezones import localize, zone_faults
 from domain.triggers import CAMPAIGN, CREATED, UPDATED
 from handlers.audit_trail import Audited
 from handlers.call import Call
+from handlers.messages.base import listed, wrapped
 from handlers.operation import operation
-from handlers.schemas.base import listed, wrapped
 from handlers.schemas.campaigns import (
     ACTION,
     ACTION_BODY,

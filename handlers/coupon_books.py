@@ -12,8 +12,8 @@ from domain.coupons.codes import CodesNotAccepted, CodeTaken, Coupon, refuse_cod
 from domain.triggers import COUPON_BOOK, CREATED, UPDATED
 from handlers.audit_trail import Audited
 from handlers.call import ADMINISTRATION, INTEGRATION, Call
+from handlers.messages.base import listed, results, wrapped
 from handlers.operation import operation
-from handlers.schemas.base import listed, results, wrapped
 from handlers.schemas.coupon_books import BOOK, BOOK_STATUS, CHANGED_BOOK, NEW_BOOK, book_filter, references
 from handlers.schemas.coupons import CODE, CODES, COUPON
 from handlers.services.coupons.validate_book import settle_book

@@ -16,8 +16,8 @@ from domain.problems import FieldFault, InvalidRequest
 from domain.programs import LoyaltyProgram
 from handlers.audit_trail import Audited
 from handlers.call import ADMINISTRATION, INTEGRATION, Call
+from handlers.messages.base import listed, wrapped
 from handlers.operation import operation
-from handlers.schemas.base import listed, wrapped
 from handlers.schemas.coupon_usages import (
     ADMINISTRATION_ASSIGN,
     ADMINISTRATION_USE,

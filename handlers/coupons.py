@@ -7,8 +7,8 @@ from typing import Any
 
 from domain.coupons.codes import Coupon
 from handlers.call import Call
+from handlers.messages.base import listed
 from handlers.operation import operation
-from handlers.schemas.base import listed
 from handlers.schemas.coupons import COUPON
 from persistence import members
 from persistence.coupons import books, code_lists, codes

@@ -8,8 +8,8 @@ from typing import Any
 from domain.campaigns.effects import EFFECTS
 from domain.problems import NotFound
 from handlers.call import Call
+from handlers.messages.base import listed, wrapped
 from handlers.operation import operation
-from handlers.schemas.base import listed, wrapped
 from handlers.schemas.campaigns import effect_record
 from persistence.paging import Page, Paged
 

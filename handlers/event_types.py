@@ -9,8 +9,8 @@ from domain.event_types import BUILT_IN_EVENT_TYPES, ApiCodeFixed, CustomEventTy
 from domain.problems import NameTaken
 from handlers.audit_trail import Audited
 from handlers.call import Call
+from handlers.messages.base import listed, results, wrapped
 from handlers.operation import operation
-from handlers.schemas.base import listed, results, wrapped
 from handlers.schemas.event_types import EVENT_TYPE, EVENT_TYPE_CHANGES, NEW_EVENT_TYPE
 from persistence import event_types, organizations
 from persistence.paging import Page, Paged

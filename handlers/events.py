@@ -13,10 +13,11 @@ from domain.members import Member
 from domain.problems import FieldFault, InvalidRequest
 from domain.queue import EventNotDead
 from handlers.call import Call
+from handlers.messages.base import listed
+from handlers.messages.events import kept_event
 from handlers.messages.reversals import reverted_event
 from handlers.operation import operation
-from handlers.schemas.base import listed
-from handlers.schemas.events import dead_letter, detailed_event, event_outcome, incoming_events, kept_event
+from handlers.schemas.events import dead_letter, detailed_event, event_outcome, incoming_events
 from handlers.services.events.cancel import cancel_event as cancel
 from handlers.services.events.evaluate_captured import evaluate_captured
 from handlers.services.events.evaluate_queued import requeue

@@ -13,8 +13,8 @@ from domain.ledger.views import TransactionRow
 from domain.members import Member
 from domain.problems import NotFound
 from handlers.call import Call
+from handlers.messages.base import listed
 from handlers.operation import operation
-from handlers.schemas.base import listed
 from handlers.schemas.ledger import TRANSACTION_ROW
 from handlers.schemas.ledger_transactions import (
     BATCH_REVERT,

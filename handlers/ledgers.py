@@ -11,8 +11,8 @@ from domain.ledger.session import overdraft_of
 from domain.ledger.views import DailyBalance, TransactionRow, WalletView
 from handlers.audit_trail import Audited
 from handlers.call import Call
+from handlers.messages.base import listed, results, wrapped
 from handlers.operation import operation
-from handlers.schemas.base import listed, results, wrapped
 from handlers.schemas.ledger import (
     ACCOUNT,
     ACCOUNT_CHANGES,

@@ -13,8 +13,8 @@ from domain.tier_policies import completed, faults_of_policy
 from domain.tiers import refuse_inactive_default
 from handlers.audit_trail import Audited
 from handlers.call import Call
+from handlers.messages.base import results, wrapped
 from handlers.operation import operation
-from handlers.schemas.base import results, wrapped
 from handlers.schemas.programs import PROGRAM, PROGRAM_BODY, PROGRAM_CHANGES
 from persistence import ledger, organizations, portals, programs
 from persistence.paging import Page

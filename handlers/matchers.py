@@ -8,8 +8,8 @@ from typing import Any
 from domain.matchers import Matcher, compile_matcher
 from handlers.audit_trail import Audited
 from handlers.call import Call
+from handlers.messages.base import listed, wrapped
 from handlers.operation import operation
-from handlers.schemas.base import listed, wrapped
 from handlers.schemas.matchers import MATCHER, MATCHER_BODY, MATCHER_CHANGES
 from handlers.services.organizations.own_organization import refuse_other_organization
 from persistence import matchers, organizations

@@ -9,9 +9,10 @@ from domain.badges import Badge, BadgeBalance, BadgeTracking, Grant, MemberBadge
 from domain.members import Member
 from handlers.audit_trail import Audited
 from handlers.call import Call
+from handlers.messages.badges import TRACKING
+from handlers.messages.base import listed, wrapped
 from handlers.operation import operation
-from handlers.schemas.badges import BALANCE, GRANT, MEMBER_BADGE, TRACKING
-from handlers.schemas.base import listed, wrapped
+from handlers.schemas.badges import BALANCE, GRANT, MEMBER_BADGE
 from handlers.services.digests import digest_of
 from handlers.services.unit_of_work.by_request import at_desks
 from persistence import badges

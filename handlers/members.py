@@ -26,16 +26,16 @@ from domain.triggers import CREATED, UPDATED
 from domain.triggers import MEMBER as MEMBER_ENTITY
 from handlers.audit_trail import Audited
 from handlers.call import ADMINISTRATION, INTEGRATION, Call
+from handlers.messages.base import listed, results, wrapped
+from handlers.messages.members import MEMBER, MEMBER_PROPERTIES
+from handlers.messages.referrals import referral_results
 from handlers.operation import operation
 from handlers.schemas.audiences import audience_ids, audience_keys
-from handlers.schemas.base import listed, results, wrapped
 from handlers.schemas.member_points import MEMBER_POINTS, moved_points
 from handlers.schemas.member_tiers import TIER_BY_ID, TIER_BY_ID_IN_PROGRAM, TIER_BY_KEY, tier_id, tier_key
 from handlers.schemas.members import (
     EXISTING_MEMBER,
-    MEMBER,
     MEMBER_CHANGES,
-    MEMBER_PROPERTIES,
     MEMBER_TIER,
     NEW_MEMBER,
     enrolled,
@@ -43,7 +43,6 @@ from handlers.schemas.members import (
     member_page,
     search_row,
 )
-from handlers.schemas.referrals import referral_results
 from handlers.services import tokens
 from handlers.services.configuration import configuration_of
 from handlers.services.digests import digest_of

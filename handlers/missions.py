@@ -10,8 +10,8 @@ from domain.members import Member
 from domain.missions.records import MemberMission, Mission
 from handlers.audit_trail import Audited
 from handlers.call import Call
+from handlers.messages.base import listed, wrapped
 from handlers.operation import operation
-from handlers.schemas.base import listed, wrapped
 from handlers.schemas.missions import MISSION, MISSION_BODY, MISSION_CHANGES, PROGRESS_BODY, member_mission
 from handlers.services.configuration import configuration_of
 from handlers.services.members.match_audiences import match_audiences

@@ -10,8 +10,8 @@ from domain.programs import UnknownLoyaltyProgram
 from domain.timezones import zone_faults
 from handlers.audit_trail import Audited
 from handlers.call import Call
+from handlers.messages.base import wrapped
 from handlers.operation import operation
-from handlers.schemas.base import wrapped
 from handlers.schemas.organization import ORGANIZATION, ORGANIZATION_CHANGES
 from persistence import organizations, programs
 

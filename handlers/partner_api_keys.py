@@ -8,8 +8,8 @@ from typing import Any
 from domain.partners import PartnerApiKey
 from handlers.audit_trail import Audited
 from handlers.call import Call
+from handlers.messages.base import instant_text, listed
 from handlers.operation import operation
-from handlers.schemas.base import instant_text, listed
 from handlers.schemas.partners import KEY, KEY_BODY
 from handlers.schemas.partners import new_key as answered_key
 from handlers.services.partners.authentication import HINT_LENGTH, hash_of, new_key

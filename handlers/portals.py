@@ -10,8 +10,8 @@ from domain.problems import FieldFault, InvalidRequest
 from domain.programs import UnknownLoyaltyProgram
 from handlers.audit_trail import Audited
 from handlers.call import Call
+from handlers.messages.base import listed, wrapped
 from handlers.operation import operation
-from handlers.schemas.base import listed, wrapped
 from handlers.schemas.portals import PORTAL, PORTAL_BODY
 from persistence import portals, programs
 from persistence.paging import Page, Paged

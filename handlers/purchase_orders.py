@@ -8,9 +8,9 @@ from typing import Any
 from domain.members import Member
 from domain.orders import Order, OrderItem
 from handlers.call import Call
+from handlers.messages.base import listed, results, wrapped
 from handlers.messages.orders import order_record
 from handlers.operation import operation
-from handlers.schemas.base import listed, results, wrapped
 from handlers.schemas.orders import batch_result, created_order, new_order, new_orders
 from handlers.services.orders.create import CreatedOrder, create_order, create_orders
 from persistence import orders

@@ -25,8 +25,8 @@ from domain.referrals import (
 from domain.timezones import localize, zone_faults
 from handlers.audit_trail import Audited
 from handlers.call import Call
+from handlers.messages.base import listed, results, wrapped
 from handlers.operation import operation
-from handlers.schemas.base import listed, results, wrapped
 from handlers.schemas.referrals import (
     CODE,
     LEADERBOARD_ROW,

@@ -13,8 +13,8 @@ from domain.problems import FieldFault, InvalidRequest
 from domain.reports.ranges import ReportRange, days_of, report_range
 from domain.reports.series import DailySeries
 from handlers.call import Call
+from handlers.messages.base import results
 from handlers.operation import operation
-from handlers.schemas.base import results
 from handlers.schemas.charts import chart
 from handlers.schemas.reports import (
     BOOK_BY_TAG,

@@ -10,8 +10,8 @@ from domain.programs import LoyaltyProgram, LoyaltyTier
 from domain.tiers import refuse_inactive_default
 from handlers.audit_trail import Audited
 from handlers.call import Call
+from handlers.messages.base import listed, wrapped
 from handlers.operation import operation
-from handlers.schemas.base import listed, wrapped
 from handlers.schemas.programs import TIER, TIER_BODY, TIER_CHANGES
 from persistence import organizations, programs
 from persistence.paging import Page, Paged

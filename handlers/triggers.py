@@ -17,8 +17,8 @@ from domain.webhooks.receivers import header_fault, repeated_header, url_fault
 from domain.webhooks.signatures import SECRET_BYTES, key_of, secret_of
 from handlers.audit_trail import Audited
 from handlers.call import Call
+from handlers.messages.base import listed, wrapped
 from handlers.operation import operation
-from handlers.schemas.base import listed, wrapped
 from handlers.schemas.triggers import (
     DELIVERY_STATE,
     TRIGGER_BODY,

@@ -10,8 +10,8 @@ from domain.problems import FieldFault, Forbidden, InvalidRequest
 from domain.users import PermissionGroup, User, require_held
 from handlers.audit_trail import Audited
 from handlers.call import Call
+from handlers.messages.base import listed, wrapped
 from handlers.operation import Preparation, operation
-from handlers.schemas.base import listed, wrapped
 from handlers.schemas.users import (
     GROUP,
     GROUP_CHANGE,

@@ -15,6 +15,12 @@ LAYERS = ("domain", "persistence", "handlers")
 BELOW = {"domain": set(), "persistence": {"domain"}, "handlers": {"domain", "persistence", "openapi"}, "openapi": set()}
 # The parser of expressions and their regular expressions: the domain's only packages.
 OF_EXPRESSIONS = {"lark", "re2"}
+# The arrows inside of handlers: what a part may not import, since it stands below it.
+ABOVE = {
+    "handlers/messages": ("handlers.schemas", "handlers.services", "handlers.server"),
+    "handlers/services": ("handlers.schemas", "handlers.server"),
+    "handlers/schemas": ("handlers.server",),
+}
 HTTP_FRAMEWORKS = {"connexion", "flask", "starlette", "a2wsgi", "werkzeug"}
 
 
@@ -42,6 +48,19 @@ def test_a_layer_imports_only_what_is_below_it(layer):
         for path in modules(layer)
         for name in imported(path)
         if (top := name.split(".")[0]) in {*BELOW, "tests", "bench"} and top not in allowed
+    }
+    assert upwards == set()
+
+
+@pytest.mark.parametrize("part", ABOVE)
+def test_a_part_of_the_handlers_imports_nothing_above_it(part):
+    operations = {f"handlers.{path.stem}" for path in (ROOT / "handlers").glob("*.py")}
+    shared = {"handlers.call", "handlers.operation", "handlers.settings", "handlers.audit_trail"}
+    upwards = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in modules(part)
+        for name in imported(path)
+        if name.startswith(ABOVE[part]) or name in operations - shared
     }
     assert upwards == set()
 

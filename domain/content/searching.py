@@ -150,3 +150,11 @@ class SearchReader:
 
     def _unknown(self, parameter: str, name: str) -> None:
         self.fault(parameter, f"The field {name[:100]} is neither in facetFields nor in jsonschema of the collection.")
+
+
+def sort_of(collection: ContentCollection, text: str | None) -> Any:
+    """The keys of a `sort` parameter alone; raises InvalidRequest."""
+    reader = SearchReader(collection)
+    keys = reader.sort(text)
+    reader.refuse_faults()
+    return keys

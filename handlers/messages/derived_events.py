@@ -12,8 +12,8 @@ from domain.coupons.usages import CouponUsage
 from domain.ledger.postings import Posting
 from domain.ledger.records import TRANSACTION_TYPES
 from domain.tiers import TierSchedule
-from handlers.schemas.badges import TRACKING
-from handlers.schemas.base import exact_number, instant_text
+from handlers.messages.badges import TRACKING
+from handlers.messages.base import exact_number, instant_text
 
 
 def tier_payload(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from domain.orders import Order, OrderItem
-from handlers.schemas.base import Exact, Instant, Plain, Shape, WireSchema
+from handlers.messages.base import Exact, Instant, Plain, Shape, WireSchema
 
 
 class _Item(WireSchema):

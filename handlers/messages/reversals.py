@@ -11,8 +11,8 @@ from domain.ledger.records import TRANSACTION_TYPES
 from domain.referrals import ReferralLog
 from domain.reversals import ReversedPart, RevertedEvent, RevertedTransaction
 from domain.tiers import TierTracking
-from handlers.schemas.base import exact_number
-from handlers.schemas.events import limit_counter
+from handlers.messages.base import exact_number
+from handlers.messages.events import limit_counter
 
 # What events can have done beside points and limits, each under its name in the answer.
 TIERS, BADGES, COUPONS, MISSIONS, REFERRALS = UNDONE_KINDS = "tiers", "badges", "coupons", "missions", "referrals"

@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from domain.members import Member
-from handlers.schemas.base import instant_text
-from handlers.schemas.events import kept_event
+from handlers.messages.base import instant_text
+from handlers.messages.events import kept_event
 
 EVENT_EVALUATED, EVENT_CANCELLED = "event.evaluated", "event.cancelled"
 NOTIFICATION = "campaign.notification"

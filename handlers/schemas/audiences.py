@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from domain.audiences import CompiledAudience
-from handlers.schemas.base import OF_REQUEST, Instant, Part, Plain, Shape, WireSchema
+from handlers.messages.base import OF_REQUEST, Instant, Part, Plain, Shape, WireSchema
 
 
 class _Attributes(WireSchema):

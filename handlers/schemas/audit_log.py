@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from handlers.schemas.base import Instant, Plain, Shape, WireSchema
+from handlers.messages.base import Instant, Plain, Shape, WireSchema
 
 
 class _Entry(WireSchema):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from handlers.schemas.base import Instant, Plain, Shape, WireSchema
+from handlers.messages.base import Instant, Plain, Shape, WireSchema
 
 
 class _Writable(WireSchema):
@@ -41,24 +41,9 @@ class _Grant(WireSchema):
     external_id = Plain()
 
 
-class _Tracking(WireSchema):
-    badge_tracking_id = Plain()
-    badge_tracking_key = Plain()
-    badge_key = Plain()
-    amount_assigned = Plain()
-    updated_total_assigned = Plain()
-    system_unique_key = Plain()
-    custom_attributes = Plain()
-    external_id = Plain()
-    reverted_badge_tracking_id = Plain()
-    reversal_badge_tracking_id = Plain()
-    created_at = Instant()
-
-
 BADGE_BODY = Shape(_Writable, complete=True)
 BADGE_CHANGES = Shape(_Writable)
 BADGE = Shape(_Record)
 MEMBER_BADGE = Shape(_MemberBadge)
 BALANCE = Shape(_Balance)
 GRANT = Shape(_Grant, complete=True)
-TRACKING = Shape(_Tracking)

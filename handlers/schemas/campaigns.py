@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from domain.campaigns.effects import Effect
-from handlers.schemas.base import OF_REQUEST, Exact, Instant, LocalInstant, Plain, Shape, WireSchema
+from handlers.messages.base import OF_REQUEST, Exact, Instant, LocalInstant, Plain, Shape, WireSchema
 
 
 class _Campaign(WireSchema):

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from domain.content.collections import STATIC
-from domain.content.documents import ContentDocument
-from handlers.schemas.base import Instant, Plain, Shape, WireSchema
-from persistence.paging import Paged
+from handlers.messages.base import Instant, Plain, Shape, WireSchema
+from handlers.messages.content import DocumentProperties
 
 
 class _Collection(WireSchema):
@@ -28,41 +27,12 @@ class _CollectionRecord(_Collection):
     updated_at = Instant()
 
 
-class _CollectionName(WireSchema):
-    collection_key = Plain()
-    name = Plain()
-
-
-class _Writable(WireSchema):
-    slug = Plain()
-    attrs = Plain()
-    status = Plain()
-    locale = Plain()
-    from_date = Instant()
-    to_date = Instant()
-    audience_keys = Plain(load_default=list)
-    days_of_week = Plain(load_default=list)
-    day_of_week_schedule = Plain(metadata={"omit_none": True})
-
-
-class _BatchItem(_Writable):
+class _BatchItem(DocumentProperties):
     document_key = Plain()
 
 
-class _DocumentRecord(_Writable):
+class _DocumentRecord(DocumentProperties):
     document_key = Plain()
-    created_at = Instant()
-    updated_at = Instant()
-
-
-class _MemberDocument(WireSchema):
-    document_key = Plain()
-    slug = Plain()
-    attrs = Plain()
-    status = Plain()
-    locale = Plain()
-    from_date = Instant()
-    to_date = Instant()
     created_at = Instant()
     updated_at = Instant()
 
@@ -70,11 +40,8 @@ class _MemberDocument(WireSchema):
 COLLECTION_BODY = Shape(_Collection, complete=True)
 COLLECTION_CHANGES = Shape(_Collection)
 COLLECTION = Shape(_CollectionRecord)
-COLLECTION_NAME = Shape(_CollectionName)
-DOCUMENT_CHANGES = Shape(_Writable)
 BATCH_ITEM = Shape(_BatchItem)
 DOCUMENT = Shape(_DocumentRecord)
-MEMBER_DOCUMENT = Shape(_MemberDocument)
 
 
 def batch_answer(outcome: Any) -> dict[str, Any]:
@@ -93,14 +60,4 @@ def batch_answer(outcome: Any) -> dict[str, Any]:
         "total": len(outcome.upserted) + len(outcome.failed),
         "successCount": len(outcome.upserted),
         "failureCount": len(outcome.failed),
-    }
-
-
-def member_documents(collection: Any, query: dict[str, Any], found: Paged[ContentDocument]) -> dict[str, Any]:
-    """A page of the documents that a member is shown."""
-    return {
-        "collection": COLLECTION_NAME.dump(collection),
-        "query": query,
-        "totalCount": found.total_count,
-        "items": [MEMBER_DOCUMENT.dump(each) for each in found.results],
     }

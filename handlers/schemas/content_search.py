@@ -9,8 +9,9 @@ from typing import Any
 
 from domain.content.collections import BOOLEAN, NUMBER, ContentCollection
 from domain.content.searching import Search, SearchReader
-from handlers.schemas.base import exact_number
-from handlers.schemas.content import COLLECTION_NAME, DOCUMENT
+from handlers.messages.base import exact_number
+from handlers.messages.content import COLLECTION_NAME
+from handlers.schemas.content import DOCUMENT
 from persistence.content.search import Found
 
 RANGE, FACET = "range", "facet"
@@ -60,14 +61,6 @@ def search_of(collection: ContentCollection, query: Mapping[str, Any]) -> tuple[
             field: {end: ends[end][1] if end in ends else None for end in _ENDS} for field, ends in ranges.items()
         },
     }
-
-
-def sort_of(collection: ContentCollection, text: str | None) -> Any:
-    """The keys of a `sort` parameter alone; raises InvalidRequest."""
-    reader = SearchReader(collection)
-    keys = reader.sort(text)
-    reader.refuse_faults()
-    return keys
 
 
 def _facet_values(reader: SearchReader, query: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:

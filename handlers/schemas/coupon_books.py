@@ -8,7 +8,7 @@ from typing import Any
 from marshmallow import fields
 
 from domain.calendar import instant_of
-from handlers.schemas.base import Exact, Instant, Plain, Shape, WireSchema
+from handlers.messages.base import Exact, Instant, Plain, Shape, WireSchema
 from persistence.coupons.book_lists import BookFilter
 
 

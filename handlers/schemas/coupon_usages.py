@@ -8,7 +8,7 @@ from typing import Any
 
 from domain.coupons.usages import CouponUsage
 from domain.problems import FieldFault, InvalidRequest
-from handlers.schemas.base import Exact, Instant, Part, Plain, Shape, WireSchema, exact_number
+from handlers.messages.base import Exact, Instant, Part, Plain, Shape, WireSchema, exact_number
 from handlers.schemas.coupon_books import BOOK
 from handlers.services.coupons.assign_and_use import CouponCommand, Outcome
 from handlers.services.coupons.revert import RevertedCode, RevertOutcome

@@ -1,6 +1,6 @@
 """Custom event types on the wire (integration 2.8)."""
 
-from handlers.schemas.base import Instant, Plain, Shape, WireSchema
+from handlers.messages.base import Instant, Plain, Shape, WireSchema
 
 
 class _Writable(WireSchema):

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from decimal import Decimal
 from typing import Any
 
 from domain.calendar import instant_of
-from domain.campaigns.limits import ALL_ACCOUNTS, ALL_MEMBERS, CounterKey
-from domain.campaigns.outcomes import EffectOutcome, Evaluation, Explanation, RuleError
 from domain.events import WAITING, IncomingEvent, LoyaltyEvent
-from domain.problems import FieldFault, InvalidRequest, Refusal
+from domain.problems import FieldFault, InvalidRequest
 from domain.queue import DeadLetter
-from handlers.schemas.base import (
-    Exact,
+from handlers.messages.base import (
     Instant,
     Plain,
     Shape,
     WireSchema,
-    exact_number,
     instant_text,
-    json_able,
 )
+from handlers.messages.events import kept_event
 
 # What `include` may name.
 PAYLOAD, RESULT = "payload", "result"
@@ -41,33 +36,7 @@ class _Incoming(WireSchema):
     tags = Plain()
 
 
-class _Kept(WireSchema):
-    loyalty_event_id = Plain()
-    loyalty_event_key = Plain()
-    organization_id = Plain()
-    external_id = Plain()
-    member_id = Plain()
-    external_event_date = Instant()
-    event_type = Plain()
-    last_error = Plain(metadata={"omit_none": True})
-    description = Plain()
-    reason = Plain()
-    system_unique_key = Plain()
-    tags = Plain()
-    location = Plain()
-    e2e_tracking_id = Plain()
-    reverted_loyalty_event_id = Plain()
-    reversal_loyalty_event_id = Plain()
-    evaluation_status = Plain()
-    status = Plain()
-    limit_discarded_total_amount = Exact()
-    limit_counters = Plain()
-    created_at = Instant()
-    updated_at = Instant()
-
-
 _INCOMING = Shape(_Incoming)
-_KEPT = Shape(_Kept)
 
 
 def incoming_events(bodies: Sequence[Mapping[str, Any]]) -> list[IncomingEvent]:
@@ -87,13 +56,6 @@ def incoming_events(bodies: Sequence[Mapping[str, Any]]) -> list[IncomingEvent]:
     if faults:
         raise InvalidRequest(faults)
     return loaded
-
-
-def kept_event(event: LoyaltyEvent | Mapping[str, Any]) -> dict[str, Any]:
-    """The record of an event, or of the row that it is stored as."""
-    answer = _KEPT.dump(event)
-    answer["tags"] = answer["tags"] or []
-    return answer
 
 
 def detailed_event(event: LoyaltyEvent, include: Collection[str]) -> dict[str, Any]:
@@ -116,52 +78,6 @@ def _result(event: LoyaltyEvent) -> dict[str, Any]:
     return {"result": event.result} if known else {}
 
 
-def track_result(
-    event: IncomingEvent,
-    key: str | None,
-    status: str,
-    found: Evaluation | None,
-    error: Refusal | None,
-    missions: Sequence[Mapping[str, Any]] = (),
-) -> dict[str, Any]:
-    """The result of one event: what was answered, and what is answered again for the same key."""
-    found = found or Evaluation()
-    result: dict[str, Any] = {
-        "systemUniqueKey": event.system_unique_key,
-        "loyaltyEventKey": key,
-        "status": status,
-        "effects": [_effect(each) for each in found.effects],
-        "limitDiscardedTotalAmount": exact_number(found.limit_discarded),
-        "missions": list(missions),
-        "referrals": [],
-        "explain": [_explanation(each) for each in found.explanations],
-        "errors": [_rule_error(each) for each in found.errors],
-    }
-    if error is not None:
-        result["error"] = error.as_problem()
-    return result
-
-
-def stored_result(event: LoyaltyEvent, status: str, error: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The result of a stored event of which nothing has come."""
-    said = IncomingEvent(event.system_unique_key, event.event_type)
-    result = track_result(said, event.loyalty_event_key, status, None, None)
-    return result if error is None else {**result, "error": dict(error)}
-
-
-def queued_result(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """What asynchronous tracking answers of an event: that it is queued, or was taken before, or why it is not."""
-    key = answer["loyaltyEventKey"]
-    outcome: dict[str, Any] = {
-        "systemUniqueKey": answer["systemUniqueKey"],
-        "loyaltyEventKey": key,
-        "outcome": "rejected" if key is None else "queued",
-    }
-    if key is None:
-        outcome["error"] = answer["error"]
-    return outcome
-
-
 def dead_letter(letter: DeadLetter, include: Collection[str]) -> dict[str, Any]:
     """An event on the dead-letter list."""
     return {
@@ -170,69 +86,3 @@ def dead_letter(letter: DeadLetter, include: Collection[str]) -> dict[str, Any]:
         "queuedAt": instant_text(letter.queued_at),
         "deadAt": instant_text(letter.dead_at),
     }
-
-
-def limit_counter(key: CounterKey, amount: Decimal) -> dict[str, Any]:
-    """What an event counted against one limit."""
-    return {
-        "campaignId": key.campaign_id,
-        "scope": "campaign" if key.member_id == ALL_MEMBERS else "member",
-        "type": key.type,
-        "period": key.period,
-        "periodStart": key.period_start.isoformat(),
-        "ledgerAccountId": None if key.ledger_account_id == ALL_ACCOUNTS else key.ledger_account_id,
-        "amount": exact_number(amount),
-    }
-
-
-def _effect(outcome: EffectOutcome) -> dict[str, Any]:
-    answer = {
-        "actionId": outcome.action_id,
-        "actionIndex": outcome.action_index,
-        "campaignId": outcome.campaign_id,
-        "campaignVersionId": outcome.campaign_version_id,
-        "campaignCode": outcome.campaign_code,
-        "actionName": outcome.action_name,
-        "effectId": outcome.effect_id,
-        "status": outcome.status,
-        "params": [{"id": name, "value": json_able(value)} for name, value in outcome.params],
-        **outcome.details,
-    }
-    if outcome.error is not None:
-        answer["error"] = outcome.error
-    return answer
-
-
-def _rule_error(error: RuleError) -> dict[str, Any]:
-    told: dict[str, Any] = {
-        "campaignId": error.campaign_id,
-        "actionId": error.action_id,
-        "missionId": error.mission_id,
-        "message": error.message,
-    }
-    if error.at is not None:
-        told["position"] = {"start": error.at[0], "end": error.at[1]}
-    return told
-
-
-def _explanation(why: Explanation) -> dict[str, Any]:
-    answer: dict[str, Any] = {
-        "campaignId": why.campaign_id,
-        "campaignVersionId": why.campaign_version_id,
-        "campaignKey": why.campaign_key,
-        "campaignCode": why.campaign_code,
-        "actionId": why.action_id,
-        "actionName": why.action_name,
-        "applied": why.applied,
-        "trace": why.trace or {},
-    }
-    if why.reason is not None:
-        start, end = why.reason.at or (None, None)
-        answer["reason"] = {
-            "code": why.reason.code,
-            "label": why.reason.label,
-            "start": start,
-            "end": end,
-            "actual": json_able(why.reason.actual),
-        }
-    return answer

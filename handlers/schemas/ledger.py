@@ -10,7 +10,7 @@ from marshmallow import fields
 
 from domain.ledger.records import TRANSACTION_TYPES
 from domain.problems import FieldFault, InvalidRequest
-from handlers.schemas.base import OF_REQUEST, Calendar, Exact, Instant, Part, Plain, Shape, WireSchema
+from handlers.messages.base import OF_REQUEST, Calendar, Exact, Instant, Part, Plain, Shape, WireSchema
 
 
 class _Ledger(WireSchema):

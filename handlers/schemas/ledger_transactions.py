@@ -9,7 +9,7 @@ from typing import Any
 
 from domain.ledger.views import TransactionRow
 from domain.problems import FieldFault, InvalidRequest, Refusal
-from handlers.schemas.base import Exact, Instant, Part, Plain, Shape, WireSchema
+from handlers.messages.base import Exact, Instant, Part, Plain, Shape, WireSchema
 from handlers.schemas.ledger import TRANSACTION_ROW
 from handlers.services.ledger.post_transactions import Movement
 

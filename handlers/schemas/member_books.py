@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from handlers.schemas.base import Shape, exact_number
+from handlers.messages.base import Shape, exact_number
 from handlers.schemas.coupon_books import BOOK
 from handlers.schemas.coupon_usages import USAGE
 from handlers.services.coupons.member_books import MemberBook

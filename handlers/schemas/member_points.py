@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from handlers.schemas.base import Exact, Instant, Plain, Shape, WireSchema
+from handlers.messages.base import Exact, Instant, Plain, Shape, WireSchema
 
 
 class _Body(WireSchema):

@@ -6,7 +6,7 @@ from typing import Any
 
 from domain.programs import LoyaltyTier
 from domain.tiers import TierTracking
-from handlers.schemas.base import Instant, Plain, Shape, WireSchema
+from handlers.messages.base import Instant, Plain, Shape, WireSchema
 
 
 class _Setting(WireSchema):

@@ -1,6 +1,6 @@
 """The organization on the wire (administration, "Organization")."""
 
-from handlers.schemas.base import Instant, Plain, Shape, WireSchema
+from handlers.messages.base import Instant, Plain, Shape, WireSchema
 
 
 class _Writable(WireSchema):

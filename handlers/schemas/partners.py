@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from domain.partners import MemberInfo, PartnerApiKey, PaymentIntent, PaymentOutcome
-from handlers.schemas.base import Exact, Instant, Plain, Shape, WireSchema, exact_number
+from handlers.messages.base import Exact, Instant, Plain, Shape, WireSchema, exact_number
 
 
 class _KeyBody(WireSchema):

@@ -1,6 +1,6 @@
 """Portals on the wire (administration "Records": Portal)."""
 
-from handlers.schemas.base import Instant, Plain, Shape, WireSchema
+from handlers.messages.base import Instant, Plain, Shape, WireSchema
 
 
 class _Writable(WireSchema):

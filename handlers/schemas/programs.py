@@ -1,6 +1,6 @@
 """Loyalty programs and tiers on the wire (administration, "Loyalty program" and "Loyalty tier")."""
 
-from handlers.schemas.base import OF_REQUEST, Exact, Instant, Plain, Shape, WireSchema
+from handlers.messages.base import OF_REQUEST, Exact, Instant, Plain, Shape, WireSchema
 
 
 class _Program(WireSchema):

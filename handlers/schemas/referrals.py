@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from domain.campaigns.outcomes import EVALUATED, EXECUTED
 from domain.referrals import (
     MOST_REFERRALS,
     ProgramTotals,
-    ReferralOutcome,
     ReferralProgram,
-    RewardOutcome,
 )
-from handlers.schemas.base import Exact, Instant, LocalInstant, Plain, Shape, WireSchema, exact_number
+from handlers.messages.base import Exact, Instant, LocalInstant, Plain, Shape, WireSchema
 
 
 class _Program(WireSchema):
@@ -103,38 +99,3 @@ def program_record(found: tuple[ReferralProgram, ProgramTotals]) -> dict[str, An
     """The record of a program, with what has come of it."""
     program, totals = found
     return _PROGRAM.dump({**asdict(program), **asdict(totals)})
-
-
-def referral_results(outcomes: Sequence[ReferralOutcome], is_dry_run: bool) -> list[dict[str, Any]]:
-    """What became of the referral codes that an event came with; in a rehearsal, nothing was executed."""
-    return [_outcome(each, is_dry_run) for each in outcomes]
-
-
-def _outcome(outcome: ReferralOutcome, is_dry_run: bool) -> dict[str, Any]:
-    answer: dict[str, Any] = {
-        "code": outcome.code,
-        "referralProgramId": outcome.referral_program_id,
-        "referralCodeId": outcome.referral_code_id,
-        "referrerMemberId": outcome.referrer_member_id,
-        "status": outcome.status,
-        "rewards": [_reward(each, is_dry_run) for each in outcome.rewards],
-    }
-    if outcome.error is not None:
-        answer["error"] = dict(outcome.error)
-    return answer
-
-
-def _reward(outcome: RewardOutcome, is_dry_run: bool) -> dict[str, Any]:
-    reward = outcome.reward
-    answer: dict[str, Any] = {
-        "recipient": reward.recipient,
-        "memberId": outcome.member_id,
-        "points": None if reward.points is None else exact_number(reward.points),
-        "ledgerAccountId": reward.ledger_account_id,
-        "couponBookKey": reward.coupon_book_key,
-        "code": None if is_dry_run else outcome.code,
-        "status": EVALUATED if is_dry_run and outcome.status == EXECUTED else outcome.status,
-    }
-    if outcome.error is not None:
-        answer["error"] = dict(outcome.error)
-    return answer

@@ -8,7 +8,7 @@ from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Any
 
 from domain.reports.series import DailySeries
-from handlers.schemas.base import Exact, Plain, Shape, WireSchema, exact_number
+from handlers.messages.base import Exact, Plain, Shape, WireSchema, exact_number
 from persistence.reports.books import Discounts
 from persistence.reports.wallets import Received
 

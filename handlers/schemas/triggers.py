@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from domain.triggers import Trigger, TriggerDelivery
+from handlers.messages.base import Instant, Plain, Shape, WireSchema
 from handlers.messages.webhooks import USER_INVITED
-from handlers.schemas.base import Instant, Plain, Shape, WireSchema
 
 
 class _Writable(WireSchema):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from domain.users import Membership, User
-from handlers.schemas.base import Instant, Plain, Shape, WireSchema
+from handlers.messages.base import Instant, Plain, Shape, WireSchema
 from handlers.services.users.change_many_users import FAILED, Outcome
 
 

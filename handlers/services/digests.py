@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from handlers.schemas.base import exact_number
+from handlers.messages.base import exact_number
 
 _canonical = msgspec.json.Encoder(order="deterministic").encode
 

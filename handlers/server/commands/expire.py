@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from sqlalchemy import Engine
 
-from handlers.schemas.base import exact_number
+from handlers.messages.base import exact_number
 from handlers.server.commands.context import load_settings, migrated_engine, organization_ids
 
 

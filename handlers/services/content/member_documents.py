@@ -15,12 +15,12 @@ import msgspec
 from domain.calendar import day_of_week
 from domain.content.collections import ContentCollection
 from domain.content.schedules import open_hours_now, zone_of_organization
+from domain.content.searching import sort_of
 from domain.members import Member
 from domain.problems import Forbidden
 from handlers.call import Answer, Call
 from handlers.http.json_text import encode
-from handlers.schemas.content import member_documents
-from handlers.schemas.content_search import sort_of
+from handlers.messages.content import member_documents
 from handlers.services.configuration import configuration_of
 from handlers.services.coupons.member_books import member_books_page
 from handlers.services.members.match_audiences import match_audiences

@@ -21,7 +21,7 @@ from domain.coupons.books import UnknownCouponBook
 from domain.problems import FieldFault, InvalidRequest, NotFound, Refusal
 from handlers.call import Call
 from handlers.http.json_text import encode
-from handlers.schemas.content import DOCUMENT_CHANGES
+from handlers.messages.content import DOCUMENT_CHANGES
 from handlers.services.content.document_schemas import attrs_faults
 from persistence import audiences, audit_log
 from persistence.content import collections, documents

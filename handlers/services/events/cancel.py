@@ -9,8 +9,8 @@ from domain.members import Member
 from domain.orders import CREATED, status_of_event
 from domain.reversals import CANCELLED, RevertedEvent, refuse_uncancellable
 from handlers.call import Call
+from handlers.messages.events import track_result
 from handlers.messages.reversals import reverted_event
-from handlers.schemas.events import track_result
 from handlers.services.events.intake import Accepted, event_digest
 from handlers.services.unit_of_work.event_rows import event_row
 from handlers.services.unit_of_work.orders import OrderWork

@@ -15,7 +15,7 @@ from domain.members import Member
 from domain.organizations import Organization
 from domain.problems import Refusal
 from domain.queue import QueuedEvent, problem_of
-from handlers.schemas.events import stored_result, track_result
+from handlers.messages.events import stored_result, track_result
 from handlers.services.events.intake import Accepted, Result, refuse_untrackable
 from handlers.services.events.track import TrackBatch
 from handlers.services.unit_of_work.event_rows import event_row

@@ -26,7 +26,7 @@ from domain.members import Member
 from domain.organizations import Organization
 from domain.problems import KeyReused, Refusal
 from handlers.call import Call
-from handlers.schemas.events import track_result
+from handlers.messages.events import track_result
 from handlers.services.events.intake import (
     Accepted,
     RefusedBefore,

@@ -8,7 +8,7 @@ from typing import Any
 from domain.events import FULL, PENDING, IncomingEvent
 from domain.members import Member
 from handlers.call import Call
-from handlers.schemas.events import queued_result, track_result
+from handlers.messages.events import queued_result, track_result
 from handlers.services.events.intake import Accepted, Result, without_repeats
 from handlers.services.events.track import TrackBatch
 from handlers.services.unit_of_work.event_rows import event_row

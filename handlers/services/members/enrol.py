@@ -10,7 +10,7 @@ from domain.members import Member, merged, merged_profile
 from domain.triggers import CREATED
 from domain.triggers import MEMBER as MEMBER_ENTITY
 from handlers.call import Call
-from handlers.schemas.members import MEMBER
+from handlers.messages.members import MEMBER
 from handlers.services.members.view import view_members
 from handlers.services.webhooks.outbox import entity_changed
 from persistence import members

@@ -8,7 +8,7 @@ from domain.members import Member
 from domain.triggers import MEMBER as MEMBER_ENTITY
 from domain.triggers import UPDATED
 from handlers.call import Call
-from handlers.schemas.members import MEMBER
+from handlers.messages.members import MEMBER
 from handlers.services.members.view import view_members
 from handlers.services.webhooks.outbox import entity_changed
 from persistence import audit_log, erasing

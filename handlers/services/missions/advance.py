@@ -10,7 +10,7 @@ from domain.missions.records import Mission
 from domain.missions.state import ProgressCause
 from domain.problems import KeyReused
 from handlers.call import Call
-from handlers.schemas.missions import progress_answer
+from handlers.messages.missions import progress_answer
 from handlers.services.configuration import configuration_of
 from handlers.services.digests import digest_of
 from handlers.services.members.match_audiences import match_audiences

@@ -26,7 +26,7 @@ from domain.partners import (
     joined_missions,
 )
 from handlers.call import Call, PartnerKey
-from handlers.schemas.members import MEMBER_PROPERTIES
+from handlers.messages.members import MEMBER_PROPERTIES
 from handlers.services.configuration import configuration_of
 from handlers.services.events.track import TrackBatch
 from handlers.services.members.enrol import created_event, enrol_member, tell_created

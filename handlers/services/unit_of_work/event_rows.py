@@ -11,7 +11,7 @@ from domain.campaigns.outcomes import Evaluation
 from domain.events import EVALUATED, EVALUATION_FAILED, NOT_EVALUATED, SUCCESS, IncomingEvent
 from domain.members import Member
 from domain.reversals import RevertedEvent, counted_back
-from handlers.schemas.events import limit_counter
+from handlers.messages.events import limit_counter
 
 
 class Tracked(Protocol):

@@ -21,7 +21,7 @@ from domain.ledger.session import LedgerSession
 from domain.orders import CONFIRMED, CREATED, PARTIALLY_RETURNED, UNDONE, Order, status_of_event
 from domain.problems import Refusal
 from domain.reversals import WHOLE, Extent, ReversedPart, RevertedEvent, RevertedTransaction, counter_key, to_give_back
-from handlers.schemas.base import exact_number
+from handlers.messages.base import exact_number
 from handlers.services.unit_of_work.scope import Reversal
 from handlers.services.unit_of_work.work import Participants
 from persistence import reversals

@@ -28,11 +28,11 @@ from domain.reversals import RevertedEvent
 from domain.tiers import HeldTier, MemberProgram, TierAssignments
 from domain.triggers import CREATED, PURCHASE_ORDER, UPDATED
 from handlers.http import metrics
+from handlers.messages.events import track_result
+from handlers.messages.missions import mission_outcome
 from handlers.messages.orders import order_record
+from handlers.messages.referrals import referral_results
 from handlers.messages.reversals import reverted_event
-from handlers.schemas.events import track_result
-from handlers.schemas.missions import mission_outcome
-from handlers.schemas.referrals import referral_results
 from handlers.services.configuration import Configuration, complete_plan, configuration_of
 from handlers.services.events.intake import Accepted, Result, event_digest
 from handlers.services.members.match_audiences import match_audiences

@@ -8,8 +8,8 @@ from datetime import datetime
 
 from domain.users import User
 from handlers.call import Call
+from handlers.messages.base import instant_text
 from handlers.messages.webhooks import USER_INVITED
-from handlers.schemas.base import instant_text
 from handlers.services.configuration import configuration_of
 from handlers.services.webhooks.outbox import queue_to
 

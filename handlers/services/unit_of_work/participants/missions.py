@@ -24,8 +24,8 @@ from domain.missions.rules import CompiledMission, expiry_of_reward
 from domain.missions.state import MissionMove, MissionProgress, MissionProgressState, ProgressCause
 from domain.problems import Refusal
 from domain.reversals import ReversedPart
+from handlers.messages.missions import achieved_payload, reversed_mission
 from handlers.messages.reversals import MISSIONS
-from handlers.schemas.missions import achieved_payload, reversed_mission
 from handlers.services.unit_of_work.derived_events import MISSION_ACHIEVED, DerivedEvent, possible_types
 from handlers.services.unit_of_work.participants.badges import BadgeWork
 from handlers.services.unit_of_work.participants.coupons import CouponWork

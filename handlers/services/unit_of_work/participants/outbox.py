@@ -8,7 +8,7 @@ from typing import Any
 from domain.campaigns.effects import NOTIFY
 from domain.campaigns.facts import EventFacts, Executor
 from domain.reversals import ReversedPart
-from handlers.schemas.base import json_able
+from handlers.messages.base import json_able
 from handlers.services.unit_of_work.derived_events import DerivedEvent
 from handlers.services.unit_of_work.scope import Reversal, UnitScope
 from handlers.services.webhooks.outbox import queue_notifications

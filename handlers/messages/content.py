@@ -1,0 +1,59 @@
+"""Documents, as they are written and as members are shown them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from domain.content.documents import ContentDocument
+from handlers.messages.base import Instant, Plain, Shape, WireSchema
+from persistence.paging import Paged
+
+
+class _MemberDocument(WireSchema):
+    document_key = Plain()
+    slug = Plain()
+    attrs = Plain()
+    status = Plain()
+    locale = Plain()
+    from_date = Instant()
+    to_date = Instant()
+    created_at = Instant()
+    updated_at = Instant()
+
+
+MEMBER_DOCUMENT = Shape(_MemberDocument)
+
+
+def member_documents(collection: Any, query: dict[str, Any], found: Paged[ContentDocument]) -> dict[str, Any]:
+    """A page of the documents that a member is shown."""
+    return {
+        "collection": COLLECTION_NAME.dump(collection),
+        "query": query,
+        "totalCount": found.total_count,
+        "items": [MEMBER_DOCUMENT.dump(each) for each in found.results],
+    }
+
+
+class _CollectionName(WireSchema):
+    collection_key = Plain()
+    name = Plain()
+
+
+class DocumentProperties(WireSchema):
+    """The fields of a document that can be written."""
+
+    slug = Plain()
+    attrs = Plain()
+    status = Plain()
+    locale = Plain()
+    from_date = Instant()
+    to_date = Instant()
+    audience_keys = Plain(load_default=list)
+    days_of_week = Plain(load_default=list)
+    day_of_week_schedule = Plain(metadata={"omit_none": True})
+
+
+COLLECTION_NAME = Shape(_CollectionName)
+
+
+DOCUMENT_CHANGES = Shape(DocumentProperties)

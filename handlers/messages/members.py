@@ -1,0 +1,127 @@
+"""Members, as they are sent: in answers, webhooks and the audit log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from marshmallow import fields
+
+from domain.members import is_reserved_id
+from handlers.messages.base import Exact, Instant, Part, Plain, Shape, WireSchema
+
+_PROFILE: Mapping[str, Any] = {
+    **dict.fromkeys(("name", "lastName", "email", "birthdate", "phoneNumber", "pictureUrl", "nickname")),
+    "emails": [],
+    "locations": [],
+    **dict.fromkeys(("gender", "country", "state", "city")),
+    "tags": [],
+    "customAttributes": {},
+}
+
+
+_PARTS_OF_PROFILE = {
+    "govId": dict.fromkeys(("id", "type", "issuingCountry")),
+    "address": dict.fromkeys(("addressLine", "floor", "apartment", "zipCode")),
+}
+
+
+class _Profile(fields.Field[Any]):
+    """The profile, answered with every member; `govId` and `address` only where something of them is known."""
+
+    def _serialize(self, value: Any, attr: Any, obj: Any, **kwargs: Any) -> Any:
+        parts = {name: {**empty, **value[name]} for name, empty in _PARTS_OF_PROFILE.items() if name in value}
+        return {**_PROFILE, **value, **parts}
+
+    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
+        return value
+
+
+class _Notifications(fields.Field[Any]):
+    """The notifications wanted, answered with null where the member has not said."""
+
+    def _serialize(self, value: Any, attr: Any, obj: Any, **kwargs: Any) -> Any:
+        return {**dict.fromkeys(("email", "phone", "push")), **value}
+
+    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
+        return value
+
+
+class _LoyaltyMemberId(fields.Field[Any]):
+    """The organization's own id of a member: what the document's pattern cannot say is refused here."""
+
+    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
+        if is_reserved_id(value):
+            raise ValueError(f"{value} is part of the path of an operation, which would hide the member.")
+        return value
+
+
+class MemberProperties(WireSchema):
+    """The fields of a member that can be written."""
+
+    loyalty_member_id = _LoyaltyMemberId()
+    public_loyalty_member_id = Plain()
+    profile = _Profile(load_default=dict)
+    active = Plain(load_default=True)
+    custom_attributes = Plain(load_default=dict)
+    member_type = Plain()
+    channel_acquisition = Plain()
+    notifications = _Notifications(load_default=dict)
+    referral_code = Plain()
+    on_chain = Plain(load_default=lambda: {"wallets": []})
+
+
+class CurrentTier(WireSchema):
+    """A tier that a member has."""
+
+    loyalty_program_id = Plain()
+    loyalty_tier_id = Plain()
+    expires_at = Instant()
+
+
+class _KnownTier(WireSchema):
+    loyalty_tier_id = Plain()
+    loyalty_tier_key = Plain()
+    name = Plain()
+
+
+class _NextTier(_KnownTier):
+    missing_points = Exact()
+
+
+class _TierStatus(WireSchema):
+    loyalty_program_id = Plain()
+    loyalty_program_key = Plain()
+    tier = Part(Shape(_KnownTier), metadata={"omit_none": True})
+    is_manual = Plain()
+    since = Instant()
+    expires_at = Instant()
+    points = Exact()
+    next_tier = Part(Shape(_NextTier), metadata={"omit_none": True})
+    points_to_keep = Exact()
+    projected_tier = Part(Shape(_KnownTier), metadata={"omit_none": True})
+
+
+class _Balance(WireSchema):
+    ledger_id = Plain()
+    ledger_account_id = Plain()
+    wallet_id = Plain()
+    current_balance = Exact(data_key="balance")
+
+
+class _Record(MemberProperties):
+    organization_id = Plain()
+    member_id = Plain()
+    tiers = Part(Shape(CurrentTier), many=True)
+    tier_status = Part(Shape(_TierStatus), many=True, metadata={"omit_none": True})
+    wallet_id = Plain(data_key="ledgerWalletId")
+    wallet_key = Plain(data_key="ledgerWalletKey")
+    ledger_balances = Part(Shape(_Balance), many=True, metadata={"omit_none": True})
+    created_at = Instant()
+    updated_at = Instant()
+
+
+MEMBER_PROPERTIES = Shape(MemberProperties)
+
+
+MEMBER = Shape(_Record)
