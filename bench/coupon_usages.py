@@ -136,7 +136,6 @@ def serve(engine: Engine, place: Place, work: Any) -> None:
                 request_id="bench",
                 surface=ADMINISTRATION,
                 settings=Settings(database_url="", home=Path()),
-                new_key=lambda: str(uuid.uuid4()),
             )
         )
 

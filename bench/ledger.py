@@ -15,7 +15,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -209,7 +208,6 @@ class Teller:
                 request_id="bench",
                 surface=ADMINISTRATION,
                 settings=Settings(database_url="", home=Path()),
-                new_key=lambda: str(uuid.uuid4()),
             )
             refused = [each.refusal for each in post_batch(call, movements) if each.refusal is not None]
             if refused:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -105,19 +106,33 @@ class Answer:
     headers: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
-    """The context of a handler: an open transaction, the tenant, the caller and the moment.
+def new_uuid() -> str:
+    """A key that nothing else has."""
+    return str(uuid.uuid4())
 
-    `organization` is None only for operations without one, such as `createAccessToken`.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Execution:
+    """The context of a use case, whoever asked for it: an open transaction, the tenant and the moment.
+
+    `request_id` is that of the HTTP request, or the name of the job.
     """
 
     db: Connection
     organization: Organization
-    caller: Caller | None
     now: datetime
     request_id: str
+    new_key: Callable[[], str] = new_uuid
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call(Execution):
+    """The context of a handler.
+
+    `organization` is None only for operations without one, such as `createAccessToken`.
+    """
+
+    caller: Caller | None
     surface: str
     settings: Settings
-    new_key: Callable[[], str]
     audit: AuditTrail = field(default_factory=AuditTrail)

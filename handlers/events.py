@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -21,8 +22,9 @@ from handlers.schemas.events import dead_letter, detailed_event, event_outcome, 
 from handlers.services.events.cancel import cancel_event as cancel
 from handlers.services.events.evaluate_captured import evaluate_captured
 from handlers.services.events.evaluate_queued import requeue
-from handlers.services.events.track import TrackBatch
+from handlers.services.events.track import track
 from handlers.services.events.track_async import queue_events
+from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import campaigns, events, queue
 from persistence.paging import Page
 
@@ -37,17 +39,9 @@ def track_events(call: Call, body: Mapping[str, Any]) -> dict[str, Any]:
     if body.get("campaignKeys"):
         keys = [key.lower() for key in body["campaignKeys"]]
         _refuse_unknown_campaigns(call, keys)
-    batch = TrackBatch(
-        call.db,
-        call.organization,
-        mode,
-        call.now if now is None else now,
-        call.new_key,
-        call.request_id,
-        campaign_keys=keys,
-        tracing=body.get("trace", False),
-    )
-    results = batch.track(incoming_events(body["events"]))
+    execution = call if now is None else replace(call, now=now)
+    unit = UnitOfWork(execution, mode, campaign_keys=keys, tracing=body.get("trace", False))
+    results = track(unit, incoming_events(body["events"]))
     return {"results": [result.answer for result in results], "executionMode": mode, "dryRun": mode == DRY_RUN}
 
 
@@ -64,8 +58,7 @@ def track_event(call: Call, body: Mapping[str, Any]) -> dict[str, Any]:
         fault = FieldFault("organizationId is that of the path", pointer="/organizationId")
         raise InvalidRequest([fault])
     said = {name: value for name, value in body.items() if name != "organizationId"}
-    batch = TrackBatch(call.db, call.organization, FULL, call.now, call.new_key, call.request_id)
-    [result] = batch.track(incoming_events([said]))
+    [result] = track(UnitOfWork(call), incoming_events([said]))
     if result.refusal is not None:
         raise result.refusal
     return {"systemUniqueKey": result.answer["systemUniqueKey"], "effects": result.answer["effects"]}

@@ -14,7 +14,7 @@ from handlers.messages.base import listed, wrapped
 from handlers.operation import operation
 from handlers.schemas.badges import BALANCE, GRANT, MEMBER_BADGE
 from handlers.services.digests import digest_of
-from handlers.services.unit_of_work.by_request import at_desks
+from handlers.services.unit_of_work.unit import unit_of_work
 from persistence import badges
 from persistence.paging import Page, Paged
 
@@ -44,16 +44,16 @@ def get_member_badge_balance(call: Call, member: Member, badge: Badge) -> BadgeB
 def assign_badge(call: Call, member: Member, badge: Badge, body: Mapping[str, Any]) -> BadgeTracking:
     """Give the member a badge; campaigns evaluate that."""
     grant = _grant("assign", member, badge, body)
-    reason = "The badge was assigned by request."
-    return at_desks(call, [member.member_id], lambda participants: participants.badges.assign(grant), reason)
+    with unit_of_work(call, [member.member_id], "The badge was assigned by request.") as unit:
+        return unit.badges.assign(grant)
 
 
 @operation("unassignBadge", body=GRANT, answer=wrapped("badgeTracking", TRACKING), audit=_AUDITED)
 def unassign_badge(call: Call, member: Member, badge: Badge, body: Mapping[str, Any]) -> BadgeTracking:
     """Take a badge from the member; campaigns evaluate that."""
     grant = _grant("unassign", member, badge, body)
-    reason = "The badge was unassigned by request."
-    return at_desks(call, [member.member_id], lambda participants: participants.badges.unassign(grant), reason)
+    with unit_of_work(call, [member.member_id], "The badge was unassigned by request.") as unit:
+        return unit.badges.unassign(grant)
 
 
 @operation("revertBadgeTracking", answer=wrapped("badgeTracking", TRACKING), audit=_AUDITED)
@@ -62,11 +62,9 @@ def revert_badge_tracking(call: Call, member: Member, badge_tracking: BadgeTrack
     badge = badges.find(call.db, member.organization_id, badge_tracking.badge_id)
     if badge is None:
         raise UnknownBadge("The badge of this tracking does not exist.")
-    tracking_id = badge_tracking.badge_tracking_id
     reason = f"The badge tracking {badge_tracking.badge_tracking_key} was reverted by request."
-    return at_desks(
-        call, [member.member_id], lambda participants: participants.badges.revert(tracking_id, badge), reason
-    )
+    with unit_of_work(call, [member.member_id], reason) as unit:
+        return unit.badges.revert(badge_tracking.badge_tracking_id, badge)
 
 
 def _grant(action: str, member: Member, badge: Badge, body: Mapping[str, Any]) -> Grant:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -108,7 +107,6 @@ class Dispatcher:
             request_id=request.request_id,
             surface=request.surface,
             settings=self._settings,
-            new_key=_new_key,
         )
         audited = operation.audit if isinstance(operation.audit, Audited) else None
         if organization is not None and audited is not None and audited.before is not None:
@@ -204,10 +202,6 @@ def _path_organization(value: Any) -> int:
     if value.isascii() and value.isdigit() and len(value) <= 18:
         return int(value)
     raise InvalidRequest([FieldFault("organizationId is a whole number", parameter="organizationId")])
-
-
-def _new_key() -> str:
-    return str(uuid.uuid4())
 
 
 @dataclass(frozen=True, slots=True)

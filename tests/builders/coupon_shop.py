@@ -69,7 +69,6 @@ class CouponShop:
                     request_id="test",
                     surface=INTEGRATION,
                     settings=Settings(database_url="", home=Path()),
-                    new_key=lambda: str(uuid.uuid4()),
                 )
             )
 

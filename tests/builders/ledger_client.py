@@ -106,7 +106,6 @@ class LedgerClient:
             request_id="test",
             surface=ADMINISTRATION,
             settings=Settings(database_url="", home=Path()),
-            new_key=lambda: str(uuid.uuid4()),
         )
 
     def post(self, movement: Movement) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,10 +9,11 @@ from typing import Any
 
 from sqlalchemy import Connection, text
 
-from domain.events import FULL
+from handlers.call import Execution
 from handlers.schemas.events import incoming_events
-from handlers.services.events.track import TrackBatch
+from handlers.services.events.track import track
 from handlers.services.ledger.verify import verify
+from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import organizations, transactions
 from persistence.engine import autocommit
 from tests.builders.api import Api, Organization
@@ -86,8 +86,8 @@ class Shop:
     def _track(self, db: Connection, bodies: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         organization = organizations.find(db, self.organization.id)
         assert organization is not None
-        batch = TrackBatch(db, organization, FULL, datetime.now(UTC), lambda: str(uuid.uuid4()), "test")
-        return [result.answer for result in batch.track(incoming_events(bodies))]
+        execution = Execution(db=db, organization=organization, now=datetime.now(UTC), request_id="test")
+        return [result.answer for result in track(UnitOfWork(execution), incoming_events(bodies))]
 
     def balances(self) -> dict[str, int]:
         """What each member holds; those who never got anything are left out."""

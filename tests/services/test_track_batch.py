@@ -7,9 +7,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from domain.events import FULL, IncomingEvent
+from domain.events import IncomingEvent
+from handlers.call import Execution
 from handlers.services.configuration import configuration_of
-from handlers.services.events.track import TrackBatch
+from handlers.services.events.track import track
+from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import organizations
 from tests.builders.api import running_api
 from tests.builders.campaigns import mint
@@ -31,9 +33,9 @@ def incoming(member):
     return IncomingEvent(str(uuid.uuid4()), "member-generic-event", loyalty_member_id=member)
 
 
-def track(db, organization, *events):
-    batch = TrackBatch(db, organization, FULL, datetime.now(UTC), lambda: str(uuid.uuid4()), "request")
-    return [result.answer for result in batch.track(events)]
+def tracked(db, organization, *events):
+    execution = Execution(db=db, organization=organization, now=datetime.now(UTC), request_id="request")
+    return [result.answer for result in track(UnitOfWork(execution), events)]
 
 
 def test_a_member_of_a_tier_made_a_moment_ago_is_tracked(api, shop):
@@ -44,7 +46,7 @@ def test_a_member_of_a_tier_made_a_moment_ago_is_tracked(api, shop):
         body = {"name": "Gold", "active": True, "minRequiredPoints": 0, "tierOrder": 1, "isDefault": True}
         shop.administration.post(f"/loyalty-programs/{program}/tiers", body)
         member = shop.member()
-        [result] = track(db, organization, incoming(member))
+        [result] = tracked(db, organization, incoming(member))
     assert result["status"] == "success"
 
 
@@ -57,7 +59,7 @@ def test_an_account_that_has_begun_to_track_points_gets_lots(api, shop):
         configuration_of(db, organization)
         body = {"name": "Stars", "active": True, "isRevolving": True, "chainSyncEnabled": False}
         shop.administration.put(path, {**body, "pointTrackingEnabled": True})
-        track(db, organization, incoming(member))
+        tracked(db, organization, incoming(member))
     shop.check_ledger()
     shop.give(member, 5, "burn", ledgerAccountId=account["ledgerAccountId"])
     shop.check_ledger()
@@ -72,7 +74,7 @@ def test_an_account_that_has_become_inactive_takes_nothing(api, shop):
         configuration_of(db, organization)
         body = {"name": "Stars", "active": False, "isRevolving": True, "chainSyncEnabled": False}
         shop.administration.put(path, body)
-        [result] = track(db, organization, incoming(member))
+        [result] = tracked(db, organization, incoming(member))
     assert result["effects"][0]["error"]["type"] == "/problems/account-inactive"
 
 

@@ -18,9 +18,8 @@ from domain.members import Member
 from domain.problems import Conflict, FieldFault, InvalidRequest, KeyReused, NotFound, Refusal
 from handlers.call import ADMINISTRATION, Call
 from handlers.services.digests import digest_of
-from handlers.services.unit_of_work.by_request import at_desks
 from handlers.services.unit_of_work.participants.coupons import CouponWork
-from handlers.services.unit_of_work.work import Participants
+from handlers.services.unit_of_work.unit import unit_of_work
 from persistence import members
 from persistence.coupons import usages
 
@@ -88,68 +87,73 @@ class Outcome:
 
 
 def use_coupon(call: Call, member: Member, book: CouponBook, command: CouponCommand) -> CouponUsage:
-    """Use one coupon; the same key with the same request answers the same usage."""
+    """Use one coupon; the same key with the same request returns the same usage."""
     _refuse_twofold_price(command)
     digest = command.digest("use", member.member_id, book)
-
-    def act(coupons: CouponWork) -> list[CouponUsage]:
-        found = coupons.loader.book(coupon_book_id=book.coupon_book_id)
-        named = _named(coupons, found, command)
+    with unit_of_work(call, [member.member_id], command.description or USED) as unit:
+        done = _done_before(call, command, digest)
+        if done:
+            return done[0]
+        loaded = unit.coupons.loader.book(coupon_book_id=book.coupon_book_id)
+        named = _named(unit.coupons, loaded, command)
         use = Use(
             coupon=named[0] if named else None,
             amount_discounted=command.amount_discounted,
             bypass=command.bypass,
             auto_assign=command.auto_assign,
         )
-        return coupons.use(member.member_id, found, use, command.details(_first(command.keys), digest))
-
-    return _once(call, member, command, digest, act, USED)[0]
+        return unit.coupons.use(member.member_id, loaded, use, command.details(_first(command.keys), digest))[0]
 
 
 def assign_coupons(call: Call, member: Member, book: CouponBook, command: CouponCommand) -> list[CouponUsage]:
     """Assign coupons to one member: those named by code, or the next ones; all or none if it `is_strict`.
 
-    Otherwise as many as can be, but at least one. The same keys with the same request answer the same usages.
+    Otherwise as many as can be, but at least one. The same keys with the same request return the same usages.
     """
     _refuse_twofold_price(command)
     digest = command.digest("assign", member.member_id, book)
-
-    def act(coupons: CouponWork) -> list[CouponUsage]:
+    with unit_of_work(call, [member.member_id], command.description or ASSIGNED) as unit:
+        done = _done_before(call, command, digest)
+        if done:
+            return done
         _refuse_past_expiry(call, command)
-        found = coupons.loader.book(coupon_book_id=book.coupon_book_id)
-        coupons.loader.expect(command.count, found)
-        made: list[CouponUsage] = []
-        refused: list[Refusal] = []
-        for position, find in enumerate(_wanted(coupons, found, command)):
-            try:
-                assignment = Assignment(command.amount, find(), command.expires_at, command.coupon_data)
-                key = command.keys[position] if command.keys else None
-                made.append(coupons.assign(member.member_id, found, assignment, command.details(key, digest)))
-            except (Conflict, NotFound) as refusal:
-                if command.is_strict:
-                    raise
-                refused.append(refusal)
-                if not command.codes and position == len(made):
-                    # Another one of the same kind would be refused alike.
-                    break
-        if not made:
-            raise refused[0]
-        return made
+        loaded = unit.coupons.loader.book(coupon_book_id=book.coupon_book_id)
+        unit.coupons.loader.expect(command.count, loaded)
+        return _assign_each(unit.coupons, member, loaded, command, digest)
 
-    return _once(call, member, command, digest, act, ASSIGNED)
+
+def _assign_each(
+    coupons: CouponWork, member: Member, book: CouponBook, command: CouponCommand, digest: bytes
+) -> list[CouponUsage]:
+    """Assign the coupons that are named, or so many; raises the first refusal if it `is_strict`, or nothing is made."""
+    made: list[CouponUsage] = []
+    refused: list[Refusal] = []
+    for position, find in enumerate(_finders(coupons, book, command)):
+        try:
+            assignment = Assignment(command.amount, find(), command.expires_at, command.coupon_data)
+            key = command.keys[position] if command.keys else None
+            made.append(coupons.assign(member.member_id, book, assignment, command.details(key, digest)))
+        except (Conflict, NotFound) as refusal:
+            if command.is_strict:
+                raise
+            refused.append(refusal)
+            if not command.codes and position == len(made):
+                # Another one of the same kind would be refused alike.
+                break
+    if not made:
+        raise refused[0]
+    return made
 
 
 def assign_to_members(
     call: Call, book: CouponBook, items: Sequence[BatchItem], points_override: Decimal | None
 ) -> list[Outcome]:
     """Assign a coupon to each of many members, each for itself, in a fixed number of statements."""
-    found = _members_of(call, items)
+    members_of_items = _members_of(call, items)
     command = CouponCommand(points_override=points_override)
-
-    def act(participants: Participants) -> list[Outcome]:
-        return _Batch(call, participants.coupons, book, command).run(items, found)
-
-    return at_desks(call, {member.member_id for member in found.values()}, act, ASSIGNED)
+    member_ids = {member.member_id for member in members_of_items.values()}
+    with unit_of_work(call, member_ids, ASSIGNED) as unit:
+        return _Batch(call, unit.coupons, book, command).run(items, members_of_items)
 
 
 class _Batch:
@@ -161,13 +165,13 @@ class _Batch:
         self._book = coupons.loader.book(coupon_book_id=book.coupon_book_id)
         self._command = command
 
-    def run(self, items: Sequence[BatchItem], found: Mapping[Any, Member]) -> list[Outcome]:
-        """Assign to each item's member, in order; answers an outcome for each."""
+    def run(self, items: Sequence[BatchItem], members_of_items: Mapping[Any, Member]) -> list[Outcome]:
+        """Assign to each item's member, in order; returns an outcome for each."""
         keys = [item.system_unique_key for item in items if item.system_unique_key is not None]
         known = usages.find_by_request_keys(self._call.db, self._call.organization.organization_id, keys)
         self._done = {usage.system_unique_key: usage for usage in known}
         self._coupons.loader.expect(len(items), self._book)
-        return [self._one(item, _member_of(item, found)) for item in items]
+        return [self._one(item, _member_of(item, members_of_items)) for item in items]
 
     def _one(self, item: BatchItem, member: Member | None) -> Outcome:
         key = item.system_unique_key
@@ -175,38 +179,28 @@ class _Batch:
             if member is None:
                 raise UnknownMember("The organization has no such member.")
             digest = self._command.digest("batch-assign", member.member_id, self._book)
-            before = self._done.get(key or "")
-            if before is None:
+            usage = self._done.get(key or "")
+            if usage is None:
                 details = self._command.details(key, digest)
-                before = self._coupons.assign(member.member_id, self._book, Assignment(), details)
-                self._done[before.system_unique_key] = before
-            elif before.request_digest != digest:
+                usage = self._coupons.assign(member.member_id, self._book, Assignment(), details)
+                self._done[usage.system_unique_key] = usage
+            elif usage.request_digest != digest:
                 raise KeyReused(f"The key {key} was used for another request.")
-            return Outcome(member.member_id, before.system_unique_key, before)
+            return Outcome(member.member_id, usage.system_unique_key, usage)
         except Refusal as refusal:
             return Outcome(item.member_id if member is None else member.member_id, key, refusal=refusal)
 
 
-def _once(
-    call: Call,
-    member: Member,
-    command: CouponCommand,
-    digest: bytes,
-    act: Callable[[CouponWork], list[CouponUsage]],
-    reason: str,
-) -> list[CouponUsage]:
-    """Do it at the desks, unless it was done under these keys before: then what was answered is answered again."""
+def _done_before(call: Call, command: CouponCommand, digest: bytes) -> list[CouponUsage]:
+    """The usages that the same request made before under its keys, as they were answered then; mostly none.
 
-    def at(participants: Participants) -> list[CouponUsage]:
-        known = usages.find_by_request_keys(call.db, call.organization.organization_id, command.keys)
-        if not known:
-            return act(participants.coupons)
-        if any(usage.request_digest != digest for usage in known):
-            reused = ", ".join(sorted(usage.system_unique_key for usage in known))
-            raise KeyReused(f"The key {reused} was used for another request.")
-        return [as_answered(usage) for usage in sorted(known, key=lambda each: each.coupon_usage_id)]
-
-    return at_desks(call, [member.member_id], at, command.description or reason)
+    Raises KeyReused where another request has used one of the keys.
+    """
+    known = usages.find_by_request_keys(call.db, call.organization.organization_id, command.keys)
+    if any(usage.request_digest != digest for usage in known):
+        reused = ", ".join(sorted(usage.system_unique_key for usage in known))
+        raise KeyReused(f"The key {reused} was used for another request.")
+    return [as_answered(usage) for usage in sorted(known, key=lambda usage: usage.coupon_usage_id)]
 
 
 def as_answered(usage: CouponUsage) -> CouponUsage:
@@ -224,7 +218,7 @@ def _named(coupons: CouponWork, book: CouponBook, command: CouponCommand) -> lis
     return [coupons.coupon(book, code) for code in command.codes]
 
 
-def _wanted(coupons: CouponWork, book: CouponBook, command: CouponCommand) -> list[Callable[[], Coupon | None]]:
+def _finders(coupons: CouponWork, book: CouponBook, command: CouponCommand) -> list[Callable[[], Coupon | None]]:
     """How to find each of the coupons to be assigned; an unknown code is refused when its turn comes."""
     if command.coupon_id is not None:
         [coupon] = _named(coupons, book, command)

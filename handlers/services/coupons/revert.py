@@ -10,8 +10,7 @@ from domain.coupons.usages import CouponUsage, NothingToRevert
 from domain.members import Member
 from domain.problems import Refusal
 from handlers.call import Call
-from handlers.services.unit_of_work.by_request import at_desks
-from handlers.services.unit_of_work.work import Participants
+from handlers.services.unit_of_work.unit import unit_of_work
 from persistence.coupons import usages
 
 REVERTED = "A coupon usage was reverted by request."
@@ -36,15 +35,12 @@ class RevertedCode:
 
 
 def revert_usage(call: Call, usage: CouponUsage, *, force: bool = False) -> CouponUsage:
-    """Take back an assignment or a use, with its points; answers the reversal, or raises what stands in the way."""
-
-    def act(participants: Participants) -> CouponUsage:
+    """Take back an assignment or a use, with its points; returns the reversal, or raises what stands in the way."""
+    with unit_of_work(call, [usage.member_id], REVERTED) as unit:
         # As it is now that nobody else can revert it any more.
         [current] = usages.find_all(call.db, usage.organization_id, [usage.coupon_usage_id])
-        participants.coupons.prepare_reverts([current])
-        return participants.coupons.revert(current, UsageDetails(), force=force)
-
-    return at_desks(call, [usage.member_id], act, REVERTED)
+        unit.coupons.prepare_reverts([current])
+        return unit.coupons.revert(current, UsageDetails(), force=force)
 
 
 def revert_code(call: Call, member: Member, coupon: Coupon, *, all_of_them: bool) -> RevertedCode:
@@ -52,9 +48,8 @@ def revert_code(call: Call, member: Member, coupon: Coupon, *, all_of_them: bool
 
     Raises NothingToRevert, or what stands in the way where nothing could be reverted at all.
     """
-
-    def act(participants: Participants) -> RevertedCode:
-        coupons, limit = participants.coupons, MOST_AT_ONCE if all_of_them else 1
+    with unit_of_work(call, [member.member_id], REVERTED) as unit:
+        coupons, limit = unit.coupons, MOST_AT_ONCE if all_of_them else 1
         found = usages.find_uses_of_coupon(call.db, coupon.organization_id, member.member_id, coupon.coupon_id, limit)
         if not found:
             raise NothingToRevert("The member has no use of this code that stands.")
@@ -71,5 +66,3 @@ def revert_code(call: Call, member: Member, coupon: Coupon, *, all_of_them: bool
         if len(refusals) == len(outcomes):
             raise refusals[0]
         return RevertedCode(outcomes, standing - len(outcomes) + len(refusals))
-
-    return at_desks(call, [member.member_id], act, REVERTED)

@@ -1,79 +1,76 @@
-"""Cancelling an event: a batch of one event that takes back instead of giving (integration 4.6, item 3)."""
+"""Cancelling an event: a unit of work that takes back instead of giving (integration 4.6, item 3)."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from domain.events import FULL, SUCCESS, IncomingEvent, LoyaltyEvent
+from domain.events import SUCCESS, IncomingEvent, LoyaltyEvent
 from domain.members import Member
 from domain.orders import CREATED, status_of_event
 from domain.reversals import CANCELLED, RevertedEvent, refuse_uncancellable
 from handlers.call import Call
 from handlers.messages.events import track_result
 from handlers.messages.reversals import reverted_event
-from handlers.services.events.intake import Accepted, event_digest
-from handlers.services.unit_of_work.event_rows import event_row
 from handlers.services.unit_of_work.orders import OrderWork
 from handlers.services.unit_of_work.reversals import Reversals
 from handlers.services.unit_of_work.scope import Reversal
+from handlers.services.unit_of_work.tracked import TrackedEvent, event_digest
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import events, reversals
 from persistence.rows import reserve_ids
 
 
-class Cancellation(UnitOfWork):
-    """The cancellation of one event, with what comes of the points that move."""
+def cancel_event(
+    call: Call, event: LoyaltyEvent, description: str | None, allow_overdraft: bool
+) -> list[RevertedEvent]:
+    """Reverse the event and those that it caused; returns what was taken back of each.
 
-    def cancel(self, event: LoyaltyEvent, description: str | None, allow_overdraft: bool) -> list[RevertedEvent]:
-        """Undo the event and those that it caused; answers what was taken back of each.
+    Raises EventCancelled, EventNotCancellable, or what the ledger refuses.
+    """
+    organization_id, event_id = call.organization.organization_id, event.loyalty_event_id
+    unit = UnitOfWork(call)
+    members = unit.lock(member_ids=reversals.find_members(call.db, organization_id, [event_id]))
+    # As it is now that nobody else can reverse it any more.
+    event = events.find_by_key(call.db, organization_id, event.loyalty_event_key) or event
+    refuse_uncancellable(event)
+    record = _record(unit, event, members[event.member_id], description)
+    order = _created_order(event)
+    orders = OrderWork(call, () if order is None else [order])
+    unit.open([record], orders, Reversals(call, [event_id]))
+    by = Reversal(record.loyalty_event_id, record.key, allow_overdraft=allow_overdraft, description=description)
+    reverted = unit.reversals.reverse([event_id], by, unit.participants)
+    if order is not None:
+        orders.cancel(order, event_id)
+    answer: dict[str, Any] = track_result(record.event, record.key, SUCCESS, None, None)
+    answer["reverted"] = [reverted_event(each) for each in reverted]
+    unit.keep(record, SUCCESS, answer, location=event.location, reverted=reverted)
+    unit.report(f"Caused by {record.event.event_type} {record.key}.", record)
+    unit.flush()
+    return reverted
 
-        Raises EventCancelled, EventNotCancellable, or what the books refuse.
-        """
-        event_id = event.loyalty_event_id
-        members = self._lock((), reversals.find_members(self._db, self._organization_id, [event_id]))
-        # As it is now that nobody else can undo it any more.
-        event = events.find_by_key(self._db, self._organization_id, event.loyalty_event_key) or event
-        refuse_uncancellable(event)
-        each = self._recorded(event, members[event.member_id], description)
-        order = _created_order(event)
-        names = set() if order is None else {order}
-        orders = OrderWork(self._db, self._organization_id, names, self._now, (), ())
-        work = self._begin([each], orders, Reversals(self._db, self._organization_id, [event_id]))
-        if work.participants is None:
-            raise AssertionError("desks are open where there is something to undo")
-        by = Reversal(each.loyalty_event_id, each.key, allow_overdraft=allow_overdraft, description=description)
-        reverted = work.reversals.undo([event_id], by, work.participants)
-        if order is not None:
-            orders.cancel(order, event_id)
-        answer: dict[str, Any] = track_result(each.event, each.key, SUCCESS, None, None)
-        answer["reverted"] = [reverted_event(one) for one in reverted]
-        row = event_row(each, None, SUCCESS, answer, event.location, self._request_id, self._now, reverted)
-        self._rows.append(row)
-        self._follow(each, work)
-        self._write(work)
-        return reverted
 
-    def _recorded(self, event: LoyaltyEvent, member: Member, description: str | None) -> Accepted:
-        """The event that records the cancellation of another."""
-        record = IncomingEvent(
-            system_unique_key=f"cancellation-{self._new_key()}",
-            event_type=event.event_type,
-            member_id=event.member_id,
-            external_id=event.external_id,
-            description=description,
-            reason=CANCELLED,
-        )
-        return Accepted(
-            position=-1,
-            event=record,
-            digest=event_digest(record, member, None, self._mode, self._campaign_keys),
-            member=member,
-            sponsor=None,
-            at=self._now,
-            is_evaluated=False,
-            loyalty_event_id=reserve_ids(self._db, events=1)["events"][0],
-            key=self._new_key(),
-        )
+def _record(unit: UnitOfWork, event: LoyaltyEvent, member: Member, description: str | None) -> TrackedEvent:
+    """The event that records the cancellation of another."""
+    call = unit.execution
+    record = IncomingEvent(
+        system_unique_key=f"cancellation-{call.new_key()}",
+        event_type=event.event_type,
+        member_id=event.member_id,
+        external_id=event.external_id,
+        description=description,
+        reason=CANCELLED,
+    )
+    return TrackedEvent(
+        position=-1,
+        event=record,
+        digest=event_digest(record, member, None, unit.mode, unit.campaign_keys),
+        member=member,
+        sponsor=None,
+        at=call.now,
+        is_evaluated=False,
+        loyalty_event_id=reserve_ids(call.db, events=1)["events"][0],
+        key=call.new_key(),
+    )
 
 
 def _created_order(event: LoyaltyEvent) -> str | None:
@@ -81,11 +78,3 @@ def _created_order(event: LoyaltyEvent) -> str | None:
     if status_of_event(event.event_type) != CREATED:
         return None
     return (event.payload.get("order") or {}).get("externalId")
-
-
-def cancel_event(
-    call: Call, event: LoyaltyEvent, description: str | None, allow_overdraft: bool
-) -> list[RevertedEvent]:
-    """Cancel an event of the call's organization."""
-    batch = Cancellation(call.db, call.organization, FULL, call.now, call.new_key, call.request_id)
-    return batch.cancel(event, description, allow_overdraft)

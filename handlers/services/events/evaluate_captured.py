@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-from domain.events import FULL, EventNotCaptured, IncomingEvent, LoyaltyEvent
+from domain.events import EventNotCaptured, IncomingEvent, LoyaltyEvent
 from domain.members import Member
 from domain.orders import CONFIRMED, CREATED, status_of_event
 from domain.reversals import EventCancelled
 from handlers.call import Call
-from handlers.services.events.evaluate_queued import QueuedBatch, accepted_of, incoming_of
+from handlers.services.events.evaluate_queued import incoming_of, lock_members_of, tracked_again
 from handlers.services.events.intake import refuse_untrackable
+from handlers.services.events.track import evaluate
 from handlers.services.unit_of_work.orders import Found, OrderWork, order_payload
+from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import events
 
 _STANDING = frozenset({CREATED, CONFIRMED})
@@ -35,45 +34,6 @@ class CapturedOrders(OrderWork):
         """Leave the order alone."""
 
 
-class CapturedBatch(QueuedBatch):
-    """One event that was captured, with what comes of it."""
-
-    def evaluate_captured(self, event: LoyaltyEvent) -> LoyaltyEvent:
-        """Evaluate the event, unless that was done before, and return it as it is then; a refusal changes nothing.
-
-        It is evaluated with what is configured now, as of the moment when it was tracked. Raises EventNotCaptured,
-        EventCancelled, or what refuses such an event when it is tracked.
-        """
-        said = incoming_of(event)
-        concerned = {event.member_id} | self._concerned_by_undoing([said])
-        concerned |= set() if event.sponsor_member_id is None else {event.sponsor_member_id}
-        members = self._lock((), concerned, [said])
-        # As it is now that nobody else can evaluate or cancel it any more.
-        event = self._stored_now(event)
-        if event.evaluated_at is not None:
-            return event
-        _refuse_unless_captured(event)
-        each = accepted_of(0, event, said, members)
-        refuse_untrackable(said, each.member, self._configuration, own_events=False)
-        self._stored = {event.loyalty_event_id}
-        self._evaluate([each])
-        refusal = self._results[0].refusal
-        if refusal is not None:
-            raise refusal
-        return self._stored_now(event)
-
-    def _orders(self, external_ids: set[str], ids: Mapping[str, Sequence[int]]) -> OrderWork:
-        return CapturedOrders(self._db, self._organization_id, external_ids, self._now, (), ())
-
-    def _store(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        super()._store(
-            [{**row, "evaluated_at": self._now} if row["loyalty_event_id"] in self._stored else row for row in rows]
-        )
-
-    def _stored_now(self, event: LoyaltyEvent) -> LoyaltyEvent:
-        return events.find_by_key(self._db, self._organization_id, event.loyalty_event_key) or event
-
-
 def _refuse_unless_captured(event: LoyaltyEvent) -> None:
     if event.reversal_loyalty_event_id is not None:
         raise EventCancelled(f"The event {event.loyalty_event_key} is cancelled.")
@@ -85,6 +45,28 @@ def _refuse_unless_captured(event: LoyaltyEvent) -> None:
 
 
 def evaluate_captured(call: Call, event: LoyaltyEvent) -> LoyaltyEvent:
-    """Evaluate a captured event of the call's organization; it is returned as it is then."""
-    batch = CapturedBatch(call.db, call.organization, FULL, call.now, call.new_key, call.request_id)
-    return batch.evaluate_captured(event)
+    """Evaluate an event, unless that was done before, and return it as it is then; a refusal changes nothing.
+
+    It is evaluated with what is configured now, as of the moment when it was tracked. Raises EventNotCaptured,
+    EventCancelled, or what refuses such an event when it is tracked.
+    """
+    unit, sent = UnitOfWork(call), incoming_of(event)
+    members = lock_members_of(unit, [event], [sent])
+    # As it is now that nobody else can evaluate or cancel it any more.
+    event = _stored_now(call, event)
+    if event.evaluated_at is not None:
+        return event
+    _refuse_unless_captured(event)
+    tracked = tracked_again(0, event, sent, members)
+    tracked.evaluated_at = call.now
+    refuse_untrackable(sent, tracked.member, unit.configuration, by_server=False)
+    payload = order_payload(sent)
+    orders = CapturedOrders(call, () if payload is None else [payload["externalId"]])
+    refusal = evaluate(unit, [tracked], orders)[0].refusal
+    if refusal is not None:
+        raise refusal
+    return _stored_now(call, event)
+
+
+def _stored_now(call: Call, event: LoyaltyEvent) -> LoyaltyEvent:
+    return events.find_by_key(call.db, call.organization.organization_id, event.loyalty_event_key) or event

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -10,16 +9,18 @@ from typing import Any
 from sqlalchemy import Connection
 
 from domain.campaigns.context import moment_of
-from domain.events import EVALUATION_FAILED, FAILURE, FULL, NOT_EVALUATED, PENDING, RUNNING, IncomingEvent, LoyaltyEvent
+from domain.events import EVALUATION_FAILED, FAILURE, NOT_EVALUATED, PENDING, RUNNING, IncomingEvent, LoyaltyEvent
 from domain.members import Member
 from domain.organizations import Organization
 from domain.problems import Refusal
 from domain.queue import QueuedEvent, problem_of
-from handlers.messages.events import stored_result, track_result
-from handlers.services.events.intake import Accepted, Result, refuse_untrackable
-from handlers.services.events.track import TrackBatch
-from handlers.services.unit_of_work.event_rows import event_row
+from handlers.call import Execution
+from handlers.messages.events import stored_result
+from handlers.services.events.intake import refuse_untrackable
+from handlers.services.events.track import evaluate, members_of_reversals
 from handlers.services.unit_of_work.reversals import segments
+from handlers.services.unit_of_work.tracked import Result, TrackedEvent
+from handlers.services.unit_of_work.unit import UnitOfWork
 from handlers.services.webhooks.outbox import AsyncResult, queue_async_results
 from persistence import events, members, organizations, queue
 
@@ -27,62 +28,50 @@ from persistence import events, members, organizations, queue
 _REQUEST_ID = "worker"
 
 
-class QueuedBatch(TrackBatch):
-    """Queued events of one organization, whose lines are claimed."""
-
-    def evaluate(self, queued: Sequence[LoyaltyEvent]) -> list[Result]:
-        """Evaluate the events in order and store what came of them; a result for each.
-
-        They are evaluated with what is configured now, as of the moment when they were tracked.
-        """
-        self._stored = {event.loyalty_event_id for event in queued}
-        incoming = [incoming_of(event) for event in queued]
-        concerned = {event.member_id for event in queued} | self._concerned_by_undoing(incoming)
-        concerned |= {event.sponsor_member_id for event in queued if event.sponsor_member_id is not None}
-        found = self._lock((), concerned, incoming)
-        accepted = []
-        for position, (event, said) in enumerate(zip(queued, incoming, strict=True)):
-            each = accepted_of(position, event, said, found)
-            try:
-                refuse_untrackable(said, each.member, self._configuration, own_events=False)
-            except Refusal as refusal:
-                self._fail(each, refusal)
-            else:
-                accepted.append(each)
-        for segment in segments(accepted, stores=True) if accepted else ():
-            self._evaluate(segment)
-        self._write_events()
-        return [self._results[position] for position in range(len(queued))]
-
-    def loyalty_member_id(self, member_id: int) -> str:
-        """The id that clients know a member of the batch by."""
-        return self._members[member_id].loyalty_member_id
-
-    def _fail(self, each: Accepted, refusal: Refusal) -> None:
-        """An event that could be tracked when it came, and cannot any more."""
-        answer = track_result(each.event, each.key, FAILURE, None, refusal)
-        self._rows.append(event_row(each, None, FAILURE, answer, None, each.request_id or _REQUEST_ID, self._now))
-        self._results[each.position] = Result(answer, refusal)
-
-    def _store(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Store what came of the queued events, and the events that they caused."""
-        known = [row for row in rows if row["loyalty_event_id"] in self._stored]
-        events.finish_events(self._db, self._organization_id, known)
-        super()._store([row for row in rows if row["loyalty_event_id"] not in self._stored])
-
-
 def evaluate_claimed(db: Connection, organization_id: int, queued: Sequence[QueuedEvent], now: datetime) -> None:
-    """Evaluate events whose lines are claimed, take them out of the queue, and tell the triggers."""
+    """Evaluate events whose lines are claimed, take them out of the queue, and tell the triggers.
+
+    They are evaluated with what is configured now, as of the moment when they were tracked.
+    """
     organization = _organization(db, organization_id)
-    batch = QueuedBatch(db, organization, FULL, now, lambda: str(uuid.uuid4()), _REQUEST_ID)
-    stored = [each.event for each in queued]
-    results = batch.evaluate(stored)
+    unit = UnitOfWork(Execution(db=db, organization=organization, now=now, request_id=_REQUEST_ID))
+    stored = [line.event for line in queued]
+    results = _evaluate(unit, stored)
     queue.remove(db, organization_id, [event.loyalty_event_id for event in stored])
     told = [
-        AsyncResult(event.event_type, event.member_id, batch.loyalty_member_id(event.member_id), result.answer)
+        AsyncResult(event.event_type, event.member_id, unit.members[event.member_id].loyalty_member_id, result.answer)
         for event, result in zip(stored, results, strict=True)
     ]
     queue_async_results(db, organization, told, now)
+
+
+def _evaluate(unit: UnitOfWork, stored: Sequence[LoyaltyEvent]) -> list[Result]:
+    """Evaluate the events in order and store what came of them; a result for each."""
+    incoming = [incoming_of(event) for event in stored]
+    members = lock_members_of(unit, stored, incoming)
+    results: dict[int, Result] = {}
+    accepted = []
+    for position, (event, sent) in enumerate(zip(stored, incoming, strict=True)):
+        tracked = tracked_again(position, event, sent, members)
+        try:
+            refuse_untrackable(sent, tracked.member, unit.configuration, by_server=False)
+        except Refusal as refusal:
+            results[position] = unit.fail(tracked, refusal)
+        else:
+            accepted.append(tracked)
+    for segment in segments(accepted) if accepted else ():
+        results |= evaluate(unit, segment)
+    unit.flush_events()
+    return [results[position] for position in range(len(stored))]
+
+
+def lock_members_of(
+    unit: UnitOfWork, stored: Sequence[LoyaltyEvent], incoming: Sequence[IncomingEvent]
+) -> Mapping[Any, Member]:
+    """Lock the members whom stored events concern, as tracking does for new ones."""
+    concerned = {event.member_id for event in stored} | members_of_reversals(unit, incoming)
+    concerned |= {event.sponsor_member_id for event in stored if event.sponsor_member_id is not None}
+    return unit.lock((), concerned, incoming)
 
 
 def note_failure(
@@ -138,15 +127,15 @@ def incoming_of(event: LoyaltyEvent) -> IncomingEvent:
     )
 
 
-def accepted_of(position: int, event: LoyaltyEvent, said: IncomingEvent, found: Mapping[int, Member]) -> Accepted:
+def tracked_again(position: int, event: LoyaltyEvent, sent: IncomingEvent, found: Mapping[Any, Member]) -> TrackedEvent:
     """The stored event with what was looked up for it, to be evaluated as of the moment when it was tracked."""
-    return Accepted(
+    return TrackedEvent(
         position=position,
-        event=said,
+        event=sent,
         digest=event.request_digest,
         member=found[event.member_id],
         sponsor=None if event.sponsor_member_id is None else found[event.sponsor_member_id],
-        at=moment_of(said, event.created_at),
+        at=moment_of(sent, event.created_at),
         is_evaluated=True,
         loyalty_event_id=event.loyalty_event_id,
         key=event.loyalty_event_key,

@@ -1,19 +1,29 @@
-"""Events on their way in: what a request says, whether it can be tracked, and whether it was said before."""
+"""The intake of events: whether each can be tracked, and whether it was tracked before."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
+from domain.campaigns.context import moment_of
 from domain.event_types import BUILT_IN_EVENT_TYPES, NOT_TRACKABLE, refuse_other_payload
-from domain.events import IncomingEvent, NotTrackable, PayloadMissing, UnknownEventType
+from domain.events import (
+    CAPTURE_ONLY,
+    FAILURE,
+    IncomingEvent,
+    NotTrackable,
+    PayloadMissing,
+    UnknownEventType,
+    UnknownMember,
+)
 from domain.members import Member, MemberInactive, refuse_erased
-from domain.problems import Refusal
+from domain.problems import KeyReused, Refusal
+from handlers.messages.events import track_result
 from handlers.services.configuration import Configuration
-from handlers.services.digests import digest_of
 from handlers.services.unit_of_work.orders import order_payload
+from handlers.services.unit_of_work.tracked import Result, TrackedEvent, event_digest
+from handlers.services.unit_of_work.unit import UnitOfWork
+from persistence import events
 
 _BUILT_IN = frozenset(BUILT_IN_EVENT_TYPES)
 # What takes an order back is tracked whatever has become of the member.
@@ -28,14 +38,6 @@ _OF_INACTIVE_MEMBERS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What became of one event: the answer on the wire, and the refusal behind a failure."""
-
-    answer: dict[str, Any]
-    refusal: Refusal | None = None
-
-
 class RefusedBefore(Refusal):
     """An event that failed under this key before: refused again in the same words."""
 
@@ -48,39 +50,18 @@ class RefusedBefore(Refusal):
         return dict(self._problem)
 
 
-@dataclass(slots=True)
-class Accepted:
-    """An event that will be evaluated, with what was looked up for it."""
-
-    position: int
-    event: IncomingEvent
-    digest: bytes
-    member: Member
-    sponsor: Member | None
-    at: datetime
-    is_evaluated: bool
-    loyalty_event_id: int = 0
-    key: str = ""
-    cause_id: int | None = None
-    depth: int = 0
-    # The request that tracked it, where that is not the one at work.
-    request_id: str | None = None
-    # When it was stored, where that was before.
-    tracked_at: datetime | None = None
-
-
-def refuse_untrackable(event: IncomingEvent, member: Member, configuration: Configuration, own_events: bool) -> None:
+def refuse_untrackable(event: IncomingEvent, member: Member, configuration: Configuration, by_server: bool) -> None:
     """Refuse what cannot be tracked as things stand now, which says nothing of what was tracked before.
 
     Raises UnknownEventType, NotTrackable, MemberErased, MemberInactive, PayloadMissing or PayloadInvalid.
     """
     if event.event_type not in _BUILT_IN and event.event_type not in configuration.custom_event_types:
         raise UnknownEventType(f"There is no active event type {event.event_type}.")
-    if event.event_type in NOT_TRACKABLE and not own_events:
+    if event.event_type in NOT_TRACKABLE and not by_server:
         raise NotTrackable(f"Events of type {event.event_type} are emitted by the server alone.")
-    if not own_events:
+    if not by_server:
         refuse_erased(member)
-    if not member.active and event.event_type not in _OF_INACTIVE_MEMBERS and not own_events:
+    if not member.active and event.event_type not in _OF_INACTIVE_MEMBERS and not by_server:
         raise MemberInactive("Events of an inactive member are not tracked.")
     schema_type = configuration.custom_event_types.get(event.event_type)
     if schema_type is not None:
@@ -90,31 +71,71 @@ def refuse_untrackable(event: IncomingEvent, member: Member, configuration: Conf
         raise PayloadMissing(f"An event of type {event.event_type} needs payload.payment.")
 
 
-def event_digest(
-    event: IncomingEvent, member: Member, sponsor: Member | None, mode: str, campaign_keys: Sequence[str] | None
-) -> bytes:
-    """What makes two requests the same: all that was said, on whichever surface it was said."""
-    said = (
-        member.member_id,
-        sponsor.member_id if sponsor else None,
-        event.event_type,
-        event.external_id,
-        event.description,
-        event.payload,
-        event.external_event_date,
-        event.tags,
-        mode,
-        campaign_keys,
-    )
-    return digest_of(said)
+class Intake:
+    """Sorts out the events of a batch; `results` are those of the events that need no evaluation, by position.
+
+    `by_server` is True for events that only the server itself reports.
+    """
+
+    def __init__(self, unit: UnitOfWork, by_server: bool = False) -> None:
+        self._unit = unit
+        self._by_server = by_server
+        self._repeats: list[tuple[TrackedEvent, TrackedEvent]] = []
+        self.results: dict[int, Result] = {}
+
+    def accept(self, incoming: Sequence[IncomingEvent], members: Mapping[Any, Member]) -> list[TrackedEvent]:
+        """The events that are to be tracked now, of each key the first; `members` are locked, by either id."""
+        keys = {event.system_unique_key for event in incoming}
+        db, organization_id = self._unit.execution.db, self._unit.execution.organization.organization_id
+        # A dry run asks what would happen if the event came now, whether or not it has come before.
+        answered = {} if self._unit.is_dry_run else events.find_answered(db, organization_id, keys)
+        first: dict[str, TrackedEvent] = {}
+        for position, event in enumerate(incoming):
+            try:
+                tracked = self._looked_up(position, event, members)
+                before = answered.get(event.system_unique_key)
+                if before is not None:
+                    self.results[position] = _answered_before(tracked, *before)
+                    continue
+                refuse_untrackable(event, tracked.member, self._unit.configuration, self._by_server)
+            except Refusal as refusal:
+                self.results[position] = _refused(event, refusal)
+                continue
+            original = first.setdefault(event.system_unique_key, tracked)
+            if original is not tracked:
+                self._repeats.append((tracked, original))
+        return list(first.values())
+
+    def all_results(self) -> list[Result]:
+        """The results in the order of the events; one that came twice has that of the first."""
+        for repeat, original in self._repeats:
+            if repeat.digest == original.digest:
+                self.results[repeat.position] = self.results[original.position]
+            else:
+                refusal = KeyReused(f"The key {repeat.event.system_unique_key} came twice.")
+                self.results[repeat.position] = _refused(repeat.event, refusal)
+        return [result for _, result in sorted(self.results.items())]
+
+    def _looked_up(self, position: int, event: IncomingEvent, members: Mapping[Any, Member]) -> TrackedEvent:
+        unit = self._unit
+        member = members.get(event.member_id or event.loyalty_member_id)
+        if member is None:
+            raise UnknownMember("The organization has no such member.")
+        sponsor = None
+        if event.sponsor_loyalty_member_id is not None:
+            sponsor = members.get(event.sponsor_loyalty_member_id)
+            if sponsor is None:
+                raise UnknownMember("The organization has no such sponsor.")
+        digest = event_digest(event, member, sponsor, unit.mode, unit.campaign_keys)
+        at = moment_of(event, unit.execution.now)
+        return TrackedEvent(position, event, digest, member, sponsor, at, is_evaluated=unit.mode != CAPTURE_ONLY)
 
 
-def without_repeats(accepted: Sequence[Accepted]) -> tuple[list[Accepted], list[tuple[Accepted, Accepted]]]:
-    """Those whose key comes for the first time in the batch, and the others beside the first of their key."""
-    first: dict[str, Accepted] = {}
-    repeats = []
-    for each in accepted:
-        original = first.setdefault(each.event.system_unique_key, each)
-        if original is not each:
-            repeats.append((each, original))
-    return list(first.values()), repeats
+def _refused(event: IncomingEvent, refusal: Refusal) -> Result:
+    return Result(track_result(event, None, FAILURE, None, refusal), refusal)
+
+
+def _answered_before(tracked: TrackedEvent, digest: bytes, answer: Mapping[str, Any]) -> Result:
+    if digest != tracked.digest:
+        return _refused(tracked.event, KeyReused(f"The key {tracked.event.system_unique_key} was used before."))
+    return Result(dict(answer), RefusedBefore(answer["error"]) if "error" in answer else None)

@@ -1,56 +1,47 @@
-"""Asynchronous tracking: events are checked, stored and queued in one database transaction, for workers to evaluate."""
+"""Asynchronous tracking: events are checked, stored and queued in one database transaction, for workers to evaluate.
+
+A request under a key is the same however it was tracked.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from domain.events import FULL, PENDING, IncomingEvent
-from domain.members import Member
+from domain.events import PENDING, IncomingEvent
 from handlers.call import Call
 from handlers.messages.events import queued_result, track_result
-from handlers.services.events.intake import Accepted, Result, without_repeats
-from handlers.services.events.track import TrackBatch
+from handlers.services.events.intake import Intake
 from handlers.services.unit_of_work.event_rows import event_row
+from handlers.services.unit_of_work.tracked import Result, TrackedEvent
+from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import events, queue
 from persistence.rows import reserve_ids
 
 
-class QueueBatch(TrackBatch):
-    """Events that are queued: a request under a key is the same however it was tracked."""
-
-    def queue(self, incoming: Sequence[IncomingEvent]) -> list[dict[str, Any]]:
-        """Store and queue the events that can be tracked; the outcome of each, in order."""
-        first, repeats = without_repeats(self._accept(incoming))
-        if first:
-            self._keep(first)
-        for repeat, original in repeats:
-            self._results[repeat.position] = self._repeated(repeat, original)
-        return [queued_result(self._results[position].answer) for position in range(len(incoming))]
-
-    def _lock(
-        self, loyalty_member_ids: Collection[str], member_ids: Collection[int], incoming: Sequence[IncomingEvent] = ()
-    ) -> dict[Any, Member]:
-        """Lock the members' lines alone; all else that they have is the worker's concern."""
-        found = queue.lock_members(self._db, self._organization_id, loyalty_member_ids)
-        return {member.loyalty_member_id: member for member in found}
-
-    def _concerned_by_undoing(self, incoming: Sequence[IncomingEvent]) -> set[int]:
-        return set()
-
-    def _keep(self, accepted: Sequence[Accepted]) -> None:
-        rows = []
-        for each, event_id in zip(accepted, reserve_ids(self._db, events=len(accepted))["events"], strict=True):
-            each.loyalty_event_id, each.key, each.is_evaluated = event_id, self._new_key(), False
-            answer = track_result(each.event, each.key, PENDING, None, None)
-            self._results[each.position] = Result(answer)
-            rows.append(event_row(each, None, PENDING, answer, None, self._request_id, self._now))
-        events.add_events(self._db, rows)
-        lines = [{"loyalty_event_id": each.loyalty_event_id, "member_id": each.member.member_id} for each in accepted]
-        queue.add(self._db, self._organization_id, lines, self._now)
-
-
 def queue_events(call: Call, incoming: Sequence[IncomingEvent]) -> list[dict[str, Any]]:
-    """Queue events of the call's organization."""
-    batch = QueueBatch(call.db, call.organization, FULL, call.now, call.new_key, call.request_id)
-    return batch.queue(incoming)
+    """Store and queue the events that can be tracked; the outcome of each, in order."""
+    # The members' lines alone are locked: all else that they have is the worker's concern.
+    ids = {event.loyalty_member_id for event in incoming if event.loyalty_member_id is not None}
+    ids |= {event.sponsor_loyalty_member_id for event in incoming if event.sponsor_loyalty_member_id is not None}
+    found = queue.lock_members(call.db, call.organization.organization_id, ids)
+    intake = Intake(UnitOfWork(call))
+    accepted = intake.accept(incoming, {member.loyalty_member_id: member for member in found})
+    if accepted:
+        intake.results |= _store(call, accepted)
+    return [queued_result(result.answer) for result in intake.all_results()]
+
+
+def _store(call: Call, accepted: Sequence[TrackedEvent]) -> dict[int, Result]:
+    """Store the events and put them in their members' lines."""
+    organization_id = call.organization.organization_id
+    results, rows, lines = {}, [], []
+    for event, event_id in zip(accepted, reserve_ids(call.db, events=len(accepted))["events"], strict=True):
+        event.loyalty_event_id, event.key, event.is_evaluated = event_id, call.new_key(), False
+        answer = track_result(event.event, event.key, PENDING, None, None)
+        results[event.position] = Result(answer)
+        rows.append(event_row(event, PENDING, answer, call.request_id, call.now))
+        lines.append({"loyalty_event_id": event_id, "member_id": event.member.member_id})
+    events.add_events(call.db, rows)
+    queue.add(call.db, organization_id, lines, call.now)
+    return results

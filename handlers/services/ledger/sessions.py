@@ -11,14 +11,14 @@ from datetime import datetime
 from sqlalchemy import Connection
 
 from domain.campaigns.limits import ALL_MEMBERS, EventLimits
-from domain.events import FULL, IncomingEvent
+from domain.events import IncomingEvent
 from domain.ledger.postings import Posting
 from domain.ledger.session import LedgerSession
 from domain.organizations import Organization
 from domain.tiers import HeldTier, TierAssignments
-from handlers.call import Call
+from handlers.call import Call, Execution
 from handlers.services.configuration import Configuration, configuration_of
-from handlers.services.events.track import TrackBatch
+from handlers.services.events.track import track
 from handlers.services.unit_of_work.derived_events import (
     TRANSACTION_CREATED,
     DerivedEvent,
@@ -26,6 +26,7 @@ from handlers.services.unit_of_work.derived_events import (
     possible_types,
 )
 from handlers.services.unit_of_work.tier_points import TierPointsReader, open_tier_points
+from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import events, member_tiers, posting
 
 
@@ -107,7 +108,8 @@ def report(
         for own in found
     ]
     if incoming:
-        TrackBatch(db, organization, FULL, now, new_key, request_id, own_events=True).track(incoming)
+        execution = Execution(db=db, organization=organization, now=now, request_id=request_id, new_key=new_key)
+        track(UnitOfWork(execution), incoming, by_server=True)
 
 
 def _concern(configuration: Configuration, ledger_account_ids: Collection[int]) -> bool:

@@ -14,8 +14,7 @@ from handlers.messages.missions import progress_answer
 from handlers.services.configuration import configuration_of
 from handlers.services.digests import digest_of
 from handlers.services.members.match_audiences import match_audiences
-from handlers.services.unit_of_work.by_request import at_desks
-from handlers.services.unit_of_work.work import Participants
+from handlers.services.unit_of_work.unit import unit_of_work
 from persistence import missions
 
 
@@ -39,17 +38,16 @@ def advance_mission(call: Call, member: Member, mission: Mission, body: Mapping[
         description=body["description"],
         tags=tuple(body["tags"]),
     )
-
-    def act(participants: Participants) -> Mapping[str, Any]:
+    with unit_of_work(call, [member.member_id], "A mission was advanced by request.", [cause.at]) as unit:
         before = missions.find_tracking(call.db, organization_id, cause.system_unique_key or "")
         if before is not None:
             if before.request_digest != cause.request_digest:
                 raise KeyReused(f"The key {cause.system_unique_key} was used for another request.")
             return before.answer or {}
-        refuse_inactive(participants.scope.members[member.member_id])
-        progress, advance = participants.missions.advance(mission.mission_id, body["amount"], cause, audience_keys)
+        refuse_inactive(unit.members[member.member_id])
+        progress, advance = unit.missions.advance(mission.mission_id, body["amount"], cause, audience_keys)
         answer = progress_answer(progress.balance(member.member_id), advance.achieved)
-        participants.missions.answered(answer)
+        unit.missions.answered(answer)
         after = {
             "memberId": member.member_id,
             "amount": body["amount"],
@@ -62,8 +60,6 @@ def advance_mission(call: Call, member: Member, mission: Mission, body: Mapping[
         }
         call.audit.add("mission-progress", mission.mission_id, after=after, member_ids=(member.member_id,))
         return answer
-
-    return at_desks(call, [member.member_id], act, "A mission was advanced by request.", [cause.at])
 
 
 def _digest(member: Member, mission: Mission, body: Mapping[str, Any]) -> bytes:

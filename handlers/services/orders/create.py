@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from domain.events import FULL, IncomingEvent
+from domain.events import IncomingEvent
 from domain.orders import CREATED, Order, OrderExists, OrderItem, event_of_status, steps_to
 from domain.problems import Refusal
 from domain.programs import UnknownLoyaltyProgram
 from handlers.call import Call
-from handlers.services.events.intake import Result
-from handlers.services.events.track import TrackBatch
+from handlers.services.events.track import track
+from handlers.services.unit_of_work.tracked import Result
+from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import orders
 
 
@@ -56,8 +57,8 @@ def create_orders(call: Call, wanted: Sequence[NewOrder]) -> list[CreatedOrder]:
     queue = [(at, each[level]) for level in range(depth) for at, each in enumerate(steps) if level < len(each)]
     found: dict[int, list[Result]] = {}
     if queue:
-        batch = TrackBatch(call.db, call.organization, FULL, call.now, call.new_key, call.request_id)
-        for (at, _), result in zip(queue, batch.track([event for _, event in queue]), strict=True):
+        results = track(UnitOfWork(call), [event for _, event in queue])
+        for (at, _), result in zip(queue, results, strict=True):
             found.setdefault(at, []).append(result)
     made = [wanted[at].external_id for at in found]
     stored = orders.find_by_external_ids(call.db, call.organization.organization_id, made) if made else {}

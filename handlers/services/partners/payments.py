@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from domain.campaigns.outcomes import EXECUTED, PARTIAL
-from domain.events import FULL, IncomingEvent, UnknownMember
+from domain.events import IncomingEvent, UnknownMember
 from domain.ledger.postings import Posting
 from domain.ledger.records import SETTLED
 from domain.members import AmbiguousMember, Member, is_loyalty_member_id
@@ -28,9 +28,10 @@ from domain.partners import (
 from handlers.call import Call, PartnerKey
 from handlers.messages.members import MEMBER_PROPERTIES
 from handlers.services.configuration import configuration_of
-from handlers.services.events.track import TrackBatch
+from handlers.services.events.track import track
 from handlers.services.members.enrol import created_event, enrol_member, tell_created
 from handlers.services.tiers.current import current_tiers
+from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import members, partners, programs
 
 PAYMENT_CONFIRMED = "member-payment-confirmed"
@@ -57,16 +58,16 @@ def create_payment_intent(call: Call, key: PartnerKey, intent: PaymentIntent) ->
     )
     if not is_claimed:
         raise _exists(intent)
-    batch = TrackBatch(call.db, call.organization, FULL, call.now, call.new_key, call.request_id)
+    unit = UnitOfWork(call)
     enrolment = [created_event(call, member)] if is_new else []
-    payment = batch.track([*enrolment, _payment_event(call, key, intent, member)])[-1]
+    payment = track(unit, [*enrolment, _payment_event(call, key, intent, member)])[-1]
     if payment.refusal is not None:
         raise payment.refusal
     if is_new:
         created = MEMBER_PROPERTIES.dump(member)
         call.audit.add("member", member.member_id, after=created, member_ids=[member.member_id])
         tell_created(call, member)
-    return _outcome(call, intent, member, is_new, batch)
+    return _outcome(call, intent, member, is_new, unit)
 
 
 def _exists(intent: PaymentIntent) -> PaymentExists:
@@ -138,8 +139,8 @@ def _refuse_uncreatable(call: Call, loyalty_member_id: str, gov_id: str | None) 
         raise MemberNotCreated(f"The userGovId {gov_id} belongs to another member.")
 
 
-def _outcome(call: Call, intent: PaymentIntent, member: Member, is_new: bool, batch: TrackBatch) -> PaymentOutcome:
-    own = [outcome for member_id, outcome in batch.outcomes if member_id == member.member_id]
+def _outcome(call: Call, intent: PaymentIntent, member: Member, is_new: bool, unit: UnitOfWork) -> PaymentOutcome:
+    own = [outcome for member_id, outcome in unit.outcomes if member_id == member.member_id]
     effects = [
         (effect["effectId"], {param["id"]: param["value"] for param in effect["params"]})
         for outcome in own
@@ -150,7 +151,7 @@ def _outcome(call: Call, intent: PaymentIntent, member: Member, is_new: bool, ba
         loyalty_member_id=member.loyalty_member_id,
         tier=_tier_name(call, member),
         is_new_member=is_new,
-        accruals=_accruals(member, batch),
+        accruals=_accruals(member, unit),
         missions=_with_messages(call, joined_missions(move for outcome in own for move in outcome["missions"])),
         effects=discounted(intent.total, effects),
     )
@@ -166,13 +167,13 @@ def _tier_name(call: Call, member: Member) -> str | None:
     return None
 
 
-def _accruals(member: Member, batch: TrackBatch) -> list[AccountAccrual]:
+def _accruals(member: Member, unit: UnitOfWork) -> list[AccountAccrual]:
     """What the work moved of the member's accounts; what had expired before is none of it."""
-    if batch.ledger is None:
+    if not unit.is_open:
         return []
     moved: dict[int, Decimal] = {}
     accounts = {}
-    for step in batch.ledger.steps:
+    for step in unit.ledger.steps:
         if not isinstance(step, Posting) or step.is_expiry or step.status != SETTLED:
             continue
         amounts = [entry.amount for entry in step.entries if entry.wallet_id == member.wallet_id]
@@ -184,7 +185,7 @@ def _accruals(member: Member, batch: TrackBatch) -> list[AccountAccrual]:
         AccountAccrual(
             ledger_account_id=account_id,
             unit_name=accounts[account_id].name,
-            balance=batch.ledger.holding(member.wallet_id, account_id).current,
+            balance=unit.ledger.holding(member.wallet_id, account_id).current,
             new_accrual=amount,
         )
         for account_id, amount in sorted(moved.items())

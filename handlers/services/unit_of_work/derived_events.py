@@ -48,7 +48,7 @@ def possible_types(configuration: Configuration) -> frozenset[str]:
 
 
 class LedgerEvents:
-    """Follows the books of one unit of work, moves tiers with them and tells what is to be reported.
+    """The events that come of the ledger session of a unit of work; tiers are moved with the points.
 
     `member_ids` are those of the wallets, by wallet id; `transaction_id` answers the id of the nth posting.
     """
@@ -73,7 +73,7 @@ class LedgerEvents:
         self._postings = 0
 
     def begin(self, always: Collection[int] = ()) -> list[DerivedEvent]:
-        """What comes of what the books began with: points that had expired, and tiers that had.
+        """What comes of points and tiers that had expired when the unit was opened.
 
         Tiers that go by the accounts of `always` are evaluated in any case.
         """
@@ -87,7 +87,7 @@ class LedgerEvents:
         ]
 
     def take_derived(self) -> list[DerivedEvent]:
-        """What comes of the steps since the last look, in their order; tiers last."""
+        """What comes of the steps that were not looked at yet, in their order; tiers last."""
         steps = self._session.steps[self._steps :]
         self._steps += len(steps)
         if not self._possible:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -17,55 +17,55 @@ from domain.campaigns.context import (
 )
 from domain.campaigns.facts import EventFacts
 from handlers.services.configuration import Configuration
-from handlers.services.events.intake import Accepted
-from handlers.services.unit_of_work.work import Participants
+from handlers.services.unit_of_work.subjects import Participants
+from handlers.services.unit_of_work.tracked import TrackedEvent
 
 
 def event_facts(
-    each: Accepted,
+    tracked: TrackedEvent,
     order: Any,
     participants: Participants,
     configuration: Configuration,
-    tier_ids: Collection[int],
     audiences: Sequence[CompiledAudience],
     now: datetime,
 ) -> EventFacts:
-    """The facts of one event, as the desks stand at this point; `order` is the order with its items, or None."""
+    """The facts of one event, as the unit stands at this point; `order` is the order with its items, or None."""
     record, items = order or (None, ())
-    payment = payment_variable(each.event.payload)
+    payment = payment_variable(tracked.event.payload)
+    tier_ids = participants.tier_ids(tracked.member.member_id, tracked.member.wallet_id)
     # A tier that was made after the configuration was read is no campaign's concern yet.
     known = configuration.tier_keys
     tier_keys = frozenset(known[tier_id] for tier_id in tier_ids if tier_id in known)
     audience_keys = [audience.audience_key for audience in audiences]
-    balances = balances_by_name(participants.ledger, each.member.wallet_id, configuration.accounts.values())
+    balances = balances_by_name(participants.ledger, tracked.member.wallet_id, configuration.accounts.values())
     context = {
-        "event": event_variable(each.event, each.key, each.at),
+        "event": event_variable(tracked.event, tracked.key, tracked.at),
         "order": order_variable(record, items),
         "payment": payment,
-        "member": member_variable(each.member),
-        "sponsor": member_variable(each.sponsor),
+        "member": member_variable(tracked.member),
+        "sponsor": member_variable(tracked.sponsor),
         "balances": balances,
         "balancesAfter": dict(balances),
-        **participants.variables(each.member.member_id),
+        **participants.variables(tracked.member.member_id),
         "audiences": audience_keys,
         "tiers": sorted(tier_keys),
         "now": now,
     }
     return EventFacts(
-        event_type=each.event.event_type,
-        loyalty_event_id=each.loyalty_event_id,
-        key=each.key,
-        at=each.at,
-        external_event_date=each.event.external_event_date,
-        member_id=each.member.member_id,
-        wallet_id=each.member.wallet_id,
-        sponsor_member_id=None if each.sponsor is None else each.sponsor.member_id,
-        sponsor_wallet_id=None if each.sponsor is None else each.sponsor.wallet_id,
+        event_type=tracked.event.event_type,
+        loyalty_event_id=tracked.loyalty_event_id,
+        key=tracked.key,
+        at=tracked.at,
+        external_event_date=tracked.event.external_event_date,
+        member_id=tracked.member.member_id,
+        wallet_id=tracked.member.wallet_id,
+        sponsor_member_id=None if tracked.sponsor is None else tracked.sponsor.member_id,
+        sponsor_wallet_id=None if tracked.sponsor is None else tracked.sponsor.wallet_id,
         spend=spend_of(record, payment),
         location_code=None if record is None else record.location_code,
         tier_keys=tier_keys,
         audience_keys=frozenset(audience_keys),
         context=context,
-        is_active=each.member.active,
-        is_sponsor_active=each.sponsor is None or each.sponsor.active,
+        is_active=tracked.member.active,
+        is_sponsor_active=tracked.sponsor is None or tracked.sponsor.active,
     )

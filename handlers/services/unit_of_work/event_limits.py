@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from domain.calendar import DAILY, period_start
 from domain.campaigns.limits import ALL_MEMBERS, MEMBER, CounterKey, Counters, counter_of
 from domain.campaigns.plans import EvaluationPlans
-from handlers.services.events.intake import Accepted
+from handlers.services.unit_of_work.tracked import TrackedEvent
 from persistence import events
 
 
@@ -18,7 +18,7 @@ def open_limits(
     db: Connection,
     organization_id: int,
     plans: EvaluationPlans,
-    accepted: Sequence[Accepted],
+    tracked: Sequence[TrackedEvent],
     derived: Collection[str],
     member_ids: Collection[int],
     now: datetime,
@@ -32,11 +32,11 @@ def open_limits(
     """
     limited = {
         campaign.campaign.campaign_id: campaign
-        for event_type in {*derived, *(each.event.event_type for each in accepted)}
+        for event_type in {*derived, *(each.event.event_type for each in tracked)}
         for campaign in plans.of(event_type).campaigns
         if campaign.limits
     }
-    moments = _moments(accepted, derived, now, {campaign.zone for campaign in limited.values()})
+    moments = _moments(tracked, derived, now, {campaign.zone for campaign in limited.values()})
     shared: set[CounterKey] = set()
     own: set[int] = set()
     starts: set[date] = set()
@@ -55,14 +55,14 @@ def open_limits(
 
 
 def _moments(
-    accepted: Sequence[Accepted], derived: Collection[str], now: datetime, zones: Collection[tzinfo]
+    tracked: Sequence[TrackedEvent], derived: Collection[str], now: datetime, zones: Collection[tzinfo]
 ) -> Mapping[str, set[datetime]]:
     """When the events happened, by type; what comes of them happens then or now.
 
     Of moments on the same day in all the `zones` there is one.
     """
     days: dict[str, dict[tuple[date, ...], datetime]] = {}
-    for each in accepted:
+    for each in tracked:
         day = tuple(period_start(DAILY, each.at, zone) for zone in zones)
         days.setdefault(each.event.event_type, {})[day] = each.at
     found = {event_type: set(moments.values()) for event_type, moments in days.items()}

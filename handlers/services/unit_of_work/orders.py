@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import datetime
 from decimal import Decimal
-from typing import Any
-
-from sqlalchemy import Connection
+from typing import Any, Self
 
 from domain.calendar import instant_of
 from domain.events import IncomingEvent, PayloadMissing
@@ -29,6 +26,7 @@ from domain.orders import (
     status_of_event,
 )
 from domain.returns import with_returned
+from handlers.call import Execution
 from persistence import orders
 
 Found = tuple[Order, tuple[OrderItem, ...]]
@@ -56,27 +54,32 @@ def order_payload(event: IncomingEvent) -> Mapping[str, Any] | None:
 
 
 class OrderWork:
-    """The orders of a batch: those that exist, and what its events make of them; `write` stores it all."""
+    """The orders of a batch: those that exist, and what its events make of them; `flush` stores it all."""
 
     def __init__(
         self,
-        db: Connection,
-        organization_id: int,
+        execution: Execution,
         external_ids: Iterable[str],
-        at: datetime,
-        order_ids: Iterable[int],
-        item_ids: Iterable[int],
+        order_ids: Iterable[int] = (),
+        item_ids: Iterable[int] = (),
     ) -> None:
-        self._db = db
-        self._organization_id = organization_id
-        self._at = at
+        self._db = execution.db
+        self._organization_id = execution.organization.organization_id
+        self._at = execution.now
         self._order_ids = iter(order_ids)
         self._item_ids = iter(item_ids)
         wanted = set(external_ids)
-        self._orders: dict[str, Found] = orders.find_by_external_ids(db, organization_id, wanted) if wanted else {}
+        self._orders: dict[str, Found] = (
+            orders.find_by_external_ids(self._db, self._organization_id, wanted) if wanted else {}
+        )
         self._stored = frozenset(self._orders)
         self._moved: dict[int, Order] = {}
         self._returned: dict[int, OrderItem] = {}
+
+    @classmethod
+    def none(cls, execution: Execution) -> Self:
+        """The orders of a unit that has to do with none."""
+        return cls(execution, ())
 
     def stored(self, external_id: str) -> Order | None:
         """The order with this external id as it was before the batch."""
@@ -135,7 +138,7 @@ class OrderWork:
         known = self._orders
         return [(replace(each, updated_at=self._at), known[each.external_id][1]) for each in self._moved.values()]
 
-    def write(self) -> None:
+    def flush(self) -> None:
         """Store the new orders and the new statuses."""
         new = self.new
         orders.add_orders(self._db, [order for order, _ in new], [item for _, items in new for item in items])

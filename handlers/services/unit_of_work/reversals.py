@@ -1,4 +1,4 @@
-"""Undoing events: what they gave is taken back, on books and counters that are open already.
+"""Reversing events: what they gave is taken back, within a unit of work that is open.
 
 Used by the cancellation of an event and by the events that undo an order, whole or in part.
 """
@@ -10,9 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from itertools import count
-from typing import Any, Protocol, TypeVar
-
-from sqlalchemy import Connection
+from typing import Any, Protocol, Self, TypeVar
 
 from domain.campaigns.limits import CounterKey, Counters
 from domain.events import SUCCESS, IncomingEvent, LoyaltyEvent
@@ -21,9 +19,10 @@ from domain.ledger.session import LedgerSession
 from domain.orders import CONFIRMED, CREATED, PARTIALLY_RETURNED, UNDONE, Order, status_of_event
 from domain.problems import Refusal
 from domain.reversals import WHOLE, Extent, ReversedPart, RevertedEvent, RevertedTransaction, counter_key, to_give_back
+from handlers.call import Execution
 from handlers.messages.base import exact_number
 from handlers.services.unit_of_work.scope import Reversal
-from handlers.services.unit_of_work.work import Participants
+from handlers.services.unit_of_work.subjects import Participants
 from persistence import reversals
 
 
@@ -39,14 +38,19 @@ Each = TypeVar("Each", bound=Tracked)
 class Reversals:
     """Events that may be undone, with all that they caused; loaded once what their members have is locked."""
 
-    def __init__(self, db: Connection, organization_id: int, event_ids: Collection[int]) -> None:
-        self._db = db
-        self._organization_id = organization_id
+    def __init__(self, execution: Execution, event_ids: Collection[int]) -> None:
+        db = self._db = execution.db
+        organization_id = self._organization_id = execution.organization.organization_id
         found = reversals.find_families(db, organization_id, event_ids) if event_ids else {}
         self._families = {root: [event.loyalty_event_id for event in family] for root, family in found.items()}
         self._events = {event.loyalty_event_id: event for family in found.values() for event in family}
         self._transactions = reversals.find_standing(db, organization_id, self._events) if found else {}
         self._changed: set[int] = set()
+
+    @classmethod
+    def none(cls, execution: Execution) -> Self:
+        """The reversals of a unit that reverses nothing."""
+        return cls(execution, ())
 
     def __bool__(self) -> bool:
         return bool(self._families)
@@ -72,11 +76,11 @@ class Reversals:
         """Whether the event is there and not undone yet."""
         return event_id in self._families and self._events[event_id].reversal_loyalty_event_id is None
 
-    def undo(self, event_ids: Sequence[int], by: Reversal, participants: Participants) -> list[RevertedEvent]:
+    def reverse(self, event_ids: Sequence[int], by: Reversal, participants: Participants) -> list[RevertedEvent]:
         """Undo events, the newest first, each with those that it caused; answers what was taken back of each.
 
         Of others than the last one only what gave something is answered. In part, only points and what they counted are
-        taken back. Raises what the books refuse, such as AccountInactive, and has then changed nothing.
+        taken back. Raises what the ledger refuses, such as AccountInactive, and has then changed nothing.
         """
         session = participants.ledger
         savepoint, numbers = session.savepoint(), count(1)
@@ -92,7 +96,7 @@ class Reversals:
                 event,
                 transactions,
                 self._give_back(event, by, session, participants.counters),
-                _undone(event, by, participants) if by.extent.is_whole else (),
+                _reversed(event, by, participants) if by.extent.is_whole else (),
             )
             for event, transactions in zip(standing, posted, strict=True)
         ]
@@ -161,8 +165,8 @@ class Reversals:
         account = session.accounts.get(account_id or 0)
         return 0 if account is None else account.decimals
 
-    def write(self, at: datetime) -> None:
-        """Store what became of the events; the books and the counters are written by whoever opened them."""
+    def flush(self, at: datetime) -> None:
+        """Store what became of the events; the ledger and the counters are flushed by the unit."""
         reversals.write_events(self._db, self._organization_id, [self._events[each] for each in self._changed], at)
 
 
@@ -171,22 +175,22 @@ def _gave(reverted: RevertedEvent) -> bool:
     return bool(reverted.transactions or reverted.limits or reverted.others)
 
 
-def _undone(event: LoyaltyEvent, by: Reversal, participants: Participants) -> tuple[ReversedPart, ...]:
+def _reversed(event: LoyaltyEvent, by: Reversal, participants: Participants) -> tuple[ReversedPart, ...]:
     """Take back what one event did beside points and limits."""
-    return tuple(each for participant in participants.subjects for each in participant.undo(event.loyalty_event_id, by))
+    return tuple(each for subject in participants.subjects for each in subject.reverse(event.loyalty_event_id, by))
 
 
-def undone_orders(incoming: Iterable[IncomingEvent]) -> set[str]:
+def reversed_orders(incoming: Iterable[IncomingEvent]) -> set[str]:
     """The external ids of the orders that events undo, whole or in part."""
-    return {name for each in incoming if _undoes(each) and (name := _order_of(each)) is not None}
+    return {name for each in incoming if _reverses(each) and (name := _order_of(each)) is not None}
 
 
-def segments(accepted: Sequence[Each], stores: bool) -> list[list[Each]]:
+def segments(accepted: Sequence[Each]) -> list[list[Each]]:
     """A batch, cut before what undoes an order of which it has other events: these must be stored by then."""
     found: list[list[Each]] = [[]]
     led_to: set[str | None] = set()
     for each in accepted:
-        if stores and _undoes(each.event) and _order_of(each.event) in led_to:
+        if _reverses(each.event) and _order_of(each.event) in led_to:
             found.append([])
             led_to.clear()
         if status_of_event(each.event.event_type) in (CREATED, CONFIRMED):
@@ -195,7 +199,7 @@ def segments(accepted: Sequence[Each], stores: bool) -> list[list[Each]]:
     return found
 
 
-def _undoes(event: IncomingEvent) -> bool:
+def _reverses(event: IncomingEvent) -> bool:
     status = status_of_event(event.event_type)
     return status == PARTIALLY_RETURNED or status in UNDONE
 

@@ -1,4 +1,4 @@
-"""What every desk is opened with, and what it has to offer."""
+"""The scope that every participant of a unit of work is opened with, and what a participant offers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from persistence.rows import IdAllocator
 
 
 class TransactionIds:
-    """The ids of the transactions that a unit of work posts, known before they are written; none in a rehearsal."""
+    """The ids of the transactions that a unit of work posts, known before they are written; none in a dry run."""
 
     def __init__(self, ledger: LedgerSession, allocator: IdAllocator | None) -> None:
         self._ledger = ledger
@@ -47,12 +47,12 @@ class TransactionIds:
 
 @dataclass(frozen=True, slots=True)
 class UnitScope:
-    """What a unit of work is about: the members, by id, whose locks it holds, and the stored events it may undo.
+    """The scope of a unit of work: the members, by id, whose locks it holds, and the stored events it may reverse.
 
     `event_types` are those of the events it was begun for, None for a request, which may be about anything; `moments`
     are when they happened, and now, so that all it does happens at one of them. `referral_code_ids` are the referral
-    codes that may be used, of members who are among the members. A rehearsal is a dry run: it locks nothing, takes no
-    ids from the database and writes nothing.
+    codes that may be used, of members who are among the members. A dry run locks nothing, takes no ids from
+    the database and writes nothing.
     """
 
     db: Connection
@@ -66,7 +66,7 @@ class UnitScope:
     transaction_ids: TransactionIds
     tier_assignments: TierAssignments
     tier_points: TierPointsReader
-    undoable: frozenset[int]
+    reversible: frozenset[int]
     event_types: frozenset[str] | None
     moments: frozenset[datetime]
     referral_code_ids: frozenset[int]
@@ -74,7 +74,7 @@ class UnitScope:
 
 @dataclass(frozen=True, slots=True)
 class Reversal:
-    """What undoes an event: another event, by its id and key, and how it goes about it."""
+    """The reversal of events by another event, given by its id and key, and how it goes about it."""
 
     loyalty_event_id: int
     key: str
@@ -88,10 +88,10 @@ class Participant(Protocol):
     """One subject's part in a unit of work."""
 
     def take_derived(self) -> Sequence[DerivedEvent]:
-        """What the server itself is to report since the last look."""
+        """The events that the server is to report of what was done here, each once."""
 
-    def undo(self, event_id: int, by: Reversal) -> Sequence[ReversedPart]:
+    def reverse(self, event_id: int, by: Reversal) -> Sequence[ReversedPart]:
         """Take back what a stored event did here, as far as it still stands; points are the ledger's to take back."""
 
-    def write(self) -> None:
-        """Store what has changed since the last time."""
+    def flush(self) -> None:
+        """Store what has changed since the last flush."""

@@ -1,5 +1,5 @@
-"""Participants: what one unit of work keeps of each subject (badges, coupons, missions...) while it is under way.
+"""The participants of a unit of work: what it keeps of each subject (badges, coupons, missions...).
 
-A desk is opened once the members are locked, in a fixed number of statements; it is changed in memory, by campaign
-effects, rewards and requests alike; and it is written once, in sets. `desks.Participants` holds all those of a unit.
+A participant is opened once the members are locked, in a fixed number of statements; it is changed in memory, by
+campaign effects, rewards and requests alike; and it is flushed once, in sets.
 """

@@ -1,4 +1,4 @@
-"""The desk of badges: what members hold of them in one unit of work, by request and by campaign effects alike."""
+"""Badges in a unit of work: assigned and taken by requests and campaign effects alike."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class BadgeWork:
         self._organization_id = scope.organization.organization_id
         self._badges = {badge.badge_id: badge for badge in scope.configuration.badges.values()}
         self._loaded: BadgeBalances | None = None
-        self._knows_undoable = False
+        self._knows_reversible = False
         self.executors: Mapping[str, Executor] = {
             ASSIGN_BADGE: self._assign_badge,
             UNASSIGN_BADGE: self._unassign_badge,
@@ -39,7 +39,7 @@ class BadgeWork:
 
     @classmethod
     def open(cls, scope: UnitScope) -> Self:
-        """The desk, at no statement: an organization without badges never needs one."""
+        """The participant, at no statement: an organization without badges never needs one."""
         return cls(scope)
 
     def variables(self, member_id: int) -> Mapping[str, Decimal]:
@@ -49,23 +49,23 @@ class BadgeWork:
         return {badge.badge_key: Decimal(self._balances.balance(member_id, id_)) for id_, badge in self._badges.items()}
 
     def assign(self, grant: Grant) -> BadgeTracking:
-        """Give a member a badge, once for each key, as `Shelf.assign`."""
+        """Give a member a badge, once for each key, as `BadgeBalances.assign`."""
         self._recall(grant)
         return self._balances.assign(grant)
 
     def unassign(self, grant: Grant) -> BadgeTracking:
-        """Take a badge from a member, once for each key, as `Shelf.unassign`."""
+        """Take a badge from a member, once for each key, as `BadgeBalances.unassign`."""
         self._recall(grant)
         return self._balances.unassign(grant)
 
     def revert(self, badge_tracking_id: int, badge: Badge) -> BadgeTracking:
-        """Undo a stored tracking of a member of this unit, as `Shelf.revert`."""
+        """Undo a stored tracking of a member of this unit, as `BadgeBalances.revert`."""
         stored = badges.find_tracking(self._scope.db, self._organization_id, badge_tracking_id)
         self._balances.know([] if stored is None else [stored])
         return self._balances.revert(badge_tracking_id, badge)
 
     def take_derived(self) -> list[DerivedEvent]:
-        """A `badge-assigned` or `badge-unassigned` for every change since the last look."""
+        """A `badge-assigned` or `badge-unassigned` for every change since the last time."""
         if self._loaded is None:
             return []
         return [
@@ -77,13 +77,13 @@ class BadgeWork:
             for tracking in self._loaded.news()
         ]
 
-    def undo(self, event_id: int, by: Reversal) -> list[ReversedPart]:
+    def reverse(self, event_id: int, by: Reversal) -> list[ReversedPart]:
         """Take back what the event assigned and unassigned, as far as balances allow; nothing of it is reported."""
         if not self._badges:
             return []
-        if not self._knows_undoable:
-            self._knows_undoable = True
-            found = badges.find_trackings_of_events(self._scope.db, self._organization_id, self._scope.undoable)
+        if not self._knows_reversible:
+            self._knows_reversible = True
+            found = badges.find_trackings_of_events(self._scope.db, self._organization_id, self._scope.reversible)
             self._balances.know(found)
         return [
             reversed_badge(tracking, self._balances.take_back(tracking.badge_tracking_id, badge, by.loyalty_event_id))
@@ -91,7 +91,7 @@ class BadgeWork:
             if (badge := self._badges.get(tracking.badge_id)) is not None
         ]
 
-    def write(self) -> None:
+    def flush(self) -> None:
         """Store what has changed since the last time: at most three statements."""
         if self._loaded is not None:
             badges.store(self._scope.db, self._organization_id, self._loaded.drain(), self._scope.now)
@@ -106,7 +106,7 @@ class BadgeWork:
         return self._loaded
 
     def _namer(self) -> Callable[[], tuple[int, str]]:
-        """Ids and keys of new trackings; those of a rehearsal are of no table."""
+        """Ids and keys of new trackings; those of a dry run are of no table."""
         new_key = self._scope.new_key
         if self._scope.is_dry_run:
             numbers = count(-1, -1)

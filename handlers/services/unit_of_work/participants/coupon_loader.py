@@ -1,4 +1,4 @@
-"""What the desk of coupons takes from the database: books with all that members have of them, and further codes."""
+"""Coupons as a unit of work loads them: books with all that members have of them, and further codes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ZERO = Decimal(0)
 
 
 class CouponLoader:
-    """Fills the state of a unit of work; what is loaded is loaded for all members of the unit at once."""
+    """Fills the coupon state of a unit of work; what is loaded is loaded for all members of the unit at once."""
 
     def __init__(self, scope: UnitScope) -> None:
         self._scope = scope
@@ -35,7 +35,7 @@ class CouponLoader:
         self._counted: set[int] = set()
         self._by_key: dict[str, int] = {}
         self._wanted: dict[int, int] = {}
-        self._rehearsed = 0
+        self._of_dry_run = 0
         self._usage_ids = self._ids("coupon_usages", 1)
         self._coupon_ids = self._ids("coupons", 1)
 
@@ -145,7 +145,7 @@ class CouponLoader:
         return found
 
     def next_usage_id(self) -> int:
-        """The id of a usage that is made; a rehearsal has numbers of its own."""
+        """The id of a usage that is made; a dry run has numbers of its own."""
         return self._usage_ids()
 
     def _take(self, coupons: Collection[Coupon]) -> None:
@@ -182,11 +182,11 @@ class CouponLoader:
         return self._next_of_dry_run if self._is_dry_run else IdAllocator(self._db, table, first).take
 
     def _next_of_dry_run(self) -> int:
-        self._rehearsed -= 1
-        return self._rehearsed
+        self._of_dry_run -= 1
+        return self._of_dry_run
 
-    def write(self) -> None:
-        """Store what has changed of the state, in a fixed number of statements."""
+    def flush(self) -> None:
+        """Store what has changed, in a fixed number of statements."""
         state, db = self.state, self._db
         books, coupons = state.changed_books, state.changed_coupons
         fresh = [coupon for coupon in coupons if coupon.coupon_id in state.new_coupons]

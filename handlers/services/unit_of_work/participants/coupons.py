@@ -1,4 +1,4 @@
-"""The desk of coupons: assigned, used and reverted by campaign effects, rewards and requests alike."""
+"""Coupons in a unit of work: assigned, used and reverted by campaign effects, rewards and requests alike."""
 
 from __future__ import annotations
 
@@ -60,29 +60,29 @@ class CouponWork:
 
     @classmethod
     def open(cls, scope: UnitScope, badges: Badges) -> CouponWork:
-        """The desk, with what may be undone; books are taken when they are first asked for."""
+        """The participant, with what may be reversed; books are loaded when they are first asked for."""
         coupons = cls(scope, badges)
-        if scope.undoable:
+        if scope.reversible:
             organization_id = scope.organization.organization_id
-            coupons.loader.revertible(usages.find_of_events(scope.db, organization_id, scope.undoable))
+            coupons.loader.revertible(usages.find_of_events(scope.db, organization_id, scope.reversible))
         return coupons
 
     # -- what is done -------------------------------------------------------------------------------------------------
 
     def assign(self, member_id: int, book: CouponBook, command: Assignment, details: UsageDetails) -> CouponUsage:
-        """Assign a coupon of a book that the stock has; raises what stands in the way and has changed nothing then."""
+        """Assign a coupon of a loaded book; raises what stands in the way and has changed nothing then."""
         self._hold(details)
         return self._service.assign(self._member(member_id), self.loader.count(book), command, details)
 
     def use(self, member_id: int, book: CouponBook, command: Use, details: UsageDetails) -> list[CouponUsage]:
-        """Use coupons of a book that the stock has; raises what stands in the way and has changed nothing then."""
+        """Use coupons of a loaded book; raises what stands in the way and has changed nothing then."""
         self._hold(details)
         if command.auto_assign:
             book = self.loader.count(book)
         return self.together(lambda: self._service.use(self._member(member_id), book, command, details))
 
     def revert(self, usage: CouponUsage, details: UsageDetails, *, force: bool = False) -> CouponUsage:
-        """Take back a usage that the stock has; raises what stands in the way and has changed nothing then."""
+        """Take back a loaded usage; raises what stands in the way and has changed nothing then."""
         transaction_id = usage.ledger_transaction_id
         if transaction_id is not None:
             self._load_transactions([transaction_id])
@@ -109,7 +109,7 @@ class CouponWork:
         return self.loader.state.coupons[usage.coupon_id].code
 
     def coupon(self, book: CouponBook, code: str) -> Coupon:
-        """The book's coupon with this code, which the stock has if it was asked to; raises UnknownCoupon."""
+        """The book's coupon with this code, if it is loaded; raises UnknownCoupon."""
         return self.loader.state.by_code(book, code)
 
     def together(self, act: Callable[[], T]) -> T:
@@ -129,7 +129,7 @@ class CouponWork:
             [each.ledger_transaction_id for each in found if each.ledger_transaction_id is not None]
         )
 
-    # -- a desk among the others --------------------------------------------------------------------------------------
+    # -- a participant among the others -------------------------------------------------------------------------------
 
     @property
     def executors(self) -> Mapping[str, Executor]:
@@ -142,7 +142,7 @@ class CouponWork:
         self._told += len(made)
         return [self._reported(usage) for usage in made if usage.reverted_usage_id is None]
 
-    def undo(self, event_id: int, by: Reversal) -> Sequence[ReversedPart]:
+    def reverse(self, event_id: int, by: Reversal) -> Sequence[ReversedPart]:
         """Take back what an event assigned and used, the newest first; what was used of an assignment stays."""
         details = UsageDetails(
             description=by.description,
@@ -157,9 +157,9 @@ class CouponWork:
                 undone.append(self._undone(found[usage_id], self._service.undo(usage_id, details)))
         return undone
 
-    def write(self) -> None:
+    def flush(self) -> None:
         """Store what has changed since the last time."""
-        self.loader.write()
+        self.loader.flush()
         self._told = 0
 
     # -- details ------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The desk of missions: events count here, goals are rewarded, and what an event counted is taken off again."""
+"""Missions in a unit of work: events count, goals are rewarded, and what an event counted is taken off again."""
 
 from __future__ import annotations
 
@@ -74,16 +74,16 @@ class MissionWork:
         """Load what the unit may move: at most three statements, none where there are no missions to move."""
         organization_id = scope.organization.organization_id
         trackings: list[MissionTracking] = []
-        if scope.undoable:
-            trackings = missions.find_trackings(scope.db, organization_id, scope.undoable)
+        if scope.reversible:
+            trackings = missions.find_trackings(scope.db, organization_id, scope.reversible)
         wanted = _concerned(scope) | {each.mission_id for each in trackings}
         members = scope.members
         if not wanted or not members:
             return cls(scope, badges, coupons, MissionProgressState({}, {}), trackings)
-        tier_assignments = missions.progress_of_members(scope.db, organization_id, members, wanted)
+        progress = missions.progress_of_members(scope.db, organization_id, members, wanted)
         periods = _periods(scope, wanted)
         achieved = missions.achieved_in_periods(scope.db, organization_id, members, periods) if periods else {}
-        return cls(scope, badges, coupons, MissionProgressState(tier_assignments, achieved), trackings)
+        return cls(scope, badges, coupons, MissionProgressState(progress, achieved), trackings)
 
     @property
     def executors(self) -> Mapping[str, Executor]:
@@ -114,7 +114,7 @@ class MissionWork:
         return len(self._moves) > before
 
     def failed(self) -> list[RuleError]:
-        """The missions since the last look of which nobody could tell what an event counts: it counted nothing."""
+        """The missions since the last time of which nobody could tell what an event counts: it counted nothing."""
         failed, self._failed = self._failed, []
         return failed
 
@@ -140,16 +140,16 @@ class MissionWork:
         self._state.answered(answer)
 
     def moved(self) -> list[MissionMove]:
-        """The missions that moved since the last look, in their order."""
+        """The missions that moved since the last time, in their order."""
         moved, self._moves = self._moves, []
         return moved
 
     def take_derived(self) -> list[DerivedEvent]:
-        """The missions that were achieved since the last look."""
+        """The missions that were achieved since the last time."""
         achieved, self._to_report = self._to_report, []
         return [DerivedEvent(each.member_id, MISSION_ACHIEVED, achieved_payload(each)) for each in achieved]
 
-    def undo(self, event_id: int, by: Reversal) -> list[ReversedPart]:
+    def reverse(self, event_id: int, by: Reversal) -> list[ReversedPart]:
         """Take off what a stored event counted; its rewards are taken back by those who keep them."""
         found = []
         for tracking in self._by_event.get(event_id, ()):
@@ -159,7 +159,7 @@ class MissionWork:
                 found.append(ReversedPart(MISSIONS, reversed_mission(mission, tracking, advance)))
         return found
 
-    def write(self) -> None:
+    def flush(self) -> None:
         """Store what has changed since the last time."""
         if not self._scope.is_dry_run:
             organization_id = self._scope.organization.organization_id

@@ -1,4 +1,4 @@
-"""The desk of what campaigns have to say to those outside."""
+"""Notifications of campaigns in a unit of work."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class OutboxWork:
         """Nothing: telling somebody is no event."""
         return ()
 
-    def undo(self, event_id: int, by: Reversal) -> Sequence[ReversedPart]:
+    def reverse(self, event_id: int, by: Reversal) -> Sequence[ReversedPart]:
         """Nothing: the cancellation of the event is told instead."""
         return ()
 
-    def write(self) -> None:
+    def flush(self) -> None:
         """Queue the notifications."""
         queue_notifications(self._scope.db, self._scope.configuration, self._notifications, self._scope.now)
         self._notifications = []

@@ -1,4 +1,4 @@
-"""The desk of referrals: the codes that events come with, what both sides get for them, and what is undone of it."""
+"""Referrals in a unit of work: the codes that events come with, what both sides get, and what is reversed of it."""
 
 from __future__ import annotations
 
@@ -119,8 +119,8 @@ class ReferralWork:
         db, organization_id = scope.db, scope.organization.organization_id
         logs: dict[int, list[ReferralLog]] = {}
         code_ids = set(scope.referral_code_ids)
-        if scope.undoable and scope.configuration.referral_programs:
-            for log in referrals.find_logs_of_events(db, organization_id, scope.undoable):
+        if scope.reversible and scope.configuration.referral_programs:
+            for log in referrals.find_logs_of_events(db, organization_id, scope.reversible):
                 logs.setdefault(log.loyalty_event_id, []).append(log)
                 code_ids.add(log.referral_code_id)
         return cls(scope, coupons, referrals.load_state(db, organization_id, code_ids, scope.members), logs)
@@ -143,7 +143,7 @@ class ReferralWork:
             self._outcomes.append(self._used(facts, event, code, ready))
 
     def taken(self) -> list[ReferralOutcome]:
-        """What came of the codes since the last look."""
+        """What came of the codes since the last time."""
         outcomes, self._outcomes = self._outcomes, []
         return outcomes
 
@@ -217,7 +217,7 @@ class ReferralWork:
         """Nothing is reported of referrals but what comes of their rewards."""
         return []
 
-    def undo(self, event_id: int, by: Reversal) -> list[ReversedPart]:
+    def reverse(self, event_id: int, by: Reversal) -> list[ReversedPart]:
         """Let what the event used count no more."""
         found = []
         for log in self._logs.pop(event_id, ()):
@@ -226,7 +226,7 @@ class ReferralWork:
             found.append(reversed_referral(log, self._state.codes[log.referral_code_id].code))
         return found
 
-    def write(self) -> None:
+    def flush(self) -> None:
         """Store what was used and what was undone: three statements at most."""
         db, organization_id, now = self._scope.db, self._scope.organization.organization_id, self._scope.now
         added, taken_back = self._state.added, self._state.taken_back

@@ -1,6 +1,6 @@
-"""The desk of tiers: what campaigns set whatever the points, and what cancelling takes back of it.
+"""Tiers in a unit of work: those that campaigns set whatever the points, and what a reversal gives back.
 
-Where members stand is kept by `TierAssignments`, which points move too; this desk adds the effect `set-tier`.
+`TierAssignments` keeps the tiers of the members, which points move too; the effect `set-tier` is added here.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from persistence.rows import IdAllocator
 
 # Enough for what most units do: ids are taken from the database when first needed, then in doubling numbers.
 _FIRST_IDS = 8
-# A rehearsal's own numbers come after all that is stored.
-_REHEARSED = 2**62
+# The numbers of a dry run come after all that is stored.
+_OF_DRY_RUN = 2**62
 
 
 class TierWork:
@@ -36,29 +36,29 @@ class TierWork:
         self._organization_id = scope.organization.organization_id
         self._assignments = scope.tier_assignments
         self._log = TierLog()
-        self._knows_undoable = False
+        self._knows_reversible = False
         self._news: list[DerivedEvent] = []
         self._next_id = self._numbers()
         self.executors: Mapping[str, Executor] = {SET_TIER: self._set_tier}
 
     def take_derived(self) -> list[DerivedEvent]:
-        """A `member-tier-set` for every tier that was set since the last look."""
+        """A `member-tier-set` for every tier that was set since the last time."""
         news, self._news = self._news, []
         return news
 
-    def undo(self, event_id: int, by: Reversal) -> list[ReversedPart]:
+    def reverse(self, event_id: int, by: Reversal) -> list[ReversedPart]:
         """Give back the tiers that the event changed, unless they were set or moved on since.
 
         A tier that went by points goes by them again at once, and that is reported if they have moved meanwhile.
         """
-        if not self._knows_undoable and self._scope.undoable:
-            self._knows_undoable = True
+        if not self._knows_reversible and self._scope.reversible:
+            self._knows_reversible = True
             scope = self._scope
-            self._log.know(member_tiers.find_trackings_since(scope.db, self._organization_id, scope.undoable))
-        return [self._take_back(tracking, by) for tracking in self._log.standing(event_id)]
+            self._log.know(member_tiers.find_trackings_since(scope.db, self._organization_id, scope.reversible))
+        return [self._reversed(tracking, by) for tracking in self._log.standing(event_id)]
 
-    def write(self) -> None:
-        """Store what has changed since the last time, but for the places themselves: at most two statements."""
+    def flush(self) -> None:
+        """Store what has changed since the last time, but for the assignments themselves: at most two statements."""
         new, changed = self._log.drain()
         member_tiers.store_trackings(self._scope.db, self._organization_id, new, changed)
 
@@ -120,7 +120,7 @@ class TierWork:
             created_at=self._scope.now,
         )
 
-    def _take_back(self, tracking: TierTracking, by: Reversal) -> ReversedPart:
+    def _reversed(self, tracking: TierTracking, by: Reversal) -> ReversedPart:
         name = tracking.member_tier_tracking_id
         is_restored = self._log.take_back(name, self._assignments, by.loyalty_event_id)
         if is_restored and (tracking.previous is None or not tracking.previous.is_manual):
@@ -148,5 +148,5 @@ class TierWork:
 
     def _numbers(self) -> Callable[[], int]:
         if self._scope.is_dry_run:
-            return count(_REHEARSED).__next__
+            return count(_OF_DRY_RUN).__next__
         return IdAllocator(self._scope.db, "member_tier_trackings", _FIRST_IDS).take

@@ -1,4 +1,4 @@
-"""All the desks of one unit of work."""
+"""The participants of one unit of work: what it keeps of each subject while it is under way."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from handlers.services.unit_of_work.scope import Participant, UnitScope
 
 @dataclass(frozen=True, slots=True)
 class Participants:
-    """What a unit of work changes, beside orders: points, limits, tiers, and the desk of each other subject."""
+    """What a unit of work changes, beside events and orders: points, limits, tiers, and each other subject."""
 
     scope: UnitScope
     ledger: LedgerSession
@@ -33,12 +33,12 @@ class Participants:
     missions: MissionWork
     coupons: CouponWork
     referrals: ReferralWork
-    notices: OutboxWork
+    outbox: OutboxWork
 
     @property
     def subjects(self) -> tuple[Participant, ...]:
-        """The desks in the order in which they are written, and undone."""
-        return self.tiers, self.badges, self.coupons, self.missions, self.referrals, self.notices
+        """The participants in the order in which they are flushed, and reversed."""
+        return self.tiers, self.badges, self.coupons, self.missions, self.referrals, self.outbox
 
     @property
     def executors(self) -> Mapping[str, Executor]:
@@ -48,25 +48,29 @@ class Participants:
             **self.badges.executors,
             **self.coupons.executors,
             **self.missions.executors,
-            **self.notices.executors,
+            **self.outbox.executors,
         }
 
     def variables(self, member_id: int) -> Mapping[str, Any]:
-        """What expressions see of the member's badges and missions."""
+        """The variables of expressions that hold the member's badges and missions."""
         return {"badges": self.badges.variables(member_id), "missions": self.missions.variables(member_id)}
 
-    def take_derived(self) -> list[DerivedEvent]:
-        """What the desks have to report since the last look."""
-        return [own for participant in self.subjects for own in participant.take_derived()]
+    def tier_ids(self, member_id: int, wallet_id: int) -> list[int]:
+        """The tiers that the member has at this point of the unit."""
+        return self.tier_assignments.tier_ids(member_id, self.scope.tier_points.of(wallet_id))
 
-    def write(self) -> None:
-        """Store what has changed at the desks; points, limits and tiers are written by whoever opened them."""
-        for participant in self.subjects:
-            participant.write()
+    def take_derived(self) -> list[DerivedEvent]:
+        """The events that the subjects have to report, each once."""
+        return [derived for subject in self.subjects for derived in subject.take_derived()]
+
+    def flush(self) -> None:
+        """Store what has changed of each subject; points, limits and tiers are flushed by the unit."""
+        for subject in self.subjects:
+            subject.flush()
 
 
 def open_participants(scope: UnitScope, counters: Counters) -> Participants:
-    """Open the desk of every subject, in the order of `persistence.locks`."""
+    """Open every subject, in the order of `persistence.locks`."""
     badges = BadgeWork.open(scope)
     coupons = CouponWork.open(scope, badges.variables)
     return Participants(
@@ -79,5 +83,5 @@ def open_participants(scope: UnitScope, counters: Counters) -> Participants:
         coupons=coupons,
         missions=MissionWork.open(scope, badges, coupons),
         referrals=ReferralWork.open(scope, coupons),
-        notices=OutboxWork(scope),
+        outbox=OutboxWork(scope),
     )

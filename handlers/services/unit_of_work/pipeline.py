@@ -1,0 +1,162 @@
+"""The way of one event through a unit of work: its order, its evaluation, and what the server reports of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from domain.campaigns.evaluation import MAX_ERRORS, Evaluator
+from domain.campaigns.facts import EventFacts
+from domain.campaigns.outcomes import Evaluation
+from domain.events import DRY_RUN, FAILURE, FULL, MAX_CAUSED, MAX_DEPTH, SUCCESS, IncomingEvent
+from domain.orders import Order
+from domain.problems import Refusal
+from domain.reversals import RevertedEvent
+from handlers.http import metrics
+from handlers.messages.events import track_result
+from handlers.messages.missions import mission_outcome
+from handlers.messages.referrals import referral_results
+from handlers.messages.reversals import reverted_event
+from handlers.services.unit_of_work.derived_events import DerivedEvent
+from handlers.services.unit_of_work.evaluation_time import evaluation_deadline
+from handlers.services.unit_of_work.event_facts import event_facts
+from handlers.services.unit_of_work.orders import Found
+from handlers.services.unit_of_work.reversals import extent_of
+from handlers.services.unit_of_work.scope import Reversal
+from handlers.services.unit_of_work.tracked import Result, TrackedEvent, event_digest
+from persistence.rows import IdAllocator
+
+if TYPE_CHECKING:
+    from handlers.services.unit_of_work.unit import UnitOfWork
+
+
+class EventPipeline:
+    """Evaluates the events of an open unit of work; `event_ids` are for those that the server itself reports."""
+
+    def __init__(self, unit: UnitOfWork, event_ids: IdAllocator) -> None:
+        self._unit = unit
+        self._event_ids = event_ids
+        self._caused = 0
+
+    def evaluate(self, tracked: TrackedEvent) -> Result:
+        """Evaluate an event that came from outside, and what comes of it."""
+        self._caused = 0
+        return self._evaluate(tracked)
+
+    def report(self, derived: Sequence[DerivedEvent], reason: str, cause: TrackedEvent | None = None) -> None:
+        """Evaluate what the server itself reports, because of another event or for a `reason`."""
+        self._event_ids.expect(len(derived))
+        for event in derived:
+            if cause is None:
+                self._caused = 0
+            self._evaluate(self._tracked(event, reason, cause))
+
+    def _evaluate(self, tracked: TrackedEvent) -> Result:
+        """Build the order of one event, evaluate it and what comes of it; a refusal fails this event and no other."""
+        unit = self._unit
+        evaluation: Evaluation | None = None
+        order: Found | None = None
+        refusal: Refusal | None = None
+        reverted: list[RevertedEvent] = []
+        try:
+            order = unit.orders.take(tracked.event, tracked.loyalty_event_id, tracked.member)
+            if order is not None:
+                reverted = self._reverse(tracked, order[0])
+                unit.orders.keep(order)
+            if unit.is_open and tracked.is_evaluated:
+                evaluation = self._run(tracked, order)
+        except Refusal as error:
+            refusal = error
+        status = SUCCESS if refusal is None else FAILURE
+        moves = unit.missions.moved() if unit.is_open else []
+        missions = [mission_outcome(move, unit.is_dry_run) for move in moves]
+        stored_key = None if unit.is_dry_run else tracked.key
+        answer = track_result(tracked.event, stored_key, status, evaluation, refusal, missions)
+        if unit.is_open:
+            answer["referrals"] = referral_results(unit.participants.referrals.taken(), unit.is_dry_run)
+        if reverted:
+            answer["reverted"] = [reverted_event(event) for event in reverted]
+        if not unit.is_dry_run:
+            for failed in () if evaluation is None else evaluation.errors:
+                metrics.count_error(unit.execution.organization.organization_id, failed)
+            location = order[0].location_code if order else None
+            unit.keep(tracked, status, answer, evaluation=evaluation, location=location, reverted=reverted)
+        unit.outcomes.append((tracked.member.member_id, answer))
+        unit.report(f"Caused by {tracked.event.event_type} {tracked.key}.", tracked)
+        return Result(answer, refusal)
+
+    def _run(self, tracked: TrackedEvent, order: Found | None) -> Evaluation:
+        """Run one event through all that looks at it: missions, campaigns, referral programs."""
+        unit, participants = self._unit, self._unit.participants
+        facts, deadline = self._facts(tracked, order), unit.deadline or evaluation_deadline()
+        if unit.mode in (FULL, DRY_RUN) and participants.missions.handle(facts, deadline):
+            # What a mission counted and paid is there for the campaigns to see.
+            facts = self._facts(tracked, order)
+        failed = participants.missions.failed()
+        evaluator = Evaluator(
+            facts,
+            participants.ledger,
+            participants.counters,
+            unit.configuration.accounts_by_key,
+            unit.configuration.functions,
+            executors=participants.executors,
+            mode=unit.mode,
+            tracing=unit.tracing,
+            deadline=deadline,
+        )
+        evaluation = evaluator.run(unit.plan_of(tracked.event.event_type))
+        evaluation.errors[:] = [*failed, *evaluation.errors][:MAX_ERRORS]
+        if unit.mode in (FULL, DRY_RUN):
+            participants.referrals.handle(facts, tracked.event, None if order is None else order[0])
+        return evaluation
+
+    def _facts(self, tracked: TrackedEvent, order: Found | None) -> EventFacts:
+        """The facts of an event as the unit stands now."""
+        unit = self._unit
+        audiences = unit.audiences[tracked.member.member_id]
+        return event_facts(tracked, order, unit.participants, unit.configuration, audiences, unit.execution.now)
+
+    def _reverse(self, tracked: TrackedEvent, order: Order) -> list[RevertedEvent]:
+        """Take back what the order's events gave, as far as the order's new status undoes it."""
+        unit, extent = self._unit, extent_of(order)
+        standing = [event_id for event_id in reversed(order.event_ids) if unit.reversals.stands(event_id)]
+        if extent is None or not unit.is_open or not standing:
+            return []
+        dated = tracked.event.external_event_date
+        by = Reversal(tracked.loyalty_event_id, tracked.key, extent, external_event_date=dated)
+        return unit.reversals.reverse(standing, by, unit.participants)
+
+    def _tracked(self, derived: DerivedEvent, reason: str, cause: TrackedEvent | None) -> TrackedEvent:
+        """An event that the server reports; it is not evaluated any more where too many have followed each other."""
+        unit, now = self._unit, self._unit.execution.now
+        self._caused += 1
+        depth = 1 if cause is None else cause.depth + 1
+        limit = None
+        if depth > MAX_DEPTH:
+            limit = f"it is more than {MAX_DEPTH} events away from the first one"
+        elif self._caused > MAX_CAUSED:
+            limit = f"more than {MAX_CAUSED} came of one event"
+        at = now if cause is None else cause.at
+        event = IncomingEvent(
+            system_unique_key=f"{derived.event_type}-{unit.execution.new_key()}",
+            event_type=derived.event_type,
+            member_id=derived.member_id,
+            reason=reason if limit is None else f"{reason} Not evaluated: {limit}.",
+            payload=derived.payload,
+            external_event_date=None if at == now else at,
+        )
+        member = unit.members[derived.member_id]
+        return TrackedEvent(
+            position=-1,
+            event=event,
+            digest=event_digest(event, member, None, unit.mode, unit.campaign_keys),
+            member=member,
+            sponsor=None,
+            at=at,
+            is_evaluated=limit is None,
+            loyalty_event_id=0 if unit.is_dry_run else self._event_ids.take(),
+            key=unit.execution.new_key(),
+            cause_id=None if cause is None else cause.loyalty_event_id,
+            depth=depth,
+            request_id=None if cause is None else cause.request_id,
+        )

@@ -1,0 +1,66 @@
+"""An event that a unit of work evaluates, and what becomes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from domain.events import IncomingEvent
+from domain.members import Member
+from domain.problems import Refusal
+from handlers.services.digests import digest_of
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The answer to one event as a client gets it, and the refusal behind a failure."""
+
+    answer: dict[str, Any]
+    refusal: Refusal | None = None
+
+
+@dataclass(slots=True)
+class TrackedEvent:
+    """An event to be evaluated, or only kept, with what was looked up for it.
+
+    `position` is its place in the batch, -1 for what the server itself reports. `request_id` is that of the request
+    that tracked it, where that is not the one at work. `tracked_at` is set for an event that is stored already, and
+    `evaluated_at` for one that was captured before.
+    """
+
+    position: int
+    event: IncomingEvent
+    digest: bytes
+    member: Member
+    sponsor: Member | None
+    at: datetime
+    is_evaluated: bool
+    loyalty_event_id: int = 0
+    key: str = ""
+    cause_id: int | None = None
+    depth: int = 0
+    request_id: str | None = None
+    tracked_at: datetime | None = None
+    evaluated_at: datetime | None = None
+
+
+def event_digest(
+    event: IncomingEvent, member: Member, sponsor: Member | None, mode: str, campaign_keys: Sequence[str] | None
+) -> bytes:
+    """The digest of all that a request says of an event: two requests with the same digest are the same request."""
+    return digest_of(
+        (
+            member.member_id,
+            sponsor.member_id if sponsor else None,
+            event.event_type,
+            event.external_id,
+            event.description,
+            event.payload,
+            event.external_event_date,
+            event.tags,
+            mode,
+            campaign_keys,
+        )
+    )
