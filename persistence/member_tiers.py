@@ -7,12 +7,11 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, insert, select
-from sqlalchemy.dialects.postgresql import insert as upsert
 
-from domain.members import Member, MemberTier
+from domain.members import MemberTier
 from domain.tiers import HeldTier, MemberProgram, TierTracking
 from persistence.rows import add_all, as_json, columns_of, fields_of, record, records
-from persistence.tables.members import member_tier_trackings, member_tiers, members
+from persistence.tables.members import member_tier_trackings, members
 
 # When a tier that a member holds ends: at the latest when it was made inactive.
 _EXPIRES_AT = "CASE WHEN l.active THEN t.expires_at ELSE least(t.expires_at, l.updated_at) END"
@@ -135,38 +134,6 @@ def move(db: Connection, organization_id: int, changed: Mapping[MemberProgram, H
         db.exec_driver_sql(_MOVE, (organization_id, at, as_json(stay)))
     if left:
         db.exec_driver_sql(_LEAVE, (as_json(left), organization_id))
-
-
-def set_by_hand(
-    db: Connection,
-    member: Member,
-    loyalty_program_id: int,
-    loyalty_tier_id: int,
-    *,
-    expires_at: datetime | None,
-    now: datetime,
-) -> None:
-    """Put the member into a tier that holds until `expires_at`, or for good."""
-    values = {"loyalty_tier_id": loyalty_tier_id, "is_manual": True, "expires_at": expires_at, "created_at": now}
-    member_program = {
-        "organization_id": member.organization_id,
-        "member_id": member.member_id,
-        "loyalty_program_id": loyalty_program_id,
-    }
-    statement = upsert(member_tiers).values(**member_program, **values)
-    db.execute(statement.on_conflict_do_update(index_elements=list(member_program), set_=values))
-
-
-def find(db: Connection, member: Member, loyalty_program_id: int) -> MemberTier | None:
-    """The tier that the member holds in the program."""
-    row = db.execute(
-        select(*columns_of(member_tiers, MemberTier)).where(
-            member_tiers.c.organization_id == member.organization_id,
-            member_tiers.c.member_id == member.member_id,
-            member_tiers.c.loyalty_program_id == loyalty_program_id,
-        )
-    ).one_or_none()
-    return record(MemberTier, row)
 
 
 def find_tracking(db: Connection, organization_id: int, system_unique_key: str) -> TierTracking | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -10,7 +9,8 @@ from decimal import Decimal
 from sqlalchemy import Connection
 
 from domain.ledger.postings import Posting
-from handlers.services.ledger.sessions import close_session, open_session
+from handlers.call import Execution
+from handlers.services.ledger.sessions import work_on_wallets
 from handlers.services.members.lock_wallets import lock_wallets
 from persistence import ledger_lots, organizations
 
@@ -39,10 +39,12 @@ def expire_next(
         return None
     lock_wallets(db, organization, due)
     account_ids = ledger_lots.accounts_of_expired_lots(db, organization_id, due, now) | periods.keys()
-    session = open_session(db, organization, due, account_ids, now)
-    close_session(db, organization, session, lambda: str(uuid.uuid4()), "expire", "Points had expired.")
+    execution = Execution(db=db, organization=organization, now=now, request_id="expire")
+    with work_on_wallets(execution, due, account_ids, "Points had expired.") as work:
+        # What has expired is posted by opening the wallets.
+        steps = work.ledger.steps
     done = Expired(due[-1])
-    for step in session.steps:
+    for step in steps:
         if isinstance(step, Posting) and step.from_wallet_id is not None:
             account_id = step.account.ledger_account_id
             done.amounts[account_id] = done.amounts.get(account_id, Decimal(0)) + step.amount

@@ -19,9 +19,11 @@ from domain.ledger.views import TransactionRow
 from domain.problems import FieldFault, InvalidRequest, KeyReused, Refusal
 from handlers.call import Call
 from handlers.services.digests import digest_of
-from handlers.services.ledger.sessions import close_call_session, open_session
+from handlers.services.ledger.sessions import work_on_wallets
 from handlers.services.members.lock_wallets import lock_wallets
 from persistence import ledger_transactions, posting
+
+MOVED = "Points were moved by request."
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +96,10 @@ class Poster:
         self._answer_known_keys()
         account_ids = {each.ledger_account_id for each in self._movements if each.ledger_account_id is not None}
         account_ids |= {each.ledger_account_id for each in stored.values()}
-        session = open_session(self._db, self._call.organization, self._wallets, account_ids, self._call.now)
-        made = self._make(session, stored, atomic)
-        ids = close_call_session(self._call, session)
-        by_posting = {id(step): transaction_id for step, transaction_id in zip(session.steps, ids, strict=True)}
+        with work_on_wallets(self._call, self._wallets, account_ids, MOVED) as work:
+            made = self._make(work.ledger, stored, atomic)
+        steps = zip(work.ledger.steps, work.transaction_ids, strict=True)
+        by_posting = {id(step): transaction_id for step, transaction_id in steps}
         for position, step in made.items():
             self._outcomes[position] = Outcome(by_posting[id(step)])
             _add_to_audit_log(self._call, self._movements[position], step, by_posting[id(step)])
@@ -322,24 +324,23 @@ def capture(call: Call, account: LedgerAccount, amounts: Sequence[tuple[int, Dec
     }
     lock_wallets(call.db, call.organization, wallets)
     stored = posting.find_stored(call.db, organization_id, ids)
-    session = open_session(call.db, call.organization, wallets, {account.ledger_account_id}, call.now)
-    for index, (transaction_id, amount) in enumerate(amounts):
-        held = stored.get(transaction_id)
-        if held is None or held.ledger_account_id != account.ledger_account_id:
-            raise UnknownLedgerTransaction(f"The account has no transaction {transaction_id}.")
-        try:
-            session.capture(held, session.accounts[account.ledger_account_id], amount)
-        except InvalidRequest as invalid:
-            place = f"/transactions/{index}/captureAmount"
-            raise InvalidRequest([replace(fault, pointer=place) for fault in invalid.faults]) from invalid
-        call.audit.add(
-            "ledger-transaction",
-            transaction_id,
-            before={"isPending": True},
-            after={"isPending": False, "captureAmount": amount},
-            wallet_ids=(held.from_wallet_id, held.to_wallet_id),
-        )
-    close_call_session(call, session)
+    with work_on_wallets(call, wallets, {account.ledger_account_id}, MOVED) as work:
+        for index, (transaction_id, amount) in enumerate(amounts):
+            held = stored.get(transaction_id)
+            if held is None or held.ledger_account_id != account.ledger_account_id:
+                raise UnknownLedgerTransaction(f"The account has no transaction {transaction_id}.")
+            try:
+                work.ledger.capture(held, work.ledger.accounts[account.ledger_account_id], amount)
+            except InvalidRequest as invalid:
+                place = f"/transactions/{index}/captureAmount"
+                raise InvalidRequest([replace(fault, pointer=place) for fault in invalid.faults]) from invalid
+            call.audit.add(
+                "ledger-transaction",
+                transaction_id,
+                before={"isPending": True},
+                after={"isPending": False, "captureAmount": amount},
+                wallet_ids=(held.from_wallet_id, held.to_wallet_id),
+            )
 
 
 def _keyed(movement: Movement, call: Call) -> Movement:

@@ -1,11 +1,14 @@
-"""Opening and closing the books outside of tracking: whatever moves points by request or by time comes through here.
+"""Work on wallets, whoever has them: points that move by request or by time.
 
-Closing writes what was posted, moves the tiers that go by it, and has the campaigns evaluate what is to be reported.
+The ledger session is flushed at the end; tiers that go by the points move with it, and what is to be reported is
+tracked in a unit of work of its own, within the same database transaction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from sqlalchemy import Connection
@@ -15,8 +18,8 @@ from domain.events import IncomingEvent
 from domain.ledger.postings import Posting
 from domain.ledger.session import LedgerSession
 from domain.organizations import Organization
-from domain.tiers import HeldTier, TierAssignments
-from handlers.call import Call, Execution
+from domain.tiers import TierAssignments
+from handlers.call import Execution
 from handlers.services.configuration import Configuration, configuration_of
 from handlers.services.events.track import track
 from handlers.services.unit_of_work.derived_events import (
@@ -25,9 +28,31 @@ from handlers.services.unit_of_work.derived_events import (
     LedgerEvents,
     possible_types,
 )
-from handlers.services.unit_of_work.tier_points import TierPointsReader, open_tier_points
+from handlers.services.unit_of_work.tier_points import open_tier_points
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import events, member_tiers, posting
+
+
+@dataclass(slots=True)
+class WalletWork:
+    """Points in work: `transaction_ids` are those of the session's steps, once it is flushed."""
+
+    ledger: LedgerSession
+    transaction_ids: list[int] = field(default_factory=list)
+
+
+@contextmanager
+def work_on_wallets(
+    execution: Execution, wallet_ids: Collection[int], ledger_account_ids: Collection[int], reason: str
+) -> Iterator[WalletWork]:
+    """Work on locked wallets; all that was posted in the block is flushed at its end, with what comes of it.
+
+    `reason` is what the events that come of it say about why they were reported.
+    """
+    db, organization = execution.db, execution.organization
+    work = WalletWork(open_session(db, organization, wallet_ids, ledger_account_ids, execution.now))
+    yield work
+    _flush(execution, work, reason)
 
 
 def open_session(
@@ -37,7 +62,7 @@ def open_session(
     ledger_account_ids: Collection[int],
     at: datetime,
 ) -> LedgerSession:
-    """The books of locked wallets, as `posting.open_session`, with the limits locked that may count when they close."""
+    """The session of locked wallets, as `posting.open_session`, with the limits locked that may count in the end."""
     configuration = configuration_of(db, organization)
     if _concern(configuration, ledger_account_ids):
         # Limits of all members come before accounts in the order of `locks`; a member's own go by the wallet's lock.
@@ -55,88 +80,48 @@ def open_session(
     return posting.open_session(db, organization.organization_id, wallet_ids, ledger_account_ids, at)
 
 
-def close_session(
-    db: Connection,
-    organization: Organization,
-    session: LedgerSession,
-    new_key: Callable[[], str],
-    request_id: str,
-    reason: str,
-) -> list[int]:
-    """Write the books and do what follows from them; answers the transaction's id of each step.
-
-    `reason` is what the events that come of it say about why they were reported.
-    """
-    configuration = configuration_of(db, organization)
-    is_concerned = _concern(configuration, {step.account.ledger_account_id for step in session.steps})
-    wallets = {entry.wallet_id for step in session.steps for entry in step.entries if entry.wallet_id is not None}
-    tier_schedules = configuration.tier_schedules if is_concerned else ()
-    points = open_tier_points(db, organization.organization_id, tier_schedules, session, wallets)
-    ids = posting.write_session(db, organization.organization_id, session)
-    if is_concerned:
-        members = member_tiers.of_wallets(db, organization.organization_id, wallets)
-        found = _follow(db, organization, session, ids, configuration, members, points)
-        report(db, organization, found, session.at, new_key, request_id, reason)
-    return ids
-
-
-def close_call_session(call: Call, session: LedgerSession) -> list[int]:
-    """Close the books of a call that moved points by request."""
-    return close_session(
-        call.db, call.organization, session, call.new_key, call.request_id, "Points were moved by request."
-    )
-
-
-def report(
-    db: Connection,
-    organization: Organization,
-    found: Collection[DerivedEvent],
-    now: datetime,
-    new_key: Callable[[], str],
-    request_id: str,
-    reason: str,
-) -> None:
+def report(execution: Execution, derived: Collection[DerivedEvent], reason: str) -> None:
     """Track what the server itself reports, all of it in one batch."""
     incoming = [
         IncomingEvent(
-            system_unique_key=f"{own.event_type}-{new_key()}",
-            event_type=own.event_type,
-            member_id=own.member_id,
-            payload=own.payload,
+            system_unique_key=f"{event.event_type}-{execution.new_key()}",
+            event_type=event.event_type,
+            member_id=event.member_id,
+            payload=event.payload,
             reason=reason,
         )
-        for own in found
+        for event in derived
     ]
     if incoming:
-        execution = Execution(db=db, organization=organization, now=now, request_id=request_id, new_key=new_key)
         track(UnitOfWork(execution), incoming, by_server=True)
 
 
 def _concern(configuration: Configuration, ledger_account_ids: Collection[int]) -> bool:
     """True if movements on these accounts can move a tier or are to be reported themselves."""
-    if any(
-        schedule.moves and schedule.ledger_account_id in ledger_account_ids for schedule in configuration.tier_schedules
-    ):
+    schedules = configuration.tier_schedules
+    if any(schedule.moves and schedule.ledger_account_id in ledger_account_ids for schedule in schedules):
         return True
     return bool(ledger_account_ids) and TRANSACTION_CREATED in possible_types(configuration)
 
 
-def _follow(
-    db: Connection,
-    organization: Organization,
-    session: LedgerSession,
-    ids: list[int],
-    configuration: Configuration,
-    members: Mapping[int, tuple[int, Mapping[int, HeldTier]]],
-    points: TierPointsReader,
-) -> list[DerivedEvent]:
-    organization_id = organization.organization_id
+def _flush(execution: Execution, work: WalletWork, reason: str) -> None:
+    db, organization = execution.db, execution.organization
+    session, organization_id = work.ledger, organization.organization_id
+    configuration = configuration_of(db, organization)
+    is_concerned = _concern(configuration, {step.account.ledger_account_id for step in session.steps})
+    wallets = {entry.wallet_id for step in session.steps for entry in step.entries if entry.wallet_id is not None}
+    schedules = configuration.tier_schedules if is_concerned else ()
+    points = open_tier_points(db, organization_id, schedules, session, wallets)
+    work.transaction_ids = posting.write_session(db, organization_id, session)
+    if not is_concerned:
+        return
+    members = member_tiers.of_wallets(db, organization_id, wallets)
     held = {(member_id, program): tier for member_id, tiers in members.values() for program, tier in tiers.items()}
-    tier_assignments = TierAssignments(configuration.tier_schedules, held, session.at)
+    assignments = TierAssignments(configuration.tier_schedules, held, session.at)
     member_ids = {wallet_id: member_id for wallet_id, (member_id, _) in members.items()}
-    posted = [each for each, step in zip(ids, session.steps, strict=True) if isinstance(step, Posting)]
-    found = LedgerEvents(
-        configuration, session, tier_assignments, member_ids, posted.__getitem__, points
-    ).take_derived()
-    member_tiers.move(db, organization_id, tier_assignments.changed, session.at)
-    return found
+    steps = zip(work.transaction_ids, session.steps, strict=True)
+    posted = [transaction_id for transaction_id, step in steps if isinstance(step, Posting)]
+    ledger_events = LedgerEvents(configuration, session, assignments, member_ids, posted.__getitem__, points)
+    derived = ledger_events.take_derived()
+    member_tiers.move(db, organization_id, assignments.changed, session.at)
+    report(execution, derived, reason)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import uuid
 from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import Connection
 
 from domain.tiers import TierAssignments
+from handlers.call import Execution
 from handlers.services.configuration import configuration_of
 from handlers.services.ledger.sessions import open_session, report
 from handlers.services.members.lock_wallets import lock_wallets
@@ -57,5 +57,6 @@ def evaluate_next(
     points = open_tier_points(db, organization_id, configuration.tier_schedules, session, wallets)
     found = LedgerEvents(configuration, session, tier_assignments, member_ids, lambda number: None, points).begin(also)
     member_tiers.move(db, organization_id, tier_assignments.changed, now)
-    report(db, organization, found, now, lambda: str(uuid.uuid4()), "evaluate-tiers", "The tier was evaluated again.")
+    execution = Execution(db=db, organization=organization, now=now, request_id="evaluate-tiers")
+    report(execution, found, "The tier was evaluated again.")
     return Evaluated(wallets[-1], len(members), len(found))

@@ -34,6 +34,7 @@ from handlers.services.unit_of_work.participants.badges import BadgeWork
 from handlers.services.unit_of_work.participants.coupons import CouponWork
 from handlers.services.unit_of_work.participants.missions import MissionWork
 from handlers.services.unit_of_work.participants.referrals import may_refer, usable_codes
+from handlers.services.unit_of_work.participants.tiers import TierWork
 from handlers.services.unit_of_work.pipeline import EventPipeline
 from handlers.services.unit_of_work.reversals import Reversals
 from handlers.services.unit_of_work.scope import TransactionIds, UnitScope
@@ -53,7 +54,8 @@ EXPIRED = "Points or a tier had expired."
 class UnitOfWork:
     """A unit of work in an execution mode: a dry run locks nothing and is never flushed.
 
-    `campaign_keys` limit the campaigns that are evaluated; `tracing` has expressions explained. `outcomes` has what
+    `campaign_keys` limit the campaigns that are evaluated; `tracing` has expressions explained;
+    `reported` are types of events that the server may report of it whatever the configuration says. `outcomes` has what
     came of every event, the server's own included, beside the id of its member.
     """
 
@@ -63,6 +65,7 @@ class UnitOfWork:
         mode: str = FULL,
         campaign_keys: Collection[str] | None = None,
         tracing: bool = False,
+        reported: Collection[str] = (),
     ) -> None:
         db, organization = execution.db, execution.organization
         self.execution = execution
@@ -78,6 +81,7 @@ class UnitOfWork:
         self.deadline = evaluation_deadline() if mode == DRY_RUN else None
         self._db = db
         self._organization_id = organization.organization_id
+        self._reported = frozenset(reported)
         self._plans = self.configuration.plans_among(campaign_keys)
         if mode == DRY_RUN:
             self._complete_plan = complete_plan(db, organization, self._plans.campaigns, campaign_keys)
@@ -115,6 +119,11 @@ class UnitOfWork:
         return self.participants.ledger
 
     @property
+    def tiers(self) -> TierWork:
+        """The tiers of the members."""
+        return self.participants.tiers
+
+    @property
     def badges(self) -> BadgeWork:
         """The badges of the members."""
         return self.participants.badges
@@ -141,7 +150,9 @@ class UnitOfWork:
     ) -> dict[Any, Member]:
         """Lock and load members, and those whose referral codes the events may use; returns them by either id."""
         if self.mode in (FULL, DRY_RUN):
-            self._referral_codes = usable_codes(self._db, self.configuration, incoming, loyalty_member_ids, member_ids)
+            self._referral_codes = usable_codes(
+                self._db, self.configuration, incoming, loyalty_member_ids, member_ids, self._reported
+            )
             member_ids = {*member_ids, *self._referral_codes.values()}
         if not self.is_dry_run:
             events.lock_members(self._db, self._organization_id, loyalty_member_ids, member_ids)
@@ -254,7 +265,7 @@ class UnitOfWork:
             organization_id,
             self._plans,
             tracked,
-            possible_types(self.configuration),
+            possible_types(self.configuration) | self._reported,
             self.members,
             now,
             self.reversals.counter_keys,
@@ -294,14 +305,19 @@ class UnitOfWork:
 
 @contextmanager
 def unit_of_work(
-    call: Call, member_ids: Collection[int], reason: str, moments: Collection[datetime] = ()
+    call: Call,
+    member_ids: Collection[int],
+    reason: str,
+    moments: Collection[datetime] = (),
+    reported: Collection[str] = (),
 ) -> Iterator[UnitOfWork]:
     """A unit of work for a request, its members locked; flushed at the end of the block.
 
     `reason` is what the events that come of it say about why they were reported; `moments` are when something happens
-    that does not happen now. Raises MemberErased. A Refusal raised in the block leaves nothing behind.
+    that does not happen now; `reported` is as `UnitOfWork` has it. Raises MemberErased. A Refusal raised in the block
+    leaves nothing behind.
     """
-    unit = UnitOfWork(call)
+    unit = UnitOfWork(call, reported=reported)
     members = unit.lock(member_ids=member_ids)
     for member_id in member_ids:
         if member_id in members:

@@ -45,6 +45,7 @@ def usable_codes(
     incoming: Sequence[IncomingEvent],
     loyalty_member_ids: Collection[str],
     member_ids: Collection[int],
+    reported: Collection[str] = (),
 ) -> dict[int, int]:
     """The ids of the referral codes that the events of these members may use, each with the member who has it.
 
@@ -58,7 +59,7 @@ def usable_codes(
     codes = {code for each in incoming if considered and (code := named_code(each)) is not None}
     orders = {name for each in considered if (name := _order(each).get("externalId")) is not None}
     active = [each for each in considered if each.event_type in programs.active_types]
-    distance = reach_of_own_events(configuration)
+    distance = reach_of_own_events(configuration, reported)
     if not distance:
         loyalty_member_ids = {each.loyalty_member_id for each in active if each.loyalty_member_id is not None}
         member_ids = {each.member_id for each in active if each.member_id is not None}

@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from itertools import count
 from typing import Any
 
 from domain.campaigns.effects import SET_TIER
 from domain.campaigns.facts import EventFacts, Executor
 from domain.campaigns.outcomes import BadParameter
-from domain.programs import UnknownTier
+from domain.programs import LoyaltyProgram, LoyaltyTier, UnknownTier
 from domain.reversals import ReversedPart
 from domain.tiers import HeldTier, KnownTier, TierInactive, TierLog, TierSchedule, TierTracking
 from handlers.messages.derived_events import tier_payload
@@ -40,6 +41,35 @@ class TierWork:
         self._news: list[DerivedEvent] = []
         self._next_id = self._numbers()
         self.executors: Mapping[str, Executor] = {SET_TIER: self._set_tier}
+
+    def assign(
+        self, member_id: int, program: LoyaltyProgram, tier: LoyaltyTier | None, expires_at: datetime | None
+    ) -> tuple[int | None, int | None]:
+        """Put a member into a tier until `expires_at`, or where the points belong without one.
+
+        Returns the tiers that the member had and has now, by id. Nothing is reported of a member whose tier stays.
+        """
+        scope, program_id = self._scope, program.loyalty_program_id
+        member_program = member_id, program_id
+        held = self._assignments.held(member_program)
+        before = None if held is None else held.loyalty_tier_id
+        schedule = self._schedule(program_id) or TierSchedule(
+            program_id, program.loyalty_program_key, None, program.default_tier_id, (), False
+        )
+        keys = dict(scope.configuration.tier_keys)
+        if tier is not None:
+            keys[tier.loyalty_tier_id] = tier.loyalty_tier_key
+            now: HeldTier | None = HeldTier(tier.loyalty_tier_id, True, expires_at)
+        else:
+            now = schedule.place_of(scope.tier_points.of(scope.members[member_id].wallet_id), scope.now)
+        self._assignments.put(member_program, now)
+        after = None if now is None else now.loyalty_tier_id
+        if tier is not None or after != before:
+            ends = None if now is None else now.expires_at
+            payload = tier_payload(schedule, keys, before, after, is_manual=tier is not None, expires_at=ends)
+            event_type = TIER_REMOVED if after is None else TIER_SET
+            self._news.append(DerivedEvent(member_id, event_type, payload))
+        return before, after
 
     def take_derived(self) -> list[DerivedEvent]:
         """A `member-tier-set` for every tier that was set since the last time."""
@@ -74,7 +104,9 @@ class TierWork:
         self._assignments.put(member_program, HeldTier(tier.loyalty_tier_id, True, expires_at))
         self._log.add(self._tracking(event, tier, params).after(before))
         payload = tier_payload(
-            self._schedule(tier),
+            # The tiers of an inactive program do not go by points.
+            self._schedule(tier.loyalty_program_id)
+            or TierSchedule(tier.loyalty_program_id, tier.loyalty_program_key, None, None, (), False),
             self._scope.configuration.tier_keys,
             None if before is None else before.loyalty_tier_id,
             tier.loyalty_tier_id,
@@ -90,13 +122,10 @@ class TierWork:
             raise UnknownTier(f"The loyalty program {program_key} has no tier {tier_key}.")
         return tier
 
-    def _schedule(self, tier: KnownTier) -> TierSchedule:
-        program_id = tier.loyalty_program_id
-        for schedule in self._scope.configuration.tier_schedules:
-            if schedule.loyalty_program_id == program_id:
-                return schedule
-        # The tiers of an inactive program do not go by points.
-        return TierSchedule(program_id, tier.loyalty_program_key, None, None, (), False)
+    def _schedule(self, program_id: int) -> TierSchedule | None:
+        """The schedule of a program; None for one that is not active."""
+        schedules = self._scope.configuration.tier_schedules
+        return next((each for each in schedules if each.loyalty_program_id == program_id), None)
 
     def _tracking(self, event: EventFacts, tier: KnownTier, params: Mapping[str, Any]) -> TierTracking:
         return TierTracking(
