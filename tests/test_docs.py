@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from persistence.tables import metadata
+
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 DECISIONS = DOCS / "decisions"
@@ -127,3 +129,9 @@ def test_code_that_is_shown_is_that_of_the_project(name: str, text: str) -> None
     for part in re.split(r"^ *\.\.\.$", text, flags=re.M):
         assert _lines(part) in left
         left = left.partition(_lines(part))[2] if part.strip() else left
+
+
+def test_the_page_about_the_architecture_has_every_table() -> None:
+    page = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| [^|]+ \| (.+) \| `persistence/tables/.+ \|$", page, re.M)
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == set(metadata.tables)
