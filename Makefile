@@ -42,7 +42,7 @@ test: $(STAMP)
 quick unit demo bench fuzz stress lint types: $(STAMP)
 	@$(call run,$@,$(ARGS))
 
-# make revision MESSAGE="Add the shelf of a book": the migration to the tables in code.
+# make revision MESSAGE="Add the colour of badges": the migration to the tables in code.
 revision: $(STAMP)
 	@$(call run,revision,"$(MESSAGE)")
 

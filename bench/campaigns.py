@@ -66,8 +66,8 @@ class Program:
     def track(self) -> float:
         """Track a batch of purchases; answers the seconds that it took."""
         events = [new_event(self._numbers, self._chance) for _ in range(BATCH)]
-        for each in events:
-            each["payload"]["order"] |= {
+        for event in events:
+            event["payload"]["order"] |= {
                 "locationCode": self._chance.choice(("centre", "harbour", "airport")),
                 "items": [{"productCode": "p1", "categoryCode": "coffee", "quantity": 2, "total": 9}],
             }

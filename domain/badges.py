@@ -1,6 +1,6 @@
 """Badges: what members hold of them, within 0 and the badge's `max_amount`, and every change of that.
 
-A shelf holds the balances of the members of one unit of work. Its methods decide, and keep what is to be stored.
+`BadgeBalances` holds the balances of the members of one unit of work: it decides, and keeps what is to be stored.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class BadgeChanges:
-    """What a shelf has to store: balances as they are, new trackings, and the reversals of stored ones, ids by id."""
+    """Changes to be stored: balances as they are, new trackings, and the reversals of stored ones, ids by id."""
 
     balances: Mapping[Place, int]
     trackings: tuple[BadgeTracking, ...]
@@ -221,11 +221,11 @@ class BadgeBalances:
     def standing(self, loyalty_event_id: int) -> list[BadgeTracking]:
         """The trackings of an event that nothing has reverted yet, the newest first."""
         found = [
-            each
-            for each in self._trackings.values()
-            if each.loyalty_event_id == loyalty_event_id
-            and each.reversal_badge_tracking_id is None
-            and each.reverted_badge_tracking_id is None
+            tracking
+            for tracking in self._trackings.values()
+            if tracking.loyalty_event_id == loyalty_event_id
+            and tracking.reversal_badge_tracking_id is None
+            and tracking.reverted_badge_tracking_id is None
         ]
         return sorted(found, key=lambda each: each.badge_tracking_id, reverse=True)
 

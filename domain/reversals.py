@@ -126,4 +126,4 @@ def to_give_back(counted: Mapping[str, Any], extent: Extent, decimals: int) -> D
 
 def counted_back(reverted: Sequence[RevertedEvent]) -> list[tuple[CounterKey, Decimal]]:
     """What undoing counted against limits: the negative of what it gave back."""
-    return [(key, -amount) for each in reverted for key, amount in each.limits]
+    return [(key, -amount) for reverted_event in reverted for key, amount in reverted_event.limits]

@@ -74,10 +74,10 @@ class TierPolicy:
         if not self.has_period:
             return
         steps: dict[datetime, Decimal] = {}
-        for each in points.earnings:
+        for earning in points.earnings:
             for moment, amount in (
-                (self._begins(each.moment), each.amount),
-                (self._ends(each.moment), -each.amount),
+                (self._begins(earning.moment), earning.amount),
+                (self._ends(earning.moment), -earning.amount),
             ):
                 if moment > at:
                     steps[moment] = steps.get(moment, ZERO) + amount

@@ -63,7 +63,7 @@ class TierSchedule:
             return None
         tier_id = self.tier_of(points, at)
         changes = self.policy.changes(points(self.ledger_account_id), at)
-        return next((each for each in changes if self.tier_at(each[1]) != tier_id), None)
+        return next((change for change in changes if self.tier_at(change[1]) != tier_id), None)
 
     def tier_at(self, points: Decimal) -> int | None:
         """The tier that so many `points` reach, else the program's default one, else None."""
@@ -282,13 +282,13 @@ class TierLog:
 
     def drain(self) -> tuple[list[TierTracking], list[TierTracking]]:
         """What is new and what has changed since the last time; it counts as stored from now on."""
-        new, changed = ([self._trackings[each] for each in names] for names in (self._new, sorted(self._changed)))
+        new, changed = ([self._trackings[name] for name in names] for names in (self._new, sorted(self._changed)))
         self._new, self._changed = [], set()
         return new, changed
 
     def _newest_first(self) -> list[TierTracking]:
         names = sorted(self._trackings, reverse=True)
-        return [self._trackings[each] for each in names if self._trackings[each].reversal_loyalty_event_id is None]
+        return [self._trackings[name] for name in names if self._trackings[name].reversal_loyalty_event_id is None]
 
     def _change(self, tracking: TierTracking) -> None:
         name = tracking.member_tier_tracking_id

@@ -65,15 +65,15 @@ class Audited:
         before = call.audit.before
         if before is None and self.before is not None:
             before = arguments[self.before]
-        for each in self.records(result):
-            if not is_change and _of(each, "created_at") not in (None, call.now):
+        for record in self.records(result):
+            if not is_change and _of(record, "created_at") not in (None, call.now):
                 # The same request was done before: its first answer was answered again.
                 continue
-            member_id = _of(each, "member_id")
+            member_id = _of(record, "member_id")
             call.audit.add(
                 self.entity_type,
-                _of(each, self.identity),
-                after=self.shape(each),
+                _of(record, self.identity),
+                after=self.shape(record),
                 before=self.shape(before) if is_change else {},
                 member_ids=() if member_id is None else (member_id,),
             )

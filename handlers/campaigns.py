@@ -210,7 +210,7 @@ def _refuse_unknown_badge(configuration: Configuration, key: str | None) -> None
 
 
 def _refuse_unknown_mission(configuration: Configuration, key: str | None) -> None:
-    known = {each.mission.mission_key for each in configuration.missions.values()}
+    known = {mission.mission.mission_key for mission in configuration.missions.values()}
     if key is not None and key.lower() not in known:
         raise UnknownMission(f"There is no mission with the key {key}.")
 

@@ -118,7 +118,7 @@ def search_documents(call: Call, collection: ContentCollection, query: Mapping[s
 def batch_upsert_documents(call: Call, collection: ContentCollection, body: Mapping[str, Any]) -> BatchOutcome:
     """Create or change versions of documents; what is wrong with one of them concerns no other."""
     given = body["documents"]
-    return write_batch(call, collection, [_batch_item(each) for each in given], given)
+    return write_batch(call, collection, [_batch_item(document) for document in given], given)
 
 
 def _batch_item(item: Any) -> dict[str, Any] | InvalidRequest:

@@ -20,7 +20,7 @@ def list_effects(call: Call, query: Mapping[str, Any]) -> Paged[dict[str, Any]]:
     page = Page.of(query, default_limit=100)
     records = [effect_record(effect, call.organization.organization_id) for effect in EFFECTS.values()]
     column, _, direction = (page.order or "effectId").partition(",")
-    records.sort(key=lambda each: (each[column], each["effectId"]), reverse=direction == "desc")
+    records.sort(key=lambda record: (record[column], record["effectId"]), reverse=direction == "desc")
     first = page.page * page.limit
     return Paged(len(records), page.page, page.limit, records[first : first + page.limit])
 

@@ -129,7 +129,10 @@ def _post(call: Call, movements: Sequence[Movement]) -> Rows:
 @operation("captureLedgerTransactions", body=CAPTURES, audit="ledger-transaction")
 def capture_ledger_transactions(call: Call, account: LedgerAccount, body: dict[str, Any]) -> Mapping[str, bool]:
     """Settle pending transactions, all or none."""
-    amounts = [(int(each["ledger_transaction_id"]), each["capture_amount"]) for each in body["transactions"]]
+    amounts = [
+        (int(transaction["ledger_transaction_id"]), transaction["capture_amount"])
+        for transaction in body["transactions"]
+    ]
     capture(call, account, amounts)
     return {"ok": True}
 
@@ -137,7 +140,7 @@ def capture_ledger_transactions(call: Call, account: LedgerAccount, body: dict[s
 @operation("batchLedgerTransactions", body=BatchBody(), answer=processed, audit="ledger-transaction")
 def batch_ledger_transactions(call: Call, body: list[BatchItem]) -> list[Processed]:
     """Mints, burns, transfers and reverts, each for itself or together with those of its set."""
-    movements = [_in_organization(call, each) for each in body]
+    movements = [_in_organization(call, batch_item) for batch_item in body]
     identities = [{"index": index, "systemUniqueKey": each.system_unique_key} for index, each in enumerate(body)]
     done = _processed(call, movements, post_batch(call, movements), identities)
     return [

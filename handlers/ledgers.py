@@ -40,7 +40,7 @@ _AUDITED_ACCOUNT = Audited("ledger-account", "ledger_account_id", NEW_ACCOUNT)
 def list_ledgers(call: Call, query: Mapping[str, Any]) -> Paged[Any]:
     """A page of the organization's ledgers."""
     found = ledgers.find_ledgers(call.db, call.organization.organization_id, Page.of(query))
-    return Paged(found.total_count, found.page, found.limit, [_ledger(call, each) for each in found.results])
+    return Paged(found.total_count, found.page, found.limit, [_ledger(call, result) for result in found.results])
 
 
 @operation(
@@ -107,14 +107,14 @@ def update_ledger_account(
 
 
 def _accounts(call: Call, ledger: Ledger, accounts: Sequence[LedgerAccount]) -> list[Mapping[str, Any]]:
-    issued = ledgers.issued(call.db, ledger.organization_id, [each.ledger_account_id for each in accounts])
+    issued = ledgers.issued(call.db, ledger.organization_id, [account.ledger_account_id for account in accounts])
     return [
         {
-            **{name: getattr(each, name) for name in fields_of(LedgerAccount)},
+            **{name: getattr(account, name) for name in fields_of(LedgerAccount)},
             "ledger_key": ledger.ledger_key,
-            "issued": issued.get(each.ledger_account_id, 0),
+            "issued": issued.get(account.ledger_account_id, 0),
         }
-        for each in accounts
+        for account in accounts
     ]
 
 

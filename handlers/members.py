@@ -105,7 +105,7 @@ def _unknown_code(call: Call, code: str) -> list[dict[str, Any]]:
 @operation("checkMembersExist", answer=results(EXISTING_MEMBER, "loyaltyMembers"))
 def check_members_exist(call: Call, body: Mapping[str, Any]) -> list[Member]:
     """Those of the ids that are members, in the order asked."""
-    asked = [each for each in dict.fromkeys(body["loyaltyMemberIds"]) if len(each) <= LONGEST_ID]
+    asked = [fromkey for fromkey in dict.fromkeys(body["loyaltyMemberIds"]) if len(fromkey) <= LONGEST_ID]
     found = members.find_all_by_loyalty_member_id(call.db, call.organization.organization_id, asked)
     by_id = {member.loyalty_member_id: member for member in found}
     return [by_id[each] for each in asked if each in by_id]
@@ -118,8 +118,8 @@ def batch_get_members(call: Call, body: Mapping[str, Any]) -> dict[str, Any]:
     found = members.find_all(call.db, call.organization.organization_id, asked)
     by_id = {member.member_id: member for member in found}
     return {
-        "members": view_members(call, [by_id[each] for each in asked if each in by_id]),
-        "not_found": [each for each in asked if each not in by_id],
+        "members": view_members(call, [by_id[fromkey] for fromkey in asked if fromkey in by_id]),
+        "not_found": [fromkey for fromkey in asked if fromkey not in by_id],
     }
 
 
@@ -273,7 +273,7 @@ def _tier_set(
 def check_member_audiences(call: Call, member: Member, body: Mapping[str, Any]) -> list[CompiledAudience]:
     """Those of the audiences that the member is in, in the order asked."""
     found = {audience.audience_id: audience for audience in _audiences_of(call, member)}
-    return [found[each] for each in dict.fromkeys(body["audienceIds"]) if each in found]
+    return [found[fromkey] for fromkey in dict.fromkeys(body["audienceIds"]) if fromkey in found]
 
 
 @operation("getMemberAudiences", answer=audience_keys)

@@ -89,7 +89,9 @@ def list_member_missions(call: Call, member: Member, query: Mapping[str, Any]) -
         is_in_progress=query.get("inProgress"),
     )
     audience_ids = [audience.audience_id for audience in found[member.member_id]]
-    named = {each.mission.timezone for each in configuration.missions.values() if each.mission.timezone is not None}
+    named = {
+        mission.mission.timezone for mission in configuration.missions.values() if mission.mission.timezone is not None
+    }
     zones = [call.organization.timezone, *sorted(named - {call.organization.timezone})]
     return member_missions.find_page(call.db, member, Page.of(query), wanted, audience_ids, call.now, zones)
 

@@ -57,8 +57,8 @@ def list_referral_programs(call: Call, query: Mapping[str, Any]) -> Paged[Found]
     """A page of programs."""
     organization_id = call.organization.organization_id
     page = referrals.find_page(call.db, organization_id, Page.of(query))
-    totals = referrals.totals_of(call.db, organization_id, [each.referral_program_id for each in page.results])
-    found = [(each, totals[each.referral_program_id]) for each in page.results]
+    totals = referrals.totals_of(call.db, organization_id, [result.referral_program_id for result in page.results])
+    found = [(result, totals[result.referral_program_id]) for result in page.results]
     return Paged(page.total_count, page.page, page.limit, found)
 
 

@@ -59,7 +59,7 @@ def list_triggers(call: Call, query: Mapping[str, Any]) -> Paged[ShownTrigger]:
         active=query.get("active"),
         name=query.get("name"),
     )
-    return Paged(found.total_count, found.page, found.limit, [ShownTrigger(each) for each in found.results])
+    return Paged(found.total_count, found.page, found.limit, [ShownTrigger(result) for result in found.results])
 
 
 @operation("createTrigger", body=TRIGGER_BODY, answer=wrapped("trigger", trigger_record), audit=_AUDITED)
@@ -126,7 +126,7 @@ def redeliver_trigger_delivery(call: Call, trigger: Trigger, delivery: TriggerDe
 
 def _refuse_reach(call: Call, *settings: Mapping[str, Any]) -> None:
     """Let administrators alone decide who gets invitations: these hold what it takes to become the invited user."""
-    named = any(USER_INVITATION in each.get("entities", ()) for each in settings)
+    named = any(USER_INVITATION in setting.get("entities", ()) for setting in settings)
     if named and not (call.caller is not None and call.caller.holds(ADMIN)):
         raise PermissionNotHeld(f"Only an administrator makes or changes a trigger for {USER_INVITATION}.")
 

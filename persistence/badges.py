@@ -173,14 +173,14 @@ def _trackings(db: Connection, organization_id: int, condition: Any) -> list[Bad
 
 
 def store(db: Connection, organization_id: int, changes: BadgeChanges, at: datetime) -> None:
-    """Write what a shelf has to store, the members locked: at most three statements."""
+    """Store the changes of a unit of work, the members locked: at most three statements."""
     if changes.balances:
         held = [
             {"member_id": member_id, "badge_id": badge_id, "assigned_balance": balance}
             for (member_id, badge_id), balance in changes.balances.items()
         ]
         db.exec_driver_sql(_STORE_BALANCES, (organization_id, at, as_json(held)))
-    add_all(db, badge_trackings, _TRACKING_NAMES, [_row(each) for each in changes.trackings])
+    add_all(db, badge_trackings, _TRACKING_NAMES, [_row(tracking) for tracking in changes.trackings])
     if changes.reversals:
         links = [{"badge_tracking_id": name, "reversal_id": by} for name, by in changes.reversals.items()]
         db.exec_driver_sql(_LINK_REVERSALS, (as_json(links), organization_id))

@@ -1,6 +1,6 @@
 """The invariants of the ledger as queries over what is stored: each finds what is broken, and says it in words.
 
-A query answers organization_id and what is wrong. Each is one statement, so that it sees one state of the books even
+A query returns organization_id and what is wrong. Each is one statement, so that it sees one state of the ledgers even
 while others post.
 """
 

@@ -131,7 +131,9 @@ def _lots(
         held[None] = held.get(None, _ZERO) + view.pending_debit_balance - sum(held.values(), _ZERO)
     moments = sorted((free.keys() | held.keys()), key=lambda moment: (moment is None, moment or view.created_at))
     listed = [ExpiringLots(moment, free.get(moment, _ZERO), held.get(moment, _ZERO)) for moment in moments]
-    expiring = tuple(each for each in listed if each.available or each.reserved)[:MOST_LISTED]
+    expiring = tuple(ExpiringLot for ExpiringLot in listed if ExpiringLot.available or ExpiringLot.reserved)[
+        :MOST_LISTED
+    ]
     return WalletLots(
         available=in_all,
         reserved=view.pending_debit_balance,
@@ -172,7 +174,7 @@ def next_wallets_due(
     """The next wallets, by id, of which something has expired by `now`.
 
     `periods` are the months of `lastTransaction` policies by account. The second condition is no more than likely:
-    opening the books decides.
+    opening the session decides.
     """
     policies = as_json([{"ledger_account_id": i, "period": months} for i, months in periods.items()])
     rows = db.exec_driver_sql(

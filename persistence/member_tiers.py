@@ -166,10 +166,10 @@ def store_trackings(
 ) -> None:
     """Insert and change what effects have set and cancellations taken back; at most two statements."""
     names = fields_of(TierTracking)
-    rows = [{name: getattr(each, name) for name in names} | {"request_digest": "\\x"} for each in new]
+    rows = [{name: getattr(tier_tracking, name) for name in names} | {"request_digest": "\\x"} for tier_tracking in new]
     add_all(db, member_tier_trackings, names, rows)
     if changed:
-        changes = [{name: getattr(each, name) for name in _CHANGEABLE} for each in changed]
+        changes = [{name: getattr(tier_tracking, name) for name in _CHANGEABLE} for tier_tracking in changed]
         db.exec_driver_sql(_CHANGE_TRACKINGS, (as_json(changes), organization_id))
 
 

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, cast, select
 
 from domain.missions.progress import Progress
 from domain.missions.records import Mission, MissionTracking
-from domain.missions.state import MissionChanges, MissionProgress, Period, Place
+from domain.missions.state import MemberMission, MissionChanges, MissionProgress, Period
 from domain.problems import NameTaken
 from persistence.paging import Page, Paged, paged
 from persistence.rows import add, add_all, as_json, change, columns_of, fields_of, record, records
@@ -152,7 +152,7 @@ def _code_taken(code: str | None) -> dict[str, NameTaken]:
 
 def progress_of_members(
     db: Connection, organization_id: int, member_ids: Collection[int], mission_ids: Collection[int]
-) -> dict[Place, MissionProgress]:
+) -> dict[MemberMission, MissionProgress]:
     """Where members stand in missions; whoever has nothing counted is left out."""
     rows = db.exec_driver_sql(_STANDINGS, (organization_id, list(member_ids), list(mission_ids)))
     return {
@@ -203,12 +203,12 @@ def find_tracking(db: Connection, organization_id: int, system_unique_key: str) 
 
 
 def write(db: Connection, organization_id: int, changes: MissionChanges, at: datetime) -> None:
-    """Store what a shelf has changed; at most four statements, whatever there is."""
+    """Store the changes of a unit of work; at most four statements, whatever there is."""
     if changes.undone:
         undone = [{"mission_tracking_id": each, "by_event_id": by} for each, by in changes.undone.items()]
         db.exec_driver_sql(_UNDO, (as_json(undone), organization_id))
     if changes.trackings:
-        rows = [{name: getattr(each, name) for name in _NEW_TRACKING} for each in changes.trackings]
+        rows = [{name: getattr(tracking, name) for name in _NEW_TRACKING} for tracking in changes.trackings]
         add_all(db, mission_trackings, _NEW_TRACKING, _with_digests(rows))
     if changes.progress_of_members:
         kept = [

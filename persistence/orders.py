@@ -114,12 +114,12 @@ def move_orders(db: Connection, organization_id: int, moved: Iterable[Order], at
     """Store the status of orders, the events that led to it, and what came back of them."""
     rows: list[dict[str, Any]] = [
         {
-            "order_id": each.order_id,
-            "status": each.status,
-            "returned_total": each.returned_total,
-            "event_ids": each.event_ids,
+            "order_id": order.order_id,
+            "status": order.status,
+            "returned_total": order.returned_total,
+            "event_ids": order.event_ids,
         }
-        for each in moved
+        for order in moved
     ]
     if rows:
         db.exec_driver_sql(_MOVE, (at, as_json(rows), organization_id))
@@ -129,11 +129,11 @@ def return_items(db: Connection, organization_id: int, items: Iterable[OrderItem
     """Store what came back of items."""
     rows = [
         {
-            "order_item_id": each.order_item_id,
-            "returned_quantity": each.returned_quantity,
-            "returned_total": each.returned_total,
+            "order_item_id": order_item.order_item_id,
+            "returned_quantity": order_item.returned_quantity,
+            "returned_total": order_item.returned_total,
         }
-        for each in items
+        for order_item in items
     ]
     if rows:
         db.exec_driver_sql(_RETURN_ITEMS, (at, as_json(rows), organization_id))

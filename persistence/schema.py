@@ -77,7 +77,9 @@ def _pending(connection: Connection) -> list[str]:
     scripts = ScriptDirectory(str(_DIRECTORY))
     done = MigrationContext.configure(connection).get_current_heads()
     try:
-        return [each.revision for each in scripts.iterate_revisions("heads", done or "base")][::-1]
+        return [iterate_revision.revision for iterate_revision in scripts.iterate_revisions("heads", done or "base")][
+            ::-1
+        ]
     except RevisionError:
         raise SchemaError(f"the database is at revision {', '.join(done)}, of a newer version of the product") from None
 

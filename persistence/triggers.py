@@ -208,8 +208,12 @@ def _key_taken(values: Mapping[str, Any]) -> dict[str, NameTaken]:
 def deactivate(db: Connection, told: Sequence[ClaimedDelivery], now: datetime) -> int:
     """Make the triggers of these deliveries inactive unless their URL is another by now; answers how many."""
     rows = [
-        {"organization_id": each.organization_id, "trigger_id": each.trigger_id, "url": each.settings["url"]}
-        for each in told
+        {
+            "organization_id": claimed_delivery.organization_id,
+            "trigger_id": claimed_delivery.trigger_id,
+            "url": claimed_delivery.settings["url"],
+        }
+        for claimed_delivery in told
     ]
     return db.exec_driver_sql(_DEACTIVATE, (now, as_json(rows))).rowcount
 

@@ -252,14 +252,14 @@ def save_memberships(db: Connection, rows: Sequence[Membership], now: datetime) 
     if rows:
         values = [
             {
-                "organization_id": each.organization_id,
-                "user_id": each.user_id,
-                "is_admin": each.is_admin,
-                "roles": each.roles,
-                "active": each.active,
+                "organization_id": row.organization_id,
+                "user_id": row.user_id,
+                "is_admin": row.is_admin,
+                "roles": row.roles,
+                "active": row.active,
                 "at": now,
             }
-            for each in rows
+            for row in rows
         ]
         db.exec_driver_sql(_SAVE_MEMBERSHIPS, (as_json(values),))
 

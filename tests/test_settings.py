@@ -16,14 +16,14 @@ FIELDS = dataclasses.fields(Settings)
 def test_the_table_of_settings_is_complete_and_exact():
     page = (ROOT / "docs" / "configuration.md").read_text()
     rows = re.findall(r"^\| `(LOYALTY_\w+)` \| (.*?) \| (.*) \|$", page, re.MULTILINE)
-    assert rows == [(variable(each), each.metadata["documented_default"], each.metadata["help"]) for each in FIELDS]
+    assert rows == [(variable(field), field.metadata["documented_default"], field.metadata["help"]) for field in FIELDS]
 
 
 def test_documented_defaults_are_the_real_ones():
-    for each in FIELDS:
-        documented = each.metadata["documented_default"]
-        if each.default != "":
-            assert documented.lower() == str(each.default).lower()
+    for field in FIELDS:
+        documented = field.metadata["documented_default"]
+        if field.default != "":
+            assert documented.lower() == str(field.default).lower()
 
 
 def test_without_variables_every_setting_has_its_default():
@@ -45,7 +45,7 @@ def test_every_setting_is_read_from_its_variable(each):
         "webhook_ports": "any",
         "management_bind": "127.0.0.1:9090",
         "trusted_proxies": "10.0.0.0/8, 192.0.2.1",
-        **{each.name: "7/hour" for each in FIELDS if each.name.startswith(("rate_per", "wrong_secrets"))},
+        **{field.name: "7/hour" for field in FIELDS if field.name.startswith(("rate_per", "wrong_secrets"))},
     }
     kinds = {bool: "true", int: "17"}
     value = samples.get(each.name, kinds.get(type(each.default), "value"))

@@ -1,6 +1,6 @@
 """The evaluation of one event: which actions apply, what their effects do, and why the others did not.
 
-The same code runs for all execution modes: a dry run posts to books that are then forgotten, an authorization
+The same code runs for all execution modes: a dry run posts to a session that is then forgotten, an authorization
 posts what a capture will settle and leaves all else to be done.
 """
 
@@ -69,7 +69,7 @@ class _Computed:
 
 
 class Evaluator:
-    """Runs one event through the campaigns, posting to the books and counting in the counters of its batch.
+    """Runs one event through the campaigns, posting to the ledger and counting in the counters of its batch.
 
     `executors`, by effect id, do the effects that are neither points nor a discount. `mode` is that of the request;
     with `tracing` a dry run tells what every part of the rules came to. Rules fail that are not done at the
@@ -107,7 +107,7 @@ class Evaluator:
         self._groups: set[str] = set()
 
     def run(self, plan: EvaluationPlan) -> Evaluation:
-        """Evaluate all actions of the campaigns that apply, in the order of the lineup."""
+        """Evaluate all actions of the campaigns that apply, in the order of the plan."""
         journal_start = len(self._counters.journal)
         blocked: set[int] = set()
         for campaign in plan.campaigns:

@@ -27,7 +27,7 @@ class EvaluationPlan:
 
 
 class EvaluationPlans:
-    """The lineup for each type of event, made when first asked for; for any number of threads."""
+    """The plan for each type of event, made when first asked for; for any number of threads."""
 
     def __init__(self, campaigns: Iterable[CompiledCampaign]) -> None:
         self.campaigns = tuple(campaigns)

@@ -120,7 +120,7 @@ def _cost_faults(found: Schemas) -> list[FieldFault]:
             if circle is not None:
                 return [FieldFault("$ref leads back to this schema without going into the document", pointer=circle)]
         if max(costs.values(), default=0) > MOST_EVALUATIONS:
-            worst = max(costs, key=lambda each: costs[each])
+            worst = max(costs, key=lambda cost: costs[cost])
             detail = f"jsonschema could check one place of a document more than {MOST_EVALUATIONS} times"
             return [FieldFault(detail, pointer=worst)]
         if costs == below:

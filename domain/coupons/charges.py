@@ -94,7 +94,7 @@ class PointsCharge:
                 self._session.mint(account, wallet_id, -amount, posted)
         except InvalidRequest as invalid:
             pointer = "/amount" if details.points_override is None else "/pointsOverride"
-            raise InvalidRequest([replace(each, pointer=pointer) for each in invalid.faults]) from invalid
+            raise InvalidRequest([replace(fault, pointer=pointer) for fault in invalid.faults]) from invalid
         return self._transaction_id(number)
 
     def give_back(self, ledger_transaction_id: int, details: UsageDetails, usage_key: str) -> int | None:

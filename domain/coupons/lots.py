@@ -72,4 +72,4 @@ def order_of_use(lot: CouponLot) -> tuple[Any, ...]:
 def last_expiry(lots: Collection[CouponLot]) -> datetime | None:
     """When the last of the lots expires; None where one of them never does."""
     moments = [lot.expired_at for lot in lots]
-    return None if None in moments else max((each for each in moments if each is not None), default=None)
+    return None if None in moments else max((moment for moment in moments if moment is not None), default=None)

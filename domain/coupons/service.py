@@ -1,4 +1,4 @@
-"""Assigning, using and reverting coupons: the rules, on a shelf and a till (integration 4.2, semantics of usages)."""
+"""Assigning, using and reverting coupons: the rules, on loaded coupons and a charge of points (integration 4.2)."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class CouponService:
             price = (book.assignment_required_points or ZERO) * command.amount
             transaction_id = self._charge.pay(member.wallet_id, book, price, details, key)
         except Refusal:
-            self._state.undo(savepoint)
+            self._state.rollback_to(savepoint)
             raise
         lot = CouponLot(
             organization_id=book.organization_id,
@@ -199,7 +199,7 @@ class CouponService:
         after = lot.taken_back(usage.amount_assigned, self._state.at)
         return self._take_back(usage, usage.amount_assigned, after, details, key, transaction_id)
 
-    def undo(self, usage_id: int, details: UsageDetails) -> CouponUsage | None:
+    def reverse(self, usage_id: int, details: UsageDetails) -> CouponUsage | None:
         """Take back what an event did, as far as it is not used; points are not touched. None where all is used.
 
         What is used of an assignment is taken when its use is reverted.

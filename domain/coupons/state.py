@@ -19,6 +19,7 @@ from domain.coupons.lots import CouponLot, last_expiry, order_of_use
 from domain.coupons.periods import discount_period, usage_period, zone_of
 from domain.coupons.refusals import OutOfStock
 from domain.coupons.usages import CodeHeld, CouponUsage, MemberCoupon
+from domain.journal import Journal, Savepoint
 
 ZERO = Decimal(0)
 
@@ -78,7 +79,7 @@ class CouponState:
         self._next_free: dict[int, int] = {}
         self._supply = supply
         self._reading = LotReading(supply)
-        self._journal: list[tuple[dict[Any, Any], object, object]] = []
+        self._journal = Journal(self.made)
 
     # -- loading ------------------------------------------------------------------------------------------------------
 
@@ -111,8 +112,8 @@ class CouponState:
 
     def put_held(self, held: Iterable[MemberCoupon]) -> None:
         """Take what members have of coupons, unless that is known already."""
-        for each in held:
-            self.held.setdefault((each.member_id, each.coupon_id), each)
+        for member_coupon in held:
+            self.held.setdefault((member_coupon.member_id, member_coupon.coupon_id), member_coupon)
 
     def put_lots(self, lots: Iterable[CouponLot]) -> None:
         """Take lots that may be used or reverted, unless known already; of a code that is one member's, all lots."""
@@ -188,7 +189,7 @@ class CouponState:
                 self.put_coupons(more, new=book.type == GENERATED)
                 free.extend(coupon.coupon_id for coupon in more)
                 continue
-            self._put(self._next_free, book.coupon_book_id, place + 1)
+            self._journal.put(self._next_free, book.coupon_book_id, place + 1)
             coupon = self.coupons[free[place]]
             # It may have been asked for by name meanwhile.
             if coupon.total_assigned == 0 and coupon.total_usages == 0:
@@ -196,20 +197,13 @@ class CouponState:
 
     # -- changing -----------------------------------------------------------------------------------------------------
 
-    def savepoint(self) -> tuple[int, int]:
-        """A point to which `undo` can return."""
-        return len(self._journal), len(self.made)
+    def savepoint(self) -> Savepoint:
+        """A point that `rollback_to` can return to."""
+        return self._journal.savepoint()
 
-    def undo(self, savepoint: tuple[int, int]) -> None:
-        """Take back everything since `mark`; codes that were fetched stay at hand."""
-        changes, made = savepoint
-        del self.made[made:]
-        while len(self._journal) > changes:
-            store, key, before = self._journal.pop()
-            if before is None:
-                del store[key]
-            else:
-                store[key] = before
+    def rollback_to(self, savepoint: Savepoint) -> None:
+        """Take back all that was done since the savepoint; codes that were fetched stay at hand."""
+        self._journal.rollback_to(savepoint)
 
     def move(
         self, member_id: int, coupon: Coupon, assigned: Decimal, used: Decimal, lot: CouponLot | None
@@ -225,20 +219,20 @@ class CouponState:
             updated_at=self.at,
             **({} if lot is None else _last_of(lot)),
         )
-        self._put(self.held, (member_id, coupon.coupon_id), after)
+        self._journal.put(self.held, (member_id, coupon.coupon_id), after)
         book = self.books[coupon.coupon_book_id]
         own = _told_by(self._left_of(member_id, coupon), after) if book.type in PERSONAL else {}
-        self._put(self.coupons, coupon.coupon_id, _moved(self.coupons[coupon.coupon_id], assigned, used, own))
-        self._put(self.books, book.coupon_book_id, _moved(book, assigned, used, {}))
+        self._journal.put(self.coupons, coupon.coupon_id, _moved(self.coupons[coupon.coupon_id], assigned, used, own))
+        self._journal.put(self.books, book.coupon_book_id, _moved(book, assigned, used, {}))
         had = self.had(member_id, book.coupon_book_id)
-        self._put(self._had, (member_id, book.coupon_book_id), replace(had, assigned=had.assigned + assigned))
+        self._journal.put(self._had, (member_id, book.coupon_book_id), replace(had, assigned=had.assigned + assigned))
         return after
 
     def keep_lot(self, lot: CouponLot) -> None:
         """Take a lot that was made, or changed."""
         if lot.coupon_lot_id not in self.lots:
             self._note_lot(lot)
-        self._put(self.lots, lot.coupon_lot_id, lot)
+        self._journal.put(self.lots, lot.coupon_lot_id, lot)
 
     def _note_lot(self, lot: CouponLot) -> None:
         self._lots_of_book.setdefault((lot.member_id, lot.coupon_book_id), {})[lot.coupon_lot_id] = None
@@ -274,18 +268,18 @@ class CouponState:
             had = replace(had, used=had.used + used)
         if discounts_since is not None and used_at >= discounts_since:
             had = replace(had, discounted=had.discounted + discounted)
-        self._put(self._had, (member_id, book.coupon_book_id), had)
+        self._journal.put(self._had, (member_id, book.coupon_book_id), had)
 
     def keep(self, usage: CouponUsage) -> CouponUsage:
         """Take a usage that was made; it may be reverted in the same work."""
         self.made.append(usage)
-        self._put(self.found, usage.coupon_usage_id, usage)
+        self._journal.put(self.found, usage.coupon_usage_id, usage)
         return usage
 
     def link(self, usage: CouponUsage, reversal_id: int) -> None:
         """Note on a usage what reverts it."""
         linked = replace(usage, reversal_usage_id=reversal_id, updated_at=self.at)
-        self._put(self.found, usage.coupon_usage_id, linked)
+        self._journal.put(self.found, usage.coupon_usage_id, linked)
 
     def reset(self) -> None:
         """Begin anew from what has been stored now."""
@@ -323,11 +317,7 @@ class CouponState:
         return [self.found[each] for each in self._touched(self.found)]
 
     def _touched(self, store: dict[Any, Any]) -> Collection[Any]:
-        return sorted({key for each, key, _ in self._journal if each is store})
-
-    def _put(self, store: dict[Any, Any], key: object, value: object) -> None:
-        self._journal.append((store, key, store.get(key)))
-        store[key] = value
+        return sorted(self._journal.changed(store))
 
 
 def _moved(record: Any, assigned: Decimal, used: Decimal, changes: Mapping[str, Any]) -> Any:

@@ -1,6 +1,6 @@
 """Lots: what a mint gave and has left, spent in the order in which they expire.
 
-The books decide by balances alone and say how lots move; `allocate` then works out which lots, in order.
+The session decides by balances alone and say how lots move; `allocate` then works out which lots, in order.
 """
 
 from __future__ import annotations

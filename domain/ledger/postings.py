@@ -22,7 +22,7 @@ class Earning(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """What a wallet holds of an account while the books are open; as `Balance`, without the stamps.
+    """What a wallet holds of an account while the session is open; as `Balance`, without the stamps.
 
     `earned` is what was minted less what of it was reverted, whatever has become of the points.
     """

@@ -11,11 +11,11 @@ from domain.calendar import period_start, zone_named
 from domain.missions.progress import MOST_ACHIEVEMENTS, Advance, Progress
 from domain.missions.records import Mission, MissionBalance, MissionTracking, Reward
 
-Place = tuple[int, int]
+MemberMission = tuple[int, int]
 """A member's id and a mission's."""
 
 Period = tuple[int, int, date]
-"""A place, and the first day of a period of its mission."""
+"""A member's id, a mission's, and the first day of a period."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +39,13 @@ class MissionProgress:
 
 @dataclass(frozen=True, slots=True)
 class MissionChanges:
-    """What a shelf has to store; `undone` are trackings by id, with the event that undid each."""
+    """Changes to be stored; `undone` are trackings by id, with the event that reversed each."""
 
-    progress_of_members: Mapping[Place, MissionProgress]
+    progress_of_members: Mapping[MemberMission, MissionProgress]
     trackings: tuple[MissionTracking, ...]
     undone: Mapping[int, int]
     # Where an achievement was undone, so that another one may be the last now.
-    lost: frozenset[Place]
+    lost: frozenset[MemberMission]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +65,21 @@ class ProgressCause:
 
 
 class MissionProgressState:
-    """Progress by place, and how often goals were achieved in the periods that matter.
+    """Progress by member and mission, and how often goals were achieved in the periods that matter.
 
-    A place that is not among the `standings` has nothing counted.
+    A mission of which nothing is loaded has nothing counted.
     """
 
-    def __init__(self, progress_of_members: Mapping[Place, MissionProgress], achieved: Mapping[Period, int]) -> None:
+    def __init__(
+        self, progress_of_members: Mapping[MemberMission, MissionProgress], achieved: Mapping[Period, int]
+    ) -> None:
         self._progress = dict(progress_of_members)
         self._achieved = dict(achieved)
-        self._touched: set[Place] = set()
+        self._touched: set[MemberMission] = set()
         self._trackings: list[MissionTracking] = []
         self._undone: dict[int, int] = {}
         self._known_undone: set[int] = set()
-        self._lost: set[Place] = set()
+        self._lost: set[MemberMission] = set()
 
     def progress(self, member_id: int, mission: Mission) -> MissionProgress:
         """Where the member stands, towards the goal that the mission has now."""

@@ -117,7 +117,7 @@ def _is_public(address: IPv4Address | IPv6Address) -> bool:
         if address in _NAT64:
             return _is_public(IPv4Address(int(address) & 0xFFFFFFFF))
         tunnels = [address.sixtofour, *(address.teredo or ())]
-        if address.is_site_local or not all(_is_public(each) for each in tunnels if each is not None):
+        if address.is_site_local or not all(_is_public(tunnel) for tunnel in tunnels if tunnel is not None):
             return False
     return address.is_global and not (
         address.is_multicast

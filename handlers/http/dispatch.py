@@ -224,7 +224,7 @@ def _routes(document: Mapping[str, Any]) -> dict[str, Route]:
             if method in ("get", "post", "put", "patch", "delete"):
                 success = next(int(s) for s in operation["responses"] if s.startswith("2"))
                 content = operation["responses"][str(success)].get("content", {})
-                further = tuple(each for each in content if each != JSON)
+                further = tuple(response for response in content if response != JSON)
                 # Alternatives are whole schemes; that of tokens is the one with roles.
                 scopes = next((tuple(each["oauth2"]) for each in operation["security"] if "oauth2" in each), ())
                 routes[operation["operationId"]] = Route(success, method == "get", parameters, scopes, further)

@@ -62,7 +62,7 @@ class OperationPlan:
         self._deprecation = DeprecationPlan(operation, declared, bodies, schemas, where)
         success = next(status for status in operation["responses"] if status.startswith("2"))
         self.answers = AnswerTypes(schemas.resolved(operation["responses"][success]))
-        headers = [each["name"].lower() for each in declared if each["in"] == "header"]
+        headers = [parameter["name"].lower() for parameter in declared if parameter["in"] == "header"]
         self._handed_on = (*_HANDED_ON, *headers)
 
     def request(self, exchange: Exchange, query: bytes, raw: bytes, media_type: str | None) -> Request:
@@ -226,6 +226,6 @@ def _parameters(item: Mapping[str, Any], operation: Mapping[str, Any], schemas: 
 
 def _invalid(faults: list[FieldFault]) -> InvalidRequest:
     faults = list(dict.fromkeys(faults))[:MAX_FAULTS]
-    shown = [f"{each.parameter or each.pointer or 'request'}: {each.detail}" for each in faults[:3]]
+    shown = [f"{fault.parameter or fault.pointer or 'request'}: {fault.detail}" for fault in faults[:3]]
     more = f" And {len(faults) - 3} more." if len(faults) > 3 else ""
     return InvalidRequest(faults, " ".join(shown) + more)

@@ -169,7 +169,7 @@ def _key_set(site: Site) -> flask.Response:
 
 def _problem_pages(documents: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """What each problem type means, in words, by its slug: where the `type` of a problem leads (RFC 9457, 3.1.1)."""
-    schemas = (each.get("components", {}).get("schemas", {}) for each in documents.values())
+    schemas = (document.get("components", {}).get("schemas", {}) for document in documents.values())
     tables = (found["Problem"].get("description", "") for found in schemas if "Problem" in found)
     rows = (row for table in tables for row in _PROBLEM_ROW.findall(table))
     return {

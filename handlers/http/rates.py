@@ -122,6 +122,6 @@ def rate_headers(rates: dict[str, RateState]) -> list[tuple[bytes, bytes]]:
     """`RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers) of what a call was counted for."""
     if not rates:
         return []
-    policies = ", ".join(f'"{name}";q={each.rate.count};w={each.rate.seconds}' for name, each in rates.items())
-    states = ", ".join(f'"{name}";r={each.remaining};t={each.seconds}' for name, each in rates.items())
+    policies = ", ".join(f'"{name}";q={rate.rate.count};w={rate.rate.seconds}' for name, rate in rates.items())
+    states = ", ".join(f'"{name}";r={rate.remaining};t={rate.seconds}' for name, rate in rates.items())
     return [(b"ratelimit-policy", policies.encode()), (b"ratelimit", states.encode())]

@@ -243,10 +243,10 @@ def _explain(error: Any, pattern_faults: Mapping[str, str]) -> Iterable[tuple[tu
         case "maxProperties" if kind.limit == 0:
             yield place, "No fields are allowed here."
         case "enum":
-            shown = ", ".join("null" if each is None else str(each) for each in kind.options[:20])
+            shown = ", ".join("null" if option is None else str(option) for option in kind.options[:20])
             yield place, f"The value is not one of: {shown}{', ...' if len(kind.options) > 20 else ''}."[:400]
         case "type":
-            wanted = [each for each in kind.types if each != "null"]
+            wanted = [type_ for type_ in kind.types if type_ != "null"]
             yield place, f"The value is not of type {' or '.join(wanted)}."
         case "oneOf" | "anyOf":
             yield from _closest(place, kind.context, pattern_faults)
@@ -289,7 +289,12 @@ def _closest(
             yield from _explain(error, pattern_faults)
         return
     kinds = dict.fromkeys(
-        each for errors in branches for e in errors if e.kind.name == "type" for each in e.kind.types if each != "null"
+        type_
+        for errors in branches
+        for e in errors
+        if e.kind.name == "type"
+        for type_ in e.kind.types
+        if type_ != "null"
     )
     if kinds:
         yield place, f"The value is not of type {' or '.join(kinds)}."

@@ -30,7 +30,7 @@ def member_documents(collection: Any, query: dict[str, Any], found: Paged[Conten
         "collection": COLLECTION_NAME.dump(collection),
         "query": query,
         "totalCount": found.total_count,
-        "items": [MEMBER_DOCUMENT.dump(each) for each in found.results],
+        "items": [MEMBER_DOCUMENT.dump(result) for result in found.results],
     }
 
 

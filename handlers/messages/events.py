@@ -62,11 +62,11 @@ def track_result(
         "systemUniqueKey": event.system_unique_key,
         "loyaltyEventKey": key,
         "status": status,
-        "effects": [_effect(each) for each in found.effects],
+        "effects": [_effect(effect) for effect in found.effects],
         "limitDiscardedTotalAmount": exact_number(found.limit_discarded),
         "missions": list(missions),
         "referrals": [],
-        "explain": [_explanation(each) for each in found.explanations],
+        "explain": [_explanation(explanation) for explanation in found.explanations],
         "errors": [_rule_error(each) for each in found.errors],
     }
     if error is not None:

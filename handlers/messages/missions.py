@@ -26,7 +26,7 @@ def mission_outcome(move: MissionMove, is_dry_run: bool) -> dict[str, Any]:
         "achieved": advance.achieved > 0,
         "goal": move.mission.goal_count,
         "timesAchieved": advance.after.times_achieved,
-        "rewards": [_reward(each, is_dry_run) for each in move.rewards],
+        "rewards": [_reward(reward, is_dry_run) for reward in move.rewards],
     }
 
 

@@ -11,8 +11,8 @@ from handlers.messages.base import exact_number
 
 
 def referral_results(outcomes: Sequence[ReferralOutcome], is_dry_run: bool) -> list[dict[str, Any]]:
-    """What became of the referral codes that an event came with; in a rehearsal, nothing was executed."""
-    return [_outcome(each, is_dry_run) for each in outcomes]
+    """What became of the referral codes that an event came with; in a dry run, nothing was executed."""
+    return [_outcome(outcome, is_dry_run) for outcome in outcomes]
 
 
 def _outcome(outcome: ReferralOutcome, is_dry_run: bool) -> dict[str, Any]:
@@ -22,7 +22,7 @@ def _outcome(outcome: ReferralOutcome, is_dry_run: bool) -> dict[str, Any]:
         "referralCodeId": outcome.referral_code_id,
         "referrerMemberId": outcome.referrer_member_id,
         "status": outcome.status,
-        "rewards": [_reward(each, is_dry_run) for each in outcome.rewards],
+        "rewards": [_reward(reward, is_dry_run) for reward in outcome.rewards],
     }
     if outcome.error is not None:
         answer["error"] = dict(outcome.error)

@@ -26,9 +26,9 @@ def reverted_event(reverted: RevertedEvent) -> dict[str, Any]:
         "systemUniqueKey": reverted.event.system_unique_key,
         "eventType": reverted.event.event_type,
         "memberId": reverted.event.member_id,
-        "ledgerTransactions": [_transaction(each) for each in reverted.transactions],
+        "ledgerTransactions": [_transaction(transaction) for transaction in reverted.transactions],
         "limitCounters": [limit_counter(key, amount) for key, amount in reverted.limits],
-        **{kind: [each.record for each in reverted.others if each.kind == kind] for kind in UNDONE_KINDS},
+        **{kind: [other.record for other in reverted.others if other.kind == kind] for kind in UNDONE_KINDS},
     }
 
 

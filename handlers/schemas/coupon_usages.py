@@ -202,7 +202,7 @@ def one_as_usages(usage: CouponUsage) -> dict[str, Any]:
 def code_reverted(reverted: RevertedCode) -> dict[str, Any]:
     """What became of the uses of a code: the newest reversal, and each use in `details`; a warning if one failed."""
     outcomes = reverted.outcomes
-    reversals = [each.reversal for each in outcomes if each.reversal is not None]
+    reversals = [outcome.reversal for outcome in outcomes if outcome.reversal is not None]
     failed = len(outcomes) - len(reversals)
     message = f"{_counted(len(reversals))} reverted."
     if failed:
@@ -211,7 +211,7 @@ def code_reverted(reverted: RevertedCode) -> dict[str, Any]:
         "status": WARNING if failed else SUCCESS,
         "message": message,
         "couponUsage": USAGE(reversals[0]),
-        "details": [_revert_detail(each) for each in outcomes],
+        "details": [_revert_detail(outcome) for outcome in outcomes],
         "remainingUsages": reverted.remain,
     }
 

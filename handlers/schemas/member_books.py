@@ -20,7 +20,7 @@ def _member_book(shape: Shape) -> Callable[[MemberBook], dict[str, Any]]:
             "totalAssigned": exact_number(seen.amounts.assigned),
             "totalUsages": exact_number(seen.amounts.used),
             "eligible": seen.is_eligible,
-            "exclusionReasons": [{"code": each.slug, "detail": each.detail} for each in seen.exclusions],
+            "exclusionReasons": [{"code": exclusion.slug, "detail": exclusion.detail} for exclusion in seen.exclusions],
             **({} if seen.last_usage is None else {"lastUsage": USAGE(seen.last_usage)}),
         }
 

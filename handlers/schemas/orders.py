@@ -52,7 +52,7 @@ def created_order(created: CreatedOrder) -> dict[str, Any]:
     return {
         "order": order_record(created.order),
         "evaluationResults": [
-            {"systemUniqueKey": each["systemUniqueKey"], "effects": each["effects"]} for each in created.answers
+            {"systemUniqueKey": answer["systemUniqueKey"], "effects": answer["effects"]} for answer in created.answers
         ],
     }
 

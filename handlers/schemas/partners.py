@@ -82,25 +82,25 @@ def payment_outcome(outcome: PaymentOutcome) -> dict[str, Any]:
         "isNewMember": outcome.is_new_member,
         "accountBalances": [
             {
-                "balance": exact_number(each.balance),
-                "newAccrual": exact_number(each.new_accrual),
-                "unitName": each.unit_name,
-                "accountId": each.ledger_account_id,
+                "balance": exact_number(accrual.balance),
+                "newAccrual": exact_number(accrual.new_accrual),
+                "unitName": accrual.unit_name,
+                "accountId": accrual.ledger_account_id,
             }
-            for each in outcome.accruals
+            for accrual in outcome.accruals
         ],
         "missionsStatus": [
-            {name: each[name] for name in ("currentCounter", "newCounter", "achieved", "goal", "timesAchieved")}
-            | {"missionId": each["missionId"], "userMessage": each["userMessage"]}
-            for each in outcome.missions
+            {name: mission[name] for name in ("currentCounter", "newCounter", "achieved", "goal", "timesAchieved")}
+            | {"missionId": mission["missionId"], "userMessage": mission["userMessage"]}
+            for mission in outcome.missions
         ],
         "effects": [
             {
-                "effectId": each.effect_id,
-                "discount": None if each.discount is None else exact_number(each.discount),
-                "discountedTotal": None if each.discounted_total is None else exact_number(each.discounted_total),
-                "discountType": each.discount_type,
+                "effectId": effect.effect_id,
+                "discount": None if effect.discount is None else exact_number(effect.discount),
+                "discountedTotal": None if effect.discounted_total is None else exact_number(effect.discounted_total),
+                "discountType": effect.discount_type,
             }
-            for each in outcome.effects
+            for effect in outcome.effects
         ],
     }

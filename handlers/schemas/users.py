@@ -108,7 +108,7 @@ def user_record(shown: ShownUser) -> dict[str, Any]:
     """The record of a user."""
     return {
         **_USER.dump(shown.user),
-        "organizations": [_membership(each) for each in shown.memberships],
+        "organizations": [_membership(membership) for membership in shown.memberships],
         "permissionGroupKeys": list(shown.user.membership.permission_group_keys),
     }
 
@@ -132,12 +132,12 @@ def created_user(made: tuple[ShownUser, str | None]) -> dict[str, Any]:
 
 def bulk_results(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     """The outcome of each address, and how many there are of each kind."""
-    failed = sum(each.status == FAILED for each in outcomes)
+    failed = sum(outcome.status == FAILED for outcome in outcomes)
     return {
         "results": [
-            {"email": each.email, "status": each.status}
-            | ({} if each.error is None else {"error": each.error.as_problem()})
-            for each in outcomes
+            {"email": outcome.email, "status": outcome.status}
+            | ({} if outcome.error is None else {"error": outcome.error.as_problem()})
+            for outcome in outcomes
         ],
         "summary": {"total": len(outcomes), "succeeded": len(outcomes) - failed, "failed": failed},
     }

@@ -92,7 +92,7 @@ def evaluate_tiers(
 
 def _expire(run: JobRun) -> Mapping[str, Any] | None:
     found = [expire_points(run.engine, each, run.stopping) for each in run.organization_ids]
-    return None if run.stopping() else {"wallets": sum(sum(each.wallets.values()) for each in found)}
+    return None if run.stopping() else {"wallets": sum(sum(batch.wallets.values()) for batch in found)}
 
 
 def _evaluate(run: JobRun) -> Mapping[str, Any] | None:

@@ -127,8 +127,10 @@ def complete_plan(
 ) -> EvaluationPlan:
     """The campaigns with their actions that do not run, and those that are not active, so that all can be explained."""
     inactive, actions = campaigns.find_idle(db, organization.organization_id, keys)
-    active = {each.campaign.campaign_id for each in campaigns_}
-    found = [replace(each, idle_actions=tuple(actions.get(each.campaign.campaign_id, ()))) for each in campaigns_] + [
+    active = {campaign.campaign.campaign_id for campaign in campaigns_}
+    found = [
+        replace(campaign, idle_actions=tuple(actions.get(campaign.campaign.campaign_id, ()))) for campaign in campaigns_
+    ] + [
         compile_campaign(each, (), (), None, organization.timezone)
         for each in inactive
         if each.campaign_id not in active
@@ -165,17 +167,20 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
                 organization.timezone,
             )
         )
-    items = [(each, compile_matcher(each.matcher)) for each in matchers.find_all(db, organization_id)]
+    items = [(matcher, compile_matcher(matcher.matcher)) for matcher in matchers.find_all(db, organization_id)]
     item_matchers = {each.matcher_key: predicate for each, predicate in items}
     of_members = [each for each in map(compile_audience, audiences.find_matching(db, organization_id)) if each]
     by_id = {each.matcher_id: predicate for each, predicate in items}
-    audience_keys = {each.audience_id: each.audience_key for each in of_members}
+    audience_keys = {of_member.audience_id: of_member.audience_key for of_member in of_members}
     ready = [
-        compile_mission(each.in_zone_of(organization), by_id, audience_keys, accounts, default)
-        for each in found_missions
+        compile_mission(found_mission.in_zone_of(organization), by_id, audience_keys, accounts, default)
+        for found_mission in found_missions
     ]
     tiers = configuration.tiers(db, organization_id)
-    ready_programs = (ready_program(each, main_accounts.get(each.loyalty_program_id)) for each in found_programs)
+    ready_programs = (
+        ready_program(found_program, main_accounts.get(found_program.loyalty_program_id))
+        for found_program in found_programs
+    )
     return Configuration(
         organization_id=organization_id,
         version=organization.configuration_version,
@@ -204,9 +209,9 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
 def _by_type(missions_: Iterable[CompiledMission]) -> dict[str, tuple[CompiledMission, ...]]:
     """The active missions by the type of the events that they count."""
     found: dict[str, tuple[CompiledMission, ...]] = {}
-    for each in missions_:
-        if each.mission.active:
-            found[each.mission.event_type] = (*found.get(each.mission.event_type, ()), each)
+    for mission in missions_:
+        if mission.mission.active:
+            found[mission.mission.event_type] = (*found.get(mission.mission.event_type, ()), mission)
     return found
 
 

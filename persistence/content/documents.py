@@ -165,19 +165,19 @@ def upsert(
 
 
 def _store_values(db: Connection, collection: ContentCollection, documents: Sequence[ContentDocument]) -> None:
-    ids = [each.content_document_id for each in documents]
+    ids = [document.content_document_id for document in documents]
     db.exec_driver_sql(_FORGET_VALUES, (collection.organization_id, ids))
     rows = [
         {
-            "id": each.content_document_id,
-            "series": series_of(collection, each.locale, each.status, value.field),
+            "id": document.content_document_id,
+            "series": series_of(collection, document.locale, document.status, value.field),
             "position": value.position,
             "text_value": value.text_value,
             "number_value": value.number_value,
             "instant_value": value.instant_value,
         }
-        for each in documents
-        for value in searchable_values(each.attrs)
+        for document in documents
+        for value in searchable_values(document.attrs)
     ]
     db.exec_driver_sql(_ADD_VALUES, (collection.organization_id, as_json(rows)))
 

@@ -53,7 +53,7 @@ def order_by(
 def _values_of(key: SortKey, id_: Any, organization_id: int, series: Callable[[str], Sequence[str]]) -> list[Any]:
     other = values.alias()
     return [
-        select(other.c[each.name])
+        select(other.c[value_column.name])
         .where(
             other.c.organization_id == organization_id,
             other.c.content_document_id == id_,
@@ -61,5 +61,5 @@ def _values_of(key: SortKey, id_: Any, organization_id: int, series: Callable[[s
             other.c.position == 0,
         )
         .scalar_subquery()
-        for each in value_columns(key)
+        for value_column in value_columns(key)
     ]

@@ -64,7 +64,7 @@ def find_by_ids(db: Connection, collection: ContentCollection, ids: Sequence[int
         documents.c.organization_id == collection.organization_id,
         documents.c.content_document_id == func.any(cast(list(ids), ARRAY(documents.c.content_document_id.type))),
     )
-    by_id = {each.content_document_id: each for each in records(ContentDocument, db.execute(statement))}
+    by_id = {record.content_document_id: record for record in records(ContentDocument, db.execute(statement))}
     return [by_id[each] for each in ids if each in by_id]
 
 

@@ -52,10 +52,14 @@ class Programs:
 def find(major: int | None = None) -> Programs:
     """The best installation, or the best of one major version: the wheel's before the machine's, new before old."""
     found = list(_installations())
-    fitting = [each for each in found if (each.major == major if major else each.major >= LEAST_MAJOR)]
+    fitting = [
+        installation
+        for installation in found
+        if (installation.major == major if major else installation.major >= LEAST_MAJOR)
+    ]
     if fitting:
         return max(fitting, key=lambda each: (each.from_wheel, each.major))
-    have = ", ".join(sorted({each.version for each in found})) or "none"
+    have = ", ".join(sorted({installation.version for installation in found})) or "none"
     wanted = f"PostgreSQL {major}" if major else f"PostgreSQL {LEAST_MAJOR} or later"
     raise EmbeddedError(
         f"{wanted} is needed to run the embedded database; found on this machine: {have}. "

@@ -1,7 +1,7 @@
 """For contributors: write the migration that leads from the existing ones to the tables in code.
 
-`make revision MESSAGE="Add the shelf of a book"` runs it on an empty database of its own. Read what it wrote before you
-commit it: renamed columns and data to be moved are beyond what can be found out.
+`make revision MESSAGE="Add the colour of badges"` runs it on an empty database of its own. Read what it wrote before
+you commit it: renamed columns and data to be moved are beyond what can be found out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Opening the books on locked wallets, and finding what was posted before."""
+"""Loading the ledger session of locked wallets, and finding what was posted before."""
 
 from __future__ import annotations
 
@@ -141,10 +141,10 @@ def _stored(row: Mapping[Any, Any], uses: Iterable[LotUse] = ()) -> Stored:
 def _claims_on(undone: Stored, claims: Iterable[Stored]) -> tuple[Stored, ...]:
     """The mints that get what undoing a transaction gives back: those that found no more after it was posted."""
     return tuple(
-        each
-        for each in claims
-        if (each.to_wallet_id, each.ledger_account_id) == (undone.from_wallet_id, undone.ledger_account_id)
-        and undone.ledger_transaction_id < (each.clamped_by or 0)
+        claim
+        for claim in claims
+        if (claim.to_wallet_id, claim.ledger_account_id) == (undone.from_wallet_id, undone.ledger_account_id)
+        and undone.ledger_transaction_id < (claim.clamped_by or 0)
     )
 
 
@@ -157,7 +157,7 @@ def lock_wallets(db: Connection, organization_id: int, wallet_ids: Collection[in
 def open_session(
     db: Connection, organization_id: int, wallet_ids: Collection[int], ledger_account_ids: Collection[int], at: datetime
 ) -> LedgerSession:
-    """The books of locked wallets, on the accounts as they are now; what has expired is burned first."""
+    """The session of locked wallets, on the accounts as they are now; what has expired is burned first."""
     wallets = list(wallet_ids)
     shared = db.exec_driver_sql(_SHARE_ACCOUNTS, (organization_id, list(ledger_account_ids)))
     accounts = {account.ledger_account_id: account for account in records(LedgerAccount, shared)}

@@ -1,4 +1,4 @@
-"""The lots that steps of the books make and take: which ones, and what has become of them."""
+"""The lots that steps of the session make and take: which ones, and what has become of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from domain.ledger.postings import Pair, Step
 from persistence.rows import add_all, as_json, reserve_ids
 from persistence.tables.ledger import ledger_lot_uses, ledger_lots
 
-_LOT_COLUMNS = ", ".join(f"l.{each.name}" for each in fields(Lot))
+_LOT_COLUMNS = ", ".join(f"l.{field.name}" for field in fields(Lot))
 
 _SPENDABLE_LOTS = f"""
 SELECT {_LOT_COLUMNS}

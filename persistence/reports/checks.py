@@ -24,11 +24,11 @@ _CHANGES = f"SELECT * FROM report_changes r WHERE {_OF.format('r')}"
 
 
 def _differences(keys: str, figures: tuple[str, ...], words: str, kept: str, expanded: str, recorded: str) -> str:
-    sums = ", ".join(f"sum({each}) AS {each}" for each in figures)
-    negated = ", ".join(f"-{each}" for each in figures)
+    sums = ", ".join(f"sum({figure}) AS {figure}" for figure in figures)
+    negated = ", ".join(f"-{figure}" for figure in figures)
     columns = ", ".join(figures)
-    differs = " OR ".join(f"sum({each}) <> 0" for each in figures)
-    told = ", ".join(f"trim_scale({each})" for each in figures)
+    differs = " OR ".join(f"sum({figure}) <> 0" for figure in figures)
+    told = ", ".join(f"trim_scale({figure})" for figure in figures)
     return f"""
 WITH recorded AS MATERIALIZED ({recorded}), changes AS MATERIALIZED ({_CHANGES})
 SELECT organization_id, format('{words}: differs from its records by %s', {keys}, concat_ws(', ', {told}))

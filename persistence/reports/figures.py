@@ -140,7 +140,7 @@ def find_series(
     begin, end = days[0].begin, days[-1].end
     bounds = [day.begin for day in days]
     pieces = _broken([*bounds, end], begin, end)
-    level = DAY if all(floor(each, DAY) == each for each in [*bounds, end]) else QUARTER_HOUR
+    level = DAY if all(floor(bound, DAY) == bound for bound in [*bounds, end]) else QUARTER_HOUR
     first, last = ceiling(begin, level), floor(end, level)
     query = FigureQuery(organization_id, kind, label, subject)
     name = query.value(bounds)
@@ -173,9 +173,9 @@ def rest(query: FigureQuery, made_of: Cover, columns: str) -> list[str]:
 def _broken(bounds: Sequence[datetime], begin: datetime, end: datetime) -> list[Piece]:
     """The quarters of an hour that days begin or end within, as far as they lie in the range."""
     found: dict[datetime, Piece] = {}
-    for each in bounds:
-        starts = floor(each, QUARTER_HOUR)
-        if starts != each:
-            ends = ceiling(each, QUARTER_HOUR)
+    for bound in bounds:
+        starts = floor(bound, QUARTER_HOUR)
+        if starts != bound:
+            ends = ceiling(bound, QUARTER_HOUR)
             found[starts] = Piece(max(starts, begin), end if ends is None else min(ends, end))
     return [piece for piece in found.values() if piece.begin < piece.end]

@@ -229,4 +229,7 @@ def statuses(found: Evaluation) -> list[tuple[int, str]]:
 
 def why(found: Evaluation) -> list[tuple[int, int | None, str | None]]:
     """(campaign id, action id, code of the reason) of the explanations in order; None where it applied."""
-    return [(each.campaign_id, each.action_id, each.reason and each.reason.code) for each in found.explanations]
+    return [
+        (explanation.campaign_id, explanation.action_id, explanation.reason and explanation.reason.code)
+        for explanation in found.explanations
+    ]

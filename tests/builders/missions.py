@@ -87,4 +87,4 @@ def stand(shop: Shop, member: str, mission: dict[str, Any]) -> tuple[int, int]:
 
 def reported(shop: Shop, member: str) -> list[dict[str, Any]]:
     """The achievements that were reported of the member, newest first."""
-    return [each for each in shop.events(member) if each["eventType"] == "mission-status-updated"]
+    return [event for event in shop.events(member) if event["eventType"] == "mission-status-updated"]

@@ -55,10 +55,10 @@ class Friends:
     def logs(self, code: str) -> list[dict[str, Any]]:
         """The logs of a code, newest first."""
         found = self.shop.administration.get(f"{self.path}/codes", limit=100)["results"]
-        [code_id] = [each["referralCodeId"] for each in found if each["code"] == code]
+        [code_id] = [result["referralCodeId"] for result in found if result["code"] == code]
         return self.shop.administration.get(f"{self.path}/codes/{code_id}/logs")["results"]
 
     def usages(self) -> dict[str, int]:
         """How often each code was used."""
         found = self.shop.administration.get(f"{self.path}/codes", limit=100)["results"]
-        return {each["code"]: each["totalUsages"] for each in found}
+        return {result["code"]: result["totalUsages"] for result in found}

@@ -79,7 +79,7 @@ class Shop:
         given = {"code": f"code-{uuid.uuid4()}", "name": "Campaign", **body}
         made = self.administration.post("/campaigns", given)["campaign"]
         path = f"/campaigns/{made['campaignId']}/actions"
-        return {**made, "actions": [self.administration.post(path, each)["action"] for each in actions]}
+        return {**made, "actions": [self.administration.post(path, action)["action"] for action in actions]}
 
     def track(self, *events: Mapping[str, Any], **body: Any) -> list[dict[str, Any]]:
         """Track events and answer their results."""
@@ -114,7 +114,7 @@ class Shop:
         """The member's events, newest first, without the one of the enrolment."""
         member_id = self.integration.get(f"/members/{member}")["loyaltyMember"]["memberId"]
         listed = self.administration.get(f"/members/{member_id}/events", **query)["results"]
-        return [each for each in listed if each["eventType"] != "member-created"]
+        return [result for result in listed if result["eventType"] != "member-created"]
 
     def rows(self, table: str, columns: str = "*", order: str = "1") -> Sequence[Any]:
         """Stored rows of the organization."""

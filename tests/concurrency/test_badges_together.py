@@ -51,9 +51,9 @@ def test_as_many_as_allowed_are_assigned_and_not_one_more(shop, badges):
     requests = [partial(act, badges, "assign", member, badge) for _ in range(16)]
     events = [partial(shop.track, event(member), event(member)) for _ in range(8)]
     answers = together([*requests, *events])
-    refused = [each for each in answers[:16] if each == "/problems/badge-limit"]
+    refused = [answer for answer in answers[:16] if answer == "/problems/badge-limit"]
     skipped = [
-        effect for results in answers[16:] for each in results for effect in each["effects"] if "error" in effect
+        effect for results in answers[16:] for result in results for effect in result["effects"] if "error" in effect
     ]
     assert {each["error"]["type"] for each in skipped} <= {"/problems/badge-limit"}
     assert len(refused) + len(skipped) == 32 - 10
@@ -65,7 +65,7 @@ def test_a_mixture_never_leaves_the_bounds(shop, badges):
     badge, member = badges.create(maxAmount=3), shop.member()
     actions = [("assign", 1), ("unassign", 1), ("assign", 2), ("unassign", 2)] * 8
     answers = together([partial(act, badges, name, member, badge, amount=amount) for name, amount in actions])
-    done = [each["amountAssigned"] for each in answers if isinstance(each, dict)]
+    done = [answer["amountAssigned"] for answer in answers if isinstance(answer, dict)]
     assert sum(done) == badges.balance(member, badge)
     assert len(done) == len(trackings(shop))
     check(badges, member, badge)
@@ -78,7 +78,7 @@ def test_one_key_is_done_once_whoever_sends_it_first(shop, badges):
         answers = together(
             [partial(act, badges, "assign", member, badge, systemUniqueKey=name) for member in members * 6]
         )
-        done = [each for each in answers if isinstance(each, dict)]
+        done = [answer for answer in answers if isinstance(answer, dict)]
         assert len({each["badgeTrackingId"] for each in done}) == 1
         assert len(done) == 6
         assert answers.count("/problems/key-reused") == 18

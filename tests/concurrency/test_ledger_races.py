@@ -61,7 +61,7 @@ def at_once(works, threads=20):
 def test_of_two_reverts_of_a_transaction_one_succeeds(client):
     points = client.account(point_tracking_enabled=True, expires_in_months=12)
     purses = client.wallets(5)
-    client.post_batch([Movement(points, Decimal(1_000_000), to_wallet_id=each) for each in purses])
+    client.post_batch([Movement(points, Decimal(1_000_000), to_wallet_id=purse) for purse in purses])
     pick = random.Random(1)
     movements = []
     for n in range(500):
@@ -169,8 +169,8 @@ def test_no_more_is_minted_than_the_supply(client):
 def test_reverts_of_burns_take_from_the_same_supply_as_mints(client):
     points = client.account(max_supply=100)
     purses = client.wallets(8)
-    client.post_batch([Movement(points, Decimal(10), to_wallet_id=each) for each in purses])
-    burns = [client.burn(points, each, 10) for each in purses]
+    client.post_batch([Movement(points, Decimal(10), to_wallet_id=purse) for purse in purses])
+    burns = [client.burn(points, purse, 10) for purse in purses]
     works = [lambda burn=burn: client.revert(burn) for burn in burns]
     works += [lambda n=n: client.mint(points, purses[n % 8], 10) for n in range(16)]
     outcomes = at_once(works)
@@ -205,7 +205,7 @@ def test_point_tracking_that_begins_while_mints_and_burns_run(client):
     for _ in range(4):
         points = client.account()
         purses = client.wallets(6)
-        client.post_batch([Movement(points, Decimal(10), to_wallet_id=each) for each in purses])
+        client.post_batch([Movement(points, Decimal(10), to_wallet_id=purse) for purse in purses])
 
         def track(points=points):
             def work(db: Connection) -> None:
@@ -225,13 +225,13 @@ def test_point_tracking_that_begins_while_mints_and_burns_run(client):
         assert outcomes.pop(15) is None
         assert all(isinstance(outcome, int) for outcome in outcomes)
         assert client.verify() == []
-        assert sum(client.balance(points, each).current_balance for each in purses) == 60 + 3 * 40 - 40
+        assert sum(client.balance(points, purse).current_balance for purse in purses) == 60 + 3 * 40 - 40
 
 
 def test_transfers_in_opposite_directions(client):
     points = client.account(point_tracking_enabled=True)
     purses = client.wallets(3)
-    client.post_batch([Movement(points, Decimal(100), to_wallet_id=each) for each in purses])
+    client.post_batch([Movement(points, Decimal(100), to_wallet_id=purse) for purse in purses])
     pairs = [(0, 1), (1, 0), (1, 2), (2, 1), (2, 0), (0, 2)]
     works = [
         lambda source=source, target=target: client.transfer(points, purses[source], purses[target], 2)
@@ -239,7 +239,7 @@ def test_transfers_in_opposite_directions(client):
     ]
     outcomes = at_once(works)
     assert all(isinstance(outcome, int) for outcome in outcomes)
-    assert [client.balance(points, each).current_balance for each in purses] == [100, 100, 100]
+    assert [client.balance(points, purse).current_balance for purse in purses] == [100, 100, 100]
 
 
 def test_batches_over_the_same_wallets_in_any_order(client):

@@ -16,7 +16,7 @@ def test_events_of_one_member_count_each_once(shop):
     def rounds(count):
         return [each for _ in range(count) for each in shop.track(event(ana), event(ana))]
 
-    found = [each for results in together([partial(rounds, 15)] * 2) for each in results]
+    found = [result for results in together([partial(rounds, 15)] * 2) for result in results]
     moved = [each["missions"][0] for each in found]
     assert sorted(each["newCounter"] for each in moved) == sorted(number % 7 + 1 for number in range(60))
     assert sorted(each["timesAchieved"] for each in moved if each["achieved"]) == list(range(1, 9))
@@ -33,7 +33,7 @@ def test_32_threads_achieve_exactly_as_often_as_allowed(shop):
     assert stand(shop, ana, mission) == (10, 2)
     assert stand(shop, ana, daily) == (3, 1)
     assert shop.balance(ana) == 10 + 300
-    assert sum(each.counted for each in shop.rows("mission_trackings", "counted")) == 20 + 3
+    assert sum(row.counted for row in shop.rows("mission_trackings", "counted")) == 20 + 3
 
 
 def test_one_request_that_is_sent_by_many_acts_once(shop):
@@ -41,7 +41,7 @@ def test_one_request_that_is_sent_by_many_acts_once(shop):
     ana = shop.member()
     send = partial(advance, shop, ana, mission["missionId"], 5, systemUniqueKey="card-1")
     answers = together([send] * 16)
-    assert all(each == answers[0] for each in answers)
+    assert all(answer == answers[0] for answer in answers)
     assert stand(shop, ana, mission) == (2, 1)
     assert shop.balance(ana) == 10
 
@@ -58,8 +58,8 @@ def test_counting_and_cancelling_at_once_end_where_the_standing_events_do(shop):
         [*(partial(cancel, each) for each in first[::2]), *(partial(shop.track_one, event(ana)) for _ in range(6))]
     )
     standing = shop.rows("mission_trackings", "counted, achieved, reversal_loyalty_event_id IS NULL AS stands")
-    achieved = sum(each.achieved for each in standing if each.stands)
-    assert sum(each.counted for each in standing if each.stands) == 12
+    achieved = sum(row.achieved for row in standing if row.stands)
+    assert sum(row.counted for row in standing if row.stands) == 12
     assert balance(shop, ana, mission["missionKey"])["timesAchieved"] == achieved
     assert stand(shop, ana, mission)[1] == 3
     assert shop.balance(ana) == 10 * achieved

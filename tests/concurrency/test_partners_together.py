@@ -31,18 +31,18 @@ def test_50_payments_of_one_new_customer_make_one_member(shop, partners, info):
         return partners[number % 2].pay(name, number, forceUserSubscription=True, memberInfo=info)
 
     outcomes = together([partial(pay, number) for number in range(50)])
-    assert sum(each["isNewMember"] for each in outcomes) == 1
-    assert {each["loyaltyMemberId"] for each in outcomes} == {(info or {}).get("loyaltyMemberId", name)}
+    assert sum(outcome["isNewMember"] for outcome in outcomes) == 1
+    assert {outcome["loyaltyMemberId"] for outcome in outcomes} == {(info or {}).get("loyaltyMemberId", name)}
     made = footprint(shop)
     assert (made["members"], made["wallets"], made["partner_payments"]) == (1, 1, 50)
     member = outcomes[0]["loyaltyMemberId"]
     assert shop.balance(member) == 100 + sum(range(50)) + 5 * 1000
     # As if one came after the other: every count of the mission once, and all that was told is what there is.
-    counters = sorted(each["missionsStatus"][0]["newCounter"] for each in outcomes)
+    counters = sorted(outcome["missionsStatus"][0]["newCounter"] for outcome in outcomes)
     assert counters == sorted(number % 10 + 1 for number in range(50))
-    told = [each["accountBalances"][0] for each in outcomes if each["accountBalances"]]
-    assert sum(each["newAccrual"] for each in told) == shop.balance(member)
-    assert max(each["balance"] for each in told) == shop.balance(member)
+    told = [outcome["accountBalances"][0] for outcome in outcomes if outcome["accountBalances"]]
+    assert sum(account_balance["newAccrual"] for account_balance in told) == shop.balance(member)
+    assert max(account_balance["balance"] for account_balance in told) == shop.balance(member)
 
 
 def test_one_payment_id_is_taken_by_one_of_many(shop, partners):

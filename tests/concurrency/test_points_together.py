@@ -73,9 +73,9 @@ def test_one_key_for_two_members_goes_to_one_of_them(shop):
     members = [shop.member() for _ in range(8)]
     for _ in range(5):
         taken = key()
-        replies = together([mover(shop, each, "mint", 5, systemUniqueKey=taken) for each in members])
+        replies = together([mover(shop, member, "mint", 5, systemUniqueKey=taken) for member in members])
         assert statuses(replies) == {(200, None): 1, (409, "/problems/key-reused"): 7}
-    assert sum(shop.balance(each) for each in members) == 25
+    assert sum(shop.balance(member) for member in members) == 25
 
 
 def test_one_key_of_an_event_acts_once_and_answers_all_alike(shop):
@@ -95,20 +95,20 @@ def test_one_key_of_an_event_for_two_members_goes_to_one_of_them(shop):
     shop.campaign(running(mint(5)))
     for _ in range(5):
         taken = key()
-        answers = together([partial(shop.track, {**event(each), "systemUniqueKey": taken}) for each in members])
+        answers = together([partial(shop.track, {**event(member), "systemUniqueKey": taken}) for member in members])
         found = Counter(result.get("error", {}).get("type") for [result] in answers)
         assert found == {None: 1, "/problems/key-reused": 7}
-    assert sum(shop.balance(each) for each in members) == 25
+    assert sum(shop.balance(member) for member in members) == 25
 
 
 def test_a_supply_is_issued_to_the_last_point_and_not_beyond(shop):
     account = shop.account(maxSupply=100)
     members = [shop.member() for _ in range(8)]
-    calls = [mover(shop, each, "mint", 7, ledgerAccountId=account["ledgerAccountId"]) for each in members * 4]
+    calls = [mover(shop, member, "mint", 7, ledgerAccountId=account["ledgerAccountId"]) for member in members * 4]
     assert statuses(together(calls)) == {(200, None): 14, (409, "/problems/supply-exceeded"): 18}
-    calls = [mover(shop, each, "mint", 1, ledgerAccountId=account["ledgerAccountId"]) for each in members]
+    calls = [mover(shop, member, "mint", 1, ledgerAccountId=account["ledgerAccountId"]) for member in members]
     assert statuses(together(calls)) == {(200, None): 2, (409, "/problems/supply-exceeded"): 6}
-    held = sum(shop.balance(each, account["ledgerAccountId"]) for each in members)
+    held = sum(shop.balance(member, account["ledgerAccountId"]) for member in members)
     assert held == 100
 
 
@@ -117,13 +117,16 @@ def test_a_supply_that_events_and_calls_issue_is_one_supply(shop):
     number, members = account["ledgerAccountId"], [shop.member() for _ in range(8)]
     shop.campaign(running(mint(7, ledgerAccountKey=account["ledgerAccountKey"])))
     calls = []
-    for each in members * 2:
-        calls += [mover(shop, each, "mint", 7, ledgerAccountId=number), partial(shop.track, event(each), event(each))]
+    for member in members * 2:
+        calls += [
+            mover(shop, member, "mint", 7, ledgerAccountId=number),
+            partial(shop.track, event(member), event(member)),
+        ]
     answers = together(calls)
     minted = sum(reply.status == 200 for reply in answers[::2])
     minted += sum(r["effects"][0]["status"] == "executed" for results in answers[1::2] for r in results)
     assert minted == 14
-    assert sum(shop.balance(each, number) for each in members) == 98
+    assert sum(shop.balance(member, number) for member in members) == 98
 
 
 def test_what_is_burned_of_a_revolving_supply_can_be_issued_again(shop):

@@ -102,7 +102,7 @@ def test_orders_that_are_queued_by_many_at_once_are_created_once(shop):
     member = shop.member()
     one = order(member, 5)
     outcomes = together([lambda: send(shop, one)] * 8)
-    assert len({each[0]["loyaltyEventKey"] for each in outcomes}) == 1
+    assert len({outcome[0]["loyaltyEventKey"] for outcome in outcomes}) == 1
     work_off(shop, 3)
     assert len(shop.rows("purchase_orders", "1")) == 1
 

@@ -47,11 +47,11 @@ def test_members_who_refer_each_other_never_fail(shop):
     """Each event locks two members, in all orders at once."""
     friends = Friends(shop)
     members = [shop.member() for _ in range(6)]
-    codes = [friends.code(each) for each in members]
+    codes = [friends.code(member) for member in members]
     pairs = [(a, b) for a in range(6) for b in range(6) if a != b]
     results = together([partial(shop.track_one, refer(codes[a], members[b])) for a, b in pairs])
     assert {result["referrals"][0]["status"] for result in results} == {"applied"}
-    assert [shop.balance(each) for each in members] == [5 * 150] * 6
+    assert [shop.balance(member) for member in members] == [5 * 150] * 6
 
 
 def test_cancellations_beside_new_uses_keep_the_limit(shop):
@@ -66,7 +66,7 @@ def test_cancellations_beside_new_uses_keep_the_limit(shop):
     calls = [partial(cancel, each) for each in first[:3]]
     calls += [partial(shop.track_one, refer(code, guest)) for guest in guests[5:]]
     answers = together(calls)[3:]
-    applied = 2 + sum(each["referrals"][0]["status"] == "applied" for each in answers)
+    applied = 2 + sum(answer["referrals"][0]["status"] == "applied" for answer in answers)
     assert 2 <= applied <= 5
     assert friends.usages() == {code: applied}
     assert friends.record()["totalLogs"] == applied
@@ -77,7 +77,7 @@ def test_one_of_many_gets_a_code(shop):
     friends = Friends(shop)
     members = [friends.member_id(shop.member()) for _ in range(8)]
     for number in range(4):
-        bodies = [{"memberId": each, "codes": [f"own-{each}-{number}", f"same-{number}"]} for each in members]
+        bodies = [{"memberId": member, "codes": [f"own-{member}-{number}", f"same-{number}"]} for member in members]
         call = partial(shop.administration.request, "POST", f"{friends.path}/codes")
         replies = together([partial(call, body) for body in bodies])
         assert Counter(reply.status for reply in replies) == {201: 1, 409: 7}

@@ -59,7 +59,7 @@ def test_an_order_is_returned_once(shop):
         shop.track_one(order(member, None, "confirmed", name))
         parts = [order(member, None, "partially-returned", name, items=[{"total": 1}]) for _ in range(8)]
         wholes = [order(member, None, "returned", name) for _ in range(4)]
-        calls = [partial(shop.track, each) for each in (*parts, *wholes)]
+        calls = [partial(shop.track, part) for part in (*parts, *wholes)]
         *answers, cancelled = together([*calls, partial(cancel, shop, created)])
         found = next(row.status for row in shop.rows("purchase_orders") if row.external_id == name)
         # A cancellation that comes before any return leaves nothing to be returned.
@@ -99,7 +99,7 @@ def test_one_external_id_makes_one_order(shop):
     shop.campaign(running(mint(5)), eventType=ORDER_CREATED)
     for number in range(4):
         body = {"externalId": f"o-{number}", "type": "dine-in", "total": 5, "status": "confirmed"}
-        paths = [f"/members/{each}/purchase-orders" for each in members * 4]
+        paths = [f"/members/{member}/purchase-orders" for member in members * 4]
         replies = together([partial(shop.administration.request, "POST", path, body) for path in paths])
         assert Counter(reply.status for reply in replies) == {201: 1, 409: 15}
         assert {reply.json["type"] for reply in replies if reply.status == 409} == {"/problems/order-exists"}

@@ -35,7 +35,7 @@ def test_batches_that_touch_the_same_members_in_opposite_order_never_fail(shop):
                 assert [each["status"] for each in result["effects"]] == ["executed"] * 6
 
     together([partial(rounds, list(turned), 12) for turned in (members, members[::-1])] * 2)
-    assert [shop.balance(each) for each in members] == [4 * 12 * 4] * 12
+    assert [shop.balance(member) for member in members] == [4 * 12 * 4] * 12
 
 
 def test_members_who_sponsor_each_other_never_fail(shop):
@@ -74,7 +74,7 @@ def test_a_limit_is_used_to_the_last_point_and_not_beyond(shop, limit, parts, to
     answers = together([partial(shop.track, *batch) for batch in batches])
     results = [result for batch in answers for result in batch]
     assert {result["status"] for result in results} == {"success"}
-    assert sum(shop.balance(each) for each in members) == total
+    assert sum(shop.balance(member) for member in members) == total
     discarded = sum(result["limitDiscardedTotalAmount"] for result in results)
     assert discarded == 64 * 7 - total
     [used] = {row.used for row in shop.rows("campaign_limit_counters")}
@@ -101,7 +101,7 @@ def test_effects_of_any_kind_use_a_limit_to_the_last_and_what_is_given_back_is_t
     ]
     again = [partial(shop.track_one, event(members[i % 8])) for i in range(27)]
     answers = together([*cancels, *again])[len(cancels) :]
-    taken = [each for each in answers if each["effects"][0]["status"] == "executed"]
+    taken = [answer for answer in answers if answer["effects"][0]["status"] == "executed"]
     # Those that came before a cancellation found no room; one that comes after all of them finds what is left.
     assert len(taken) <= len(undone)
     left = [shop.track_one(event(members[0])) for _ in range(len(undone) - len(taken) + 1)]
@@ -115,14 +115,14 @@ def test_one_external_id_of_two_members_makes_one_order(shop):
     members = [shop.member() for _ in range(4)]
     shop.campaign(running(mint(5)), eventType="member-purchase-order-created")
     for number in range(6):
-        calls = [partial(shop.track, order(each, 10, external_id=f"o-{number}"), event(each)) for each in members]
+        calls = [partial(shop.track, order(member, 10, external_id=f"o-{number}"), event(member)) for member in members]
         answers = together(calls)
         assert Counter(result.get("error", {}).get("type") for result, _ in answers) == {
             None: 1,
             "/problems/order-exists": 3,
         }
         assert {other["status"] for _, other in answers} == {"success"}
-    assert sum(shop.balance(each) for each in members) == 30
+    assert sum(shop.balance(member) for member in members) == 30
     assert len(shop.rows("purchase_orders")) == 6
     failed = [row for row in shop.rows("events") if row.status == "failed"]
     assert len(failed) == 18
@@ -134,7 +134,7 @@ def test_an_order_moves_once_to_one_of_its_next_states(shop):
     for number in range(4):
         shop.track_one(order(member, 10, external_id=f"o-{number}"))
         moves = ("confirmed", "rejected") * 4
-        answers = together([partial(shop.track, order(member, None, each, f"o-{number}")) for each in moves])
+        answers = together([partial(shop.track, order(member, None, move, f"o-{number}")) for move in moves])
         found = Counter(result.get("error", {}).get("type") for [result] in answers)
         assert found == {None: 1, "/problems/order-status": 7}
     assert shop.balance(member) == 20

@@ -25,14 +25,18 @@ def users(busy_api):
 
 def administrators(users):
     found = users.surface.get("/users", includeAPIUsers=True)["results"]
-    return [each for each in found if each["active"] and each["organizations"][0]["isAdmin"]]
+    return [result for result in found if result["active"] and result["organizations"][0]["isAdmin"]]
 
 
 def test_administrators_who_take_each_other_away_leave_one(users):
     key = users.group(isAdmin=True)["permissionGroupKey"]
     people = [users.person(isAdmin=True) for _ in range(4)]
     people += [users.person(permissionGroupKeys=[key]) for _ in range(2)]
-    first = [each for each in administrators(users) if each["userId"] not in {p["userId"] for p in people}]
+    first = [
+        administrator
+        for administrator in administrators(users)
+        if administrator["userId"] not in {p["userId"] for p in people}
+    ]
     calls = [
         partial(users.surface.request, "DELETE", f"/users/{people[0]['userId']}"),
         partial(users.surface.request, "DELETE", f"/users/{people[1]['userId']}"),

@@ -72,21 +72,21 @@ def responses(document: Document, documented: Documented) -> dict[str, dict[str,
 def written_schemas(document: Document) -> list[tuple[Place, dict[str, Any]]]:
     """The schemas that clients write: parameters and JSON bodies."""
     found: list[tuple[Place, dict[str, Any]]] = []
-    for each in operations(document):
-        for parameter in each.parameters:
-            found.append(((each.operation_id, parameter["name"]), parameter["schema"]))
-        for media_type, content in body_contents(document, each).items():
+    for operation in operations(document):
+        for parameter in operation.parameters:
+            found.append(((operation.operation_id, parameter["name"]), parameter["schema"]))
+        for media_type, content in body_contents(document, operation).items():
             if media_type == "application/json":
-                found.append(((each.operation_id, "body"), content["schema"]))
+                found.append(((operation.operation_id, "body"), content["schema"]))
     return found
 
 
 def answered_schemas(document: Document) -> list[tuple[Place, dict[str, Any]]]:
     """The schemas that the server answers with, and those of the messages that it sends."""
     answered = [
-        ((each.operation_id, status), content["schema"])
-        for each in operations(document)
-        for status, response in responses(document, each).items()
+        ((operation.operation_id, status), content["schema"])
+        for operation in operations(document)
+        for status, response in responses(document, operation).items()
         for content in response.get("content", {}).values()
     ]
     return answered + [(place, content["schema"]) for place, content in callback_contents(document)]
@@ -95,9 +95,9 @@ def answered_schemas(document: Document) -> list[tuple[Place, dict[str, Any]]]:
 def callbacks(document: Document) -> list[tuple[Place, dict[str, Any]]]:
     """The operations of receivers of messages, each with the operation and the name of the callback."""
     return [
-        ((each.operation_id, name), item["post"])
-        for each in operations(document)
-        for name, callback in each.operation.get("callbacks", {}).items()
+        ((operation.operation_id, name), item["post"])
+        for operation in operations(document)
+        for name, callback in operation.operation.get("callbacks", {}).items()
         for item in callback.values()
     ]
 

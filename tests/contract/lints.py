@@ -86,36 +86,38 @@ def described(document: Document) -> list[str]:
     """Every operation has one declared tag, a unique camelCase id, a summary, a description and security."""
     tags = {tag["name"] for tag in document["tags"] if tag.get("description")}
     found = []
-    for each in operations(document):
-        name = each.operation_id
-        if len(each.operation.get("tags", ())) != 1 or each.operation["tags"][0] not in tags:
+    for operation in operations(document):
+        name = operation.operation_id
+        if len(operation.operation.get("tags", ())) != 1 or operation.operation["tags"][0] not in tags:
             found.append(f"{name}: not exactly one declared tag")
         if not re.fullmatch(r"[a-z]+([A-Z][a-z]*)*", name):
             found.append(f"{name}: not camelCase")
-        if not each.operation.get("summary") or len(each.operation["summary"]) > 80:
+        if not operation.operation.get("summary") or len(operation.operation["summary"]) > 80:
             found.append(f"{name}: no summary of at most 80 characters")
-        if len(each.operation.get("description", "")) < 40:
+        if len(operation.operation.get("description", "")) < 40:
             found.append(f"{name}: no description")
-        if "security" not in each.operation:
+        if "security" not in operation.operation:
             found.append(f"{name}: no security of its own")
         found += [
-            f"{name}: parameter {p['name']} is not described" for p in each.parameters if not p.get("description")
+            f"{name}: parameter {p['name']} is not described" for p in operation.parameters if not p.get("description")
         ]
-    counted = Counter(each.operation_id for each in operations(document))
+    counted = Counter(operation.operation_id for operation in operations(document))
     return found + [f"{name}: {count} times" for name, count in counted.items() if count > 1]
 
 
 def answers(document: Document) -> list[str]:
     """Every operation documents one success and the problems that can happen, each in its form and with its headers."""
     found = []
-    for each in operations(document):
-        answered = responses(document, each)
-        missing = _expected_statuses(document, each) - answered.keys()
-        found += [f"{each.operation_id}: no {status}" for status in sorted(missing)]
+    for operation in operations(document):
+        answered = responses(document, operation)
+        missing = _expected_statuses(document, operation) - answered.keys()
+        found += [f"{operation.operation_id}: no {status}" for status in sorted(missing)]
         if len([status for status in answered if status.startswith("2")]) != 1:
-            found.append(f"{each.operation_id}: not exactly one success")
+            found.append(f"{operation.operation_id}: not exactly one success")
         for status, response in answered.items():
-            found += [f"{each.operation_id} {status}: {fault}" for fault in _response_faults(each, status, response)]
+            found += [
+                f"{operation.operation_id} {status}: {fault}" for fault in _response_faults(operation, status, response)
+            ]
     return found
 
 
@@ -154,19 +156,21 @@ def _response_faults(each: Documented, status: str, response: dict[str, Any]) ->
 def parameters(document: Document) -> list[str]:
     """Parameters have a type at the top, never object; the path's are declared; names differ in more than case."""
     found = []
-    for each in operations(document):
-        declared = {p["name"] for p in each.parameters if p["in"] == "path"}
-        if declared != path_parameters(each.path):
-            found.append(f"{each.operation_id}: path parameters {sorted(declared ^ path_parameters(each.path))}")
-        names = Counter(p["name"].lower() for p in each.parameters)
+    for operation in operations(document):
+        declared = {p["name"] for p in operation.parameters if p["in"] == "path"}
+        if declared != path_parameters(operation.path):
+            found.append(
+                f"{operation.operation_id}: path parameters {sorted(declared ^ path_parameters(operation.path))}"
+            )
+        names = Counter(p["name"].lower() for p in operation.parameters)
         found += [
-            f"{each.operation_id}: {name} twice"
+            f"{operation.operation_id}: {name} twice"
             for name, count in names.items()
-            if count > 1 and (each.operation_id, name) not in IN_PATH_AND_QUERY
+            if count > 1 and (operation.operation_id, name) not in IN_PATH_AND_QUERY
         ]
-        for parameter in each.parameters:
+        for parameter in operation.parameters:
             schema = resolve(document, parameter["schema"])
-            at = f"{each.operation_id} {parameter['name']}"
+            at = f"{operation.operation_id} {parameter['name']}"
             if schema.get("type") not in ("string", "integer", "number", "boolean", "array"):
                 found.append(f"{at}: no scalar or array type")
             if schema.get("type") == "array" and (parameter.get("style"), parameter.get("explode")) != ("form", False):
@@ -350,12 +354,14 @@ def deprecations(document: Document) -> list[str]:
                 walk(child, (*place, str(index)))
 
     walk(document, ())
-    for each in operations(document):
-        body = [((each.operation_id,), content["schema"]) for content in body_contents(document, each).values()]
-        marked = [p for p in each.parameters if p.get("deprecated")]
+    for operation in operations(document):
+        body = [
+            ((operation.operation_id,), content["schema"]) for content in body_contents(document, operation).values()
+        ]
+        marked = [p for p in operation.parameters if p.get("deprecated")]
         marked += [schema for _, schema in reached(document, body) if schema.get("deprecated")]
-        if marked and "Deprecation" not in responses(document, each)[each.success]["headers"]:
-            found.append(f"{each.operation_id}: no header Deprecation")
+        if marked and "Deprecation" not in responses(document, operation)[operation.success]["headers"]:
+            found.append(f"{operation.operation_id}: no header Deprecation")
     return found
 
 
@@ -377,16 +383,16 @@ def secured(document: Document) -> list[str]:
     """A token is described in both ways, by roles and plainly, so that any client can send one."""
     schemes = document["components"]["securitySchemes"]
     found = [] if schemes["bearerAuth"].get("scheme") == "bearer" else ["bearerAuth: not the scheme bearer"]
-    for each in operations(document):
-        names = [name for requirement in each.operation.get("security", ()) for name in requirement]
+    for operation in operations(document):
+        names = [name for requirement in operation.operation.get("security", ()) for name in requirement]
         if {"oauth2", "bearerAuth"} & set(names) and names != ["oauth2", "bearerAuth"]:
-            found.append(f"{each.operation_id}: not exactly oauth2 or bearerAuth")
+            found.append(f"{operation.operation_id}: not exactly oauth2 or bearerAuth")
     return found
 
 
 def links(document: Document) -> list[str]:
     """Links lead to operations of this document and give every path parameter, from where it can be found."""
-    by_id = {each.operation_id: each for each in operations(document)}
+    by_id = {operation.operation_id: operation for operation in operations(document)}
     found = []
     for each in by_id.values():
         for name, link in responses(document, each)[each.success].get("links", {}).items():
@@ -426,7 +432,9 @@ def _is_there(document: Document, each: Documented, expression: str) -> bool:
 def followable(document: Document) -> list[str]:
     """What a create answers can be followed: every 201 links to the operations on the new record."""
     created = [
-        each for each in operations(document) if each.success == "201" and each.operation_id.startswith("create")
+        operation
+        for operation in operations(document)
+        if operation.success == "201" and operation.operation_id.startswith("create")
     ]
     return [
         f"{each.operation_id}: no links"
@@ -442,16 +450,20 @@ WITHOUT_RECORD = {"createMemberAccessToken"}
 def examples(document: Document) -> list[str]:
     """Bodies and answers have an example, and every example has the form of its schema."""
     found = []
-    for each in operations(document):
-        contents = [(f"{each.operation_id} body", content) for content in body_contents(document, each).values()]
-        for status, response in responses(document, each).items():
-            contents += [(f"{each.operation_id} {status}", content) for content in response.get("content", {}).values()]
+    for operation in operations(document):
+        contents = [
+            (f"{operation.operation_id} body", content) for content in body_contents(document, operation).values()
+        ]
+        for status, response in responses(document, operation).items():
+            contents += [
+                (f"{operation.operation_id} {status}", content) for content in response.get("content", {}).values()
+            ]
         for at, content in contents:
             found += _example_faults(document, at, content)
-        for parameter in each.parameters:
+        for parameter in operation.parameters:
             if "example" in parameter:
                 wrong = schemas.faults(document, parameter["schema"], parameter["example"])
-                found += [f"{each.operation_id} {parameter['name']}{fault}" for fault in wrong]
+                found += [f"{operation.operation_id} {parameter['name']}{fault}" for fault in wrong]
     for place, content in callback_contents(document):
         found += _example_faults(document, " ".join(place), content)
     for place, schema in reached(document, written_schemas(document) + answered_schemas(document)):

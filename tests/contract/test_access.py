@@ -74,7 +74,11 @@ class Operation:
                 body = {**body, name: values[name]}
         surface = api.surface(token=None if key else token)
         headers = {"x-api-key": key} if key else {}
-        needed = [each for each in self.documented.parameters if each["in"] == "query" and each.get("required")]
+        needed = [
+            parameter
+            for parameter in self.documented.parameters
+            if parameter["in"] == "query" and parameter.get("required")
+        ]
         query = {each["name"]: each.get("example", "") for each in needed}
         return surface.request(self.documented.method.upper(), path, body, headers=headers, **query)
 
@@ -90,7 +94,7 @@ INTEGRATION_READS = [
 
 
 def by_name(cases: list[Operation]) -> Any:
-    return pytest.mark.parametrize("operation", cases, ids=[each.name for each in cases])
+    return pytest.mark.parametrize("operation", cases, ids=[case.name for case in cases])
 
 
 @pytest.fixture(scope="module")

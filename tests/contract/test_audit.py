@@ -24,10 +24,10 @@ NOT_AUDITED = {
     "formatExpressions": "reads",
 }
 WRITES = {
-    each.operation_id
+    operation.operation_id
     for surface in openapi.SURFACES
-    for each in operations(openapi.bundle(surface))
-    if each.method.lower() != "get"
+    for operation in operations(openapi.bundle(surface))
+    if operation.method.lower() != "get"
 }
 
 
@@ -37,7 +37,11 @@ def test_what_writes_is_audited(operation_id: str) -> None:
 
 
 def test_what_reads_is_not_audited() -> None:
-    assert [name for name, each in all_operations().items() if each.audit is not None and name not in WRITES] == []
+    assert [
+        name
+        for name, all_operation in all_operations().items()
+        if all_operation.audit is not None and name not in WRITES
+    ] == []
 
 
 def test_the_reasons_are_those_of_operations_that_write() -> None:

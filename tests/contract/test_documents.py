@@ -53,7 +53,7 @@ def test_connexion_loads_the_document(surface: str) -> None:
     )
     with application.test_client() as client:
         assert client.get("/v2/nowhere").status_code == 404
-    assert set(resolved) == {each.operation_id for each in operations(openapi.bundle(surface))}
+    assert set(resolved) == {operation.operation_id for operation in operations(openapi.bundle(surface))}
 
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)

@@ -18,7 +18,7 @@ def test_documents_keep_the_rule(lint: lints.Lint, surface: str) -> None:
 
 
 def _operation(document: Document, operation_id: str) -> Documented:
-    return next(each for each in operations(document) if each.operation_id == operation_id)
+    return next(operation for operation in operations(document) if operation.operation_id == operation_id)
 
 
 def _schema(document: Document, name: str) -> dict[str, Any]:

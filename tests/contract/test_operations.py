@@ -94,7 +94,9 @@ WHOLE_LISTS = {
 PLANNED = {(row["surface"], row["operationId"]): row for row in table("operations.csv")}
 TO_COME = {(row["surface"], row["operationId"]): row for row in table("operations_to_come.csv")}
 DOCUMENTED = {
-    (surface, each.operation_id): each for surface in openapi.SURFACES for each in operations(openapi.bundle(surface))
+    (surface, operation.operation_id): operation
+    for surface in openapi.SURFACES
+    for operation in operations(openapi.bundle(surface))
 }
 
 

@@ -42,7 +42,7 @@ def test_examples_are_problems_with_the_status_of_the_type() -> None:
 
 
 def test_examples_have_the_title_of_the_type() -> None:
-    titles = {f"/problems/{each.slug}": (each.title, STATUS_OF_KIND[each.kind]) for each in refusals()}
+    titles = {f"/problems/{refusal.slug}": (refusal.title, STATUS_OF_KIND[refusal.kind]) for refusal in refusals()}
     found = {name: (example["title"], example["status"]) for name, (_, example) in sections().items() if name in titles}
     assert found == titles
 

@@ -38,7 +38,7 @@ def _below(base: type[Refusal]) -> Iterator[type[Refusal]]:
 
 
 def _refused() -> dict[str, int]:
-    return {f"/problems/{each.slug}": STATUS_OF_KIND[each.kind] for each in refusals()}
+    return {f"/problems/{refusal.slug}": STATUS_OF_KIND[refusal.kind] for refusal in refusals()}
 
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)

@@ -282,7 +282,7 @@ class Shelves(RuleBasedStateMachine):
     @rule()
     def store_and_load(self):
         changes = self.balances.drain()
-        self.stored |= {each.badge_tracking_id: each for each in changes.trackings}
+        self.stored |= {tracking.badge_tracking_id: tracking for tracking in changes.trackings}
         for name, by in changes.reversals.items():
             assert self.stored[name].reversal_badge_tracking_id is None
             self.stored[name] = replace(self.stored[name], reversal_badge_tracking_id=by)

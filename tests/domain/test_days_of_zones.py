@@ -36,7 +36,7 @@ def walk(name: str) -> tuple[tuple[date, datetime, datetime], ...]:
     """Every local day of the year with its begin and end, found by looking at every quarter of an hour."""
     begin, zone = datetime(2025, 12, 30, tzinfo=UTC), ZoneInfo(name)
     quarters = [begin + n * QUARTER for n in range(370 * 96)]
-    days = [(day, list(found)) for day, found in groupby(quarters, lambda each: each.astimezone(zone).date())]
+    days = [(day, list(found)) for day, found in groupby(quarters, lambda quarter: quarter.astimezone(zone).date())]
     return tuple((day, found[0], found[-1] + QUARTER) for day, found in days[1:-1])
 
 
@@ -96,7 +96,7 @@ def test_rules_read_times_in_the_zone_of_their_campaign(at, name):
     elsewhere = mint(("=", "now.getDate('Asia/Tokyo')"))
     both = (campaign(action(1, read), timezone=name), campaign(action(2, elsewhere), campaign_id=2, timezone=name))
     found = Bench(*both).run(facts(at=at, context=context))
-    amounts = [each.params[0][1] for each in found.effects]
+    amounts = [effect.params[0][1] for effect in found.effects]
     assert amounts == [Decimal(f"{day:%Y%m%d}"), at.astimezone(ZoneInfo("Asia/Tokyo")).day]
 
 

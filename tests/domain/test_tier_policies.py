@@ -114,7 +114,7 @@ def test_points_of_a_period_are_those_of_the_list(policy, history, at):
     points = points_of(history)
     assert policy.counted(points, at) == by_hand
     assert policy.counted(points, at) == policy.counted(
-        TierPoints(earnings=tuple(each for each in points.earnings if each.moment >= policy.earliest(at))), at
+        TierPoints(earnings=tuple(earning for earning in points.earnings if earning.moment >= policy.earliest(at))), at
     )
 
 

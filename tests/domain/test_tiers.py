@@ -224,7 +224,7 @@ def test_in_any_order_of_cancelling_the_last_tier_that_stands_is_held(settings, 
         log.know([made]) if number % 2 or not is_event else log.add(made)
         found.put(member_program, HeldTier(tier_id, True))
         stands.append(made)
-    cancelled = [each for each in stands if each.loyalty_event_id is not None]
+    cancelled = [stand for stand in stands if stand.loyalty_event_id is not None]
     random.shuffle(cancelled)
     for each in cancelled:
         log.take_back(each.member_tier_tracking_id, found, 99)

@@ -313,7 +313,7 @@ def _revert(body: Body, path: Body) -> None:
 
 
 def _revert_batch(body: Body, path: Body) -> None:
-    settled = [str(each) for each in itertools.islice(open_transactions[SETTLED], 2)]
+    settled = [str(open_transaction) for open_transaction in itertools.islice(open_transactions[SETTLED], 2)]
     body["transactionIds"][: len(settled)] = settled
     if "partialFiatValues" in body:
         # Each of a transaction of the request, and of each one at most.
@@ -651,7 +651,9 @@ def _user_change(body: Body, path: Body) -> None:
     body.pop("isSystemAdmin", None)
     _groups(body)
     # An organization twice is a 400, and another than that of the path a 403.
-    body["organizations"] = [{**each, "organizationId": path["organizationId"]} for each in body["organizations"][:1]]
+    body["organizations"] = [
+        {**organization, "organizationId": path["organizationId"]} for organization in body["organizations"][:1]
+    ]
 
 
 def _user_permissions(body: Body, path: Body) -> None:

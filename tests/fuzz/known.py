@@ -38,10 +38,10 @@ def learn(operation: str, body: Any, answer: Any) -> None:
     """Take in what an operation with this body has answered."""
     _learn(answer)
     if operation == "captureLedgerTransactions":
-        for each in body["transactions"]:
-            open_transactions[PENDING].pop(int(each["ledgerTransactionId"]), None)
+        for transaction in body["transactions"]:
+            open_transactions[PENDING].pop(int(transaction["ledgerTransactionId"]), None)
     elif operation == "trackEvents" and answer["executionMode"] == "full":
-        open_events.update(dict.fromkeys(each["loyaltyEventKey"] for each in answer["results"]))
+        open_events.update(dict.fromkeys(result["loyaltyEventKey"] for result in answer["results"]))
     elif operation in ("useCoupon", "useCouponCode"):
         for each in answer.get("couponUsages") or [answer["couponUsage"]]:
             open_coupon_uses[each["couponUsageKey"]] = each["couponUsageId"]
@@ -52,8 +52,8 @@ def learn(operation: str, body: Any, answer: Any) -> None:
     elif operation == "requeueDeadLetterEvent":
         dead_letters.pop(answer["event"]["loyaltyEventKey"], None)
     elif operation == "cancelEvent":
-        for each in answer["results"]:
-            open_events.pop(each["loyaltyEventKey"], None)
+        for result in answer["results"]:
+            open_events.pop(result["loyaltyEventKey"], None)
 
 
 def _learn(value: Any) -> None:

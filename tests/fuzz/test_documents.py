@@ -79,11 +79,11 @@ def test_nothing_is_found_at_length(
     options = ("--max-examples", "25", "--seed", seed, "--max-time", str(SECONDS * 2 // 3), "--max-response-time", "10")
     runs = both(running_server, tmp_path, *options, follow=follow)
     with capsys.disabled():
-        print(f"\nseed {seed}", *(each.table() for each in runs.values()), sep="\n")
-    for each in runs.values():
-        assert each.exit_code == 0, each.findings()
-        assert not each.failed_checks
-        assert not each.unreached, each.table()
-        assert len(each.followed) >= each.links * 0.8, each.summary()
+        print(f"\nseed {seed}", *(run.table() for run in runs.values()), sep="\n")
+    for run in runs.values():
+        assert run.exit_code == 0, run.findings()
+        assert not run.failed_checks
+        assert not run.unreached, run.table()
+        assert len(run.followed) >= run.links * 0.8, run.summary()
     assert not running_server.errors()
     assert running_server.verify().endswith("The ledger is sound.\n")

@@ -214,7 +214,7 @@ def test_an_unknown_member_is_refused(call: Caller, world: World, operation: Ope
         if not answer[1]:
             # The partner wants no body with this error.
             continue
-        pointers = [each.get("pointer") for each in json.loads(answer[1])["errors"]]
+        pointers = [load.get("pointer") for load in json.loads(answer[1])["errors"]]
         assert f"/{member}" in pointers
 
 

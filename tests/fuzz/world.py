@@ -273,10 +273,10 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         "gift": gift["couponBookKey"],
         "program": first_program["loyaltyProgramKey"],
     }
-    assert not any(each["errors"] for each in parsed["nodes"]), parsed
-    trees = [each["node"] for each in parsed["nodes"]]
+    assert not any(node["errors"] for node in parsed["nodes"]), parsed
+    trees = [node["node"] for node in parsed["nodes"]]
     captured = {"events": [_event("bob-8", "cup-returned") for _ in range(60)], "executionMode": "captureOnly"}
-    dead_letters = [each["loyaltyEventKey"] for each in call("POST", "/events/track", captured)["results"]]
+    dead_letters = [result["loyaltyEventKey"] for result in call("POST", "/events/track", captured)["results"]]
     waiting = {"events": [_event("bob-8", "cup-returned")], "executionMode": "captureOnly"}
     [waits] = call("POST", "/events/track", waiting)["results"]
     changeable["evaluateEvent"] = {"loyaltyEventKey": waits["loyaltyEventKey"]}

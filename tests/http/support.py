@@ -72,7 +72,7 @@ class Reply:
     def faults(self) -> dict[str, str]:
         """Where -> what, of a 400."""
         assert self.status == 400, (self.status, self.content)
-        return {each.get("parameter") or each.get("pointer", "?"): each["detail"] for each in self.json["errors"]}
+        return {error.get("parameter") or error.get("pointer", "?"): error["detail"] for error in self.json["errors"]}
 
 
 class Client:

@@ -207,7 +207,7 @@ def many(api):
 
 
 def names(many, **query):
-    return [each["name"] for each in many[0].get("/audiences", **query)["results"]]
+    return [result["name"] for result in many[0].get("/audiences", **query)["results"]]
 
 
 def test_audiences_are_listed_newest_first_in_pages(many):
@@ -478,7 +478,7 @@ def test_a_campaign_applies_to_the_members_of_any_of_its_audiences(shop, adminis
     made = shop.campaign(running(mint(5)), audienceKeys=keys)
     assert made["audienceKeys"] == [vips["audienceKey"], listing["audienceKey"]]
     results = shop.track(*(event(each["loyaltyMemberId"]) for each in (vip, listed, neither, vip)))
-    assert [len(each["effects"]) for each in results] == [1, 1, 0, 1]
+    assert [len(result["effects"]) for result in results] == [1, 1, 0, 1]
     assert [shop.balance(each["loyaltyMemberId"]) for each in (vip, listed, neither)] == [10, 5, 0]
     [explained] = shop.track(event(neither["loyaltyMemberId"]), executionMode="dryRun")[0]["explain"]
     assert (explained["applied"], explained["reason"]["code"]) == (False, "AUDIENCE")

@@ -30,7 +30,7 @@ def entries_of(organization, **filters):
 
 
 def test_every_audited_operation_leaves_entries(busy):
-    audited = {name for name, each in all_operations().items() if each.audit is not None}
+    audited = {name for name, all_operation in all_operations().items() if all_operation.audit is not None}
     assert {entry["operationId"] for entry in entries_of(busy)} == audited
 
 
@@ -71,7 +71,10 @@ def test_secrets_and_headers_are_never_shown(busy, db):
 def test_filters(busy):
     everything = entries_of(busy)
     partners = [each for each in everything if each["actor"].startswith("partner-api-key:")]
-    assert {each["operationId"] for each in partners} == {"createPartnerAPaymentIntent", "createPartnerBPaymentIntent"}
+    assert {partner["operationId"] for partner in partners} == {
+        "createPartnerAPaymentIntent",
+        "createPartnerBPaymentIntent",
+    }
     assert entries_of(busy, actor="operator") == [each for each in everything if each not in partners]
     assert entries_of(busy, actor=partners[0]["actor"]) == partners[:1]
     assert entries_of(busy, actor="nobody") == entries_of(busy, userId=1) == []
@@ -122,7 +125,7 @@ def test_entries_of_a_batch_take_one_statement(organization):
     }
     with counted(organization.api.engine) as statements:
         organization.administration.post("/ledger-transactions/batch", {"items": [item] * 20}, expect=200)
-    assert len([each for each in statements if "audit_log" in each]) == 1
+    assert len([statement for statement in statements if "audit_log" in statement]) == 1
     assert len(entries_of(organization, operationId="batchLedgerTransactions")) == 20
 
 
@@ -131,7 +134,7 @@ def test_events_leave_nothing(organization):
     event = {"loyaltyMemberId": "ana-7", "systemUniqueKey": "e-1", "eventType": "member-login"}
     with counted(organization.api.engine) as statements:
         organization.integration.post("/events/track", {"events": [event]}, expect=200)
-    assert not [each for each in statements if "audit_log" in each or "advisory" in each]
+    assert not [statement for statement in statements if "audit_log" in statement or "advisory" in statement]
 
 
 def test_changes_at_the_same_moment_are_told_as_they_followed(organization):

@@ -134,7 +134,7 @@ def test_the_order_is_stored_and_its_cancellation_releases_what_is_pending(shop,
     results = shop.track(
         order(member, 10, external_id="held"), order(member, None, "cancelled", "held"), executionMode="authorize"
     )
-    assert [each["status"] for each in results] == ["success", "success"]
+    assert [result["status"] for result in results] == ["success", "success"]
     assert [t["outcome"] for t in results[1]["reverted"][0]["ledgerTransactions"]] == ["released"]
     assert pending(shop, member) == []
     assert shop.balance(member) == 0

@@ -41,7 +41,7 @@ def cancel(shop, tracked, expect=200):
 
 
 def outcomes(result):
-    return [(each["effectId"], each["status"], each.get("error", {}).get("type")) for each in result["effects"]]
+    return [(effect["effectId"], effect["status"], effect.get("error", {}).get("type")) for effect in result["effects"]]
 
 
 def test_a_campaign_assigns_and_unassigns(shop, badges, badge, member):
@@ -149,7 +149,7 @@ def test_a_dry_run_tells_and_changes_nothing(shop, badges, badge, member):
     assert before == {table: shop.rows(table, "count(*)") for table in before}
     assert badges.balance(member, badge) == 0
     [full] = shop.track(event(member))
-    assert [each[::2] for each in outcomes(full)] == [each[::2] for each in outcomes(result)]
+    assert [outcome[::2] for outcome in outcomes(full)] == [outcome[::2] for outcome in outcomes(result)]
 
 
 def test_tracking_again_assigns_once(shop, badges, badge, member):

@@ -86,7 +86,7 @@ def test_faults_of_badges_are_named(badges, integration, fault, pointer):
         integration.post("/badges", badge_body(**fault), expect=400),
         integration.patch(f"/badges/{made['badgeKey']}", fault, expect=400),
     ):
-        assert {each["pointer"] for each in problem["errors"]} == {pointer}
+        assert {error["pointer"] for error in problem["errors"]} == {pointer}
     assert integration.get("/badges")["results"] == [made]
 
 
@@ -110,7 +110,7 @@ def test_badges_are_listed_newest_first_a_page_at_a_time(badges, integration):
     made = [badges.create(name=f"B{n}")["badgeId"] for n in range(5)]
     found = integration.get("/badges", limit=2, page=1)
     assert (found["totalCount"], found["page"], found["limit"]) == (5, 1, 2)
-    assert [each["badgeId"] for each in found["results"]] == [made[2], made[1]]
+    assert [result["badgeId"] for result in found["results"]] == [made[2], made[1]]
     assert integration.get("/badges")["limit"] == 25
     assert integration.get("/badges", page=9)["results"] == []
     assert integration.get("/badges", page=9)["totalCount"] == 5
@@ -123,9 +123,9 @@ def test_badges_can_be_ordered_by_every_column(badges, integration):
     ]
     for column in ("badgeId", "name", "active", "maxAmount", "createdAt", "updatedAt"):
         for direction in ("asc", "desc"):
-            ids = [each["badgeId"] for each in integration.get("/badges", order=f"{column},{direction}")["results"]]
+            ids = [result["badgeId"] for result in integration.get("/badges", order=f"{column},{direction}")["results"]]
             reverse = direction == "desc"
-            expected = sorted(records, key=lambda each: (each[column], each["badgeId"]), reverse=reverse)
+            expected = sorted(records, key=lambda record: (record[column], record["badgeId"]), reverse=reverse)
             assert ids == [each["badgeId"] for each in expected]
     for query in ({"order": "tags"}, {"limit": 26}, {"limit": 0}, {"page": -1}, {"active": "x"}, {"colour": "red"}):
         integration.get("/badges", expect=400, **query)
@@ -148,7 +148,7 @@ def test_filters_find_what_a_look_at_every_badge_finds(badges, integration):
                     for each in reversed(made)
                     if set(wanted) <= set(each["tags"]) and active in (None, each["active"])
                 ]
-                assert [each["badgeId"] for each in found["results"]] == expected
+                assert [result["badgeId"] for result in found["results"]] == expected
                 assert found["totalCount"] == len(expected)
 
 

@@ -104,10 +104,10 @@ def test_ten_campaigns_are_worked_out():
 def test_the_requests_of_a_section_are_answered_as_shown(organization, title):
     api = Surface(organization.api.app, "", organization.token)
     known = known_of(organization)
-    for each in SECTIONS[title]:
-        address, body = filled(each.path, known), exact(filled(each.body, known)) if each.body else None
+    for section in SECTIONS[title]:
+        address, body = filled(section.path, known), exact(filled(section.body, known)) if section.body else None
         path, _, query = address.removeprefix("/v2").partition("?")
-        reply = api.request(each.method, path, body, **dict(parse_qsl(query)))
-        assert reply.status in (200, 201), f"{each.method} {path}: {reply.text}"
-        if each.answer is not None:
-            compare(each.answer, reply.json, known, "answer")
+        reply = api.request(section.method, path, body, **dict(parse_qsl(query)))
+        assert reply.status in (200, 201), f"{section.method} {path}: {reply.text}"
+        if section.answer is not None:
+            compare(section.answer, reply.json, known, "answer")

@@ -21,7 +21,7 @@ def test_a_campaign_has_all_tags_and_any_code_asked_for(organization, query, fou
     for code, tags, kind in (("a", ["morning"], None), ("b", ["vip", "morning"], None), ("c", [], "accrual")):
         campaigns.post("/campaigns", {"code": code, "name": code, "tags": tags, "type": kind})
     listed = campaigns.get("/campaigns", order="code,asc", **query)
-    assert [each["code"] for each in listed["results"]] == found
+    assert [result["code"] for result in listed["results"]] == found
     assert listed["totalCount"] == len(found)
 
 

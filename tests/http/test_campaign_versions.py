@@ -16,7 +16,7 @@ def shop(organization):
 def versions(shop, made):
     """The version of the campaign and those of its actions."""
     path = f"/campaigns/{made['campaignId']}"
-    of_actions = [each["campaignVersionId"] for each in shop.administration.get(f"{path}/actions")["results"]]
+    of_actions = [result["campaignVersionId"] for result in shop.administration.get(f"{path}/actions")["results"]]
     return shop.administration.get(path)["campaign"]["campaignVersionId"], of_actions
 
 

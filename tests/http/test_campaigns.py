@@ -273,18 +273,18 @@ def many(api):
 
 
 def codes(many, **query):
-    return [each["code"] for each in many[0].administration.get("/campaigns", **query)["results"]]
+    return [result["code"] for result in many[0].administration.get("/campaigns", **query)["results"]]
 
 
 def test_campaigns_are_listed_newest_first_in_pages(many):
     administration = many[0].administration
     whole = administration.get("/campaigns")
     assert (whole["totalCount"], whole["page"]) == (4, 0)
-    assert [each["code"] for each in whole["results"]] == ["b", "d", "a", "c"]
+    assert [result["code"] for result in whole["results"]] == ["b", "d", "a", "c"]
     expected = {name: value for name, value in many[1][0].items() if name != "actions"}
     assert whole["results"][-1] == expected
     pages = [administration.get("/campaigns", page=page, limit=3) for page in range(3)]
-    assert [[each["code"] for each in page["results"]] for page in pages] == [["b", "d", "a"], ["c"], []]
+    assert [[result["code"] for result in page["results"]] for page in pages] == [["b", "d", "a"], ["c"], []]
     assert [page["totalCount"] for page in pages] == [4, 4, 4]
 
 
@@ -319,7 +319,7 @@ def test_campaigns_come_in_every_order(many, column):
 
 
 def check_order(rows, column, tie_break, descending):
-    values = [each[column] for each in rows]
+    values = [row[column] for row in rows]
     present = [value for value in values if value is not None]
     assert present == sorted(present, reverse=descending)
     assert values[len(present) :] == [None] * (len(values) - len(present))
@@ -519,13 +519,13 @@ def test_actions_are_listed_filtered_and_ordered(administration, campaign_path):
             path, running(mint(1), name=name, priority=priority, actionIndex=index) | {"status": status}
         )
     whole = administration.get(path)
-    ids = [each["actionId"] for each in whole["results"]]
+    ids = [result["actionId"] for result in whole["results"]]
     assert ids == sorted(ids, reverse=True)
     assert whole["totalCount"] == 4
-    assert [each["actionId"] for each in administration.get(path, page=1, limit=3)["results"]] == ids[3:]
+    assert [result["actionId"] for result in administration.get(path, page=1, limit=3)["results"]] == ids[3:]
     for status, count in (("running", 2), ("draft", 1), ("disabled", 1)):
         found = administration.get(path, status=status)
-        assert (found["totalCount"], {each["status"] for each in found["results"]}) == (count, {status})
+        assert (found["totalCount"], {result["status"] for result in found["results"]}) == (count, {status})
     for column in ("actionId", "actionIndex", "name", "status", "priority", "createdAt", "updatedAt"):
         for direction in ("", ",asc", ",desc"):
             rows = administration.get(path, order=column + direction)["results"]

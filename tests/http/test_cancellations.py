@@ -91,8 +91,8 @@ def test_the_cancellation_is_an_event_linked_with_the_other(shop, member):
     assert reversal["revertedLoyaltyEventId"] == original["loyaltyEventId"]
     assert original["reversalLoyaltyEventId"] == reversal["loyaltyEventId"]
     assert (original["revertedLoyaltyEventId"], reversal["reversalLoyaltyEventId"]) == (None, None)
-    assert [each["givenBack"] for each in original["limitCounters"]] == [1]
-    assert [each["amount"] for each in reversal["limitCounters"]] == [-1]
+    assert [limit_counter["givenBack"] for limit_counter in original["limitCounters"]] == [1]
+    assert [limit_counter["amount"] for limit_counter in reversal["limitCounters"]] == [-1]
     _, revert = shop.rows("ledger_transactions", order="ledger_transaction_id")
     assert (revert.loyalty_event_id, revert.description) == (reversal["loyaltyEventId"], "By mistake")
     outcome = shop.integration.get(f"/events/{reversal['loyaltyEventKey']}")["result"]
@@ -118,7 +118,10 @@ def test_burns_come_back_and_sponsors_give_back(shop, member):
     tracked = shop.track_one(event(member, sponsorLoyaltyMemberId=sponsor))
     assert (shop.balance(member), shop.balance(sponsor)) == (24, 7)
     [result] = cancel(shop, tracked["loyaltyEventKey"])["results"]
-    found = [(each["transactionType"], each["revertedAmount"]) for each in result["ledgerTransactions"]]
+    found = [
+        (ledger_transaction["transactionType"], ledger_transaction["revertedAmount"])
+        for ledger_transaction in result["ledgerTransactions"]
+    ]
     assert found == [("mint", 4), ("mint", 7), ("burn", 30)]
     assert (shop.balance(member), shop.balance(sponsor)) == (50, 0)
 
@@ -175,7 +178,7 @@ def test_what_was_reverted_by_hand_is_passed_over(shop, member):
     path = f"/ledgers/{shop.organization.created.ledger_id}/accounts/{first.ledger_account_id}"
     shop.administration.post(f"{path}/transactions/{first.ledger_transaction_id}/revert", {}, expect=200)
     [result] = cancel(shop, tracked["loyaltyEventKey"])["results"]
-    assert [each["revertedAmount"] for each in result["ledgerTransactions"]] == [1]
+    assert [ledger_transaction["revertedAmount"] for ledger_transaction in result["ledgerTransactions"]] == [1]
     assert shop.balance(member) == 0
 
 
@@ -189,8 +192,8 @@ def test_what_an_event_caused_is_cancelled_with_it(shop, member):
     tracked = shop.track_one(event(member))
     assert shop.balance(member) == 13
     results = cancel(shop, tracked["loyaltyEventKey"])["results"]
-    assert [each["eventType"] for each in results][-2:] == ["ledger-transaction-created", GENERIC]
-    assert [t["amount"] for each in results for t in each["ledgerTransactions"]] == [3, 10]
+    assert [result["eventType"] for result in results][-2:] == ["ledger-transaction-created", GENERIC]
+    assert [t["amount"] for result in results for t in result["ledgerTransactions"]] == [3, 10]
     reversal = next(each for each in shop.events(member) if each["reason"] == "cancelled")
     caused = [each for each in shop.events(member) if each["reversalLoyaltyEventId"] == reversal["loyaltyEventId"]]
     assert len(caused) == len(results)
@@ -282,7 +285,7 @@ def test_the_tier_follows_the_cancellation(shop, member):
 
     def tiers():
         record = shop.integration.get(f"/members/{member}")["loyaltyMember"]
-        return [each["loyaltyTierId"] for each in record["tiers"]]
+        return [tier["loyaltyTierId"] for tier in record["tiers"]]
 
     assert tiers() == [tier["loyaltyTierId"]]
     cancel(shop, tracked["loyaltyEventKey"])
@@ -328,7 +331,8 @@ def test_what_a_cancelled_burn_gives_back_is_told_with_what_goes_of_it(shop, mem
     cancel(shop, earned["loyaltyEventKey"])
     [cancelled] = cancel(shop, spent["loyaltyEventKey"])["results"]
     told = [
-        (each["transactionType"], each["revertedAmount"], each["outcome"]) for each in cancelled["ledgerTransactions"]
+        (ledger_transaction["transactionType"], ledger_transaction["revertedAmount"], ledger_transaction["outcome"])
+        for ledger_transaction in cancelled["ledgerTransactions"]
     ]
     assert told == [("burn", 40, "reverted"), ("mint", 40, "partial")]
     assert shop.balance(member) == 0

@@ -43,7 +43,7 @@ def test_a_captured_event_is_evaluated_once(shop, member):
     key = captured(shop, one)
     assert shop.balance(member) == 0
     answer = evaluate(shop, key)
-    assert [each["status"] for each in answer["result"]["effects"]] == ["executed"]
+    assert [effect["status"] for effect in answer["result"]["effects"]] == ["executed"]
     assert (answer["event"]["evaluationStatus"], answer["event"]["status"]) == (1, "success")
     assert evaluate(shop, key) == answer
     assert shop.integration.get(f"/events/{key}") == answer

@@ -90,7 +90,7 @@ def window(chance: Random) -> dict[str, str]:
         chance.choice([chance.choice(CHANGES), FIRST + (LAST - FIRST) * chance.random()]).replace(microsecond=0)
         for _ in range(2)
     )
-    texts = [each.isoformat().replace("+00:00", "Z") for each in ends]
+    texts = [end.isoformat().replace("+00:00", "Z") for end in ends]
     found = dict(zip(("fromDate", "toDate"), texts, strict=True))
     return {name: text for name, text in found.items() if chance.random() < 0.4}
 
@@ -196,20 +196,20 @@ def look(shop: CoffeeShop, name: str, at: datetime, member: str, locale: str) ->
     def is_for(record: dict[str, Any]) -> bool:
         return not record["audienceKeys"] or bool(mine & set(record["audienceKeys"]))
 
-    documents = [each for each in shop.documents[name] if each["status"] == "published"]
-    translated = {each["documentKey"] for each in documents if each["locale"] == locale}
+    documents = [document for document in shop.documents[name] if document["status"] == "published"]
+    translated = {document["documentKey"] for document in documents if document["locale"] == locale}
     found = []
-    for each in documents:
-        if each["locale"] != (locale if each["documentKey"] in translated else ""):
+    for document in documents:
+        if document["locale"] != (locale if document["documentKey"] in translated else ""):
             continue
-        if not (is_within(at, each["fromDate"], each["toDate"]) and is_for(each) and is_open(each, at)):
+        if not (is_within(at, document["fromDate"], document["toDate"]) and is_for(document) and is_open(document, at)):
             continue
         if name == "offers":
-            book = shop.books[each["attrs"]["couponBookKey"]]
+            book = shop.books[document["attrs"]["couponBookKey"]]
             valid = is_within(at, book["validFromDate"], book["validToDate"])
             if not (valid and is_for(book) and book["publishingStatus"] == "published"):
                 continue
-        found.append(each)
+        found.append(document)
     return found
 
 
@@ -221,8 +221,10 @@ def in_order(documents: list[dict[str, Any]], sort: list[tuple[str, str]]) -> li
         def value(each: dict[str, Any], field: str = field) -> Any:
             return each["attrs"].get(field) if field == "displayOrder" else each[field]
 
-        there = sorted((each for each in found if value(each) is not None), key=value, reverse=direction == "desc")
-        found = there + [each for each in found if value(each) is None]
+        there = sorted(
+            (document for document in found if value(document) is not None), key=value, reverse=direction == "desc"
+        )
+        found = there + [document for document in found if value(document) is None]
     return found
 
 
@@ -254,5 +256,5 @@ def test_the_look_sees_much_at_some_moments_and_little_at_others(coffee_shop):
     }
     assert len(set(seen.values())) > 5
     assert max(seen.values()) > 10
-    zones = {(each.get("dayOfWeekSchedule") or {}).get("timezone") for each in coffee_shop.documents["menu"]}
+    zones = {(document.get("dayOfWeekSchedule") or {}).get("timezone") for document in coffee_shop.documents["menu"]}
     assert zones == {None, *ZONES}

@@ -137,7 +137,7 @@ def test_collections_are_listed(organization, integration):
     assert (page["results"], page["totalCount"], page["page"], page["limit"]) == ([a], 3, 1, 1)
     for column in ("name", "slug", "contentType", "createdAt", "updatedAt", "collectionKey"):
         for direction in ("asc", "desc"):
-            names = [each[column] for each in integration.get(COLLECTIONS, sort=f"{column}:{direction}")["results"]]
+            names = [result[column] for result in integration.get(COLLECTIONS, sort=f"{column}:{direction}")["results"]]
             assert names == sorted(names, reverse=direction == "desc")
     for query in ({"sort": "tags"}, {"sort": "name,asc"}, {"limit": 101}, {"contentType": "x"}):
         integration.get(COLLECTIONS, expect=400, **query)

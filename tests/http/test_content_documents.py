@@ -160,7 +160,7 @@ def test_faults_of_documents_are_named_whichever_way_they_are_written(drinks, fa
         drinks.batch({**plain, "documentKey": KEY, **fault})["failed"][0]["error"],
     ):
         assert problem["type"] == "/problems/invalid-request"
-        assert {each["pointer"] for each in problem["errors"]} == {pointer}
+        assert {error["pointer"] for error in problem["errors"]} == {pointer}
     assert drinks.integration.get(path, locale="")["document"] == made
 
 
@@ -267,4 +267,4 @@ def test_a_schema_that_changes_concerns_what_is_written_next(drinks):
     path = f"{drinks.documents}/{KEY}"
     drinks.integration.patch(path, {"status": "draft"}, locale="")
     problem = drinks.integration.patch(path, {"attrs": {"since": "today"}}, locale="", expect=400)
-    assert sorted(each["pointer"] for each in problem["errors"]) == ["/attrs/since", "/attrs/title"]
+    assert sorted(error["pointer"] for error in problem["errors"]) == ["/attrs/since", "/attrs/title"]

@@ -92,7 +92,7 @@ def naive(documents, *, locale, status, q, facets, ranges):
             and all(within(each, field, *ends) for field, ends in ranges.items())
         )
 
-    return [each for each in documents if matches(each)]
+    return [document for document in documents if matches(document)]
 
 
 def shown(value):
@@ -112,7 +112,7 @@ def within(document, field, least, most):
 
 def sorted_naive(documents, keys):
     """Documents without a value last, in either direction; equal ones in the order of writing, or against it."""
-    found = sorted(documents, key=lambda each: each["place"], reverse=not keys or keys[-1][1] == "desc")
+    found = sorted(documents, key=lambda document: document["place"], reverse=not keys or keys[-1][1] == "desc")
     for field, direction in reversed(keys):
 
         def value(each, field=field):
@@ -190,7 +190,7 @@ def parameters(asked, sort, named):
 @settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 def test_searches_find_what_a_look_at_every_document_finds(many, search):
     content, documents = many
-    documents = [{**each, "place": place} for place, each in enumerate(documents)]
+    documents = [{**document, "place": place} for place, document in enumerate(documents)]
     asked, sort, limit = search["asked"], search["sort"], search["limit"]
     if asked["q"] and not sort:
         # The order of the best match is another test's concern.
@@ -205,7 +205,7 @@ def test_searches_find_what_a_look_at_every_document_finds(many, search):
         assert page["totalCount"] == len(expected)
         for field in FACETS:
             counted = Counter(value for each in expected for value in set(values(each, field)))
-            shown_counts = [(each["value"], each["count"]) for each in page["facets"][field]]
+            shown_counts = [(facet["value"], facet["count"]) for facet in page["facets"][field]]
             assert dict(shown_counts) == dict(counted)
             assert [number for _, number in shown_counts] == sorted(counted.values(), reverse=True)
 
@@ -218,9 +218,9 @@ def test_a_field_of_no_type_is_sorted_numbers_first_then_texts(many):
             answer = content.search(sort=f"anything:{direction}", limit=7, page=page)
             found += [each["attrs"].get("anything") for each in answer["items"]]
         expected = Counter(
-            str(each["attrs"].get("anything"))
-            for each in documents
-            if (each["locale"], each["status"]) == ("", "published")
+            str(document["attrs"].get("anything"))
+            for document in documents
+            if (document["locale"], document["status"]) == ("", "published")
         )
         assert Counter(map(str, found)) == expected
         kinds = [2 if each is None else 1 if isinstance(each, str | bool) else 0 for each in found]
@@ -291,7 +291,7 @@ def test_the_answer_says_what_was_asked(organization):
 def test_faults_of_searches_name_their_parameter(organization, query, parameter):
     content = Content.of(organization, jsonschema=SCHEMA, facetFields=FACETS)
     problem = content.search(expect=400, **query)
-    assert [each["parameter"] for each in problem["errors"]] == [parameter]
+    assert [error["parameter"] for error in problem["errors"]] == [parameter]
 
 
 def test_words_are_found_in_the_language_of_the_locale(organization):

@@ -37,7 +37,7 @@ def sums(books, book):
 
 def coupons(shop, member):
     found = shop.integration.get(f"/members/{member}/coupons")["results"]
-    return [(each["code"], each["amountAssigned"], each["amountUsed"]) for each in found]
+    return [(result["code"], result["amountAssigned"], result["amountUsed"]) for result in found]
 
 
 def test_events_assign_and_use_coupons(shop, books):
@@ -48,7 +48,7 @@ def test_events_assign_and_use_coupons(shop, books):
     assert coupons(shop, member) == [("B", 2, 0), ("A", 1, 1)]
     assert sums(books, book) == (3, 1)
     usages = shop.integration.get(f"/members/{member}/coupon-usages")["results"]
-    assert [(each["amountAssigned"], each["amountUsed"]) for each in usages] == [(0, 1), (2, 0), (1, 0)]
+    assert [(usage["amountAssigned"], usage["amountUsed"]) for usage in usages] == [(0, 1), (2, 0), (1, 0)]
 
 
 def test_what_the_book_refuses_is_skipped(shop, books):
@@ -122,9 +122,9 @@ def test_cancelling_takes_coupons_back(shop, books):
     assert shop.balance(member) == 7
     path = f"/members/{member}/coupon-books/{book['couponBookKey']}/use"
     shop.integration.post(path, {}, expect=200)
-    undone = [each["coupons"] for each in shop.integration.post(f"/events/{key}/cancel", {}, expect=200)["results"]]
-    [undone] = [each for each in undone if each]
-    told = [(each["code"], each["amountAssigned"], each["amountUsed"], each["missing"]) for each in undone]
+    undone = [result["coupons"] for result in shop.integration.post(f"/events/{key}/cancel", {}, expect=200)["results"]]
+    [undone] = [coupon for coupon in undone if coupon]
+    told = [(coupon["code"], coupon["amountAssigned"], coupon["amountUsed"], coupon["missing"]) for coupon in undone]
     # The newest first; what the member has used since stays.
     assert told == [("X", 0, 1, 0), (None, 1, 0, 0), ("X", 1, 0, 1)]
     assert coupons(shop, member) == [("X", 1, 1)]
@@ -146,7 +146,7 @@ def test_a_returned_order_takes_its_coupons_back(shop, books):
     assert sums(books, book) == (1, 0)
     shop.track_one(order(member, None, "confirmed", "one"))
     result = shop.track_one(order(member, None, "returned", "one"))
-    assert [each["code"] for undone in result["reverted"] for each in undone["coupons"]] == ["O"]
+    assert [coupon["code"] for undone in result["reverted"] for coupon in undone["coupons"]] == ["O"]
     assert sums(books, book) == (0, 0)
     assert coupons(shop, member) == []
 

@@ -52,8 +52,8 @@ def keys(organization) -> Keys:
     tiers = [administration.post(path, body)["tier"] for _ in range(2)]
     program = administration.get(f"/loyalty-programs/{created.loyalty_program_id}")["loyaltyProgram"]
     return {
-        "audienceKeys": [each["audienceKey"] for each in audiences],
-        "tierKeys": [each["loyaltyTierKey"] for each in tiers],
+        "audienceKeys": [audience["audienceKey"] for audience in audiences],
+        "tierKeys": [tier["loyaltyTierKey"] for tier in tiers],
         "loyaltyProgramKey": [program["loyaltyProgramKey"]],
     }
 

@@ -46,11 +46,11 @@ class Member:
         path = f"/members/{self.id}/coupons"
         found = self.shop.integration.get(path, couponBookKey=self.book["couponBookKey"], **query)["results"]
         names = ("amountAssigned", "amountUsed", "expiredAt", "customAttributes")
-        return [tuple(each[name] for name in names) for each in found]
+        return [tuple(result[name] for name in names) for result in found]
 
     def unused(self):
         found = self.shop.integration.get(f"/members/{self.id}/coupon-usages", unusedOnly=True)["results"]
-        return [each["couponUsageId"] for each in found]
+        return [result["couponUsageId"] for result in found]
 
     def expired(self, expired):
         return self.shop.integration.get("/coupons", loyaltyMemberId=self.id, expired=expired)["totalCount"]
@@ -129,7 +129,7 @@ def test_books_of_a_member_go_by_what_has_not_expired(organization, later):
     def reasons():
         path = f"/members/{ana.id}/coupon-books"
         [seen] = ana.shop.integration.get(path, dryRun=True, couponBookKey=ana.book["couponBookKey"])["results"]
-        return [each["code"] for each in seen["exclusionReasons"]]
+        return [exclusion_reason["code"] for exclusion_reason in seen["exclusionReasons"]]
 
     ana.assign(expiresAt=later.moment(days=1))
     assert reasons() == []
@@ -187,7 +187,7 @@ def test_use_and_assign_tell_code_and_book(organization):
     usages = [ana.assign(**key), ana.assign(**key), ana.use(code="A-2")]
     usages.append(ana.revert(usages[-1]))
     usages.append(ana.shop.integration.get(f"/members/{ana.id}/coupon-usages")["results"][0])
-    assert {(each["code"], each["couponBookKey"]) for each in usages} == {("A-2", ana.book["couponBookKey"])}
+    assert {(usage["code"], usage["couponBookKey"]) for usage in usages} == {("A-2", ana.book["couponBookKey"])}
     free = Member(ana.shop, type="codeless")
     assert (free.assign()["code"], free.use()["couponBookKey"]) == (None, free.book["couponBookKey"])
 
@@ -209,7 +209,7 @@ def test_effects_and_rewards_tell_the_coupon(organization):
     result = ana.shop.track_one(said)
     moved = [effect["coupons"] for effect in result["effects"]]
     usages = ana.shop.integration.get(f"/members/{ana.id}/coupon-usages")["results"]
-    told = {each["couponUsageKey"]: (each["code"], each["amountAssigned"], each["amountUsed"]) for each in usages}
+    told = {usage["couponUsageKey"]: (usage["code"], usage["amountAssigned"], usage["amountUsed"]) for usage in usages}
     for [coupon] in moved:
         assert told[coupon["couponUsageKey"]] == (coupon["code"], coupon["amountAssigned"], coupon["amountUsed"])
         assert coupon["couponBookKey"] == book_key

@@ -142,7 +142,7 @@ def test_generated_codes_are_all_different_and_follow_the_pattern(counter):
     book, member = counter.book("generated", codePattern=pattern), counter.member()
     for _ in range(3):
         counter.assign(member, book)
-    codes = [each["code"] for each in counter.books.surface.get(f"{counter.books.path(book)}/coupons")["results"]]
+    codes = [result["code"] for result in counter.books.surface.get(f"{counter.books.path(book)}/coupons")["results"]]
     assert len(set(codes)) == 3
     assert all(code.startswith("CO-") and code.endswith("-X") and code[3:-2].isdigit() for code in codes)
 
@@ -251,7 +251,7 @@ def test_a_price_above_all_points_is_the_fault_of_the_amount(till):
     book, member = till.book(**points(till, assignmentRequiredPoints=18446744073709)), till.member()
     path = f"/members/{member['loyaltyMemberId']}/coupon-books/{book['couponBookKey']}/assign"
     faults = till.organization.integration.post(path, {"amount": 2}, expect=400)["errors"]
-    assert [each["pointer"] for each in faults] == ["/amount"]
+    assert [fault["pointer"] for fault in faults] == ["/amount"]
 
 
 def test_a_pending_burn_is_captured(counter):
@@ -342,11 +342,11 @@ def test_expired_coupons_are_used_only_by_bypassing(till, office):
     book, member = till.book("generated"), till.member()
     path = f"/members/{member['loyaltyMemberId']}/coupon-books/{book['couponBookKey']}/assign"
     past = till.organization.integration.post(path, {"expiresAt": "2001-01-01T00:00:00Z"}, expect=400)
-    assert [each["pointer"] for each in past["errors"]] == ["/expiresAt"]
+    assert [error["pointer"] for error in past["errors"]] == ["/expiresAt"]
     path = f"/coupon-books/{book['couponBookId']}/assign"
     body = {"memberId": member["memberId"], "expiredAt": "2001-01-01T00:00:00Z"}
     past = office.organization.administration.post(path, body, expect=400)
-    assert [each["pointer"] for each in past["errors"]] == ["/expiredAt"]
+    assert [error["pointer"] for error in past["errors"]] == ["/expiredAt"]
     till.assign(member, book, expiresAt="2999-01-01T00:00:00Z", couponData={"seat": 4}, usageData={"till": 1})
     [entry] = till.organization.integration.get(f"/members/{member['loyaltyMemberId']}/coupons")["results"]
     assert (entry["expiredAt"], entry["customAttributes"]) == ("2999-01-01T00:00:00Z", {"seat": 4})
@@ -407,11 +407,11 @@ def test_many_codes_for_one_member(office):
     assert assign(codes=["B-9", "B-2"], systemUniqueKeys=["v", "w"]) == [one]
     assert assign(numberOfCodes=2, expect=409)["type"] == "/problems/coupon-out-of-stock"
     faults = assign(codes=["B-1"], numberOfCodes=2, systemUniqueKeys=["p"], expect=400)["errors"]
-    assert [each["pointer"] for each in faults] == ["/numberOfCodes", "/systemUniqueKeys"]
+    assert [fault["pointer"] for fault in faults] == ["/numberOfCodes", "/systemUniqueKeys"]
     office.books.add(book, "B-4", "B-5")
     assert len(assign(numberOfCodes=5)) == 2
     faults = assign(numberOfCodes=2, pendingCaptureLedgerTransactionId=1, expect=400)["errors"]
-    assert [each["pointer"] for each in faults] == ["/pendingCaptureLedgerTransactionId"]
+    assert [fault["pointer"] for fault in faults] == ["/pendingCaptureLedgerTransactionId"]
 
 
 def test_a_batch_answers_for_each_item(office):
@@ -432,10 +432,10 @@ def test_a_batch_answers_for_each_item(office):
         {"memberId": cleo["memberId"], "loyaltyMemberId": cleo["loyaltyMemberId"]},
     )
     assert (done["successCount"], done["failureCount"], done["totalAttempted"]) == (3, 4, 7)
-    assert [each["status"] for each in done["results"]] == [
+    assert [result["status"] for result in done["results"]] == [
         "assigned", "failed", "assigned", "failed", "failed", "failed", "assigned",
     ]  # fmt: skip
-    assert [each["error"]["type"] for each in done["results"] if "error" in each] == [
+    assert [result["error"]["type"] for result in done["results"] if "error" in result] == [
         "/problems/insufficient-balance",
         "/problems/key-reused",
         "/problems/unknown-member",
@@ -450,7 +450,7 @@ def test_a_batch_answers_for_each_item(office):
     assert batch({"memberId": ben["memberId"]}, pointsOverride=-2)["successCount"] == 1
     assert office.balance(ben) == 2
     nameless = batch({"systemUniqueKey": "b-9"}, expect=400)
-    assert [each["pointer"] for each in nameless["errors"]] == ["/items/0"]
+    assert [error["pointer"] for error in nameless["errors"]] == ["/items/0"]
     assert batch(*({"memberId": ana["memberId"]} for _ in range(101)), expect=400)["status"] == 400
 
 
@@ -530,7 +530,7 @@ def test_the_lists_of_a_member(till):
     base = f"/members/{member['loyaltyMemberId']}"
 
     def codes(**query):
-        return [each["code"] for each in integration.get(f"{base}/coupons", **query)["results"]]
+        return [result["code"] for result in integration.get(f"{base}/coupons", **query)["results"]]
 
     assert codes() == [None, "F-2", "F-1"]
     assert codes(notUsedOnly=True) == [None, "F-2"]
@@ -540,14 +540,14 @@ def test_the_lists_of_a_member(till):
     assert codes(couponCode="F-2") == ["F-2"]
     assert codes(couponBookKey=cake["couponBookKey"]) == [None]
     page = integration.get(f"{base}/coupons", limit=1, page=1)
-    assert (page["totalCount"], [each["code"] for each in page["results"]]) == (3, ["F-2"])
+    assert (page["totalCount"], [result["code"] for result in page["results"]]) == (3, ["F-2"])
     [entry] = integration.get(f"{base}/coupons", couponBookKey=cake["couponBookKey"])["results"]
     assert (entry["amountAssigned"], entry["amountUsed"]) == (2, 0)
     assert entry["couponBook"] == till.books.get(cake)
 
     def usages(**query):
         found = integration.get(f"{base}/coupon-usages", **query)["results"]
-        return [each["couponUsageId"] for each in found]
+        return [result["couponUsageId"] for result in found]
 
     everything = usages()
     assert (everything[0], everything[-1], len(everything)) == (used["couponUsageId"], first["couponUsageId"], 4)
@@ -588,7 +588,7 @@ def test_the_lists_and_totals_of_a_program(office):
 
     def found(of=program, **query):
         results = administration.get(f"{base(of)}/coupons", **query)["results"]
-        return [each["couponBookId"] for each in results]
+        return [result["couponBookId"] for result in results]
 
     assert found() == [free["couponBookId"], ours["couponBookId"]]
     assert found(other) == [free["couponBookId"]]

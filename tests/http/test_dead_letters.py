@@ -170,7 +170,7 @@ def test_the_list_has_pages_orders_and_a_filter(shop, poisoned):
 
     def listed(**query):
         found = dead_letters(shop, **query)
-        return found["totalCount"], [each["event"]["loyaltyEventKey"] for each in found["results"]]
+        return found["totalCount"], [result["event"]["loyaltyEventKey"] for result in found["results"]]
 
     assert listed() == (3, keys[::-1])
     assert listed(order="loyaltyEventId,asc") == (3, keys)

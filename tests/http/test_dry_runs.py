@@ -142,7 +142,7 @@ def test_they_can_be_asked_about_in_any_time_zone(shop, member, moment, zone):
 def test_only_a_dry_run_has_another_moment_or_a_trace(shop, member, mode):
     body = {"events": [event(member)], "executionMode": mode, "now": "2030-01-01T00:00:00Z", "trace": True}
     problem = shop.integration.post("/events/track", body, expect=400)
-    assert [each["pointer"] for each in problem["errors"]] == ["/now", "/trace"]
+    assert [error["pointer"] for error in problem["errors"]] == ["/now", "/trace"]
     assert shop.events(member) == []
     shop.track_one(event(member), executionMode=mode, now=None, trace=False)
 
@@ -150,4 +150,4 @@ def test_only_a_dry_run_has_another_moment_or_a_trace(shop, member, mode):
 def test_a_moment_that_is_none_is_refused(shop, member):
     body = {"events": [event(member)], "executionMode": "dryRun", "now": "2030-02-30T00:00:00Z"}
     problem = shop.integration.post("/events/track", body, expect=400)
-    assert [each["pointer"] for each in problem["errors"]] == ["/now"]
+    assert [error["pointer"] for error in problem["errors"]] == ["/now"]

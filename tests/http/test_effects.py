@@ -29,14 +29,14 @@ def administration(organization):
 def test_the_catalogue_is_listed_by_id(organization, administration):
     found = administration.get("/effects")
     assert (found["totalCount"], found["page"], found["limit"]) == (len(IDS), 0, 100)
-    assert [each["effectId"] for each in found["results"]] == IDS
-    for each in found["results"]:
-        assert each["organizationId"] == organization.id
-        assert sorted(each["supportedEventTypes"].values()) == sorted(BUILT_IN_EVENT_TYPES)
-        assert each["supportedEventTypes"]["MemberPurchaseOrderCreated"] == "member-purchase-order-created"
-        assert administration.get(f"/effects/{each['effectId']}") == {"effect": each}
-    params = {each["effectId"]: each["params"] for each in found["results"]}
-    assert [tuple(each.values()) for each in params["mint-points"]] == [
+    assert [result["effectId"] for result in found["results"]] == IDS
+    for result in found["results"]:
+        assert result["organizationId"] == organization.id
+        assert sorted(result["supportedEventTypes"].values()) == sorted(BUILT_IN_EVENT_TYPES)
+        assert result["supportedEventTypes"]["MemberPurchaseOrderCreated"] == "member-purchase-order-created"
+        assert administration.get(f"/effects/{result['effectId']}") == {"effect": result}
+    params = {result["effectId"]: result["params"] for result in found["results"]}
+    assert [tuple(param.values()) for param in params["mint-points"]] == [
         ("amount", "Amount", "decimal", None, False),
         ("ledgerAccountKey", "Ledger account", "string", None, True),
         ("recipient", "Recipient", "string", "member", True),
@@ -44,24 +44,29 @@ def test_the_catalogue_is_listed_by_id(organization, administration):
         ("description", "Description", "string", None, True),
     ]
     assert list(params["mint-points"][0]) == ["id", "label", "type", "defaultValue", "isOptional"]
-    assert [each["id"] for each in params["burn-points"]] == ["amount", "ledgerAccountKey", "recipient", "description"]
+    assert [param["id"] for param in params["burn-points"]] == [
+        "amount",
+        "ledgerAccountKey",
+        "recipient",
+        "description",
+    ]
     for effect_id in ("assign-badge", "unassign-badge"):
-        assert [tuple(each.values()) for each in params[effect_id]] == [
+        assert [tuple(param.values()) for param in params[effect_id]] == [
             ("badgeKey", "Badge", "string", None, False),
             ("amount", "Amount", "decimal", 1, True),
         ]
     for effect_id in ("assign-coupon", "use-coupon"):
-        assert [tuple(each.values()) for each in params[effect_id]] == [
+        assert [tuple(param.values()) for param in params[effect_id]] == [
             ("couponBookKey", "Coupon book", "string", None, False),
             ("amount", "Amount", "decimal", 1, True),
         ]
-    assert [tuple(each.values()) for each in params["set-tier"]] == [
+    assert [tuple(param.values()) for param in params["set-tier"]] == [
         ("loyaltyProgramKey", "Loyalty program", "string", None, False),
         ("loyaltyTierKey", "Tier", "string", None, False),
         ("expiresAt", "Expires at", "timestamp", None, True),
     ]
-    assert [(each["id"], each["isOptional"]) for each in params["discount"]] == [("type", False), ("value", False)]
-    assert [(each["id"], each["type"], each["isOptional"]) for each in params["notify"]] == [
+    assert [(param["id"], param["isOptional"]) for param in params["discount"]] == [("type", False), ("value", False)]
+    assert [(param["id"], param["type"], param["isOptional"]) for param in params["notify"]] == [
         ("name", "string", False),
         ("data", "map<string, dyn>", True),
     ]
@@ -69,7 +74,7 @@ def test_the_catalogue_is_listed_by_id(organization, administration):
 
 def test_the_catalogue_can_be_ordered_and_paged(administration):
     def ids(**query):
-        return [each["effectId"] for each in administration.get("/effects", **query)["results"]]
+        return [result["effectId"] for result in administration.get("/effects", **query)["results"]]
 
     for column in ("effectId", "name"):
         assert ids(order=column) == ids(order=f"{column},asc") == IDS

@@ -68,9 +68,9 @@ def figures_of(organization, made):
             counted[table] = db.execute(statement, {"o": organization.id}).all()
     program = f"/referral-programs/{made['program']['referralProgramId']}"
     [row] = [
-        each
-        for each in organization.administration.get(f"{program}/leaderboard")["results"]
-        if each["memberId"] == made["ana"]["memberId"]
+        result
+        for result in organization.administration.get(f"{program}/leaderboard")["results"]
+        if result["memberId"] == made["ana"]["memberId"]
     ]
     counted["leaderboard"] = {name: row[name] for name in ("invites", "acceptedInvites", "pointsAccumulated")}
     return counted
@@ -106,10 +106,10 @@ def test_erasing_again_answers_the_same(lived):
     path = f"/members/{made['ana']['memberId']}"
     assert organization.administration.delete(path, expect=200)["loyalMember"] == made["answer"]
     entries = organization.administration.get("/audit-log", operationId="eraseMember")["results"]
-    assert [(each["entityId"], each["isErased"]) for each in entries] == [(str(made["ana"]["memberId"]), False)]
+    assert [(entry["entityId"], entry["isErased"]) for entry in entries] == [(str(made["ana"]["memberId"]), False)]
     about = organization.administration.get("/audit-log", memberId=made["ana"]["memberId"])["results"]
     assert len(about) > 10
-    assert {each["operationId"] for each in about if not each["isErased"]} == {"eraseMember"}
+    assert {result["operationId"] for result in about if not result["isErased"]} == {"eraseMember"}
 
 
 def test_nothing_is_done_for_an_erased_member(lived):
@@ -159,7 +159,9 @@ def test_the_old_id_is_free_for_a_new_member_whom_old_tokens_do_not_reach(api):
     assert new["memberId"] != old["memberId"]
     assert theirs.request("GET", shown).status == 401
     assert content.shown_to("free-again", token=organization.member_token("free-again")) == [document["documentKey"]]
-    assert new["ledgerBalances"] == [] or all(each["balance"] == 0 for each in new["ledgerBalances"])
+    assert new["ledgerBalances"] == [] or all(
+        ledger_balance["balance"] == 0 for ledger_balance in new["ledgerBalances"]
+    )
 
 
 def test_a_worker_finds_nothing_of_the_erased_member(api):

@@ -224,9 +224,9 @@ def test_100_events_of_100_members_are_answered_in_order(shop):
     shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
     sent = [order(members[i % 3], i) for i in range(100)]
     results = shop.track(*sent)
-    assert [each["systemUniqueKey"] for each in results] == [each["systemUniqueKey"] for each in sent]
+    assert [result["systemUniqueKey"] for result in results] == [each["systemUniqueKey"] for each in sent]
     assert [shop.balance(each) for each in members] == [sum(range(i, 100, 3)) for i in range(3)]
-    assert len({each["loyaltyEventKey"] for each in results}) == 100
+    assert len({result["loyaltyEventKey"] for result in results}) == 100
     shop.check_ledger()
 
 
@@ -252,13 +252,13 @@ def test_what_cannot_be_taken_is_not_stored_and_its_key_stays_free(shop, member)
         "/problems/payload-missing": event(member, ORDER_CREATED),
     }
     results = shop.track(*cases.values(), event(member))
-    assert [each.get("error", {}).get("type") for each in results] == [*cases, None]
-    assert [each["loyaltyEventKey"] is None for each in results] == [True] * 5 + [False]
-    for each in results[:5]:
-        assert each["error"]["title"]
-        assert each["error"]["detail"]
-    assert {each["error"]["status"] for each in results[:2]} == {404}
-    assert {each["error"]["status"] for each in results[2:5]} == {409}
+    assert [result.get("error", {}).get("type") for result in results] == [*cases, None]
+    assert [result["loyaltyEventKey"] is None for result in results] == [True] * 5 + [False]
+    for result in results[:5]:
+        assert result["error"]["title"]
+        assert result["error"]["detail"]
+    assert {result["error"]["status"] for result in results[:2]} == {404}
+    assert {result["error"]["status"] for result in results[2:5]} == {409}
     for one in cases.values():
         shop.track_one({**event(member), "systemUniqueKey": one["systemUniqueKey"]})
 
@@ -355,8 +355,8 @@ def test_the_same_key_with_other_content_is_refused_and_changes_nothing(shop, me
         {"externalEventDate": "2026-01-01T00:00:01Z"},
     ]
     results = shop.track(*({**one, **change} for change in changes))
-    assert [each["error"]["type"] for each in results] == ["/problems/key-reused"] * len(changes)
-    assert {each["loyaltyEventKey"] for each in results} == {None}
+    assert [result["error"]["type"] for result in results] == ["/problems/key-reused"] * len(changes)
+    assert {result["loyaltyEventKey"] for result in results} == {None}
     assert shop.refused(one, executionMode="captureOnly") == "/problems/key-reused"
     assert (shop.balance(member), shop.balance(other)) == (5, 0)
     assert shop.track_one(one)["loyaltyEventKey"]
@@ -376,7 +376,7 @@ def test_the_same_key_twice_in_one_batch_acts_once(shop, member):
 def test_a_refused_event_leaves_its_key_to_the_next_of_the_batch(shop, member):
     one = event(member)
     results = shop.track({**one, "loyaltyMemberId": "nobody"}, one)
-    assert [each["status"] for each in results] == ["failed", "success"]
+    assert [result["status"] for result in results] == ["failed", "success"]
 
 
 def test_a_key_is_the_same_on_both_surfaces(shop, member):
@@ -464,11 +464,11 @@ def test_a_dry_run_changes_nothing_at_all(api, shop, member):
     answer = shop.integration.post("/events/track", body, expect=200)
     assert snapshot(api) == before
     assert (answer["executionMode"], answer["dryRun"]) == ("dryRun", True)
-    statuses = [[effect["status"] for effect in each["effects"]] for each in answer["results"]]
+    statuses = [[effect["status"] for effect in result["effects"]] for result in answer["results"]]
     cut = ["skipped", "skipped", "evaluated"]
     assert statuses == [["partial", "skipped", "evaluated"], cut, [], [], cut]
-    assert [each["loyaltyEventKey"] for each in answer["results"]] == [None] * 5
-    assert [each["status"] for each in answer["results"]] == ["success", "success", "failed", "failed", "success"]
+    assert [result["loyaltyEventKey"] for result in answer["results"]] == [None] * 5
+    assert [result["status"] for result in answer["results"]] == ["success", "success", "failed", "failed", "success"]
     again = shop.integration.post("/events/track", body, expect=200)
     assert again == answer
     full = shop.track(*body["events"])
@@ -529,7 +529,11 @@ def test_later_events_of_a_dry_run_see_what_earlier_ones_would_do(shop, member):
     )
     sent = [event(member, description=d) for d in ("in", "out", "out")]
     results = shop.track(*sent, executionMode="dryRun")
-    assert [[e["status"] for e in each["effects"]] for each in results] == [["evaluated"], ["evaluated"], ["failed"]]
+    assert [[e["status"] for e in result["effects"]] for result in results] == [
+        ["evaluated"],
+        ["evaluated"],
+        ["failed"],
+    ]
     assert shop.balance(member) == 0
 
 
@@ -698,7 +702,7 @@ def test_the_status_of_an_order_follows_its_events(shop, member):
     for start in range(0, len(events), 37):
         # Batches that end anywhere: some orders are moved in the batch that made them, others in a later one.
         results += shop.track(*events[start : start + 37])
-    assert [each.get("error", {}).get("type") for each in results] == expected
+    assert [result.get("error", {}).get("type") for result in results] == expected
     stored = {row.external_id: row.status for row in shop.rows("purchase_orders")}
     assert stored == {
         f"{before}-{after}": after if (before, after) in LEGAL else before
@@ -848,13 +852,13 @@ def test_limits_are_counted_given_in_the_record_and_cut(shop, member):
     )
     day = "2026-03-04T12:00:00Z"
     results = shop.track(*(order(member, 60, externalEventDate=day) for _ in range(3)))
-    assert [each["effects"][0]["status"] for each in results] == ["executed", "partial", "skipped"]
-    assert [each["limitDiscardedTotalAmount"] for each in results] == [0, 20, 60]
+    assert [result["effects"][0]["status"] for result in results] == ["executed", "partial", "skipped"]
+    assert [result["limitDiscardedTotalAmount"] for result in results] == [0, 20, 60]
     assert results[1]["effects"][0]["error"]["type"] == "/problems/limit-reached"
     assert shop.balance(member) == 100
     third, second, first = shop.events(member)
     assert [each["limitDiscardedTotalAmount"] for each in (first, second, third)] == [0, 20, 60]
-    counters = sorted(second["limitCounters"], key=lambda each: each["type"])
+    counters = sorted(second["limitCounters"], key=lambda limit_counter: limit_counter["type"])
     campaign_id = counters[0]["campaignId"]
     assert counters == [
         {
@@ -1019,13 +1023,13 @@ def listed(history, surface="administration", **query):
 def test_the_events_of_a_member_come_newest_first_in_pages(history, surface):
     whole = listed(history, surface)
     assert (whole["totalCount"], whole["page"], whole["limit"]) == (7, 0, 25)
-    ids = [each["loyaltyEventId"] for each in whole["results"]]
+    ids = [result["loyaltyEventId"] for result in whole["results"]]
     assert ids == sorted(ids, reverse=True)
     pages = [listed(history, surface, page=p, limit=3) for p in range(4)]
-    assert [each["loyaltyEventId"] for page in pages for each in page["results"]] == ids
+    assert [result["loyaltyEventId"] for page in pages for result in page["results"]] == ids
     assert {page["totalCount"] for page in pages} == {7}
     assert pages[3]["results"] == []
-    listed_with_others = {each["eventType"] for each in whole["results"]}
+    listed_with_others = {result["eventType"] for result in whole["results"]}
     assert listed_with_others == {GENERIC, "benefit-used", ORDER_CREATED, "member-created"}
 
 
@@ -1041,7 +1045,7 @@ def test_the_events_of_a_member_come_in_every_order(history, surface, column):
     for direction in ("", ",asc", ",desc"):
         rows = listed(history, surface, order=column + direction)["results"]
         down = direction == ",desc"
-        values = [each[column] for each in rows]
+        values = [row[column] for row in rows]
         present = [value for value in values if value is not None]
         assert present == sorted(present, reverse=down)
         assert values[len(present) :] == [None] * (len(values) - len(present))
@@ -1055,7 +1059,7 @@ def test_the_events_of_a_member_come_in_every_order(history, surface, column):
 @pytest.mark.parametrize("surface", ["integration", "administration"])
 def test_the_events_of_a_member_can_be_filtered(history, surface):
     def found(**query):
-        return [each["externalId"] for each in listed(history, surface, **query)["results"]]
+        return [result["externalId"] for result in listed(history, surface, **query)["results"]]
 
     assert found(eventType=GENERIC) == ["e-3", "e-1"]
     assert found(eventType="benefit-used") == ["e-2", "e-0"]

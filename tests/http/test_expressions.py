@@ -26,7 +26,7 @@ def parse(organization):
 @pytest.fixture
 def from_trees(organization):
     def from_trees(*nodes, **more):
-        given = [each if "node" in each else {"node": each} for each in nodes]
+        given = [node if "node" in node else {"node": node} for node in nodes]
         return organization.administration.post("/expressions/from-trees", {"inputs": given, **more}, expect=200)[
             "nodes"
         ]

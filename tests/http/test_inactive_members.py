@@ -58,7 +58,7 @@ def test_tiers(shop, member):
     )
     problems = [tiers.set(member, "Basic", expect=409), tiers.set(member, expect=409)]
     problems += [shop.administration.put(path, body, expect=409) for path, body in paths]
-    assert [each["type"] for each in problems] == [INACTIVE] * 4
+    assert [problem["type"] for problem in problems] == [INACTIVE] * 4
     assert tiers.set(member, "Gold", systemUniqueKey="till-1") == first
     assert tiers.of(member) == "Gold"
 
@@ -106,8 +106,8 @@ def test_coupons(shop, member):
     problems.append(shop.administration.post(f"{path}/assign", who, expect=409))
     problems += [shop.administration.post(f"{code}/{act}", who, expect=409) for act in ("assign", "use")]
     answer = shop.administration.post(f"{path}/batch-assign", {"items": [who]}, expect=200)
-    problems += [each["error"] for each in answer["results"]]
-    assert [each["type"] for each in problems] == [INACTIVE] * 7
+    problems += [result["error"] for result in answer["results"]]
+    assert [problem["type"] for problem in problems] == [INACTIVE] * 7
     shop.integration.post(f"/members/{member}/coupon-usages/{usage['couponUsageKey']}/revert", expect=200)
 
 

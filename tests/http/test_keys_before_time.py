@@ -44,7 +44,7 @@ def test_coupons(shop, twice, later):
     twice(lambda key: shop.administration.post(path, {"systemUniqueKeys": [f"{key}-more"], **soon}, expect=200))
     # Under another key it is a new request.
     problem = shop.administration.post(path, soon, expect=400)
-    assert [each["pointer"] for each in problem["errors"]] == ["/expiredAt"]
+    assert [error["pointer"] for error in problem["errors"]] == ["/expiredAt"]
     assert shop.rows("coupon_books", "total_assigned")[0].total_assigned == 2
 
 

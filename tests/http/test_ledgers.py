@@ -476,4 +476,4 @@ def test_what_is_owed_makes_issued_negative(organization):
     points = Points.new(organization, overdraftLimit=50)
     points.move(points.wallet(), None, 20, allowOverdraft=True)
     listed = points.admin.get(f"{points.ledger_path}/accounts")["results"]
-    assert {each["ledgerAccountId"]: each["issued"] for each in listed}[points.account_id] == -20
+    assert {result["ledgerAccountId"]: result["issued"] for result in listed}[points.account_id] == -20

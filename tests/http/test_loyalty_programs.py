@@ -150,7 +150,7 @@ def test_the_list_and_its_filters(organization, create):
 def test_paging_of_the_list_is_deprecated(organization, create):
     create()
     reply = organization.administration.request("GET", "/loyalty-programs", limit=1, page=1)
-    assert [each["loyaltyProgramId"] for each in reply.json["loyaltyPrograms"]] == [
+    assert [loyalty_program["loyaltyProgramId"] for loyalty_program in reply.json["loyaltyPrograms"]] == [
         organization.created.loyalty_program_id
     ]
     assert reply.headers["Deprecation"].startswith("@")

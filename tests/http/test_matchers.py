@@ -142,7 +142,7 @@ def test_matchers_are_listed_filtered_and_ordered(organization):
         ("type,desc", "acb"),
     ):
         listed = administration.get("/matchers", order=column)["results"]
-        assert "".join(each["name"] for each in listed) == expected
+        assert "".join(result["name"] for result in listed) == expected
     for query in ({"type": "badge-matcher"}, {"matcherKey": "x"}, {"limit": 101}, {"limit": 0}, {"order": "matcher"}):
         administration.get("/matchers", expect=400, **query)
 
@@ -175,7 +175,7 @@ def test_a_rule_acts_on_the_orders_whose_items_match(shop, hot, ordered, applies
     shop.campaign(running(mint(5), rule=has_hot(hot["matcherKey"])))
     member = shop.member()
     result = shop.track_one(order(member, 10, items=ordered))
-    assert [each["status"] for each in result["effects"]] == (["executed"] if applies else [])
+    assert [effect["status"] for effect in result["effects"]] == (["executed"] if applies else [])
     assert shop.balance(member) == (5 if applies else 0)
 
 

@@ -193,7 +193,7 @@ def test_faults_of_a_request_are_named(badges, badge, member, body, pointer):
             if "amount" not in body
             else act(member, badge, body["amount"], expect=400)
         )
-        assert [each["pointer"] for each in problem["errors"]] == [pointer]
+        assert [error["pointer"] for error in problem["errors"]] == [pointer]
     assert badges.balance(member, badge) == 0
 
 
@@ -227,7 +227,7 @@ def test_campaigns_evaluate_what_is_assigned_unassigned_and_reverted(shop, badge
     badges.assign(member, badge, 2)
     badges.unassign(member, badge, 3)
     assert shop.balance(member) == 120
-    found = [each for each in shop.events(member) if each["eventType"].startswith("badge-")]
+    found = [event for event in shop.events(member) if event["eventType"].startswith("badge-")]
     assert [each["eventType"].removeprefix("badge-") for each in reversed(found)] == [
         "assigned",
         "assigned",
@@ -379,13 +379,13 @@ def test_the_list_has_every_badge_that_is_held(shop, held):
     member, records = held
     found = listed(shop, member)
     assert (found["totalCount"], found["page"], found["limit"]) == (4, 0, 25)
-    assert found["results"] == [each for each in reversed(records) if each["assignedBalance"]]
+    assert found["results"] == [record for record in reversed(records) if record["assignedBalance"]]
     assert listed(shop, shop.member()) == {"totalCount": 0, "page": 0, "limit": 25, "results": []}
 
 
 def test_filters_find_what_a_look_at_every_badge_finds(shop, held):
     member, records = held
-    keys = [each["badgeKey"] for each in records]
+    keys = [record["badgeKey"] for record in records]
     for active, tags, asked in product(
         (None, True, False),
         ((), ("a",), ("b", "a"), ("z",)),
@@ -395,11 +395,11 @@ def test_filters_find_what_a_look_at_every_badge_finds(shop, held):
         query |= {"tags": ",".join(tags)} if tags else {}
         query |= {"badgeKeys": ",".join(asked)} if asked else {}
         expected = [
-            each
-            for each in reversed(records)
-            if (each["badgeKey"] in asked if asked else each["assignedBalance"])
-            and active in (None, each["active"])
-            and set(tags) <= set(each["tags"])
+            record
+            for record in reversed(records)
+            if (record["badgeKey"] in asked if asked else record["assignedBalance"])
+            and active in (None, record["active"])
+            and set(tags) <= set(record["tags"])
         ]
         found = listed(shop, member, **query)
         assert (found["results"], found["totalCount"]) == (expected, len(expected))
@@ -407,7 +407,7 @@ def test_filters_find_what_a_look_at_every_badge_finds(shop, held):
 
 def test_the_list_is_ordered_by_every_column_and_paged(shop, held):
     member, records = held
-    everything = ",".join(each["badgeKey"] for each in records)
+    everything = ",".join(record["badgeKey"] for record in records)
     for column in ("badgeId", "name", "active", "maxAmount", "assignedBalance", "createdAt", "updatedAt"):
         for direction in ("asc", "desc"):
             expected = sorted(records, key=lambda e: (e[column], e["badgeId"]), reverse=direction == "desc")

@@ -47,7 +47,7 @@ def administration(organization):
 
 
 def faults(problem):
-    return [(each["pointer"], each["detail"]) for each in problem["errors"]]
+    return [(error["pointer"], error["detail"]) for error in problem["errors"]]
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -123,10 +123,10 @@ def test_what_cannot_be_an_id_does_not_exist(integration, administration):
     members = [integration.post("/members", {"loyaltyMemberId": name})["loyaltyMember"] for name in ("ana", "ben")]
     odd = ["", " ana", "ana ", "a/b", "..", "\t", "exists", "x" * 256, "x" * 100_000, "ANA"]
     found = integration.post("/members/exists", {"loyaltyMemberIds": ["ben", *odd, "ana", "ben"]}, expect=200)
-    assert [each["loyaltyMemberId"] for each in found["loyaltyMembers"]] == ["ben", "ana"]
+    assert [loyalty_member["loyaltyMemberId"] for loyalty_member in found["loyaltyMembers"]] == ["ben", "ana"]
     ids = [members[1]["memberId"], 0, -5, 2**62, members[0]["memberId"], 0]
     batch = administration.post("/members/batch-get", {"memberIds": ids}, expect=200)
-    assert [each["loyaltyMemberId"] for each in batch["members"]] == ["ben", "ana"]
+    assert [member["loyaltyMemberId"] for member in batch["members"]] == ["ben", "ana"]
     assert batch["notFound"] == [0, -5, 2**62]
 
 

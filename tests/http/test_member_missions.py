@@ -33,13 +33,13 @@ class Scan:
         self.member_id = member_id_of(shop, self.member)
         self.path = f"/members/{self.member_id}/missions"
         audiences = [shop.administration.post("/audiences", {"matcherType": "list-matcher"}) for _ in range(2)]
-        self.audiences = [each["audience"]["audienceId"] for each in audiences]
+        self.audiences = [audience["audience"]["audienceId"] for audience in audiences]
         change = {"add": [self.member_id]}
         shop.administration.patch(f"/audiences/{self.audiences[0]}/members", change)
         self.missions = [self.create(number) for number in range(24)]
         # Missions are closed once the progress is there, since nothing counts in closed ones.
-        self.seen = {each["missionId"]: self.progress(each) for each in self.missions}
-        self.missions = [self.close(each) for each in self.missions]
+        self.seen = {mission["missionId"]: self.progress(mission) for mission in self.missions}
+        self.missions = [self.close(mission) for mission in self.missions]
 
     def create(self, number: int) -> dict[str, Any]:
         pick = self.random.choice
@@ -170,7 +170,7 @@ def test_every_filter_finds_what_a_scan_finds(scan):
     sizes = []
     for _ in range(120):
         query = scan.query()
-        expected = [each["missionId"] for each in scan.missions[::-1] if scan.matches(each, query)]
+        expected = [mission["missionId"] for mission in scan.missions[::-1] if scan.matches(mission, query)]
         assert [each["missionId"] for each in scan.found(**query)] == expected, query
         sizes.append(len(expected))
     assert 0 < sum(sizes) / len(sizes) < 20
@@ -204,7 +204,7 @@ def test_each_mission_has_its_record_and_balance(scan):
 def test_pages_in_any_order_hold_all_missions_once(scan, column, direction):
     pages = [scan.found(order=f"{column},{direction}", limit=7, page=page) for page in range(5)]
     found = [each for page in pages for each in page]
-    assert {each["missionId"] for each in found} == {each["missionId"] for each in scan.missions}
+    assert {each["missionId"] for each in found} == {mission["missionId"] for mission in scan.missions}
     assert [len(page) for page in pages] == [7, 7, 7, 3, 0]
     values = [each.get(column, each["balance"].get(column)) for each in found]
     known = [value for value in values if value is not None]
@@ -216,7 +216,9 @@ def test_a_member_who_has_done_nothing_has_all_missions_at_zero(scan):
     other = member_id_of(scan.shop, scan.shop.member())
     found = scan.shop.administration.get(f"/members/{other}/missions")["results"]
     assert len(found) == len(scan.missions)
-    assert {(each["balance"]["timesAchieved"], each["balance"]["currentCounterCount"]) for each in found} == {(0, 0)}
+    assert {(result["balance"]["timesAchieved"], result["balance"]["currentCounterCount"]) for result in found} == {
+        (0, 0)
+    }
 
 
 @pytest.mark.parametrize(

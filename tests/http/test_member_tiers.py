@@ -189,7 +189,7 @@ def test_a_tier_that_is_made_inactive_counts_for_nothing_at_once(shop, ladder, m
         ladder.set(member, "Gold")
     gold_only = {"rules": {"expression": f'"{ladder.key("Gold")}" in tiers'}}
     shop.campaign(running(mint(1, ledgerAccountKey=shop.account()["ledgerAccountKey"]), **gold_only))
-    assert [each["status"] for each in shop.track_one(event(member))["effects"]] == ["executed"]
+    assert [effect["status"] for effect in shop.track_one(event(member))["effects"]] == ["executed"]
     path = f"/loyalty-programs/{ladder.program['loyaltyProgramId']}/tiers/{ladder.id('Gold')}"
     shop.administration.put(path, {"name": "Gold", "active": False, "minRequiredPoints": 500, "tierOrder": 2})
     assert ladder.of(member) == "Silver"
@@ -297,7 +297,7 @@ def test_reads_answer_the_tier_that_the_points_give_and_write_nothing(shop, ladd
     entry = ladder.entry(lapsed)
     assert (entry["loyaltyTierId"], entry["expiresAt"]) == (ladder.id("Silver"), None)
     path = f"/members/{member_id(shop, lapsed)}/loyalty-programs/{ladder.program['loyaltyProgramId']}/tiers"
-    assert [each["loyaltyTierId"] for each in shop.administration.get(path)["results"]] == [ladder.id("Silver")]
+    assert [result["loyaltyTierId"] for result in shop.administration.get(path)["results"]] == [ladder.id("Silver")]
     rows = shop.administration.get("/members/search", query=lapsed)["results"]
     assert [row["loyaltyTierId"] for row in rows] == [ladder.id("Silver")]
     [stored] = [row for row in shop.rows("member_tiers") if row.is_manual]

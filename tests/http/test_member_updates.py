@@ -42,7 +42,7 @@ def test_an_update_that_changes_nothing_tells_nobody(shop):
         changed = shop.integration.patch("/members/ana", changes)["loyaltyMember"]
         assert changed["updatedAt"] > ana["updatedAt"]
     assert changed["customAttributes"]["a"] is True
-    assert [each["eventType"] for each in shop.events("ana")] == ["member-updated"] * 2
+    assert [event["eventType"] for event in shop.events("ana")] == ["member-updated"] * 2
 
 
 @pytest.mark.parametrize("surface", ["integration", "administration"])

@@ -296,7 +296,7 @@ def test_an_update_is_in_the_audit_log(organization, integration, ana, db, emit)
 
 def events_of(integration, loyalty_member_id):
     found = integration.get(f"/members/{loyalty_member_id}/events", order="createdAt,asc")["results"]
-    return [(each["eventType"], each["status"], each["reason"]) for each in found]
+    return [(result["eventType"], result["status"], result["reason"]) for result in found]
 
 
 def test_what_happens_to_a_member_is_an_event(organization, integration, ana, db):
@@ -329,7 +329,7 @@ def test_a_campaign_rewards_the_enrolment(integration, administration):
     action = {"name": "Mint", "effects": {"items": [effect]}, "status": "running", "priority": 1}
     administration.post(f"/campaigns/{campaign['campaign']['campaignId']}/actions", action)
     member = integration.post("/members", {"loyaltyMemberId": "ana"})["loyaltyMember"]
-    assert [each["balance"] for each in member["ledgerBalances"]] == [50]
+    assert [ledger_balance["balance"] for ledger_balance in member["ledgerBalances"]] == [50]
 
 
 def test_members_that_do_not_exist(organization, other_organization, integration, administration, ana):

@@ -197,7 +197,7 @@ class TestRewards:
         create(shop, goalCount=1, badgeKey=badge)
         shop.campaign(running(mint(3), rule=f'badges["{badge}"] == 1'), eventType=GENERIC)
         [entry] = shop.track_one(event(ana))["missions"]
-        assert [(each["kind"], each["status"], each["badgeKey"]) for each in entry["rewards"]] == [
+        assert [(reward["kind"], reward["status"], reward["badgeKey"]) for reward in entry["rewards"]] == [
             ("badge", "executed", badge)
         ]
         assert shop.balance(ana) == 3
@@ -210,16 +210,16 @@ class TestRewards:
         mission = create(shop, goalCount=1, couponBookKey=key)
         first, second = (shop.track_one(event(ana)) for _ in range(2))
         rewards = [each["missions"][0]["rewards"][0] for each in (first, second)]
-        assert [(each["kind"], each["status"], each["couponBookKey"]) for each in rewards] == [
+        assert [(reward["kind"], reward["status"], reward["couponBookKey"]) for reward in rewards] == [
             ("coupon", "executed", key),
             ("coupon", "failed", key),
         ]
         assert rewards[1]["error"]["status"] == 409
         assert stand(shop, ana, mission) == (2, 1)
         usages = "coupon_usages", "amount_assigned, loyalty_event_id IS NULL", "coupon_usage_id"
-        assert [tuple(each) for each in shop.rows(*usages)] == [(1, False)]
+        assert [tuple(row) for row in shop.rows(*usages)] == [(1, False)]
         shop.integration.post(f"/events/{first['loyaltyEventKey']}/cancel", {}, expect=200)
-        assert sum(each[0] for each in shop.rows(*usages)) == 0
+        assert sum(row[0] for row in shop.rows(*usages)) == 0
         assert stand(shop, ana, mission) == (1, 1)
 
     def test_a_reward_that_is_refused_stops_nothing(self, shop, ana):
@@ -231,7 +231,7 @@ class TestRewards:
         result = shop.track_one(event(ana))
         assert result["status"] == "success"
         [entry] = result["missions"]
-        assert [(each["kind"], each["status"], each["error"]["type"]) for each in entry["rewards"]] == [
+        assert [(reward["kind"], reward["status"], reward["error"]["type"]) for reward in entry["rewards"]] == [
             ("points", "failed", "/problems/supply-exceeded"),
             ("badge", "failed", "/problems/badge-limit"),
         ]
@@ -333,7 +333,7 @@ class TestUndoing:
             order(ana, None, "returned", external_id="o1"),
             order(ana, 10, external_id="o2"),
         )
-        assert [counters(each) for each in results] == [[(0, 1, True, 1)], [], [], [(0, 1, True, 1)]]
+        assert [counters(result) for result in results] == [[(0, 1, True, 1)], [], [], [(0, 1, True, 1)]]
         assert stand(shop, ana, mission) == (1, 1)
         assert shop.balance(ana) == 10
         shop.check_ledger()

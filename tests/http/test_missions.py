@@ -93,7 +93,7 @@ class TestRecords:
         three = create(shop, name="C", tags=["b"])
 
         def names(**query):
-            return [each["name"] for each in shop.administration.get("/missions", **query)["results"]]
+            return [result["name"] for result in shop.administration.get("/missions", **query)["results"]]
 
         assert names() == [three["name"], two["name"], one["name"]]
         assert names(order="name") == ["A", "B", "C"]
@@ -131,23 +131,28 @@ class TestRecords:
     )
     def test_what_cannot_be_is_refused(self, shop, given, pointer):
         found = shop.administration.post("/missions", body(**given), expect=400)
-        assert [each["pointer"] for each in found["errors"]] == [pointer]
+        assert [error["pointer"] for error in found["errors"]] == [pointer]
 
     def test_an_expiration_needs_an_account_that_tracks_points(self, shop):
         account = shop.account()["ledgerAccountId"]
         expiring = {"manualExpiration": {"value": 1, "unit": "days"}, "pointsAccrual": 1}
         found = shop.administration.post("/missions", body(ledgerAccountId=account, **expiring), expect=400)
-        assert [each["pointer"] for each in found["errors"]] == ["/manualExpiration"]
+        assert [error["pointer"] for error in found["errors"]] == ["/manualExpiration"]
 
     def test_what_is_required_is_named(self, shop):
         found = shop.administration.post("/missions", {}, expect=400)
-        assert {each["pointer"] for each in found["errors"]} == {"/name", "/eventType", "/maxRepetitions", "/goalCount"}
+        assert {error["pointer"] for error in found["errors"]} == {
+            "/name",
+            "/eventType",
+            "/maxRepetitions",
+            "/goalCount",
+        }
 
     def test_a_fault_inside_a_matcher_has_its_place(self, shop):
         wrong = {"operator": "AND", "conditions": [{"field": "colour", "operator": "equals", "value": "red"}]}
         given = body(eventType=ORDER_CREATED, inlineMatcher=wrong)
         found = shop.administration.post("/missions", given, expect=400)
-        assert [each["pointer"] for each in found["errors"]] == ["/inlineMatcher/conditions/0/field"]
+        assert [error["pointer"] for error in found["errors"]] == ["/inlineMatcher/conditions/0/field"]
 
     def test_what_is_not_there_is_404(self, shop, other_organization):
         foreign = create(Shop(other_organization))

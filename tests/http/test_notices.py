@@ -25,7 +25,7 @@ def shop(organization):
 
 def types(administration, trigger):
     """The types of all that is queued for the trigger, oldest first."""
-    return [each["type"] for each in deliveries(administration, trigger)]
+    return [delivery["type"] for delivery in deliveries(administration, trigger)]
 
 
 def test_events_with_their_results(shop, administration):
@@ -35,12 +35,12 @@ def test_events_with_their_results(shop, administration):
     result = shop.track_one(one)
     shop.administration.patch(f"/members/{member['memberId']}", {"memberType": "vip"})
     told = deliveries(administration, everything)
-    assert [each["payload"]["data"]["event"]["eventType"] for each in told] == [
+    assert [delivery["payload"]["data"]["event"]["eventType"] for delivery in told] == [
         "member-created",
         GENERIC,
         "member-updated",
     ]
-    assert {each["type"] for each in told} == {"event.evaluated"}
+    assert {delivery["type"] for delivery in told} == {"event.evaluated"}
     data = told[1]["payload"]["data"]
     assert data["result"] == result
     assert data["payload"] == {"cups": 2}
@@ -118,13 +118,15 @@ def test_notifications_of_campaigns(shop, administration):
         "loyaltyMemberId": member["loyaltyMemberId"],
     }
     cake = {"table": 4, "total": 12.5, "when": "2026-03-01T10:00:00Z"}
-    of_this = [each for each in told if each["payload"]["data"]["loyaltyEventKey"] == result["loyaltyEventKey"]]
+    of_this = [
+        delivery for delivery in told if delivery["payload"]["data"]["loyaltyEventKey"] == result["loyaltyEventKey"]
+    ]
     assert [each["payload"]["data"] for each in of_this] == [
         {"name": "cake", "data": cake, **rest},
         {"name": "bare", "data": {}, **rest},
     ]
-    assert {each["type"] for each in told} == {"campaign.notification"}
-    [with_data] = [each for each in result["effects"][0]["params"] if each["id"] == "data"]
+    assert {delivery["type"] for delivery in told} == {"campaign.notification"}
+    [with_data] = [param for param in result["effects"][0]["params"] if param["id"] == "data"]
     assert with_data["value"] == cake
 
 
@@ -159,13 +161,13 @@ def test_a_cancellation_is_told_as_such_and_takes_nothing_back(shop, administrat
     path = f"/events/{result['loyaltyEventKey']}/cancel"
     shop.integration.post(path, {"description": "Typed in twice"}, expect=200)
     told = deliveries(administration, trigger)
-    assert sorted(each["type"] for each in told) == [
+    assert sorted(delivery["type"] for delivery in told) == [
         "campaign.notification",
         "event.cancelled",
         "event.evaluated",
     ]
-    cancelled = next(each for each in told if each["type"] == "event.cancelled")["payload"]["data"]
-    evaluated = next(each for each in told if each["type"] == "event.evaluated")["payload"]["data"]
+    cancelled = next(delivery for delivery in told if delivery["type"] == "event.cancelled")["payload"]["data"]
+    evaluated = next(delivery for delivery in told if delivery["type"] == "event.evaluated")["payload"]["data"]
     assert cancelled["event"]["revertedLoyaltyEventId"] == evaluated["event"]["loyaltyEventId"]
     assert cancelled["event"]["description"] == "Typed in twice"
 
@@ -183,7 +185,7 @@ def test_records_that_were_created_or_updated(shop, administration):
     shop.track(order(member["loyaltyMemberId"], None, "confirmed", "o-1"))
     told = deliveries(administration, everything)
     listed = shop.administration.get(f"/members/{member['memberId']}/purchase-orders")["results"]
-    assert [each["type"] for each in told] == [
+    assert [delivery["type"] for delivery in told] == [
         "member.created",
         "member.updated",
         "campaign.created",
@@ -191,7 +193,7 @@ def test_records_that_were_created_or_updated(shop, administration):
         "purchase-order.created",
         "purchase-order.updated",
     ]
-    records = [each["payload"]["data"].pop("record") for each in told]
+    records = [delivery["payload"]["data"].pop("record") for delivery in told]
     assert records[:4] == [member, changed, campaign, renamed]
     assert records[5:] == listed
     assert records[4]["status"] == "created"
@@ -212,8 +214,8 @@ def test_actions_change_their_campaign(shop, administration):
     administration.put(f"{path}/{action['actionId']}", running(priority=2))
     second = administration.get(f"/campaigns/{campaign['campaignId']}")["campaign"]
     told = deliveries(administration, trigger)
-    assert [each["type"] for each in told] == ["campaign.updated"] * 2
-    assert [each["payload"]["data"]["record"] for each in told] == [first, second]
+    assert [delivery["type"] for delivery in told] == ["campaign.updated"] * 2
+    assert [delivery["payload"]["data"]["record"] for delivery in told] == [first, second]
 
 
 def test_coupon_books_are_told_in_the_form_of_the_integration_interface(shop, administration):
@@ -226,14 +228,14 @@ def test_coupon_books_are_told_in_the_form_of_the_integration_interface(shop, ad
     change = {"subtitle": "x", "requiredPointsConfig": None}
     by_id = administration.patch(f"/coupon-books/{book['couponBookId']}", change)
     told = deliveries(administration, trigger)
-    assert [each["type"] for each in told] == ["coupon-book.created"] + ["coupon-book.updated"] * 3
-    records = [each["payload"]["data"]["record"] for each in told]
+    assert [delivery["type"] for delivery in told] == ["coupon-book.created"] + ["coupon-book.updated"] * 3
+    records = [delivery["payload"]["data"]["record"] for delivery in told]
     assert records[:3] == [book, renamed, published]
     assert records[3]["subtitle"] == by_id["couponBook"]["subtitle"] == "x"
     assert records[3].keys() == book.keys()
     document, schema = documented_messages()["coupon-book.updated"]
-    for each in told:
-        assert faults(document, schema, each["payload"]) == []
+    for delivery in told:
+        assert faults(document, schema, delivery["payload"]) == []
 
 
 def test_results_of_asynchronous_tracking(shop, administration):
@@ -288,9 +290,9 @@ def test_every_message_has_the_form_that_the_document_gives_it(shop, administrat
     messages = deliveries(administration, all_events) + deliveries(administration, entities)
     assert len(messages) > 10
     documented = documented_messages()
-    for each in messages:
-        document, schema = documented[each["type"]]
-        assert faults(document, schema, each["payload"]) == []
+    for message in messages:
+        document, schema = documented[message["type"]]
+        assert faults(document, schema, message["payload"]) == []
 
 
 def documented_messages():

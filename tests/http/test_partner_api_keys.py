@@ -124,7 +124,7 @@ def test_the_last_use_is_told_to_the_minute(shop):
     with counted(shop.engine) as statements:
         partner.pay(member)
     # No write of the key where one was written a moment ago.
-    assert not [each for each in statements if each.startswith("UPDATE partner_api_keys")]
+    assert not [statement for statement in statements if statement.startswith("UPDATE partner_api_keys")]
     assert listed(shop) == [first]
     set_last_use(shop, datetime(2026, 1, 1, tzinfo=UTC))
     # A refused intent is a use as well.

@@ -81,7 +81,10 @@ def test_a_members_payment_is_told_with_all_that_came_of_it(shop, either):
     assert outcome["tier"] is not None
     assert shop.balance(member) == 110
     again = either.pay(member, 10)["accountBalances"]
-    assert [(each["balance"], each["newAccrual"]) for each in again] == [(120, 10), (Decimal("2.5"), Decimal("1.25"))]
+    assert [(account_balance["balance"], account_balance["newAccrual"]) for account_balance in again] == [
+        (120, 10),
+        (Decimal("2.5"), Decimal("1.25")),
+    ]
 
 
 def test_a_payment_that_moves_nothing_has_empty_lists(shop, either):
@@ -353,7 +356,7 @@ def test_missions_are_counted_from_payment_to_payment(shop, either):
     [told] = either.pay(member)["missionsStatus"]
     assert (told["missionId"], told["userMessage"]) == (mission["missionId"], "The next coffee is on us.")
     third = either.pay(member)
-    assert [each["newAccrual"] for each in third["accountBalances"]] == [50]
+    assert [account_balance["newAccrual"] for account_balance in third["accountBalances"]] == [50]
 
 
 def test_a_mission_that_moves_twice_is_told_once(shop, partner):

@@ -98,7 +98,9 @@ def test_an_order_is_created_with_every_field(shop, member, member_id):
     )
     [result] = answer["evaluationResults"]
     assert result["systemUniqueKey"] == kept["systemUniqueKey"]
-    assert [(each["campaignId"], each["status"]) for each in result["effects"]] == [(made["campaignId"], "executed")]
+    assert [(effect["campaignId"], effect["status"]) for effect in result["effects"]] == [
+        (made["campaignId"], "executed")
+    ]
     assert shop.balance(member) == 9
     path = f"/members/{member_id}/purchase-orders/{found['orderId']}"
     assert shop.administration.get(path) == {"order": found}
@@ -127,8 +129,8 @@ def test_the_events_that_lead_to_a_status_are_tracked(shop, member, member_id, s
     answer = create(shop, member_id, status=status)
     assert answer["order"]["status"] == status
     assert len(answer["evaluationResults"]) == len(events)
-    kept = [each["eventType"] for each in shop.events(member)][::-1]
-    assert kept == [f"member-purchase-order-{each}" for each in events]
+    kept = [event["eventType"] for event in shop.events(member)][::-1]
+    assert kept == [f"member-purchase-order-{event}" for event in events]
     assert shop.balance(member) == balance
 
 
@@ -193,13 +195,13 @@ def test_orders_of_a_batch_stand_for_themselves(shop):
         body(loyaltyMemberId=members[0], externalId="o-4", total=Decimal("2.5")),
     ]
     results = batch(shop, *sent)["results"]
-    assert [each["externalId"] for each in results] == [each["externalId"] for each in sent]
-    errors = [each.get("error", {}).get("type") for each in results]
+    assert [result["externalId"] for result in results] == [each["externalId"] for each in sent]
+    errors = [result.get("error", {}).get("type") for result in results]
     assert errors == [None, "/problems/unknown-member", "/problems/order-exists", None, None]
     found = [[each["order"]["status"] for each in result["result"]] for result in results]
     assert found == [["confirmed"], [], [], ["returned"], ["created"]]
     again = batch(shop, *sent)["results"]
-    assert {each["error"]["type"] for each in again} == {"/problems/order-exists", "/problems/unknown-member"}
+    assert {result["error"]["type"] for result in again} == {"/problems/order-exists", "/problems/unknown-member"}
     assert [shop.balance(each) for each in members] == [12, 0, 0]
     assert {row.external_id for row in shop.rows("purchase_orders")} == {"o-1", "o-3", "o-4"}
 
@@ -208,7 +210,7 @@ def statements(shop, *orders):
     """How many statements it takes to create the orders."""
     with counted(shop.engine) as seen:
         results = batch(shop, *orders)["results"]
-    assert all(each["result"] for each in results)
+    assert all(result["result"] for result in results)
     return len(seen)
 
 
@@ -229,10 +231,10 @@ def test_orders_are_listed_by_page_and_order(shop, member, member_id):
     path = f"/members/{member_id}/purchase-orders"
     listed = shop.administration.get(path, limit=3)
     assert (listed["totalCount"], listed["page"], listed["limit"]) == (5, 0, 3)
-    assert [each["externalId"] for each in listed["results"]] == ["o-4", "o-3", "o-2"]
+    assert [result["externalId"] for result in listed["results"]] == ["o-4", "o-3", "o-2"]
     assert listed["results"][1] == made[3]
     listed = shop.administration.get(path, limit=3, page=1, order="total,desc")
-    assert [each["externalId"] for each in listed["results"]] == ["o-3", "o-4"]
+    assert [result["externalId"] for result in listed["results"]] == ["o-3", "o-4"]
     assert shop.administration.get(path, page=9)["results"] == []
     for name in ("orderId", "externalId", "externalEventDate", "status", "createdAt", "updatedAt"):
         assert len(shop.administration.get(path, order=f"{name},asc")["results"]) == 5

@@ -94,10 +94,10 @@ def _in_threads(rates: Rates, rate: Rate) -> int:
                 taken.append(1)
 
     threads = [threading.Thread(target=take) for _ in range(4)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     return len(taken)
 
 

@@ -222,7 +222,7 @@ def test_programs_are_listed_and_ordered(organization):
     administration = organization.administration
     whole = administration.get("/referral-programs")
     assert whole == {"totalCount": 3, "page": 0, "limit": 100, "results": [each.record() for each in made[::-1]]}
-    assert [each["totalCodes"] for each in whole["results"]] == [0, 0, 2]
+    assert [result["totalCodes"] for result in whole["results"]] == [0, 0, 2]
     assert administration.get("/referral-programs", page=1, limit=2)["results"] == [made[0].record()]
     for order, expected in (
         ("referralProgramId,asc", "bca"),
@@ -236,7 +236,7 @@ def test_programs_are_listed_and_ordered(organization):
         ("updatedAt,desc", "acb"),
     ):
         listed = administration.get("/referral-programs", order=order)["results"]
-        assert "".join(each["name"] for each in listed) == expected, order
+        assert "".join(result["name"] for result in listed) == expected, order
     for query in ({"order": "maxPerCode"}, {"limit": 101}, {"limit": 0}, {"active": True}):
         administration.get("/referral-programs", expect=400, **query)
 
@@ -248,11 +248,11 @@ def test_codes_are_created_and_listed(shop, administration):
     friends, other = Friends(shop), Friends(shop)
     ana, ben = shop.member(), shop.member()
     made = friends.codes(ana, "b", "c", "a")
-    assert [each["code"] for each in made] == ["b", "c", "a"]
-    for each in made:
-        assert each["memberId"] == friends.member_id(ana)
-        assert each["referralProgramId"] == friends.program["referralProgramId"]
-        assert (each["totalUsages"], each["createdAt"]) == (0, each["updatedAt"])
+    assert [code["code"] for code in made] == ["b", "c", "a"]
+    for code in made:
+        assert code["memberId"] == friends.member_id(ana)
+        assert code["referralProgramId"] == friends.program["referralProgramId"]
+        assert (code["totalUsages"], code["createdAt"]) == (0, code["updatedAt"])
     [of_ben] = friends.codes(ben, "d")
     other.codes(ben, "e")
     path = f"{friends.path}/codes"
@@ -270,7 +270,7 @@ def test_codes_are_created_and_listed(shop, administration):
         ("createdAt", "bcad"),
         ("updatedAt,desc", "dacb"),
     ):
-        assert "".join(each["code"] for each in administration.get(path, order=order)["results"]) == expected, order
+        assert "".join(result["code"] for result in administration.get(path, order=order)["results"]) == expected, order
     for query in ({"order": "name"}, {"limit": 101}, {"memberId": 0}, {"code": "a"}):
         administration.get(path, expect=400, **query)
     assert friends.record()["totalCodes"] == 4
@@ -379,7 +379,7 @@ def test_logs_are_listed_and_ordered(shop, administration):
         ("updatedAt,desc", "ab"),
     ):
         listed = administration.get(path, order=order)["results"]
-        assert "".join(each["systemUniqueKey"] for each in listed) == expected, order
+        assert "".join(result["systemUniqueKey"] for result in listed) == expected, order
     for query in ({"order": "memberId"}, {"limit": 101}, {"memberId": 1}):
         administration.get(path, expect=400, **query)
     for wrong in (

@@ -105,7 +105,7 @@ def test_a_member_who_is_enrolled_with_a_code_is_referred_by_the_enrolment_itsel
     shop.member(referralCode="nobody has this")
     shop.member()
     assert (shop.balance(ana), shop.balance(ben)) == (100, 50)
-    assert [each["referredMemberId"] for each in friends.logs(code)] == [friends.member_id(ben)]
+    assert [log["referredMemberId"] for log in friends.logs(code)] == [friends.member_id(ben)]
 
 
 @pytest.mark.parametrize("together", [True, False])
@@ -115,7 +115,7 @@ def test_an_order_keeps_its_code_for_the_events_that_follow(shop, together):
     code = friends.code(ana)
     events = [order(ben, 10, external_id="o", referralCode=code), order(ben, None, "confirmed", "o")]
     results = shop.track(*events) if together else [shop.track_one(each) for each in events]
-    assert [each["status"] for each in results] == ["success"] * 2
+    assert [result["status"] for result in results] == ["success"] * 2
     assert results[0]["referrals"] == []
     assert outcome(results[1]) == ("applied", "")
     assert (shop.balance(ana), shop.balance(ben)) == (100, 50)
@@ -182,12 +182,12 @@ def test_a_limit_is_used_up_and_not_beyond(shop, limits, uses, expected, togethe
     codes = [friends.code(ana) for _ in range(2)]
     events = [refer(codes[int(use[0])], guests[int(use[1])]) for use in uses.split()]
     results = shop.track(*events) if together else [shop.track_one(each) for each in events]
-    assert [each["referrals"][0].get("error", {}).get("limit", "") for each in results] == expected
+    assert [result["referrals"][0].get("error", {}).get("limit", "") for result in results] == expected
     counted = expected.count("")
     assert shop.balance(ana) == 100 * counted
     assert sum(map(shop.balance, guests)) == 50 * counted
     assert sum(friends.usages().values()) == sum(len(friends.logs(code)) for code in codes) == counted
-    assert all(each["status"] == "success" for each in results)
+    assert all(result["status"] == "success" for result in results)
 
 
 def test_limits_are_of_one_member_and_one_program(shop):
@@ -279,7 +279,7 @@ def test_a_side_without_points_gets_none(shop, side):
         ana, ben = shop.member(), shop.member()
         [referral] = shop.track_one(refer(friends.code(ana), ben))["referrals"]
         assert referral["status"] == "applied"
-        assert side not in [each["recipient"] for each in referral["rewards"]]
+        assert side not in [reward["recipient"] for reward in referral["rewards"]]
         assert (shop.balance(ana), shop.balance(ben)) == ((0, 50) if side == "referrer" else (100, 0))
 
 
@@ -299,7 +299,7 @@ def test_campaigns_are_evaluated_before_and_beside(shop, friends):
     shop.campaign(running(mint(3), rule="size(balances) >= 0"), eventType="member-generic-event")
     ana, ben = shop.member(), shop.member()
     result = shop.track_one(refer(friends.code(ana), ben))
-    assert [each["status"] for each in result["effects"]] == ["executed"]
+    assert [effect["status"] for effect in result["effects"]] == ["executed"]
     assert (shop.balance(ana), shop.balance(ben)) == (100, 53)
 
 
@@ -349,7 +349,7 @@ def test_a_cancellation_gives_the_prior_state(shop):
             "referredMemberId": friends.member_id(ben),
         }
     ]
-    assert sorted(each["amount"] for each in reverted["ledgerTransactions"]) == [50, 100]
+    assert sorted(ledger_transaction["amount"] for ledger_transaction in reverted["ledgerTransactions"]) == [50, 100]
     assert (friends.record(), friends.usages(), friends.logs(code), shop.balance(ana), shop.balance(ben)) == before
     # There is room again, for the same member too.
     again = shop.track_one(refer(code, ben))
@@ -367,7 +367,10 @@ def test_what_the_referrer_has_spent_is_left_out(shop, friends):
     result = shop.track_one(refer(code, ben))
     shop.give(ana, 70, "burn")
     [reverted] = cancel(shop, result)
-    outcomes = {each["amount"]: each["outcome"] for each in reverted["ledgerTransactions"]}
+    outcomes = {
+        ledger_transaction["amount"]: ledger_transaction["outcome"]
+        for ledger_transaction in reverted["ledgerTransactions"]
+    }
     assert outcomes == {100: "clamped", 50: "reverted"}
     assert (shop.balance(ana), shop.balance(ben)) == (0, 0)
     assert friends.usages() == {code: 0}
@@ -431,7 +434,10 @@ def test_both_sides_may_get_coupons_beside_points(shop, books):
     ana, ben = shop.member(), shop.member()
     result = shop.track_one(refer(friends.code(ana), ben))
     [referral] = result["referrals"]
-    told = [(each["recipient"], each["points"], each["couponBookKey"], each["status"]) for each in referral["rewards"]]
+    told = [
+        (reward["recipient"], reward["points"], reward["couponBookKey"], reward["status"])
+        for reward in referral["rewards"]
+    ]
     assert told == [
         ("referrer", 100, None, "executed"),
         ("referrer", None, ours["couponBookKey"], "executed"),
@@ -453,11 +459,11 @@ def test_coupons_are_taken_back_with_the_event(shop, books):
     code = friends.code(ana)
     for member in (ben, cleo):
         result = shop.track_one(refer(code, member))
-        assert {each["status"] for each in result["referrals"][0]["rewards"]} == {"executed"}
+        assert {reward["status"] for reward in result["referrals"][0]["rewards"]} == {"executed"}
         assert len(friends.logs(code)) == 1
         reverted = cancel(shop, result)
         of_event = next(each for each in reverted if each["eventType"] == "member-generic-event")
-        assert sorted(each["couponBookKey"] for each in of_event["coupons"]) == sorted(keys.values())
+        assert sorted(coupon["couponBookKey"] for coupon in of_event["coupons"]) == sorted(keys.values())
         assert len(of_event["referrals"]) == 1
         assert assigned(shop, ours) == assigned(shop, theirs) == {}
         assert friends.usages() == {code: 0}
@@ -472,7 +478,7 @@ def test_a_coupon_that_cannot_be_had_takes_nothing_from_the_others(shop, books, 
     friends = Friends(shop, referrerCouponBookKey=made["couponBookKey"])
     ana, ben = shop.member(), shop.member()
     [referral] = shop.track_one(refer(friends.code(ana), ben))["referrals"]
-    assert [each["status"] for each in referral["rewards"]] == ["executed", "skipped", "executed"]
+    assert [reward["status"] for reward in referral["rewards"]] == ["executed", "skipped", "executed"]
     assert referral["rewards"][1]["error"]["type"] == f"/problems/{problem}"
     assert (shop.balance(ana), shop.balance(ben)) == (100, 50)
 
@@ -484,7 +490,7 @@ def test_a_dry_run_assigns_no_coupons(shop, books):
     events = [refer(code, guest) for code, guest in zip([friends.code(ana)] * 2, guests, strict=True)]
     for mode, expected in (("dryRun", ["evaluated", "skipped"]), ("full", ["executed", "skipped"])):
         results = shop.track(*events, executionMode=mode)
-        rewards = [each["referrals"][0]["rewards"][1]["status"] for each in results]
+        rewards = [result["referrals"][0]["rewards"][1]["status"] for result in results]
         assert rewards == expected
         assert assigned(shop, book) == ({friends.member_id(ana): 1} if mode == "full" else {})
 
@@ -549,7 +555,7 @@ def test_codes_in_payloads_have_a_form(shop, friends):
     ):
         body = {"events": [event(ben, payload=payload)]}
         problem = shop.integration.post("/events/track", body, expect=400)
-        assert {each["pointer"] for each in problem["errors"]} == {f"/events/0/payload/{pointer}"}
+        assert {error["pointer"] for error in problem["errors"]} == {f"/events/0/payload/{pointer}"}
     for nothing in (None, ""):
         assert shop.track_one(refer(nothing, ben))["referrals"] == []
 

@@ -75,7 +75,7 @@ def test_roles_of_reports(organization, path):
     refused.with_token(None).get(f"/reports/{name}", expect=401, **query)
 
 
-@pytest.mark.parametrize("path", [each for each in OPERATIONS if each != "missions-summary"])
+@pytest.mark.parametrize("path", [operation for operation in OPERATIONS if operation != "missions-summary"])
 def test_ranges_and_zones_that_are_refused(organization, path):
     name, _, query = path.partition("?")
     query = dict([query.split("=")] if query else [])
@@ -87,7 +87,7 @@ def test_ranges_and_zones_that_are_refused(organization, path):
         ({"sinceform": "2024-03-02T00:00:00Z"}, "sinceform"),
     ):
         problem = organization.administration.get(f"/reports/{name}", expect=400, **query, **wrong)
-        assert [each["parameter"] for each in problem["errors"]] == [parameter]
+        assert [error["parameter"] for error in problem["errors"]] == [parameter]
     same = "2024-03-02T00:00:00Z"
     organization.administration.get(f"/reports/{name}", **query, sinceFrom=same, sinceTo=same)
     everything = {"sinceFrom": "0001-01-01T00:00:00Z", "sinceTo": "9999-12-31T23:59:59Z"}
@@ -110,7 +110,7 @@ def test_parameters_that_are_refused(organization):
         ("tag-total", {"tag": "a,b"}, "tag"),
     ):
         problem = organization.administration.get(f"/reports/{name}", expect=400, **query)
-        assert [each["parameter"] for each in problem["errors"]] == [parameter], (name, query)
+        assert [error["parameter"] for error in problem["errors"]] == [parameter], (name, query)
 
 
 def test_without_dates_a_series_is_of_the_last_30_days(shop):

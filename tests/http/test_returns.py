@@ -67,7 +67,7 @@ def test_an_undone_order_gives_back_everything(shop, member, points, before, sta
     assert set(used(shop).values()) == {0}
     [reverted] = result["reverted"]
     assert reverted["loyaltyEventKey"] == created["loyaltyEventKey"]
-    assert [each["outcome"] for each in reverted["ledgerTransactions"]] == ["reverted"]
+    assert [ledger_transaction["outcome"] for ledger_transaction in reverted["ledgerTransactions"]] == ["reverted"]
     undone, *_, original = shop.events(member)
     assert undone["revertedLoyaltyEventId"] == original["loyaltyEventId"]
     assert original["reversalLoyaltyEventId"] == undone["loyaltyEventId"]
@@ -90,7 +90,7 @@ def test_of_a_partial_return_the_share_that_stands_is_rounded_down(shop, member,
     [reverted] = result["reverted"]
     [transaction] = reverted["ledgerTransactions"]
     assert (transaction["amount"], transaction["revertedAmount"], transaction["outcome"]) == (10, 4, "partial")
-    assert [each["amount"] for each in reverted["limitCounters"]] == [4]
+    assert [limit_counter["amount"] for limit_counter in reverted["limitCounters"]] == [4]
     assert shop.balance(member) == 6
     assert used(shop) == {"points": 6, "transactions": 1}
     kept = shop.events(member)
@@ -191,7 +191,7 @@ def test_modes_that_store_or_evaluate_nothing_take_nothing_back(shop, member, po
     shop.track_one(gone, executionMode="captureOnly")
     assert shop.balance(member) == 10
     assert [row.status for row in shop.rows("purchase_orders")] == ["returned"]
-    [created] = [each for each in shop.events(member) if each["eventType"] == ORDER_CREATED]
+    [created] = [event for event in shop.events(member) if event["eventType"] == ORDER_CREATED]
     shop.integration.post(f"/events/{created['loyaltyEventKey']}/cancel", {}, expect=200)
     assert shop.balance(member) == 0
 
@@ -205,10 +205,10 @@ def test_a_batch_may_undo_what_it_creates(shop, points):
         batch.append(order(each, None, "partially-returned", name, items=[{"total": 2}]))
         batch.append(order(each, None, "returned", name))
     results = shop.track(*batch)
-    assert {each["status"] for each in results} == {"success"}
+    assert {result["status"] for result in results} == {"success"}
     amounts = [
-        [t["revertedAmount"] for event in each.get("reverted", ()) for t in event["ledgerTransactions"]]
-        for each in results
+        [t["revertedAmount"] for event in result.get("reverted", ()) for t in event["ledgerTransactions"]]
+        for result in results
     ]
     assert amounts == [[], [], [2], [8]] * 3
     assert [shop.balance(each) for each in members] == [0, 0, 0]

@@ -27,7 +27,7 @@ def refused(shop, body, **campaign):
     path = f"/campaigns/{made['campaignId']}/actions"
     problem = shop.administration.post(path, body, expect=400)
     assert shop.administration.get(path)["results"] == []
-    return [each["detail"] for each in problem["errors"]]
+    return [error["detail"] for error in problem["errors"]]
 
 
 def discount(kind, value):

@@ -104,6 +104,6 @@ def test_custom_types_are_not_built_in(shop):
         shop.integration.patch(f"/custom-event-types/{api_code}", {"schemaType": "builtin"}, expect=400),
         shop.administration.put(f"/custom-event-types/{api_code}", body, expect=400),
     ):
-        assert [each["pointer"] for each in problem["errors"]] == ["/schemaType"]
-    built_in = [each for each in shop.integration.get("/event-types")["results"] if not each["isCustomType"]]
+        assert [error["pointer"] for error in problem["errors"]] == ["/schemaType"]
+    built_in = [result for result in shop.integration.get("/event-types")["results"] if not result["isCustomType"]]
     assert {each["schemaType"] for each in built_in} == {"builtin"}

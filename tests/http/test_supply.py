@@ -30,7 +30,7 @@ def put(points, body=None, expect=200):
 
 def supply(points):
     found = points.admin.get(f"{points.ledger_path}/accounts", name=points.account["name"])["results"]
-    return next(each["maxSupply"] for each in found if each["ledgerAccountId"] == points.account_id)
+    return next(result["maxSupply"] for result in found if result["ledgerAccountId"] == points.account_id)
 
 
 def test_a_change_is_recorded_as_a_transaction_that_moves_nothing(points):

@@ -43,7 +43,7 @@ def test_a_rate_that_is_used_up(name):
 def test_tokens_are_counted_each_for_itself_and_addresses_together():
     client = server(rate_per_token="1/hour", rate_per_address="3/hour")
     calls = ("reader", "writer", "reader", "admin")
-    assert [client("GET", "/v2/books", token=each).status for each in calls] == [200, 200, 429, 429]
+    assert [client("GET", "/v2/books", token=call).status for call in calls] == [200, 200, 429, 429]
 
 
 def test_what_has_no_good_token_is_counted_by_its_address_only():

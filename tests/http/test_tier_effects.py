@@ -40,7 +40,7 @@ def sets(ladder, name, **params):
 def cancel(shop, tracked):
     """What became of the tiers of the cancelled events."""
     answer = shop.integration.post(f"/events/{tracked['loyaltyEventKey']}/cancel", {}, expect=200)
-    return [each for result in answer["results"] for each in result["tiers"]]
+    return [tier for result in answer["results"] for tier in result["tiers"]]
 
 
 def outcomes(result):

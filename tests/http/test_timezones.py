@@ -63,7 +63,7 @@ def test_zones_that_are_none_are_refused(shop, zone):
         a.post("/missions", missions.body(timezone=zone), expect=400),
         a.post("/referral-programs", {**program, "timezone": zone}, expect=400),
     ):
-        assert [each["pointer"] for each in problem["errors"]] == ["/timezone"]
+        assert [error["pointer"] for error in problem["errors"]] == ["/timezone"]
 
 
 def test_weekends_are_those_of_the_organization_or_the_campaign(shop, member):
@@ -128,7 +128,7 @@ def test_rules_always_see_a_date(shop, member):
     shop.track_one(event(member, "member-purchase-order-created", payload={"order": order}))
     assert shop.balance(member) == 21
     [result] = shop.track(event(member), executionMode="dryRun", now="2026-03-08T07:00:00Z")
-    assert [each["params"][0]["value"] for each in result["effects"]] == [1, 10]
+    assert [effect["params"][0]["value"] for effect in result["effects"]] == [1, 10]
 
 
 @pytest.mark.parametrize("own", [True, False])
@@ -155,7 +155,7 @@ def test_missions_are_available_by_days_of_their_zone(shop, member):
         for zone in ({}, {"timezone": "Pacific/Kiritimati"}, {"timezone": "Pacific/Midway"})
     ]
     available = shop.administration.get(f"/members/{member_id}/missions", available=True)["results"]
-    assert {each["missionKey"] for each in available} == set(made)
+    assert {result["missionKey"] for result in available} == set(made)
     shop.track_one(event(member))
     assert shop.administration.get(f"/members/{member_id}/missions", available=True)["results"] == []
 

@@ -97,9 +97,9 @@ def test_each_event_that_cannot_be_tracked_is_rejected_and_the_others_are_queued
     }
     good = event(member)
     results = send(shop, *refused.values(), good)
-    assert [each["error"]["type"] for each in results[:-1]] == list(refused)
-    assert {each["outcome"] for each in results[:-1]} == {"rejected"}
-    assert {each["loyaltyEventKey"] for each in results[:-1]} == {None}
+    assert [result["error"]["type"] for result in results[:-1]] == list(refused)
+    assert {result["outcome"] for result in results[:-1]} == {"rejected"}
+    assert {result["loyaltyEventKey"] for result in results[:-1]} == {None}
     assert results[-1]["outcome"] == "queued"
     assert waiting(shop) == 1
     sponsored = event(member, sponsorLoyaltyMemberId="nobody")
@@ -161,7 +161,7 @@ def test_what_was_deactivated_meanwhile_fails(shop):
     shop.integration.patch("/custom-event-types/cup", {"active": False})
     drain(shop)
     results = [outcome(shop, each)["result"] for each in sent]
-    assert [each["status"] for each in results] == ["failed", "failed", "success"]
+    assert [result["status"] for result in results] == ["failed", "failed", "success"]
     assert results[0]["error"]["type"] == "/problems/member-inactive"
     assert results[1]["error"]["type"] == "/problems/unknown-event-type"
     assert waiting(shop) == 0
@@ -224,7 +224,7 @@ def test_triggers_are_told_what_came_of_each_event_once(shop):
     sent = send(shop, order(member, 7), order(member, None, "confirmed", "no-such-order"), event("nobody"))
     assert deliveries(shop.administration, trigger) == []
     drain(shop)
-    told = [each["payload"]["data"] for each in deliveries(shop.administration, trigger)]
+    told = [delivery["payload"]["data"] for delivery in deliveries(shop.administration, trigger)]
     assert [each["result"] for each in told] == [outcome(shop, each)["result"] for each in sent[:2]]
     assert {each["loyaltyMemberId"] for each in told} == {member}
     shop.track_one(order(member, 5))

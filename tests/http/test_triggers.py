@@ -206,7 +206,7 @@ class TestRefusedSettings:
 
     def test_filters_of_other_types(self, administration):
         def pointers(body):
-            return [each["pointer"] for each in administration.post("/triggers", body, expect=400)["errors"]]
+            return [error["pointer"] for error in administration.post("/triggers", body, expect=400)["errors"]]
 
         assert pointers(trigger_body("EntityChangeWebhook", eventTypes=[GENERIC])) == ["/settings/eventTypes"]
         assert pointers(trigger_body("WebHook", entities=["member"])) == ["/settings/entities"]
@@ -216,7 +216,7 @@ class TestRefusedSettings:
         answer = refused_settings(
             administration, url="http://a/", secret="whsec_short", headers={"Host": "a"}, entities=["member"]
         )
-        assert [each["pointer"] for each in answer["errors"]] == [
+        assert [error["pointer"] for error in answer["errors"]] == [
             "/settings/url",
             "/settings/secret",
             "/settings/headers",
@@ -256,7 +256,7 @@ class TestLists:
         def keys(**query):
             found = administration.get("/triggers", **query)
             assert found["totalCount"] == len(found["results"])
-            return [each["triggerKey"] for each in found["results"]]
+            return [result["triggerKey"] for result in found["results"]]
 
         assert keys() == ["books", "sync", "crm"]
         assert keys(type="AsyncTrackWebhook") == ["sync"]
@@ -271,9 +271,9 @@ class TestLists:
             assert sorted(keys(order=column)) == ["books", "crm", "sync"]
         page = administration.get("/triggers", limit=2, page=1)
         assert (page["totalCount"], page["results"][0]["triggerId"]) == (3, crm["triggerId"])
-        assert all(each["settings"]["secret"] is None for each in administration.get("/triggers")["results"])
+        assert all(result["settings"]["secret"] is None for result in administration.get("/triggers")["results"])
         assert {sync["triggerId"], books["triggerId"]} < {
-            each["triggerId"] for each in administration.get("/triggers")["results"]
+            result["triggerId"] for result in administration.get("/triggers")["results"]
         }
 
     def test_refused_queries(self, administration):
@@ -290,11 +290,11 @@ class TestLists:
         path = f"/triggers/{trigger['triggerId']}/deliveries"
         found = administration.get(path)
         assert found["totalCount"] == 3
-        ids = [each["triggerDeliveryId"] for each in found["results"]]
+        ids = [result["triggerDeliveryId"] for result in found["results"]]
         assert ids == sorted(ids, reverse=True)
         for column in ("triggerDeliveryId", "type", "status", "attempts", "nextAttemptAt", "createdAt", "updatedAt"):
             ordered = administration.get(path, order=f"{column},asc")["results"]
-            assert sorted(each["triggerDeliveryId"] for each in ordered) == sorted(ids)
+            assert sorted(result["triggerDeliveryId"] for result in ordered) == sorted(ids)
         assert administration.get(path, order="lastAttemptAt", limit=1, page=2)["totalCount"] == 3
         assert administration.get(path, status="pending")["totalCount"] == 3
         assert administration.get(path, status="failed")["results"] == []

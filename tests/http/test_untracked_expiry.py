@@ -24,7 +24,7 @@ def shop(organization):
 
 def test_the_default_account_of_a_new_organization_tracks_points(organization):
     listed = organization.administration.get(f"/ledgers/{organization.created.ledger_id}/accounts")["results"]
-    assert [each["pointTrackingEnabled"] for each in listed] == [True]
+    assert [result["pointTrackingEnabled"] for result in listed] == [True]
     wallet = organization.member()["ledgerWalletId"]
     path = f"/ledgers/{organization.created.ledger_id}/wallets/{wallet}/mint"
     organization.administration.post(path, {"amount": 5, "expirationDate": LATE}, expect=200)

@@ -38,9 +38,9 @@ def updates() -> Mapping[str, tuple[dict[str, Any], Documented]]:
     found = {}
     for surface in openapi.SURFACES:
         document = openapi.bundle(surface)
-        for each in operations(document):
-            if each.method in ("put", "patch"):
-                found[f"{surface}:{each.operation_id}"] = (document, each)
+        for operation in operations(document):
+            if operation.method in ("put", "patch"):
+                found[f"{surface}:{operation.operation_id}"] = (document, operation)
     return found
 
 

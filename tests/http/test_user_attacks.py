@@ -41,9 +41,9 @@ def refused(reply, kind="permission-not-held"):
 def only_administrator(users):
     """Make one person the only administrator; answers the person."""
     ana = users.person(isAdmin=True)
-    for each in users.surface.get("/users", includeAPIUsers=True)["results"]:
-        if each["userId"] != ana["userId"] and each["organizations"][0]["isAdmin"]:
-            users.surface.delete(f"/users/{each['userId']}")
+    for result in users.surface.get("/users", includeAPIUsers=True)["results"]:
+        if result["userId"] != ana["userId"] and result["organizations"][0]["isAdmin"]:
+            users.surface.delete(f"/users/{result['userId']}")
     return ana
 
 

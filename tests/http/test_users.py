@@ -34,7 +34,7 @@ def claims_of(reply):
 
 
 def names(users, **query):
-    return [each["name"] for each in users.surface.get("/users", **{"order": "name", **query})["results"]]
+    return [result["name"] for result in users.surface.get("/users", **{"order": "name", **query})["results"]]
 
 
 def told(users, trigger):
@@ -163,7 +163,7 @@ class TestLists:
         assert names(users, search="%") == []
         assert names(users, organizationId=users.organization.id, search="sue") == ["Sue"]
         page = users.surface.get("/users", limit=2, page=1, order="name,desc")
-        assert (page["totalCount"], [each["name"] for each in page["results"]]) == (4, ["Ana", "Administrator"])
+        assert (page["totalCount"], [result["name"] for result in page["results"]]) == (4, ["Ana", "Administrator"])
 
     def test_another_organization_is_asked_about_by_system_administrators(self, users, other_organization):
         users.surface.get("/users", organizationId=other_organization.id, expect=403)
@@ -171,7 +171,7 @@ class TestLists:
         ana = users.person(name="Shared")
         membership = {"organizationId": other_organization.id, "roles": ["members:read"]}
         changed = system.surface.put(f"/users/{ana['userId']}", {"organizations": [membership]})["user"]
-        assert [each["organizationId"] for each in changed["organizations"]] == sorted(
+        assert [organization["organizationId"] for organization in changed["organizations"]] == sorted(
             [users.organization.id, other_organization.id]
         )
         assert names(system, organizationId=other_organization.id) == ["Shared"]
@@ -250,7 +250,7 @@ class TestChanges:
         }
         users.group(permissionGroupKey="admins", isAdmin=True)
         listed = users.surface.get("/permission-groups", order="permissionGroupKey")
-        assert [each["permissionGroupKey"] for each in listed["results"]] == ["admins", "shift-leads"]
+        assert [result["permissionGroupKey"] for result in listed["results"]] == ["admins", "shift-leads"]
         taken = {"permissionGroupKey": "shift-leads", "name": "x"}
         assert users.surface.post("/permission-groups", taken, expect=409)["type"] == "/problems/name-taken"
         changed = users.surface.put("/permission-groups/shift-leads", {"description": "x"})["permissionGroup"]
@@ -327,12 +327,12 @@ class TestPasswords:
 class TestManyAtOnce:
     def bulk(self, users, kind, emails, **body):
         answer = users.surface.post(f"/users/bulk-{kind}", {"emails": emails, **body}, expect=200)
-        failed = sum(each["status"] == "failed" for each in answer["results"])
+        failed = sum(result["status"] == "failed" for result in answer["results"])
         assert answer["summary"] == {"total": len(emails), "succeeded": len(emails) - failed, "failed": failed}
-        assert [each["email"] for each in answer["results"]] == emails
+        assert [result["email"] for result in answer["results"]] == emails
         return [
-            each["error"]["type"].removeprefix("/problems/") if "error" in each else each["status"]
-            for each in answer["results"]
+            result["error"]["type"].removeprefix("/problems/") if "error" in result else result["status"]
+            for result in answer["results"]
         ]
 
     def test_adding(self, users):

@@ -28,7 +28,7 @@ class Model:
     def __init__(self, rules, points, now):
         self.rules, self.points, self.now = rules, points, now
         self.status = ["published" for _ in rules]
-        self.codes = [["ALL"] if each.type == "single" else [None] if each.type == "codeless" else [] for each in rules]
+        self.codes = [["ALL"] if rule.type == "single" else [None] if rule.type == "codeless" else [] for rule in rules]
         self.usages = []
 
     def standing(self, **like):

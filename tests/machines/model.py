@@ -30,7 +30,7 @@ def months_after(moment, months):
 
 
 def total(things):
-    return sum((each.amount for each in things), Decimal(0))
+    return sum((thing.amount for thing in things), Decimal(0))
 
 
 class Model:

@@ -226,8 +226,8 @@ class Coupons(RuleBasedStateMachine):
         numbers = {book.coupon_book_id: at for at, book in enumerate(self.books)}
         entries = self.shop.run(lambda call: member_coupons.find_page(call.db, member, ALL, MemberCouponFilter(), now))
         told = {
-            (numbers[each.coupon_book_id], each.code): (each.expired_at, each.custom_attributes)
-            for each in entries.results
+            (numbers[result.coupon_book_id], result.code): (result.expired_at, result.custom_attributes)
+            for result in entries.results
         }
         alive = set()
         for lot in model.lots(member=number):
@@ -237,12 +237,12 @@ class Coupons(RuleBasedStateMachine):
                 alive.add((lot.book, lot.code))
         wanted = MemberCouponFilter(not_used_only=True)
         entries = self.shop.run(lambda call: member_coupons.find_page(call.db, member, ALL, wanted, now))
-        assert {(numbers[each.coupon_book_id], each.code) for each in entries.results} == alive
+        assert {(numbers[result.coupon_book_id], result.code) for result in entries.results} == alive
         wanted = UsageFilter(unused_only=True)
         unused = self.shop.run(lambda call: usages.find_page(call.db, member, ALL, wanted, now)).results
         ids = {stored.coupon_usage_id: lot for lot, stored in self.stored}
         usable = [lot for lot in model.lots(member=number) if not model.has_expired(lot)]
-        assert sorted(map(id, usable)) == sorted(id(ids[each.coupon_usage_id]) for each in unused)
+        assert sorted(map(id, usable)) == sorted(id(ids[result.coupon_usage_id]) for result in unused)
         for of_book, amounts in self.shop.run(
             lambda call: amounts_of(call.db, member, [book.coupon_book_id for book in self.books], now)
         ).items():

@@ -154,8 +154,8 @@ class Journeys(RuleBasedStateMachine):
             "systemUniqueKey": key(),
         }
         found = self.begin("trackEvent", sent).answer["effects"]
-        assert {each["status"] for each in found} <= {"executed"}
-        given = {each["actionId"]: {p["id"]: p["value"] for p in each["params"]}["amount"] for each in found}
+        assert {effect["status"] for effect in found} <= {"executed"}
+        given = {effect["actionId"]: {p["id"]: p["value"] for p in effect["params"]}["amount"] for effect in found}
         assert list(given.items()) == list(self.expected().items())
         self.balances[loyalty_member_id] += sum(given.values())
         [newest, *_] = made.follow("listMemberEvents").answer["results"]

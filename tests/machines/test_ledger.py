@@ -113,7 +113,9 @@ class Units:
                 slug = self.do((), (), items[position][1])
                 if slug:
                     self.model.__dict__ = before
-                    outcomes = ["atomic-set-failed" if at in positions else each for at, each in enumerate(outcomes)]
+                    outcomes = [
+                        "atomic-set-failed" if at in positions else outcome for at, outcome in enumerate(outcomes)
+                    ]
                     outcomes[position] = slug
                     break
         return outcomes

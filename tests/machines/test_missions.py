@@ -63,7 +63,7 @@ class Missions(RuleBasedStateMachine):
     def undo(self, tracking):
         self.state.take_back(tracking, self.mission, by_event_id=999)
         self.events[tracking.member_id] = [
-            each for each in self.events[tracking.member_id] if each[0] != tracking.loyalty_event_id
+            event for event in self.events[tracking.member_id] if event[0] != tracking.loyalty_event_id
         ]
         assert self.state.drain().lost == ({(tracking.member_id, 1)} if tracking.achieved else set())
 

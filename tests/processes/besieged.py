@@ -97,7 +97,7 @@ class Receiver:
 
     def lines(self) -> list[list[str]]:
         """Each request: id, path, verdict, mood, key of the event, status of the event."""
-        return [each.split() for each in self.log.read_text().splitlines()]
+        return [splitline.split() for splitline in self.log.read_text().splitlines()]
 
 
 class Api:

@@ -54,8 +54,8 @@ class Model:
     def of(cls, events: Iterable[Mapping[str, Any]]) -> Model:
         """What these leave, in this order."""
         model = cls()
-        for each in events:
-            model._take(each)
+        for event in events:
+            model._take(event)
         return model
 
     def _take(self, event: Mapping[str, Any]) -> None:

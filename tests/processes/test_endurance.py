@@ -70,10 +70,10 @@ class Client:
 
     def _call(self, part: Sequence[Mapping[str, Any]]) -> list[str]:
         results = self.api.call("POST", "/events/track-async", {"events": part})["results"]
-        assert [(each["systemUniqueKey"], each["outcome"]) for each in results] == [
+        assert [(result["systemUniqueKey"], result["outcome"]) for result in results] == [
             (each["systemUniqueKey"], "queued") for each in part
         ]
-        return [each["loyaltyEventKey"] for each in results]
+        return [result["loyaltyEventKey"] for result in results]
 
 
 def moments(kills: Mapping[str, int], messages: int, pick: random.Random) -> Iterator[tuple[int, str]]:
@@ -109,7 +109,7 @@ def check_messages(world: World, dead: set[str]) -> Mapping[str, Any]:
         rows = db.execute(text("SELECT trigger_delivery_key::text, status FROM trigger_deliveries")).all()
         keys = set(db.execute(text(KEYS)).scalars())
     assert {status for _, status in rows} == {"succeeded"}
-    arrived = [each[0] for each in lines if each[3] == RECEIVED]
+    arrived = [line[0] for line in lines if line[3] == RECEIVED]
     assert set(arrived) == {key for key, _ in rows}
     # One message for each evaluation, and one more for each dead letter.
     assert len(rows) == 2 * len(keys) + len(dead)
@@ -153,23 +153,25 @@ def test_nothing_is_lost_and_nothing_is_done_twice(home, plan):
         clients = send_and_kill(world, plan, events, pick)
         lasted = time.monotonic() - started
         dead = world.api.call("GET", f"/organizations/1/events/dead-letters?limit={plan.poisoned}")
-        letters = [each["event"] for each in dead["results"]]
-        assert {each["systemUniqueKey"] for each in letters} == {events[number]["systemUniqueKey"] for number in poison}
+        letters = [result["event"] for result in dead["results"]]
+        assert {letter["systemUniqueKey"] for letter in letters} == {
+            events[number]["systemUniqueKey"] for number in poison
+        }
         assert dead["totalCount"] == plan.poisoned
         world.write(CURED)
-        for each in letters:
-            world.api.call("POST", f"/organizations/1/events/{each['loyaltyEventKey']}/requeue")
+        for letter in letters:
+            world.api.call("POST", f"/organizations/1/events/{letter['loyaltyEventKey']}/requeue")
             wait_until(lambda: not asked(world.engine, ALIVE))
         world.drain()
         assert world.workers.stop() == [0, 0, 0]
         # What was dead comes last in its member's line.
-        by_key = {each["systemUniqueKey"]: each for each in events}
-        last = [by_key[each["systemUniqueKey"]] for each in letters]
-        check(world, [each for number, each in enumerate(events) if number not in poison] + last)
-        told = check_messages(world, {each["loyaltyEventKey"] for each in letters})
+        by_key = {event["systemUniqueKey"]: event for event in events}
+        last = [by_key[letter["systemUniqueKey"]] for letter in letters]
+        check(world, [event for number, event in enumerate(events) if number not in poison] + last)
+        told = check_messages(world, {letter["loyaltyEventKey"] for letter in letters})
         print(f"{plan.events} events in {lasted:.0f} s, evaluated after {world.evaluated_at - started:.0f} s")
         print(f"killed: {dict(world.killed)}, of them with events in the queue: {dict(world.killed_in_time)}")
-        print(f"sent twice: {sum(each.repeats for each in clients)}, calls unanswered: {world.api.unanswered}")
+        print(f"sent twice: {sum(client.repeats for client in clients)}, calls unanswered: {world.api.unanswered}")
         print(told)
 
 
@@ -178,7 +180,7 @@ def send_and_kill(
 ) -> Sequence[Client]:
     """Half of the events before any worker is there, the others by and by; until all is evaluated and told."""
     # Who sends a member's events sends all of them.
-    parts = [[each for each in events if hash_of(each) % CLIENTS == number] for number in range(CLIENTS)]
+    parts = [[event for event in events if hash_of(event) % CLIENTS == number] for number in range(CLIENTS)]
     clients = [Client(world.api, part, plan.at_once) for part in parts]
     messages = 2 * plan.events
 

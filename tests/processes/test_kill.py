@@ -139,8 +139,8 @@ def load(shop: Shop) -> Iterator[None]:
             yield
         finally:
             shop.ended.set()
-        for each in clients:
-            each.result()
+        for client in clients:
+            client.result()
 
 
 def stored(db, shop: Shop) -> dict[str, Any]:

@@ -32,7 +32,7 @@ def send_all(shop: Shop, events: list) -> None:
         while (reply := shop.integration.request("POST", "/events/track-async", body)).status != 202:
             assert reply.status == 503, reply.text
             time.sleep(0.2)
-        assert {each["outcome"] for each in reply.json["results"]} == {"queued"}
+        assert {result["outcome"] for result in reply.json["results"]} == {"queued"}
 
 
 @contextmanager
@@ -50,7 +50,7 @@ def shop_of(home: Path, url: str) -> Iterator[Shop]:
 def check(shop: Shop, events: list) -> None:
     """Every event was evaluated once, in its member's order, and has all its effects, and no other has any."""
     stored = shop.rows("events", "system_unique_key, status, e2e_tracking_id")
-    keys = {each["systemUniqueKey"] for each in events}
+    keys = {event["systemUniqueKey"] for event in events}
     assert {row.system_unique_key for row in stored if row.status == "success"} >= keys
     assert {row.status for row in stored} == {"success"}
     rows = shop.rows(
@@ -67,7 +67,7 @@ def check(shop: Shop, events: list) -> None:
         lines.setdefault(row.member_id, []).append(row.updated_balance)
     for line in lines.values():
         assert line == list(range(1, len(line) + 1))
-    names = {each["payload"]["order"]["externalId"] for each in events}
+    names = {event["payload"]["order"]["externalId"] for event in events}
     assert sorted(row[0] for row in shop.rows("purchase_orders", "external_id")) == sorted(names)
     with shop.organization.api.engine.connect() as db:
         assert verify(db, None) == []

@@ -127,7 +127,7 @@ def test_several_servers_start_at_once_on_an_empty_home(home, serve):
     servers = [serve("--workers", "1") for _ in range(3)]
     with ThreadPoolExecutor(3) as pool:
         greetings = list(pool.map(Server.greeting, servers))
-    assert {curl_line(each)[0].rpartition("/")[2] for each in greetings} == {"1"}
+    assert {curl_line(greeting)[0].rpartition("/")[2] for greeting in greetings} == {"1"}
     _, headers = curl_line(greetings[0])
     for server in servers:
         assert status(f"{server.url}/v2/organizations/1", **headers) == 200  # one key signs for all

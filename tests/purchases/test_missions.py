@@ -33,7 +33,7 @@ def test_three_orders_are_achieved_at_most_five_times(api):
     assert shop.balances() == {customer: 10 * times for customer, times in expected.items() if times}
 
     achievements = sum(expected.values())
-    assert sum(each["achieved"] for result in results for each in result["missions"]) == achievements
+    assert sum(mission["achieved"] for result in results for mission in result["missions"]) == achievements
     [[reported]] = shop.ask(
         "SELECT count(*) FROM events WHERE organization_id = :organization_id AND event_type = 'mission-status-updated'"
     )

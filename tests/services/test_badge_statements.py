@@ -38,7 +38,7 @@ def test_badges_cost_the_same_for_1_event_as_for_100(shop):
     def tracked(size):
         def call():
             for result in shop.track(*(event(members[n % 20]) for n in range(size))):
-                assert {each["status"] for each in result["effects"]} == {"executed"}
+                assert {effect["status"] for effect in result["effects"]} == {"executed"}
 
         return statements(shop, call)
 

@@ -185,7 +185,7 @@ def all_rows(shop: Shop) -> tuple[Any, ...]:
             for table in tables
         }
         sequences = db.execute(text("SELECT sequencename, last_value FROM pg_sequences ORDER BY 1")).all()
-        return rows, [tuple(each) for each in sequences]
+        return rows, [tuple(sequence) for sequence in sequences]
 
 
 STATE = {
@@ -234,7 +234,9 @@ def foretold(result: dict[str, Any]) -> dict[str, Any]:
     """A result without what only a dry run, or only a full run, can tell."""
     left = {name: value for name, value in result.items() if name not in ("loyaltyEventKey", "explain")}
     left["effects"] = list(map(executed, result["effects"]))
-    left["missions"] = [{**each, "rewards": list(map(executed, each["rewards"]))} for each in result["missions"]]
+    left["missions"] = [
+        {**mission, "rewards": list(map(executed, mission["rewards"]))} for mission in result["missions"]
+    ]
     return left
 
 
@@ -258,7 +260,7 @@ def test_a_dry_run_foretells_the_full_run_and_changes_nothing(world, data):
         foreseen = shop.track(*batch, executionMode="dryRun", campaignKeys=keys, trace=data.draw(st.booleans()))
         assert all_rows(shop) == before
         results = shop.track(*batch, campaignKeys=keys)
-        assert [foretold(each) for each in results] == [foretold(each) for each in foreseen]
+        assert [foretold(result) for result in results] == [foretold(each) for each in foreseen]
 
 
 @QUICK

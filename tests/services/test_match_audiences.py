@@ -26,7 +26,7 @@ def tracking(shop, members, effects) -> list[str]:
     shop.track(event(members[0]))
     with counted(shop.engine) as statements:
         results = shop.track(*(event(member) for member in members))
-    assert {len(each["effects"]) for each in results} == {effects}
+    assert {len(result["effects"]) for result in results} == {effects}
     return statements
 
 
@@ -38,7 +38,7 @@ def listing(shop, members, **body):
     """An audience that lists the members."""
     made = audience(shop, matcherType="list-matcher", **body)
     found = shop.integration.post("/members/exists", {"loyaltyMemberIds": members}, expect=200)["loyaltyMembers"]
-    ids = [each["memberId"] for each in found]
+    ids = [loyalty_member["memberId"] for loyalty_member in found]
     shop.administration.patch(f"/audiences/{made['audienceId']}/members", {"add": ids})
     return made["audienceKey"]
 

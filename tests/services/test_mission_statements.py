@@ -26,11 +26,11 @@ def test_tracking_costs_as_many_statements_for_1_event_as_for_100(shop):
     def tracked(size):
         with counted(shop.engine) as statements:
             results = shop.track(*(event(members[number % 20]) for number in range(size)))
-        moved = [entry for each in results for entry in each["missions"]]
+        moved = [entry for result in results for entry in result["missions"]]
         assert len(moved) == 3 * size
         assert {reward["status"] for entry in moved for reward in entry["rewards"]} == {"executed"}
         # Ids of what the server reports are taken in doubling numbers.
-        return len([each for each in statements if "nextval" not in each])
+        return len([statement for statement in statements if "nextval" not in statement])
 
     tracked(20)
     assert tracked(1) == tracked(10) == tracked(100)
@@ -42,7 +42,7 @@ def test_events_that_no_mission_counts_ask_nothing_of_missions(shop):
     shop.track(event(ana))
     with counted(shop.engine) as statements:
         shop.track(event(ana))
-    assert [each for each in statements if "mission" in each] == []
+    assert [statement for statement in statements if "mission" in statement] == []
     with counted(shop.engine) as statements:
         shop.track(order(ana, 5))
-    assert len([each for each in statements if "mission" in each]) == 3
+    assert len([statement for statement in statements if "mission" in statement]) == 3

@@ -36,7 +36,7 @@ def test_referrals_cost_as_many_statements_for_1_event_as_for_100(shop, mode):
         batch = referring(shop, friends, size)
         with counted(shop.organization.api.engine) as statements:
             results = shop.track(*batch, executionMode=mode)
-        assert {each["referrals"][0]["status"] for each in results} == {"applied"}
+        assert {result["referrals"][0]["status"] for result in results} == {"applied"}
         return len(statements)
 
     assert len({cost(size) for size in (2, 10, 50)}) == 1
@@ -46,7 +46,7 @@ def test_undoing_costs_as_many_statements_for_1_order_as_for_20(shop):
     friends = Friends(shop, eventType="member-purchase-order-created")
     code = friends.code(shop.member())
     members = [shop.member() for _ in range(22)]
-    shop.track(*(order(each, external_id=f"o-{n}", referralCode=code) for n, each in enumerate(members)))
+    shop.track(*(order(member, external_id=f"o-{n}", referralCode=code) for n, member in enumerate(members)))
 
     def cost(numbers):
         events = [order(members[n], None, "cancelled", f"o-{n}") for n in numbers]

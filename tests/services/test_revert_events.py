@@ -137,16 +137,16 @@ def test_items_that_come_back_one_by_one_end_where_a_full_return_ends(api, items
     members = {name: shop.member() for name in ("parts", "full")}
     spent = data.draw(st.sampled_from([0, Decimal("0.5"), 1]))
     other = data.draw(st.integers(0, 20))
-    for name, each in members.items():
+    for name, member in members.items():
         if other:
-            shop.give(each, other, ledgerAccountId=cents["ledgerAccountId"])
+            shop.give(member, other, ledgerAccountId=cents["ledgerAccountId"])
         bought = [{"productCode": f"p{n}", "total": item} for n, item in enumerate(items)]
-        shop.track_one(order(each, total, external_id=name, items=bought))
-        shop.track_one(order(each, None, "confirmed", name))
+        shop.track_one(order(member, total, external_id=name, items=bought))
+        shop.track_one(order(member, None, "confirmed", name))
         for account_id, amount in minted.items():
             used = (amount * spent).to_integral_value(ROUND_FLOOR)
             if used:
-                shop.give(each, used, "burn", ledgerAccountId=account_id)
+                shop.give(member, used, "burn", ledgerAccountId=account_id)
     came_back = Decimal(0)
     for n, item in data.draw(st.permutations(list(enumerate(items)))):
         returned = [{"productCode": f"p{n}", "total": item}]

@@ -177,7 +177,7 @@ class TestAttempts:
         assert sender_.send_due() == 1
         assert shop.administration.get(f"/triggers/{trigger['triggerId']}")["trigger"]["active"] is False
         listed = deliveries(shop.administration, trigger)
-        assert sorted(each["status"] for each in listed) == ["failed", "pending", "pending"]
+        assert sorted(delivery["status"] for delivery in listed) == ["failed", "pending", "pending"]
         queue(shop)
         assert len(deliveries(shop.administration, trigger)) == 3
         assert send(shop) == 0
@@ -369,8 +369,8 @@ class TestSendersThatDie:
         made = sender(shop, webhook_threads=2).send_due(stop.is_set)
         assert 1 <= made <= 2
         statuses = [
-            each["status"]
-            for each in shop.administration.get(f"/triggers/{trigger['triggerId']}/deliveries", status="succeeded")[
+            result["status"]
+            for result in shop.administration.get(f"/triggers/{trigger['triggerId']}/deliveries", status="succeeded")[
                 "results"
             ]
         ]
@@ -391,7 +391,7 @@ class TestRemoval:
     def test_old_ones_are_removed_but_what_waits_for_an_active_trigger(self, shop, there):
         trigger = told(shop, there)
         queue(shop, 6)
-        ids = [each["triggerDeliveryId"] for each in deliveries(shop.administration, trigger)]
+        ids = [delivery["triggerDeliveryId"] for delivery in deliveries(shop.administration, trigger)]
         engine, organization_id = shop.organization.api.engine, shop.organization.id
         with engine.begin() as db:
             old = datetime.now(UTC) - timedelta(days=31)
@@ -402,7 +402,7 @@ class TestRemoval:
                 )
         assert remove_old_deliveries(engine, organization_id, 30, lambda: True) == 0
         assert remove_old_deliveries(engine, organization_id, 30) == 2
-        left = [each["triggerDeliveryId"] for each in deliveries(shop.administration, trigger)]
+        left = [delivery["triggerDeliveryId"] for delivery in deliveries(shop.administration, trigger)]
         assert left == ids[2:]
         body = trigger_body(key=trigger["triggerKey"], url=there.url, active=False)
         shop.administration.put(f"/triggers/{trigger['triggerId']}", body)

@@ -49,8 +49,8 @@ def test_tracking_costs_as_many_statements_for_1_event_as_for_100(rewarding):
     def tracked(size):
         def call():
             results = shop.track(*batch(size))
-            assert {each["status"] for each in results} == {"success"}
-            assert {e["status"] for each in results for e in each["effects"]} == {"executed"}
+            assert {result["status"] for result in results} == {"success"}
+            assert {e["status"] for result in results for e in result["effects"]} == {"executed"}
             assert len(results[0]["effects"]) == 12
 
         return count(shop.engine, call)

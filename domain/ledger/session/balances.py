@@ -1,4 +1,4 @@
-"""The balances that a unit of work holds locked, and the steps that change them; `undo` takes back some of them."""
+"""The balances that a unit of work holds locked, and the steps that change them; both can be rolled back."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
 
+from domain.journal import Journal, Savepoint
 from domain.ledger.postings import ZERO, Earning, Entry, Holding, Pair, Posting, Step, Stored
 from domain.ledger.records import LedgerAccount
 from domain.ledger.refusals import (
@@ -48,12 +48,12 @@ class Balances:
         # What was earned and unearned here, by balance, and of mints what is not earned any more in all.
         self._earnings: dict[Pair, tuple[Earning, ...]] = {}
         self._unearned: dict[int, Decimal] = {}
-        self._undo: list[tuple[dict[Any, Any], object, object]] = []
+        self._journal = Journal(self.steps)
 
     @property
     def changed(self) -> set[Pair]:
         """The balances that the steps have touched."""
-        return {key for store, key, _ in self._undo if store is self._holdings}  # type: ignore[misc]
+        return self._journal.changed(self._holdings)
 
     def holding(self, wallet_id: int, ledger_account_id: int) -> Holding:
         """What the wallet holds now, with everything posted so far; zero where there is no balance yet."""
@@ -63,20 +63,13 @@ class Balances:
         """What the wallet has earned of the account in this unit of work."""
         return self._earnings.get((wallet_id, ledger_account_id), ())
 
-    def savepoint(self) -> tuple[int, int]:
-        """A point to which `undo` can return."""
-        return len(self.steps), len(self._undo)
+    def savepoint(self) -> Savepoint:
+        """A point that `rollback_to` can return to."""
+        return self._journal.savepoint()
 
-    def undo(self, savepoint: tuple[int, int]) -> None:
-        """Take back everything that was posted since `mark`."""
-        steps, changes = savepoint
-        del self.steps[steps:]
-        while len(self._undo) > changes:
-            store, key, before = self._undo.pop()
-            if before is None:
-                del store[key]
-            else:
-                store[key] = before
+    def rollback_to(self, savepoint: Savepoint) -> None:
+        """Take back all that was posted since the savepoint."""
+        self._journal.rollback_to(savepoint)
 
     def _unreserve(
         self, account: LedgerAccount, wallet_id: int, debit: Decimal = ZERO, credit: Decimal = ZERO
@@ -88,7 +81,7 @@ class Balances:
             pending_credit=held.pending_credit - credit,
             last_transaction_date=self.at,
         )
-        self._put(self._holdings, (wallet_id, account.ledger_account_id), held)
+        self._journal.put(self._holdings, (wallet_id, account.ledger_account_id), held)
         return held
 
     def _credited(self, account: LedgerAccount, wallet_id: int, amount: Decimal) -> tuple[Holding, Decimal]:
@@ -102,15 +95,15 @@ class Balances:
             overdraft_credit=held.overdraft_credit + repaid,
             last_transaction_date=self.at,
         )
-        self._put(self._holdings, (wallet_id, account.ledger_account_id), held)
+        self._journal.put(self._holdings, (wallet_id, account.ledger_account_id), held)
         return held, amount - repaid
 
     def _earn(self, account: LedgerAccount, wallet_id: int, amount: Decimal, moment: datetime) -> None:
         """Count points as earned by something that happened at a moment; below zero, as not earned any more."""
         pair = (wallet_id, account.ledger_account_id)
         held = self.holding(*pair)
-        self._put(self._holdings, pair, replace(held, earned=held.earned + amount))
-        self._put(self._earnings, pair, (*self._earnings.get(pair, ()), Earning(moment, amount)))
+        self._journal.put(self._holdings, pair, replace(held, earned=held.earned + amount))
+        self._journal.put(self._earnings, pair, (*self._earnings.get(pair, ()), Earning(moment, amount)))
 
     def _debited(
         self, account: LedgerAccount, wallet_id: int, amount: Decimal, shortfall: Decimal
@@ -123,7 +116,7 @@ class Balances:
             overdraft=held.overdraft + shortfall,
             last_transaction_date=self.at,
         )
-        self._put(self._holdings, (wallet_id, account.ledger_account_id), held)
+        self._journal.put(self._holdings, (wallet_id, account.ledger_account_id), held)
         entries = () if shortfall and not amount else (Entry(wallet_id, -amount, held.current),)
         return (*entries, Entry(wallet_id, -shortfall, held.current, True)) if shortfall else entries
 
@@ -154,7 +147,9 @@ class Balances:
     def _count_fiat(self, account: LedgerAccount, wallet_id: int, value: Decimal | None) -> None:
         if value:
             held = self.holding(wallet_id, account.ledger_account_id)
-            self._put(self._holdings, (wallet_id, account.ledger_account_id), replace(held, fiat=held.fiat + value))
+            self._journal.put(
+                self._holdings, (wallet_id, account.ledger_account_id), replace(held, fiat=held.fiat + value)
+            )
 
     def _post(self, posting: Posting) -> Posting:
         self._step(posting)
@@ -166,8 +161,4 @@ class Balances:
         issued = step.minted - (step.burned if account.is_revolving else ZERO)
         if issued:
             before = self._issued.get(account.ledger_account_id, ZERO)
-            self._put(self._issued, account.ledger_account_id, before + issued)
-
-    def _put(self, store: dict[Any, Any], key: object, value: object) -> None:
-        self._undo.append((store, key, store.get(key)))
-        store[key] = value
+            self._journal.put(self._issued, account.ledger_account_id, before + issued)

@@ -30,7 +30,7 @@ class Clamp(NamedTuple):
 
 
 class Claims(Movements):
-    """Books that remember what reverts of mints could not take back.
+    """A session that remembers what reverts of mints could not take back.
 
     A revert takes all that a wallet has before anything is missing. So had a debit been undone before that, what it
     gives back would have been taken as well: that is what happens to it now, whichever lots it comes back to.
@@ -80,22 +80,22 @@ class Claims(Movements):
     def parts_of(self, step: Posting | Capture) -> list[Posting]:
         """The mints' parts that were taken back at once from what a revert or capture gave back."""
         parts = (each for each in self.steps if isinstance(each, Posting) and each.reverts is not None)
-        return [each for each in parts if each.part_of is step]
+        return [part for part in parts if part.part_of is step]
 
     def _unearn(self, stored: Stored, account: LedgerAccount, in_all: Decimal) -> bool:
         """Have so much of a settled mint count as not earned; true if that is more than before."""
         before = self._unearned.get(stored.ledger_transaction_id, stored.unearned)
         if in_all <= before:
             return False
-        self._put(self._unearned, stored.ledger_transaction_id, in_all)
+        self._journal.put(self._unearned, stored.ledger_transaction_id, in_all)
         self._earn(account, stored.to_wallet_id or 0, before - in_all, stored.happened_at or self.at)
         return True
 
     def _note_missing(self, stored: Stored, posting: Posting, missing: Decimal) -> None:
         """Remember what a revert of a mint, or of a part of it, could not take."""
         if missing or self.missing_of(stored):
-            self._put(self._missing, stored.ledger_transaction_id, missing)
-            self._put(self._clamped, stored.ledger_transaction_id, (stored, posting))
+            self._journal.put(self._missing, stored.ledger_transaction_id, missing)
+            self._journal.put(self._clamped, stored.ledger_transaction_id, (stored, posting))
 
     def _take_missing(
         self,
@@ -114,7 +114,7 @@ class Claims(Movements):
             points = min(missing, back.arrived)
             debt = min(missing - points, back.repaid)
             back = Returned(back.arrived - points, back.repaid - debt, back.expired)
-            self._put(self._missing, mint.ledger_transaction_id, missing - points - debt)
+            self._journal.put(self._missing, mint.ledger_transaction_id, missing - points - debt)
             if points or debt:
                 moves = taken(account, wallet_id, points, mint.ledger_transaction_id, preferred)
                 details = _details_of(mint, undone, step, self)
@@ -134,7 +134,7 @@ class Claims(Movements):
         """Revert a settled mint in part: take `amount` from its wallet, and `debt` beside."""
         debits, amount = self._debited(account, mint.to_wallet_id or 0, amount, debt), amount + debt
         entries = (*debits, Entry(None, amount))
-        self._put(self._taken_back, mint.ledger_transaction_id, self.taken_back_of(mint) + amount)
+        self._journal.put(self._taken_back, mint.ledger_transaction_id, self.taken_back_of(mint) + amount)
         posting = reversal(mint, account, details, amount, entries, lot_moves=moves, minted=-amount)
         return self._post(replace(posting, is_partial=True, part_of=part_of))
 

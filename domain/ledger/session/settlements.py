@@ -24,7 +24,7 @@ from domain.ledger.session.lot_moves import expired_on_arrival, taken
 
 
 class LedgerSession(Claims):
-    """The books of one unit of work: movements, captures and reverts."""
+    """The ledger session of one unit of work: movements, captures and reverts."""
 
     def capture(self, stored: Stored, account: LedgerAccount, amount: Decimal | None = None) -> Capture:
         """Settle a pending transaction at `amount` (default all) and release the rest.
@@ -44,7 +44,7 @@ class LedgerSession(Claims):
         entries, moves = self._settle(stored, account, amount, kept, released)
         if stored.from_wallet_id is not None:
             self._count_fiat(account, stored.from_wallet_id, fiat)
-        self._put(self._settled, stored.ledger_transaction_id, SETTLED if amount else REVERTED)
+        self._journal.put(self._settled, stored.ledger_transaction_id, SETTLED if amount else REVERTED)
         capture = Capture(
             stored=stored,
             account=account,
@@ -143,7 +143,7 @@ class LedgerSession(Claims):
         else:
             posting = self._revert_transfer(stored, account, details)
         wanted = self._left_of(stored)
-        self._put(self._settled, stored.ledger_transaction_id, REVERTED)
+        self._journal.put(self._settled, stored.ledger_transaction_id, REVERTED)
         self._post(posting)
         if status == SETTLED and stored.transaction_type == MINT:
             self._note_missing(stored, posting, wanted - posting.amount)
@@ -202,7 +202,7 @@ class LedgerSession(Claims):
             return self.revert(stored, account, details)
         wallet_id = stored.to_wallet_id or 0
         held = self._unreserve(account, wallet_id, credit=amount)
-        self._put(self._released, stored.ledger_transaction_id, self.released_of(stored) + amount)
+        self._journal.put(self._released, stored.ledger_transaction_id, self.released_of(stored) + amount)
         entries = (Entry(wallet_id, ZERO, held.current),)
         posting = reversal(stored, account, details, amount, entries, status=REVERTED)
         return self._post(replace(posting, is_partial=True))

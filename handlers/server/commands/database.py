@@ -77,9 +77,9 @@ def doctor() -> None:
     Looks at the settings, the database and its schema; exit code 1 if something is wrong.
     """
     findings = list(_examine(load_settings()))
-    for each in findings:
-        click.echo(f"{'ok ' if each.is_well else 'BAD'}  {each.subject}: {each.detail}")
-    if not all(each.is_well for each in findings):
+    for finding in findings:
+        click.echo(f"{'ok ' if finding.is_well else 'BAD'}  {finding.subject}: {finding.detail}")
+    if not all(finding.is_well for finding in findings):
         raise click.exceptions.Exit(1)
 
 

@@ -41,7 +41,7 @@ def create(name: str, timezone: str, as_json: bool) -> None:
     now = datetime.now(UTC)
     with migrated_engine(load_settings()) as engine:
         created = transactions.run(engine, lambda db: create_organization(db, name=name, now=now, timezone=timezone))
-    _print({_camel(each.name): getattr(created, each.name) for each in dataclasses.fields(created)}, as_json)
+    _print({_camel(field.name): getattr(created, field.name) for field in dataclasses.fields(created)}, as_json)
 
 
 @organizations.command("list")

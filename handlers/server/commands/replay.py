@@ -116,7 +116,7 @@ class Outcome:
             f"Top member     {self.top_member} with {self.top_points:,} points",
             f"Time           {times}",
         ]
-        lines += [f"Failed         {each}" for each in self.failures[:_MOST_FAILURES_TOLD]]
+        lines += [f"Failed         {failure}" for failure in self.failures[:_MOST_FAILURES_TOLD]]
         if failed > _MOST_FAILURES_TOLD:
             lines.append(f"Failed         and {failed - _MOST_FAILURES_TOLD:,} more")
         if not failed and repeated == self.orders and self.minted == self.minted_before and not self.enrolled:
@@ -169,8 +169,8 @@ class _Replay:
         known: set[str] = set()
         for batch in _batches(members, _EXIST_BATCH):
             there = self._api.post("/members/exists", {"loyaltyMemberIds": batch})["loyaltyMembers"]
-            known.update(each["loyaltyMemberId"] for each in there)
-        missing = iter([each for each in members if each not in known])
+            known.update(loyalty_member["loyaltyMemberId"] for loyalty_member in there)
+        missing = iter([member for member in members if member not in known])
         created = 0
         with _bar("Members", len(members), len(known)) as bar:
             for is_new in self._side_by_side(self._create_member, [missing] * _LANES):
@@ -197,7 +197,7 @@ class _Replay:
         """The results of a batch, and how many of it are tracked for the first time."""
         events = [self._event(purchase) for purchase in batch]
         results = self._api.post("/events/track", {"events": events})["results"]
-        keys = [each["loyaltyEventKey"] for each in results if each["status"] != "failed"]
+        keys = [result["loyaltyEventKey"] for result in results if result["status"] != "failed"]
         return batch, results, self._count_new(keys)
 
     def _event(self, purchase: Purchase) -> dict[str, Any]:
@@ -250,7 +250,7 @@ class _Replay:
 
     def _account(self) -> Any:
         """The account that campaigns mint into: the default one of the default ledger."""
-        [ledger] = [each for each in self._api.get(f"{self._path}/ledgers")["results"] if each["isDefault"]]
+        [ledger] = [result for result in self._api.get(f"{self._path}/ledgers")["results"] if result["isDefault"]]
         accounts = self._api.get(f"{self._path}/ledgers/{ledger['ledgerId']}/accounts")["results"]
         [account] = [each for each in accounts if each["isDefaultAccount"]]
         return account
@@ -258,7 +258,9 @@ class _Replay:
     def _balance(self, loyalty_member_id: str) -> Decimal:
         member = self._api.get(f"/members/{quote(loyalty_member_id, safe='')}")["loyaltyMember"]
         account_id = self._account()["ledgerAccountId"]
-        balances = {each["ledgerAccountId"]: each["balance"] for each in member["ledgerBalances"]}
+        balances = {
+            ledger_balance["ledgerAccountId"]: ledger_balance["balance"] for ledger_balance in member["ledgerBalances"]
+        }
         return Decimal(balances[account_id])
 
 

@@ -33,7 +33,9 @@ def check_schema(schema: Mapping[str, Any]) -> None:
         except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
             faults = [FieldFault(f"jsonschema cannot be used: {str(error)[:300]}", pointer="")]
     if faults:
-        raise InvalidRequest([FieldFault(each.detail, pointer=(_AT + (each.pointer or ""))[:300]) for each in faults])
+        raise InvalidRequest(
+            [FieldFault(fault.detail, pointer=(_AT + (fault.pointer or ""))[:300]) for fault in faults]
+        )
 
 
 def attrs_faults(schema: Mapping[str, Any], attrs: Mapping[str, Any], at: str = "/attrs") -> list[FieldFault]:

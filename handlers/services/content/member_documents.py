@@ -155,4 +155,4 @@ def _books_shown(call: Call, member: Member, collection: ContentCollection) -> l
     if not keys:
         return []
     shown = member_books_page(call, member, Page(0, _MOST_BOOKS), BookFilter(coupon_book_keys=keys))
-    return [each.book.coupon_book_key for each in shown.results]
+    return [result.book.coupon_book_key for result in shown.results]

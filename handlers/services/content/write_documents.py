@@ -162,10 +162,15 @@ def write_batch(
 
 def note_versions(call: Call, versions: Sequence[ContentDocument], *, deleted: bool = False) -> None:
     """Add the versions that were written to the audit log: their address and status, but not their content."""
-    for each in versions:
-        told = {"documentKey": each.document_key, "locale": each.locale, "slug": each.slug, "status": each.status}
+    for version in versions:
+        told = {
+            "documentKey": version.document_key,
+            "locale": version.locale,
+            "slug": version.slug,
+            "status": version.status,
+        }
         after = {**told, "deleted": True} if deleted else told
-        call.audit.add(DOCUMENT_ENTITY, each.content_document_id, after=after)
+        call.audit.add(DOCUMENT_ENTITY, version.content_document_id, after=after)
 
 
 def _text(item: Any, name: str) -> str | None:

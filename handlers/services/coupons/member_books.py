@@ -74,15 +74,15 @@ def member_books_page(
     )
     if in_stock is False:
         candidates = view.out_of_stock(candidates)
-    eligible = [each for each in view.books(candidates, with_stock_only=in_stock is True) if each.is_eligible]
+    eligible = [book for book in view.books(candidates, with_stock_only=in_stock is True) if book.is_eligible]
     start = page.page * page.limit
     return Paged(len(eligible), page.page, page.limit, eligible[start : start + page.limit])
 
 
 def with_last_usages(call: Call, member: Member, found: Paged[MemberBook]) -> Paged[MemberBook]:
     """The books of the page, each with the member's last use of it."""
-    last = usages.last_uses(call.db, member, [each.book.coupon_book_id for each in found.results])
-    seen = [replace(each, last_usage=last.get(each.book.coupon_book_id)) for each in found.results]
+    last = usages.last_uses(call.db, member, [result.book.coupon_book_id for result in found.results])
+    seen = [replace(result, last_usage=last.get(result.book.coupon_book_id)) for result in found.results]
     return replace(found, results=seen)
 
 
@@ -112,7 +112,7 @@ class _MemberView:
         left = self._stock(found) if with_stock_only else {}
         views = self._views() if any(_asks_for_points(book) for book in found) else []
         context = self._context(views) if any(book.condition for book in found) else {}
-        available = {each.ledger_account_key: each.current_balance - each.pending_debit_balance for each in views}
+        available = {view.ledger_account_key: view.current_balance - view.pending_debit_balance for view in views}
         seen = []
         for book in found:
             own = had.get((member.member_id, book.coupon_book_id), _NOT_HAD)

@@ -62,7 +62,7 @@ def revert_code(call: Call, member: Member, coupon: Coupon, *, all_of_them: bool
                 outcomes.append(RevertOutcome(usage, coupons.revert(usage, UsageDetails())))
             except Refusal as refusal:
                 outcomes.append(RevertOutcome(usage, refusal=refusal))
-        refusals = [each.refusal for each in outcomes if each.refusal is not None]
+        refusals = [outcome.refusal for outcome in outcomes if outcome.refusal is not None]
         if len(refusals) == len(outcomes):
             raise refusals[0]
         return RevertedCode(outcomes, standing - len(outcomes) + len(refusals))

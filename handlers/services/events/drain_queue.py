@@ -76,9 +76,9 @@ class Drain:
                 return
             queued = queue.find_lines(db, organization_id, members, self._batch // len(members))
             # What has failed before goes alone, so that it cannot spoil a batch again, and those behind it wait.
-            alone[:] = [each for each in queued if each.attempts]
+            alone[:] = [event for event in queued if event.attempts]
             held_up = {each.event.member_id for each in alone}
-            batch[:] = [each for each in queued if each.event.member_id not in held_up]
+            batch[:] = [event for event in queued if event.event.member_id not in held_up]
             if batch:
                 evaluate_claimed(db, organization_id, batch, now)
 
@@ -97,18 +97,18 @@ class Drain:
 
     def _one_by_one(self, organization_id: int, queued: Sequence[QueuedEvent]) -> None:
         held_up: set[int] = set()
-        for each in queued:
-            if each.event.member_id in held_up:
+        for event in queued:
+            if event.event.member_id in held_up:
                 continue
             if self._stopping():
                 return
             try:
-                transactions.run(self._engine, partial(_evaluate_one, organization_id, each))
+                transactions.run(self._engine, partial(_evaluate_one, organization_id, event))
             except Exception as error:
                 if transactions.is_away(error):
                     raise
-                self._note_failure(organization_id, each, error)
-                held_up.add(each.event.member_id)
+                self._note_failure(organization_id, event, error)
+                held_up.add(event.event.member_id)
 
     def _note_failure(self, organization_id: int, queued: QueuedEvent, error: Exception) -> None:
         now, failures = datetime.now(UTC), queued.attempts + 1

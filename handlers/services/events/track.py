@@ -52,10 +52,10 @@ def evaluate(unit: UnitOfWork, accepted: Sequence[TrackedEvent], orders: OrderWo
     """
     if orders is None:
         orders = _orders(unit, accepted)
-    names = set() if unit.mode == CAPTURE_ONLY else reversed_orders(each.event for each in accepted)
+    names = set() if unit.mode == CAPTURE_ONLY else reversed_orders(event.event for event in accepted)
     led_to = {i for name in names if (order := orders.stored(name)) is not None for i in order.event_ids}
     unit.open(accepted, orders, Reversals(unit.execution, led_to))
-    results = {each.position: unit.evaluate(each) for each in accepted}
+    results = {event.position: unit.evaluate(event) for event in accepted}
     if not unit.is_dry_run:
         unit.flush()
     return results
@@ -63,8 +63,8 @@ def evaluate(unit: UnitOfWork, accepted: Sequence[TrackedEvent], orders: OrderWo
 
 def _orders(unit: UnitOfWork, accepted: Sequence[TrackedEvent]) -> OrderWork:
     """The orders that the events are about; the events that are not stored yet get their ids and keys with them."""
-    payloads = [payload for each in accepted if (payload := order_payload(each.event)) is not None]
-    new = [each for each in accepted if not each.loyalty_event_id]
+    payloads = [payload for event in accepted if (payload := order_payload(event.event)) is not None]
+    new = [event for event in accepted if not event.loyalty_event_id]
     ids = _ids(unit, len(new), len(payloads), sum(len(payload.get("items") or ()) for payload in payloads))
     for each, event_id in zip(new, ids["events"], strict=True):
         each.loyalty_event_id, each.key = event_id, unit.execution.new_key()

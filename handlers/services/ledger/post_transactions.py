@@ -60,7 +60,7 @@ class Movement:
     @property
     def digest(self) -> bytes:
         """What makes two requests the same: all that they ask for."""
-        said = [getattr(self, each.name) for each in fields(self) if each.name not in _NOT_ASKED_FOR]
+        said = [getattr(self, field.name) for field in fields(self) if field.name not in _NOT_ASKED_FOR]
         return digest_of(said)
 
 
@@ -82,19 +82,21 @@ class Poster:
         self._call = call
         self._db = call.db
         self._organization_id = call.organization.organization_id
-        self._movements = [_keyed(each, call) for each in movements]
+        self._movements = [_keyed(movement, call) for movement in movements]
         self._outcomes: dict[int, Outcome] = {}
 
     def post(self, atomic: bool) -> list[Outcome]:
         """Do the movements in their order and answer an outcome for each; `atomic` raises the first refusal."""
-        reverts = {each.reverts for each in self._movements if each.reverts is not None}
+        reverts = {movement.reverts for movement in self._movements if movement.reverts is not None}
         stored = posting.find_stored(self._db, self._organization_id, reverts)
         self._lock(stored)
         if reverts:
             # Now that nobody else can move them any more.
             stored = posting.find_stored(self._db, self._organization_id, reverts)
         self._answer_known_keys()
-        account_ids = {each.ledger_account_id for each in self._movements if each.ledger_account_id is not None}
+        account_ids = {
+            movement.ledger_account_id for movement in self._movements if movement.ledger_account_id is not None
+        }
         account_ids |= {each.ledger_account_id for each in stored.values()}
         with work_on_wallets(self._call, self._wallets, account_ids, MOVED) as work:
             made = self._make(work.ledger, stored, atomic)
@@ -107,7 +109,7 @@ class Poster:
         return [self._outcomes[position] for position in range(len(self._movements))]
 
     def _lock(self, stored: Mapping[int, Stored]) -> None:
-        sides = [(each.from_wallet_id, each.to_wallet_id) for each in self._movements]
+        sides = [(movement.from_wallet_id, movement.to_wallet_id) for movement in self._movements]
         sides += [(each.from_wallet_id, each.to_wallet_id) for each in stored.values()]
         wanted = {wallet_id for side in sides for wallet_id in side if wallet_id is not None}
         self._wallets: Mapping[int, Wallet] = lock_wallets(self._db, self._call.organization, wanted)
@@ -153,7 +155,7 @@ class Poster:
                     refusal = _placed(raised, self._movements[position].pointer)
                     if atomic:
                         raise refusal from raised
-                    session.undo(savepoint)
+                    session.rollback_to(savepoint)
                     done = {}
                     self._outcomes[position] = Outcome(refusal=refusal)
                     self._fail_set(self._movements[position].atomic_set_id)

@@ -83,9 +83,9 @@ def _refuse_unknown_badges(call: Call, body: dict[str, Any]) -> None:
     known = configuration_of(call.db, call.organization).badges
     matcher = body["badge_matcher"]
     if matcher is not None:
-        conditions = [{**each, "badgeKey": each["badgeKey"].lower()} for each in matcher["conditions"]]
+        conditions = [{**condition, "badgeKey": condition["badgeKey"].lower()} for condition in matcher["conditions"]]
         body["badge_matcher"] = {**matcher, "conditions": conditions}
-    named = [] if matcher is None else [each["badgeKey"] for each in body["badge_matcher"]["conditions"]]
+    named = [] if matcher is None else [condition["badgeKey"] for condition in body["badge_matcher"]["conditions"]]
     if body["badge_key"] is not None:
         body["badge_key"] = body["badge_key"].lower()
         named.append(body["badge_key"])

@@ -53,8 +53,8 @@ def create_orders(call: Call, wanted: Sequence[NewOrder]) -> list[CreatedOrder]:
     refused = _refused(call, wanted)
     steps = [[] if refused[at] else _steps(call, each) for at, each in enumerate(wanted)]
     # All creations first: what follows of any of them then needs them stored but once.
-    depth = max((len(each) for each in steps), default=0)
-    queue = [(at, each[level]) for level in range(depth) for at, each in enumerate(steps) if level < len(each)]
+    depth = max((len(step) for step in steps), default=0)
+    queue = [(at, step[level]) for level in range(depth) for at, step in enumerate(steps) if level < len(step)]
     found: dict[int, list[Result]] = {}
     if queue:
         results = track(UnitOfWork(call), [event for _, event in queue])
@@ -80,20 +80,22 @@ def _outcome(external_id: str, results: Sequence[Result], stored: Mapping[str, A
 def _refused(call: Call, wanted: Sequence[NewOrder]) -> list[Refusal | None]:
     """Why orders are refused before anything is tracked, so that nothing is left of them."""
     organization_id = call.organization.organization_id
-    taken = orders.known_external_ids(call.db, organization_id, [each.external_id for each in wanted])
-    program_ids = {each.payload["loyaltyProgramId"] for each in wanted if each.payload.get("loyaltyProgramId")}
+    taken = orders.known_external_ids(call.db, organization_id, [new_order.external_id for new_order in wanted])
+    program_ids = {
+        new_order.payload["loyaltyProgramId"] for new_order in wanted if new_order.payload.get("loyaltyProgramId")
+    }
     programs = orders.known_programs(call.db, organization_id, program_ids) if program_ids else set()
     found: list[Refusal | None] = []
-    for each in wanted:
-        program_id = each.payload.get("loyaltyProgramId")
-        if each.external_id in taken:
-            found.append(OrderExists(f"There is an order with the externalId {each.external_id} already."))
+    for new_order in wanted:
+        program_id = new_order.payload.get("loyaltyProgramId")
+        if new_order.external_id in taken:
+            found.append(OrderExists(f"There is an order with the externalId {new_order.external_id} already."))
         elif program_id is not None and program_id not in programs:
             found.append(UnknownLoyaltyProgram(f"The organization has no loyalty program {program_id}."))
         else:
-            found.append(_wrong_status(each.status))
+            found.append(_wrong_status(new_order.status))
         if found[-1] is None:
-            taken.add(each.external_id)
+            taken.add(new_order.external_id)
     return found
 
 

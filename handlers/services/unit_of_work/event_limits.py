@@ -32,7 +32,7 @@ def open_limits(
     """
     limited = {
         campaign.campaign.campaign_id: campaign
-        for event_type in {*derived, *(each.event.event_type for each in tracked)}
+        for event_type in {*derived, *(tracked_event.event.event_type for tracked_event in tracked)}
         for campaign in plans.of(event_type).campaigns
         if campaign.limits
     }
@@ -62,9 +62,9 @@ def _moments(
     Of moments on the same day in all the `zones` there is one.
     """
     days: dict[str, dict[tuple[date, ...], datetime]] = {}
-    for each in tracked:
-        day = tuple(period_start(DAILY, each.at, zone) for zone in zones)
-        days.setdefault(each.event.event_type, {})[day] = each.at
+    for tracked_event in tracked:
+        day = tuple(period_start(DAILY, tracked_event.at, zone) for zone in zones)
+        days.setdefault(tracked_event.event.event_type, {})[day] = tracked_event.at
     found = {event_type: set(moments.values()) for event_type, moments in days.items()}
     then = {moment for moments in found.values() for moment in moments} | {now}
     return {**found, **{event_type: then | found.get(event_type, set()) for event_type in derived}}

@@ -70,7 +70,11 @@ class Reversals:
     @property
     def ledger_account_ids(self) -> set[int]:
         """The accounts whose points undoing moves."""
-        return {each.ledger_account_id for transactions in self._transactions.values() for each in transactions}
+        return {
+            transaction.ledger_account_id
+            for transactions in self._transactions.values()
+            for transaction in transactions
+        }
 
     def stands(self, event_id: int) -> bool:
         """Whether the event is there and not undone yet."""
@@ -89,7 +93,7 @@ class Reversals:
         try:
             posted = [self._take(event, by, session, numbers) for event in standing]
         except Refusal:
-            session.undo(savepoint)
+            session.rollback_to(savepoint)
             raise
         reverted = [
             RevertedEvent(
@@ -161,7 +165,10 @@ class Reversals:
         account_id = counted["ledgerAccountId"]
         if account_id is None:
             minted = self._transactions.get(event.loyalty_event_id, ())
-            account_id = next((each.ledger_account_id for each in minted if each.amount == counted["amount"]), None)
+            account_id = next(
+                (transaction.ledger_account_id for transaction in minted if transaction.amount == counted["amount"]),
+                None,
+            )
         account = session.accounts.get(account_id or 0)
         return 0 if account is None else account.decimals
 
@@ -182,20 +189,20 @@ def _reversed(event: LoyaltyEvent, by: Reversal, participants: Participants) -> 
 
 def reversed_orders(incoming: Iterable[IncomingEvent]) -> set[str]:
     """The external ids of the orders that events undo, whole or in part."""
-    return {name for each in incoming if _reverses(each) and (name := _order_of(each)) is not None}
+    return {name for event in incoming if _reverses(event) and (name := _order_of(event)) is not None}
 
 
 def segments(accepted: Sequence[Each]) -> list[list[Each]]:
     """A batch, cut before what undoes an order of which it has other events: these must be stored by then."""
     found: list[list[Each]] = [[]]
     led_to: set[str | None] = set()
-    for each in accepted:
-        if _reverses(each.event) and _order_of(each.event) in led_to:
+    for event in accepted:
+        if _reverses(event.event) and _order_of(event.event) in led_to:
             found.append([])
             led_to.clear()
-        if status_of_event(each.event.event_type) in (CREATED, CONFIRMED):
-            led_to.add(_order_of(each.event))
-        found[-1].append(each)
+        if status_of_event(event.event.event_type) in (CREATED, CONFIRMED):
+            led_to.add(_order_of(event.event))
+        found[-1].append(event)
     return found
 
 

@@ -41,7 +41,7 @@ def open_tier_points(
     session: LedgerSession,
     wallet_ids: Collection[int],
 ) -> TierPointsReader:
-    """The points of locked wallets, of whose books nothing is written yet: at most one statement."""
+    """The points of locked wallets, of whose session nothing is flushed yet: at most one statement."""
     return TierPointsReader(session, earnings_of(db, organization_id, tier_schedules, wallet_ids, session.at))
 
 

@@ -176,15 +176,17 @@ class UnitOfWork:
         """
         self.orders = OrderWork.none(self.execution) if orders is None else orders
         self.reversals = Reversals.none(self.execution) if reversals is None else reversals
-        self._stored_ids |= {each.loyalty_event_id for each in tracked if each.tracked_at is not None}
+        self._stored_ids |= {
+            tracked_event.loyalty_event_id for tracked_event in tracked if tracked_event.tracked_at is not None
+        }
         self._participants = None
         self._pipeline = EventPipeline(self, IdAllocator(self._db, "events", _SPARE_IDS + 4 * len(tracked)))
-        concerned = any(self._is_looked_at(each.event) for each in tracked)
+        concerned = any(self._is_looked_at(tracked_event.event) for tracked_event in tracked)
         is_request = moments is not None
         if self.mode == CAPTURE_ONLY or not (is_request or self.reversals or concerned or self.is_dry_run):
             return
-        at = frozenset((self.execution.now, *(moments or ()), *(each.at for each in tracked)))
-        types = None if is_request else frozenset(each.event.event_type for each in tracked)
+        at = frozenset((self.execution.now, *(moments or ()), *(tracked_event.at for tracked_event in tracked)))
+        types = None if is_request else frozenset(tracked_event.event.event_type for tracked_event in tracked)
         participants = self._participants = self._open_participants(tracked, types, at)
         members = list(self.members.values())
         among, now = self.configuration.audiences, self.execution.now
@@ -297,7 +299,7 @@ class UnitOfWork:
 
     def _tell_orders(self) -> None:
         """Tell the triggers that listen of the orders that were created or moved on."""
-        if any(each.hears_entity(PURCHASE_ORDER) for each in self.configuration.listeners):
+        if any(listener.hears_entity(PURCHASE_ORDER) for listener in self.configuration.listeners):
             changes = [(CREATED, order_record(order)) for order in self.orders.new]
             changes += [(UPDATED, order_record(order)) for order in self.orders.moved]
             queue_entities(self._db, self.configuration, PURCHASE_ORDER, changes, self.execution.now)

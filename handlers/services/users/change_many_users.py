@@ -91,7 +91,7 @@ def _insert(call: Call, emails: Sequence[str], inline: Grant, group_ids: Sequenc
             invitations.append(Invitation(user_id, email, email, str(row["auth_client_id"]), secret, expires_at))
     roles = tuple(sorted(inline.roles))
     users.add_users(call.db, rows)
-    members = [Membership(organization_id, each, True, inline.is_admin, roles, (), False, ()) for each in ids]
+    members = [Membership(organization_id, user, True, inline.is_admin, roles, (), False, ()) for user in ids]
     users.save_memberships(call.db, members, call.now)
     users.set_groups(call.db, organization_id, ids, group_ids)
     queue_invitations(call, invitations)

@@ -35,25 +35,25 @@ class Invitation:
 def hears_invitations(call: Call) -> bool:
     """True if an active trigger of the organization is told of invitations."""
     listeners = configuration_of(call.db, call.organization).listeners
-    return any(each.hears_invitations for each in listeners)
+    return any(listener.hears_invitations for listener in listeners)
 
 
 def queue_invitations(call: Call, invitations: Sequence[Invitation]) -> None:
     """Tell the triggers that name invitations; at most one statement."""
     configuration = configuration_of(call.db, call.organization)
-    listeners = [each for each in configuration.listeners if each.hears_invitations]
+    listeners = [listener for listener in configuration.listeners if listener.hears_invitations]
     data = [
         {
             "organizationId": call.organization.organization_id,
             "organizationName": call.organization.name,
-            "userId": each.user_id,
-            "name": each.name,
-            "email": each.email,
-            "authClientId": each.auth_client_id,
-            "temporaryPassword": each.temporary_password,
-            "expiresAt": None if each.expires_at is None else instant_text(each.expires_at),
+            "userId": invitation.user_id,
+            "name": invitation.name,
+            "email": invitation.email,
+            "authClientId": invitation.auth_client_id,
+            "temporaryPassword": invitation.temporary_password,
+            "expiresAt": None if invitation.expires_at is None else instant_text(invitation.expires_at),
             "tokenUrl": f"{call.settings.public_url}/oauth/token",
         }
-        for each in invitations
+        for invitation in invitations
     ]
     queue_to(call.db, configuration, listeners, USER_INVITED, data, call.now)

@@ -47,10 +47,10 @@ def queue_events(
     now: datetime,
 ) -> None:
     """Tell of events that were evaluated or cancelled, given as their rows; at most one statement."""
-    listeners = [each for each in configuration.listeners if each.type == WEB_HOOK]
+    listeners = [listener for listener in configuration.listeners if listener.type == WEB_HOOK]
     messages = []
     for row in rows if listeners else ():
-        heard_by = [each.trigger_id for each in listeners if each.hears_event(row["event_type"])]
+        heard_by = [listener.trigger_id for listener in listeners if listener.hears_event(row["event_type"])]
         was_evaluated = row["evaluation_status"] != NOT_EVALUATED
         # What undid another event without being evaluated is a cancellation; all else was only kept.
         if heard_by and (was_evaluated or row["reverted_loyalty_event_id"] is not None):
@@ -64,7 +64,7 @@ def queue_notifications(
     db: Connection, configuration: Configuration, notifications: Sequence[Mapping[str, Any]], now: datetime
 ) -> None:
     """Tell what campaigns have to say, to all triggers of the type; at most one statement."""
-    listeners = [each.trigger_id for each in configuration.listeners if each.type == WEB_HOOK]
+    listeners = [listener.trigger_id for listener in configuration.listeners if listener.type == WEB_HOOK]
     messages = [
         (trigger_id, NOTIFICATION, message(NOTIFICATION, data, now), data["memberId"])
         for data in notifications
@@ -78,20 +78,20 @@ def queue_async_results(
 ) -> None:
     """Tell what became of events that were tracked asynchronously; at most one statement."""
     configuration = configuration_of(db, organization)
-    listeners = [each for each in configuration.listeners if each.type == ASYNC_TRACK]
+    listeners = [listener for listener in configuration.listeners if listener.type == ASYNC_TRACK]
     messages = []
-    for each in results if listeners else ():
+    for result in results if listeners else ():
         data = {
-            "eventType": each.event_type,
-            "memberId": each.member_id,
-            "loyaltyMemberId": each.loyalty_member_id,
-            "result": each.result,
+            "eventType": result.event_type,
+            "memberId": result.member_id,
+            "loyaltyMemberId": result.loyalty_member_id,
+            "result": result.result,
         }
         body = message(ASYNC_EVENT_EVALUATED, data, now)
         messages += [
-            (listener.trigger_id, ASYNC_EVENT_EVALUATED, body, each.member_id)
+            (listener.trigger_id, ASYNC_EVENT_EVALUATED, body, result.member_id)
             for listener in listeners
-            if listener.hears_event(each.event_type)
+            if listener.hears_event(result.event_type)
         ]
     _queue(db, configuration, messages, now)
 
@@ -102,7 +102,7 @@ def entity_changed(call: Call, entity: str, action: str, record: Callable[[], Ma
     Whoever changes what is part of the configuration has read the configuration before, as for every check.
     """
     configuration = configuration_of(call.db, call.organization)
-    if any(each.hears_entity(entity) for each in configuration.listeners):
+    if any(listener.hears_entity(entity) for listener in configuration.listeners):
         queue_entities(call.db, configuration, entity, [(action, record())], call.now)
 
 
@@ -114,7 +114,7 @@ def queue_entities(
     now: datetime,
 ) -> None:
     """Tell of records of one kind that were created or updated, given as their JSON; at most one statement."""
-    listeners = [each.trigger_id for each in configuration.listeners if each.hears_entity(entity)]
+    listeners = [listener.trigger_id for listener in configuration.listeners if listener.hears_entity(entity)]
     messages = []
     for action, record in changes if listeners else ():
         type_ = f"{entity}.{action}"
@@ -132,7 +132,9 @@ def queue_to(
     now: datetime,
 ) -> None:
     """Tell each of these triggers each of these things; at most one statement."""
-    messages = [(each.trigger_id, type_, message(type_, item, now), None) for item in data for each in listeners]
+    messages = [
+        (listener.trigger_id, type_, message(type_, item, now), None) for item in data for listener in listeners
+    ]
     _queue(db, configuration, messages, now)
 
 

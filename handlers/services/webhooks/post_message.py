@@ -89,9 +89,9 @@ def _told(error: Exception) -> str:
     causes: list[BaseException] = [error]
     while causes[-1].__cause__ is not None or causes[-1].__context__ is not None:
         causes.append(causes[-1].__cause__ or causes[-1].__context__ or error)
-    if any(isinstance(each, ssl.SSLCertVerificationError) for each in causes):
+    if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
         return "The receiver's certificate is not valid."
-    if any(isinstance(each, ssl.SSLError) for each in causes):
+    if any(isinstance(cause, ssl.SSLError) for cause in causes):
         return "The encrypted connection to the receiver failed."
     if isinstance(error, httpcore.ConnectError):
         return "The receiver takes no connections."

@@ -107,7 +107,7 @@ def test_every_fault_of_the_effects_is_named():
 def test_constants_are_taken_in_their_inside_form(name, value, inside):
     given = {"amount": 1, name: value}
     [compiled] = compile_effects({"items": [effect("mint-points", **given)]})
-    assert {each.parameter.id: each.value for each in compiled.params}[name] == inside
+    assert {param.parameter.id: param.value for param in compiled.params}[name] == inside
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_constants_of_the_wrong_kind_are_refused(name, value):
 
 def test_parameters_left_out_have_their_defaults():
     [compiled] = compile_effects({"items": [mint(5)]})
-    assert {each.parameter.id: each.value for each in compiled.params} == {
+    assert {param.parameter.id: param.value for param in compiled.params} == {
         "amount": 5,
         "ledgerAccountKey": None,
         "recipient": "member",

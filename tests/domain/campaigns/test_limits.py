@@ -39,9 +39,9 @@ def test_a_mint_over_a_limit_is_cut_where_parts_are_applied():
     tested = campaign(action(1, AMOUNT), limit_rules=(rule(100),), allow_partial_application_on_limit=True)
     bench = Bench(tested)
     results = [bench.run(facts(total)) for total in (60, 60, 60)]
-    assert [each.effects[0].status for each in results] == ["executed", "partial", "skipped"]
-    assert [each.limit_discarded for each in results] == [0, 20, 60]
-    assert [each.effects[0].error and each.effects[0].error["type"] for each in results] == [
+    assert [result.effects[0].status for result in results] == ["executed", "partial", "skipped"]
+    assert [result.limit_discarded for result in results] == [0, 20, 60]
+    assert [result.effects[0].error and result.effects[0].error["type"] for result in results] == [
         None,
         "/problems/limit-reached",
         "/problems/limit-reached",
@@ -52,8 +52,8 @@ def test_a_mint_over_a_limit_is_cut_where_parts_are_applied():
 def test_a_mint_over_a_limit_is_left_out_where_parts_are_not_applied():
     bench = Bench(campaign(action(1, AMOUNT), limit_rules=(rule(100),)))
     results = [bench.run(facts(total), explaining=True) for total in (60, 60, 40, 1)]
-    assert [each.effects[0].status for each in results] == ["evaluated", "skipped", "evaluated", "skipped"]
-    assert [each.limit_discarded for each in results] == [0, 60, 0, 1]
+    assert [result.effects[0].status for result in results] == ["evaluated", "skipped", "evaluated", "skipped"]
+    assert [result.limit_discarded for result in results] == [0, 60, 0, 1]
     assert why(results[1]) == [(1, None, None), (1, 1, "LIMIT_REACHED")]
     assert bench.balance() == 100
 

@@ -57,7 +57,7 @@ def test_a_rule_that_others_have_left_no_cost_for_is_explained_as_such():
     costly = f"{ten}.all(a, {ten}.all(b, {ten}.all(c, {ten}.all(d, a + b + c + d < 37))))"
     actions = [action(number, mint(1), rule=costly) for number in range(EVENT_COST // 100_000)]
     found = Bench(campaign(*actions)).run(mode=DRY_RUN)
-    codes = [each.reason and each.reason.code for each in found.explanations[1:]]
+    codes = [explanation.reason and explanation.reason.code for explanation in found.explanations[1:]]
     assert (codes[0], codes[-1]) == (None, "COST")
     assert codes == sorted(codes, key=lambda code: code is not None)
 

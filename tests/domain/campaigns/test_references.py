@@ -48,7 +48,7 @@ def test_an_unknown_key_has_its_place_in_the_rule():
 
 def test_an_unknown_key_has_its_place_in_an_effect():
     counting = mint(("=", 'order.items.filter(i, !matches(i, "cold") && matches(i, "hot")).size()'), description="x")
-    assert [each[:2] for each in faults({}, mint(1), counting, known=["hot"])] == [
+    assert [fault[:2] for fault in faults({}, mint(1), counting, known=["hot"])] == [
         ("/effects/items/1/params/0/expression", "unknown-matcher")
     ]
     assert len(faults({"expression": RULE}, counting)) == 3
@@ -61,7 +61,7 @@ def test_only_keys_that_are_written_out_are_looked_at():
 
 def order(*categories):
     event = facts("10")
-    event.context["order"]["items"] = [{**ITEM, "categoryCode": each} for each in categories]
+    event.context["order"]["items"] = [{**ITEM, "categoryCode": category} for category in categories]
     return event
 
 

@@ -33,7 +33,9 @@ def facts(**known):
 
 
 def slugs(book, known=None, attempt=None, without=()):
-    return [each.slug for each in exclusions(book, known or facts(), attempt or Attempt(ASSIGN_AND_USE), without)]
+    return [
+        exclusion.slug for exclusion in exclusions(book, known or facts(), attempt or Attempt(ASSIGN_AND_USE), without)
+    ]
 
 
 def test_nothing_stands_in_the_way_of_a_plain_book():
@@ -194,7 +196,9 @@ def test_everything_is_listed_in_order_and_the_first_is_raised():
     attempt = Attempt(ASSIGN_AND_USE, amount_discounted=Decimal(2))
     found = list(exclusions(book, known, attempt))
     exclusive = {"coupon-book-not-published", "coupon-book-expired"}
-    assert [each.slug for each in found] == [each.slug for each in EXCLUSIONS if each.slug not in exclusive]
+    assert [exclusion.slug for exclusion in found] == [
+        exclusion.slug for exclusion in EXCLUSIONS if exclusion.slug not in exclusive
+    ]
     with pytest.raises(type(found[0])):
         refuse_excluded(book, known, attempt)
     with pytest.raises(TierNotEligible):
@@ -223,7 +227,7 @@ def test_lists_go_by_what_is_unused_or_would_be_assigned():
     )
 
     def of_list(**known):
-        return [each.slug for each in exclusions_of_list(book, facts(**known))]
+        return [exclusion.slug for exclusion in exclusions_of_list(book, facts(**known))]
 
     assert of_list(points=Decimal(14)) == ["insufficient-balance"]
     assert of_list(points=Decimal(15)) == []

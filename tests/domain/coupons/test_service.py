@@ -78,7 +78,7 @@ class Shop:
     def snapshot(self):
         return (
             (dict(self.state.held), dict(self.state.lots)),
-            {key: (each.total_assigned, each.total_usages) for key, each in self.state.coupons.items()},
+            {key: (coupon.total_assigned, coupon.total_usages) for key, coupon in self.state.coupons.items()},
             self.state.books[12].total_assigned,
             list(self.state.made),
         )
@@ -120,7 +120,7 @@ def test_what_was_done_since_a_mark_is_taken_back():
     shop.assign(BEN, amount=Decimal(4))
     shop.service.revert(1, NOTHING, force=True)
     assert shop.snapshot() != before
-    shop.state.undo(savepoint)
+    shop.state.rollback_to(savepoint)
     assert shop.snapshot()[0] == before[0]
     assert shop.snapshot()[2:] == before[2:]
     assert shop.service.stands(1)
@@ -152,7 +152,7 @@ def shared(**settings):
 
 
 def lots(shop):
-    return [(each.amount, each.amount_used) for each in shop.state.lots.values()]
+    return [(lot.amount, lot.amount_used) for lot in shop.state.lots.values()]
 
 
 def test_each_assignment_expires_for_itself():
@@ -206,10 +206,10 @@ def test_what_a_reversal_found_used_is_taken_when_it_comes_back(used):
     shop = shared()
     assigned = shop.assign(amount=Decimal(3))
     uses = shop.use(amount=Decimal(used))
-    shop.service.undo(assigned.coupon_usage_id, NOTHING)
+    shop.service.reverse(assigned.coupon_usage_id, NOTHING)
     assert lots(shop) == [(used, used)]
-    for each in uses:
-        reversal = shop.service.revert(each.coupon_usage_id, NOTHING)
+    for use in uses:
+        reversal = shop.service.revert(use.coupon_usage_id, NOTHING)
         assert (reversal.amount_used, reversal.amount_assigned) == (-1, -1)
     assert lots(shop) == [(0, 0)]
     assert shop.state.books[12].total_assigned == 0
@@ -241,11 +241,11 @@ def test_what_an_event_gave_is_taken_back_as_far_as_it_is_not_used():
     shop = Shop()
     assigned = shop.assign(amount=Decimal(3))
     shop.use()
-    reversal = shop.service.undo(assigned.coupon_usage_id, NOTHING)
+    reversal = shop.service.reverse(assigned.coupon_usage_id, NOTHING)
     assert (reversal.amount_assigned, reversal.updated_total_assigned) == (-2, 1)
     used_up = shop.assign()
     shop.use(coupon=shop.state.coupons[used_up.coupon_id])
-    assert shop.service.undo(used_up.coupon_usage_id, NOTHING) is None
+    assert shop.service.reverse(used_up.coupon_usage_id, NOTHING) is None
 
 
 def test_nothing_is_left_of_what_was_reverted_altogether():

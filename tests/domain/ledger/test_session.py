@@ -91,7 +91,7 @@ class Ledger(RuleBasedStateMachine):
         else:
             again = [opened.holding(w, a) for w in WALLETS for a in ACCOUNTS]
             steps = list(opened.steps)
-            opened.undo(savepoint)
+            opened.rollback_to(savepoint)
             assert [opened.holding(w, a) for w in WALLETS for a in ACCOUNTS] == before
             do(opened)
             assert [opened.holding(w, a) for w in WALLETS for a in ACCOUNTS] == again
@@ -250,7 +250,7 @@ class Ledger(RuleBasedStateMachine):
     def nothing_is_lost(self):
         for account_id, known in ACCOUNTS.items():
             held = [self.holdings.get((wallet, account_id), Holding()) for wallet in WALLETS]
-            assert self.sums[account_id] == sum(each.current - each.overdraft for each in held)
+            assert self.sums[account_id] == sum(holding.current - holding.overdraft for holding in held)
             if known.is_revolving and known.max_supply is not None:
                 assert self.sums[account_id] <= known.max_supply
             if known.max_supply is not None:

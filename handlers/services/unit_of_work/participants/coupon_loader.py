@@ -127,7 +127,7 @@ class CouponLoader:
         count = min(self._wanted.get(book.coupon_book_id, 1), _MOST_AT_ONCE)
         self._wanted[book.coupon_book_id] = 2 * count
         if book.type == LIST:
-            at_hand = [each.coupon_id for each in self.state.coupons.values()]
+            at_hand = [coupon.coupon_id for coupon in self.state.coupons.values()]
             return holdings.claim_free(self._db, book, count, at_hand, lock=not self._is_dry_run)
         return self._make(book, count)
 

@@ -118,15 +118,19 @@ class CouponWork:
         try:
             return act()
         except Refusal:
-            self.loader.state.undo(state)
-            self._scope.ledger.undo(ledger)
+            self.loader.state.rollback_to(state)
+            self._scope.ledger.rollback_to(ledger)
             raise
 
     def prepare_reverts(self, found: Collection[CouponUsage]) -> None:
         """Take usages to be reverted, with their transactions, in a fixed number of statements."""
         self.loader.revertible(found)
         self._load_transactions(
-            [each.ledger_transaction_id for each in found if each.ledger_transaction_id is not None]
+            [
+                coupon_usage.ledger_transaction_id
+                for coupon_usage in found
+                if coupon_usage.ledger_transaction_id is not None
+            ]
         )
 
     # -- a participant among the others -------------------------------------------------------------------------------
@@ -154,7 +158,7 @@ class CouponWork:
         undone = []
         for usage_id in sorted(of_event, reverse=True):
             if self._service.stands(usage_id):
-                undone.append(self._undone(found[usage_id], self._service.undo(usage_id, details)))
+                undone.append(self._undone(found[usage_id], self._service.reverse(usage_id, details)))
         return undone
 
     def flush(self) -> None:

@@ -61,9 +61,9 @@ class MissionWork:
         self._configuration = scope.configuration
         self._state = state
         self._by_event: dict[int, list[MissionTracking]] = {}
-        for each in trackings:
-            self._by_event.setdefault(each.loyalty_event_id or 0, []).append(each)
-        self._by_key = {each.mission.mission_key: each for each in self._configuration.missions.values()}
+        for tracking in trackings:
+            self._by_event.setdefault(tracking.loyalty_event_id or 0, []).append(tracking)
+        self._by_key = {mission.mission.mission_key: mission for mission in self._configuration.missions.values()}
         self._numbers = count(1)
         self._moves: list[MissionMove] = []
         self._to_report: list[MissionMove] = []
@@ -76,7 +76,7 @@ class MissionWork:
         trackings: list[MissionTracking] = []
         if scope.reversible:
             trackings = missions.find_trackings(scope.db, organization_id, scope.reversible)
-        wanted = _concerned(scope) | {each.mission_id for each in trackings}
+        wanted = _concerned(scope) | {tracking.mission_id for tracking in trackings}
         members = scope.members
         if not wanted or not members:
             return cls(scope, badges, coupons, MissionProgressState({}, {}), trackings)

@@ -54,9 +54,9 @@ def usable_codes(
     programs = configuration.referral_programs
     if not programs:
         return {}
-    considered = [each for each in incoming if each.event_type in programs.types]
+    considered = [event for event in incoming if event.event_type in programs.types]
     # An order keeps the code that it was created with, also for the events that follow, of this batch or later ones.
-    codes = {code for each in incoming if considered and (code := named_code(each)) is not None}
+    codes = {code for event in incoming if considered and (code := named_code(event)) is not None}
     orders = {name for each in considered if (name := _order(each).get("externalId")) is not None}
     active = [each for each in considered if each.event_type in programs.active_types]
     distance = reach_of_own_events(configuration, reported)
@@ -108,7 +108,9 @@ class ReferralWork:
         self._scope = scope
         self._coupons = coupons
         self._programs = scope.configuration.referral_programs
-        self._audience_keys = {each.audience_id: each.audience_key for each in scope.configuration.audiences}
+        self._audience_keys = {
+            audience.audience_id: audience.audience_key for audience in scope.configuration.audiences
+        }
         self._state = state
         self._logs = dict(logs)
         self._undone: dict[int, int] = {}
@@ -160,7 +162,11 @@ class ReferralWork:
         except Refusal as refusal:
             return ReferralOutcome.skipped(code.code, code, refusal)
         rewards = tuple(self._rewarded(facts, code, ready, reward) for reward in ready.rewards)
-        paid = (each.reward.points for each in rewards if each.status == EXECUTED and each.reward.recipient == REFERRER)
+        paid = (
+            reward.reward.points
+            for reward in rewards
+            if reward.status == EXECUTED and reward.reward.recipient == REFERRER
+        )
         self._state.add(
             Use(
                 code=code,

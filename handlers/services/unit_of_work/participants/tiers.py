@@ -125,7 +125,7 @@ class TierWork:
     def _schedule(self, program_id: int) -> TierSchedule | None:
         """The schedule of a program; None for one that is not active."""
         schedules = self._scope.configuration.tier_schedules
-        return next((each for each in schedules if each.loyalty_program_id == program_id), None)
+        return next((schedule for schedule in schedules if schedule.loyalty_program_id == program_id), None)
 
     def _tracking(self, event: EventFacts, tier: KnownTier, params: Mapping[str, Any]) -> TierTracking:
         return TierTracking(
@@ -166,7 +166,9 @@ class TierWork:
             if schedule.loyalty_program_id == tracking.loyalty_program_id and schedule.ledger_account_id is not None
         }
         points = self._scope.tier_points.of(member.wallet_id)
-        if tracking.previous is None and not any(points(each).balance or points(each).earned for each in accounts):
+        if tracking.previous is None and not any(
+            points(account).balance or points(account).earned for account in accounts
+        ):
             # A member who never had points in the program has no tier of it.
             return
         for move in self._assignments.settle(member.member_id, accounts, points):

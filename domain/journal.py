@@ -1,0 +1,48 @@
+"""Savepoints of state in memory: what was changed since one can be rolled back."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, NewType, TypeVar
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+
+Savepoint = NewType("Savepoint", tuple[int, ...])
+
+
+class Journal:
+    """The changes of dictionaries, which go through `put`, and of lists that are only appended to."""
+
+    def __init__(self, *lists: list[Any]) -> None:
+        self._lists = lists
+        self._changes: list[tuple[dict[Any, Any], Any, Any]] = []
+
+    def put(self, store: dict[Key, Value], key: Key, value: Value) -> None:
+        """Set a key of a dictionary, whose values are never None."""
+        self._changes.append((store, key, store.get(key)))
+        store[key] = value
+
+    def changed(self, store: dict[Key, Value]) -> set[Key]:
+        """The keys of a dictionary that were set since the journal was begun or cleared."""
+        return {key for changed, key, _ in self._changes if changed is store}
+
+    def savepoint(self) -> Savepoint:
+        """A point that `rollback_to` can return to."""
+        return Savepoint((len(self._changes), *map(len, self._lists)))
+
+    def rollback_to(self, savepoint: Savepoint) -> None:
+        """Take back all that was done since the savepoint."""
+        changes, *lengths = savepoint
+        for appended, length in zip(self._lists, lengths, strict=True):
+            del appended[length:]
+        while len(self._changes) > changes:
+            store, key, before = self._changes.pop()
+            if before is None:
+                del store[key]
+            else:
+                store[key] = before
+
+    def clear(self) -> None:
+        """Forget the changes, which stay as they are."""
+        self._changes.clear()
