@@ -24,6 +24,13 @@ class FieldFault:
     start: int | None = None
     end: int | None = None
 
+    @property
+    def told(self) -> str:
+        """The fault with the name of its field, where the detail does not have it."""
+        where = self.parameter or self.pointer or ""
+        names = [part for part in where.split("/") if part and not part.isdigit()]
+        return f"{where}: {self.detail}" if names and names[-1] not in self.detail else self.detail
+
     def as_member(self) -> dict[str, Any]:
         """The fault as it stands in a problem's `errors`, without what it does not say."""
         return {name: value for name in self.__slots__ if (value := getattr(self, name)) is not None}
@@ -53,6 +60,10 @@ class Refusal(Exception):
         }
 
 
+def _in_one_sentence(texts: Sequence[str]) -> str:
+    return texts[0] if len(texts) == 1 else "; ".join(text.rstrip(".") for text in texts)
+
+
 class InvalidRequest(Refusal):
     """The request is malformed; `faults` names every fault that was found, not only the first."""
 
@@ -61,7 +72,7 @@ class InvalidRequest(Refusal):
     title = "The request is invalid"
 
     def __init__(self, faults: Sequence[FieldFault], detail: str | None = None) -> None:
-        super().__init__(detail or "; ".join(f.detail for f in faults[:3]))
+        super().__init__(detail or _in_one_sentence([fault.told for fault in faults[:3]]))
         self.faults = tuple(faults)
         self.members = {"errors": [fault.as_member() for fault in faults]}
 

@@ -155,7 +155,7 @@ def _in_organization(call: Call, item: BatchItem) -> Movement:
     """The item's movement, refused where it names another organization than the path."""
     if item.organization_id in (None, call.organization.organization_id):
         return item.movement
-    return replace(item.movement, refusal=NotFound("There is no such organizationId here."))
+    return replace(item.movement, refusal=NotFound("The organizationId is not that of the path."))
 
 
 @operation("batchRevertLedgerTransactions", body=BATCH_REVERT, answer=processed, audit="ledger-transaction")

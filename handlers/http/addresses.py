@@ -168,6 +168,17 @@ ADDRESSES: Mapping[str, tuple[str, Resolve]] = {
 }
 
 
+# What records are called in 404s, where the argument's name alone could be something else.
+_NOUNS: Mapping[str, str] = {
+    "account": "ledger account",
+    "book": "coupon book",
+    "delivery": "message of the trigger",
+    "program": "loyalty program",
+    "transaction": "ledger transaction",
+}
+_MOST_TOLD = 100
+
+
 def resolve_addresses(call: Call, path: Mapping[str, Any]) -> dict[str, Any]:
     """The handler's arguments for a path's parameters; raises NotFound naming the one that leads nowhere."""
     found: dict[str, Any] = {}
@@ -177,6 +188,7 @@ def resolve_addresses(call: Call, path: Mapping[str, Any]) -> dict[str, Any]:
         argument, resolve = ADDRESSES[name]
         record = resolve(call, value, found)
         if record is None:
-            raise NotFound(f"There is no such {name}.")
+            noun = _NOUNS.get(argument, argument.replace("_", " "))
+            raise NotFound(f"There is no {noun} with the {name} {str(value)[:_MOST_TOLD]}.")
         found[argument] = record
     return found

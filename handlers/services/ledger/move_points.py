@@ -73,11 +73,13 @@ def _account(call: Call, ledger_id: int | None, ledger_account_id: int | None) -
     organization_id = call.organization.organization_id
     wanted_ledger = ledger_id if ledger_id is not None else call.organization.default_ledger_id
     if wanted_ledger is None or ledger.find_ledger(call.db, organization_id, wanted_ledger) is None:
-        raise UnknownLedger("There is no such ledger.")
+        named = "no default ledger" if wanted_ledger is None else f"no ledger {wanted_ledger}"
+        raise UnknownLedger(f"The organization has {named}.")
     if ledger_account_id is None:
         account = ledger.find_default_account(call.db, organization_id, wanted_ledger)
     else:
         account = ledger.find_account(call.db, organization_id, ledger_account_id)
     if account is None or account.ledger_id != wanted_ledger:
-        raise UnknownLedgerAccount("There is no such account in the ledger.")
+        named = "no default account" if ledger_account_id is None else f"no account {ledger_account_id}"
+        raise UnknownLedgerAccount(f"The ledger {wanted_ledger} has {named}.")
     return account

@@ -195,7 +195,7 @@ class Poster:
             return self._revert(session, movement, details, stored)
         account = session.accounts.get(movement.ledger_account_id or 0)
         if account is None or (movement.ledger_id is not None and account.ledger_id != movement.ledger_id):
-            raise UnknownLedgerAccount("There is no such account in the ledger.")
+            raise UnknownLedgerAccount(f"The ledger has no account {movement.ledger_account_id}.")
         source, target = movement.from_wallet_id, movement.to_wallet_id
         _check(movement, self._call.now)
         for wallet_id in (source, target):

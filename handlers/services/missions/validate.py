@@ -125,7 +125,8 @@ def _account(call: Call, ledger_id: int | None, ledger_account_id: int | None) -
     else:
         account = ledger.find_account(call.db, organization_id, ledger_account_id)
     if account is None or (ledger_id is not None and account.ledger_id != ledger_id):
-        raise UnknownLedgerAccount("There is no such account in the ledger.")
+        named = "no default account" if ledger_account_id is None else f"no account {ledger_account_id}"
+        raise UnknownLedgerAccount(f"The ledger {wanted} has {named}.")
     if account.ledger_id != default_id:
         raise WalletNotInLedger("Members' wallets are in the organization's default ledger.")
     return account
