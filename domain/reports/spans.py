@@ -1,20 +1,24 @@
 """How a range of time is covered by totals of whole buckets: few great ones, and the smaller ones at its ends.
 
-Where most of a great bucket lies within the range, the bucket is added as a whole and the rest of it subtracted.
+Where that takes fewer rows, a great bucket is added as a whole and what lies beyond the range subtracted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from itertools import product
+from typing import NamedTuple
 
 # All offsets of time zones since 1972 are whole quarters of an hour, so days of every zone are made of them.
 QUARTER_HOUR, DAY, MONTH, QUARTER, YEAR = range(5)
 
-# What totals are kept of, the longest first.
-TOTALS = (MONTH, DAY, QUARTER_HOUR)
-WALLET_TOTALS = (YEAR, QUARTER, MONTH, QUARTER_HOUR)
+# What totals are kept of, the longest first, and the rows of a bucket. A wallet is in each long bucket once; of four
+# mints a month few fall into the same quarter of an hour, so that a week of those has as many rows as a month.
+TOTALS = {MONTH: 1.0, DAY: 1.0, QUARTER_HOUR: 1.0}
+WALLET_TOTALS = {YEAR: 1.0, QUARTER: 1.0, MONTH: 1.0, QUARTER_HOUR: 1 / (7 * 96)}
 
 _MINUTES = timedelta(minutes=15)
 _MONTHS = {MONTH: 1, QUARTER: 3, YEAR: 12}
@@ -48,17 +52,16 @@ class Cover:
     pieces: tuple[Piece, ...]
 
 
-def cover(begin: datetime, end: datetime, levels: Sequence[int]) -> Cover:
-    """Cover a range with buckets of these levels, the longest first; the last is the quarter of an hour."""
-    spans: list[Span] = []
-    pieces: list[Piece] = []
+def cover(begin: datetime, end: datetime, levels: Mapping[int, float]) -> Cover:
+    """Cover a range with buckets of these levels, the longest first, so that few rows are read by their weights.
+
+    The last level is the quarter of an hour.
+    """
     first, last = ceiling(begin, QUARTER_HOUR), floor(end, QUARTER_HOUR)
     if first is None or first > last:
-        pieces = [Piece(begin, end)] if begin < end else []
-    else:
-        pieces = [Piece(a, b) for a, b in ((begin, first), (last, end)) if a < b]
-        _cover(first, last, levels, 1, spans)
-    return Cover(begin, end, tuple(spans), tuple(pieces))
+        return Cover(begin, end, (), (Piece(begin, end),) if begin < end else ())
+    pieces = tuple(Piece(a, b) for a, b in ((begin, first), (last, end)) if a < b)
+    return Cover(begin, end, _cheapest(first, last, tuple(levels.items())).spans, pieces)
 
 
 def floor(at: datetime, level: int) -> datetime:
@@ -88,26 +91,44 @@ def ceiling(at: datetime, level: int) -> datetime | None:
         return None
 
 
-def _cover(begin: datetime, end: datetime, levels: Sequence[int], sign: int, spans: list[Span]) -> None:
-    """Cover a range of whole quarters of an hour."""
+class _Choice(NamedTuple):
+    """Spans with the rows that they take."""
+
+    rows: float = 0.0
+    spans: tuple[Span, ...] = ()
+
+    def subtracted(self) -> _Choice:
+        return _Choice(self.rows, tuple(replace(span, sign=-span.sign) for span in self.spans))
+
+
+@lru_cache(maxsize=1000)
+def _cheapest(begin: datetime, end: datetime, levels: tuple[tuple[int, float], ...]) -> _Choice:
+    """The cheapest cover of a range of whole quarters of an hour."""
     if begin >= end:
-        return
-    level, finer = levels[0], levels[1:]
+        return _Choice()
+    (level, weight), finer = levels[0], levels[1:]
     if not finer:
-        spans.append(Span(level, begin, end, sign))
-        return
-    # As far as whole buckets reach, or reach beyond: whatever is nearer.
-    first, last = _nearer(begin, level), _nearer(end, level)
-    if first >= last:
-        _cover(begin, end, finer, sign, spans)
-        return
-    spans.append(Span(level, first, last, sign))
-    _cover(begin, first, finer, sign, spans)
-    _cover(first, begin, finer, -sign, spans)
-    _cover(last, end, finer, sign, spans)
-    _cover(end, last, finer, -sign, spans)
+        return _Choice(_buckets(begin, end, level) * weight, (Span(level, begin, end),))
+    best = _cheapest(begin, end, finer)
+    ends = ((floor(begin, level), ceiling(begin, level)), (floor(end, level), ceiling(end, level)))
+    for first, last in product(*ends):
+        if first is not None and last is not None and first < last:
+            before, after = _edge(first, begin, finer), _edge(last, end, finer).subtracted()
+            rows = _buckets(first, last, level) * weight + before.rows + after.rows
+            if rows < best.rows:
+                best = _Choice(rows, (Span(level, first, last), *before.spans, *after.spans))
+    return best
 
 
-def _nearer(at: datetime, level: int) -> datetime:
-    before, after = floor(at, level), ceiling(at, level)
-    return before if after is None or at - before < after - at else after
+def _edge(bucket: datetime, at: datetime, finer: tuple[tuple[int, float], ...]) -> _Choice:
+    """What buckets that begin at `bucket` lack of a range that begins at `at`, or have too much of it."""
+    if at <= bucket:
+        return _cheapest(at, bucket, finer)
+    return _cheapest(bucket, at, finer).subtracted()
+
+
+def _buckets(begin: datetime, end: datetime, level: int) -> int:
+    """How many buckets of a level begin in a range of whole ones."""
+    if level in _MONTHS:
+        return ((end.year - begin.year) * 12 + end.month - begin.month) // _MONTHS[level]
+    return (end - begin) // (_MINUTES if level == QUARTER_HOUR else timedelta(days=1))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, text
 
 from domain.reports.spans import WALLET_TOTALS, cover
-from persistence.reports.figures import FigureQuery, rest
+from persistence.reports.figures import FigureQuery, by_subject, rest
 from persistence.reports.records import MINTS
 
 
@@ -64,13 +64,10 @@ def find_received(
 ) -> Received:
     """What was minted in an account less what was reverted, and how many wallets anything was minted to."""
     query, by_wallet = _by_wallet(organization_id, begin, end, None, ledger_account_id)
-    row = db.execute(
-        text(
-            "SELECT coalesce(sum(minted), 0), count(*) FILTER (WHERE mints > 0) FROM ("
-            f"SELECT sum(minted) AS minted, sum(mints) AS mints FROM ({by_wallet}) wallets GROUP BY wallet_id) one"
-        ),
-        query.values,
-    ).one()
+    # The sum is read from the totals of the account, so that wallets are only counted.
+    minted = f"SELECT coalesce(sum(a), 0) FROM ({by_subject(query, begin, end)}) account"
+    counted = f"SELECT wallet_id FROM ({by_wallet}) wallets GROUP BY wallet_id HAVING sum(mints) > 0"
+    row = db.execute(text(f"SELECT ({minted}), (SELECT count(*) FROM ({counted}) receivers)"), query.values).one()
     return Received(row[0], row[1])
 
 

@@ -1,0 +1,55 @@
+"""Covers of ranges by whole buckets: each moment counts once within the range, and not at all beyond it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from domain.reports.spans import MONTH, QUARTER, QUARTER_HOUR, TOTALS, WALLET_TOTALS, YEAR, cover, floor
+
+FIRST, LAST = datetime(1, 1, 1, tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+TICK = timedelta(microseconds=1)
+
+moments = st.one_of(
+    st.datetimes(timezones=st.just(UTC)),
+    st.datetimes(datetime(2023, 11, 1), datetime(2026, 3, 1), timezones=st.just(UTC)),
+    st.datetimes(datetime(2023, 11, 1), datetime(2026, 3, 1), timezones=st.just(UTC)).map(lambda at: floor(at, MONTH)),
+    st.datetimes(datetime(2025, 2, 27), datetime(2025, 3, 2), timezones=st.just(UTC)),
+)
+
+
+def count(made_of, at):
+    """How often a moment counts."""
+    spans = sum(span.sign for span in made_of.spans if span.begin <= at < span.end)
+    return spans + sum(piece.begin <= at < piece.end for piece in made_of.pieces)
+
+
+@pytest.mark.parametrize("levels", [TOTALS, WALLET_TOTALS], ids=["totals", "wallets"])
+@given(st.tuples(moments, moments), st.lists(moments, max_size=3))
+@example((FIRST, LAST), [])
+@example((LAST - TICK, LAST), [])
+def test_each_moment_counts_once_within_the_range(levels, ends, others):
+    begin, end = sorted(ends)
+    made_of = cover(begin, end, levels)
+    edges = {at for span in made_of.spans for at in (span.begin, span.end)} | {begin, end, *others}
+    probes = edges | {at - TICK for at in edges if at > FIRST}
+    for at in probes:
+        assert count(made_of, at) == (begin <= at < end), at
+    for span in made_of.spans:
+        assert span.begin < span.end
+        assert (floor(span.begin, span.level), floor(span.end, span.level)) == (span.begin, span.end)
+
+
+def test_a_bucket_that_is_mostly_within_is_added_as_a_whole():
+    made_of = cover(datetime(2026, 1, 6, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC), WALLET_TOTALS)
+    assert [(span.level, span.sign) for span in made_of.spans] == [(YEAR, 1), (QUARTER_HOUR, -1)]
+
+
+def test_what_is_added_is_less_than_what_would_be_subtracted():
+    made_of = cover(datetime(2026, 1, 26, tzinfo=UTC), datetime(2026, 8, 1, tzinfo=UTC), WALLET_TOTALS)
+    rows = {(span.level, span.begin.month, span.sign) for span in made_of.spans}
+    # Both quarters but for January, of which the last days are added: not the whole year but for what follows.
+    assert rows == {(QUARTER, 1, 1), (MONTH, 1, -1), (QUARTER_HOUR, 1, 1), (MONTH, 7, 1)}
