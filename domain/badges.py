@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from domain.idempotency import refuse_other_request
 from domain.members import MemberInactive
-from domain.problems import Conflict, KeyReused, NotFound
+from domain.problems import Conflict, NotFound
 
 Place = tuple[int, int]
 """A member's id and a badge's."""
@@ -250,8 +251,7 @@ class BadgeBalances:
         if known is None:
             return None
         tracking = self._trackings[known]
-        if tracking.request_digest != grant.request_digest:
-            raise KeyReused(f"The key {grant.system_unique_key} was used for another request.")
+        refuse_other_request(grant.system_unique_key, grant.request_digest, tracking.request_digest)
         return tracking
 
     def _grant(self, grant: Grant, amount: int) -> BadgeTracking:

@@ -13,7 +13,7 @@ from handlers.messages.badges import TRACKING
 from handlers.messages.base import listed, wrapped
 from handlers.operation import operation
 from handlers.schemas.badges import BALANCE, GRANT, MEMBER_BADGE
-from handlers.services.digests import digest_of
+from handlers.services.idempotency import digest_of
 from handlers.services.unit_of_work.unit import unit_of_work
 from persistence import badges
 from persistence.paging import Page, Paged

@@ -45,8 +45,8 @@ from handlers.schemas.members import (
 )
 from handlers.services import tokens
 from handlers.services.configuration import configuration_of
-from handlers.services.digests import digest_of
 from handlers.services.events.track import emit
+from handlers.services.idempotency import digest_of
 from handlers.services.ledger.move_points import MovedPoints, move_points
 from handlers.services.members.enrol import MEMBER_CREATED, enrol_member
 from handlers.services.members.erase import erase

@@ -14,10 +14,11 @@ from domain.coupons.codes import Coupon
 from domain.coupons.service import Assignment, Use
 from domain.coupons.usages import CouponUsage
 from domain.events import UnknownMember
+from domain.idempotency import refuse_other_request
 from domain.members import Member
-from domain.problems import Conflict, FieldFault, InvalidRequest, KeyReused, NotFound, Refusal
+from domain.problems import Conflict, FieldFault, InvalidRequest, NotFound, Refusal
 from handlers.call import ADMINISTRATION, Call
-from handlers.services.digests import digest_of
+from handlers.services.idempotency import digest_of
 from handlers.services.unit_of_work.participants.coupons import CouponWork
 from handlers.services.unit_of_work.unit import unit_of_work
 from persistence import members
@@ -184,8 +185,8 @@ class _Batch:
                 details = self._command.details(key, digest)
                 usage = self._coupons.assign(member.member_id, self._book, Assignment(), details)
                 self._done[usage.system_unique_key] = usage
-            elif usage.request_digest != digest:
-                raise KeyReused(f"The key {key} was used for another request.")
+            else:
+                refuse_other_request(key, digest, usage.request_digest)
             return Outcome(member.member_id, usage.system_unique_key, usage)
         except Refusal as refusal:
             return Outcome(item.member_id if member is None else member.member_id, key, refusal=refusal)
@@ -197,9 +198,8 @@ def _done_before(call: Call, command: CouponCommand, digest: bytes) -> list[Coup
     Raises KeyReused where another request has used one of the keys.
     """
     known = usages.find_by_request_keys(call.db, call.organization.organization_id, command.keys)
-    if any(usage.request_digest != digest for usage in known):
-        reused = ", ".join(sorted(usage.system_unique_key for usage in known))
-        raise KeyReused(f"The key {reused} was used for another request.")
+    for usage in known:
+        refuse_other_request(usage.system_unique_key, digest, usage.request_digest)
     return [as_answered(usage) for usage in sorted(known, key=lambda usage: usage.coupon_usage_id)]
 
 

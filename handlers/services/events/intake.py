@@ -16,8 +16,9 @@ from domain.events import (
     UnknownEventType,
     UnknownMember,
 )
+from domain.idempotency import refuse_other_request
 from domain.members import Member, MemberInactive, refuse_erased
-from domain.problems import KeyReused, Refusal
+from domain.problems import Refusal
 from handlers.messages.events import track_result
 from handlers.services.configuration import Configuration
 from handlers.services.unit_of_work.orders import order_payload
@@ -109,10 +110,10 @@ class Intake:
     def all_results(self) -> list[Result]:
         """The results in the order of the events; one that came twice has that of the first."""
         for repeat, original in self._repeats:
-            if repeat.digest == original.digest:
+            try:
+                refuse_other_request(repeat.event.system_unique_key, repeat.digest, original.digest)
                 self.results[repeat.position] = self.results[original.position]
-            else:
-                refusal = KeyReused(f"The key {repeat.event.system_unique_key} came twice.")
+            except Refusal as refusal:
                 self.results[repeat.position] = _refused(repeat.event, refusal)
         return [result for _, result in sorted(self.results.items())]
 
@@ -136,6 +137,5 @@ def _refused(event: IncomingEvent, refusal: Refusal) -> Result:
 
 
 def _answered_before(tracked: TrackedEvent, digest: bytes, answer: Mapping[str, Any]) -> Result:
-    if digest != tracked.digest:
-        return _refused(tracked.event, KeyReused(f"The key {tracked.event.system_unique_key} was used before."))
+    refuse_other_request(tracked.event.system_unique_key, tracked.digest, digest)
     return Result(dict(answer), RefusedBefore(answer["error"]) if "error" in answer else None)

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
+from domain.idempotency import refuse_other_request
 from domain.ledger.accounts import fraction_fault
 from domain.ledger.records import Ledger, LedgerAccount
 from domain.ledger.refusals import SupplyBelowIssued
-from domain.problems import InvalidRequest, KeyReused
+from domain.problems import InvalidRequest
 from handlers.call import Call
-from handlers.services.digests import digest_of
+from handlers.services.idempotency import digest_of
 from persistence import ledger as ledgers
 from persistence import ledger_transactions, posting
 
@@ -26,8 +27,7 @@ def change_supply(call: Call, ledger: Ledger, account: LedgerAccount, body: Mapp
     digest = _digest(account, body)
     before = posting.find_posted(call.db, account.organization_id, [key]).get(key)
     if before is not None:
-        if before.request_digest != digest:
-            raise KeyReused(f"The key {key} was used for another request.")
+        refuse_other_request(key, digest, before.request_digest)
         return before.ledger_transaction_id
     _refuse(call, account, body["max_supply"])
     call.audit.add(

@@ -11,14 +11,15 @@ from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from decimal import Decimal
 
+from domain.idempotency import refuse_other_request
 from domain.ledger.postings import Details, Fiat, Posting, Stored
 from domain.ledger.records import TRANSACTION_TYPES, LedgerAccount, Wallet
 from domain.ledger.refusals import SetFailed, UnknownLedgerAccount, UnknownLedgerTransaction, UnknownWallet
 from domain.ledger.session import LedgerSession
 from domain.ledger.views import TransactionRow
-from domain.problems import FieldFault, InvalidRequest, KeyReused, Refusal
+from domain.problems import FieldFault, InvalidRequest, Refusal
 from handlers.call import Call
-from handlers.services.digests import digest_of
+from handlers.services.idempotency import digest_of
 from handlers.services.ledger.sessions import work_on_wallets
 from handlers.services.members.lock_wallets import lock_wallets
 from persistence import ledger_transactions, posting
@@ -122,19 +123,19 @@ class Poster:
         first: dict[str, int] = {}
         for position, (key, movement) in enumerate(zip(keys, self._movements, strict=True)):
             before = known.get(key)
-            if movement.refusal is not None:
-                self._outcomes[position] = Outcome(refusal=movement.refusal)
-            elif before is not None:
-                same = before.request_digest == movement.digest
-                self._outcomes[position] = Outcome(before.ledger_transaction_id) if same else _reused(key)
-            elif key in first:
-                same = movement.digest == self._movements[first[key]].digest
-                if same:
+            try:
+                if movement.refusal is not None:
+                    raise movement.refusal
+                if before is not None:
+                    refuse_other_request(key, movement.digest, before.request_digest)
+                    self._outcomes[position] = Outcome(before.ledger_transaction_id)
+                elif key in first:
+                    refuse_other_request(key, movement.digest, self._movements[first[key]].digest)
                     self._repeats[position] = first[key]
                 else:
-                    self._outcomes[position] = _reused(key)
-            else:
-                first[key] = position
+                    first[key] = position
+            except Refusal as refusal:
+                self._outcomes[position] = Outcome(refusal=refusal)
 
     def _answer_repeats(self) -> None:
         for position, original in self._repeats.items():
@@ -347,7 +348,3 @@ def capture(call: Call, account: LedgerAccount, amounts: Sequence[tuple[int, Dec
 
 def _keyed(movement: Movement, call: Call) -> Movement:
     return movement if movement.system_unique_key is not None else replace(movement, system_unique_key=call.new_key())
-
-
-def _reused(key: str) -> Outcome:
-    return Outcome(refusal=KeyReused(f"The key {key} was used for another request."))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from domain.idempotency import refuse_other_request
 from domain.members import Member, refuse_inactive
 from domain.missions.records import Mission
 from domain.missions.state import ProgressCause
-from domain.problems import KeyReused
 from handlers.call import Call
 from handlers.messages.missions import progress_answer
 from handlers.services.configuration import configuration_of
-from handlers.services.digests import digest_of
+from handlers.services.idempotency import digest_of
 from handlers.services.members.match_audiences import match_audiences
 from handlers.services.unit_of_work.unit import unit_of_work
 from persistence import missions
@@ -41,8 +41,7 @@ def advance_mission(call: Call, member: Member, mission: Mission, body: Mapping[
     with unit_of_work(call, [member.member_id], "A mission was advanced by request.", [cause.at]) as unit:
         before = missions.find_tracking(call.db, organization_id, cause.system_unique_key or "")
         if before is not None:
-            if before.request_digest != cause.request_digest:
-                raise KeyReused(f"The key {cause.system_unique_key} was used for another request.")
+            refuse_other_request(cause.system_unique_key, cause.request_digest, before.request_digest)
             return before.answer or {}
         refuse_inactive(unit.members[member.member_id])
         progress, advance = unit.missions.advance(mission.mission_id, body["amount"], cause, audience_keys)

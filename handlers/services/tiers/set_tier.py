@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from domain.idempotency import refuse_other_request
 from domain.members import Member, refuse_inactive
-from domain.problems import FieldFault, InvalidRequest, KeyReused
+from domain.problems import FieldFault, InvalidRequest
 from domain.programs import LoyaltyProgram, LoyaltyTier
 from domain.tiers import TierInactive, TierTracking
 from handlers.call import Call
-from handlers.services.digests import digest_of
+from handlers.services.idempotency import digest_of
 from handlers.services.unit_of_work.derived_events import TIER_REMOVED, TIER_SET
 from handlers.services.unit_of_work.unit import unit_of_work
 from persistence import member_tiers
@@ -31,8 +32,7 @@ def set_tier(
     with unit_of_work(call, [member.member_id], reason, reported=(TIER_SET, TIER_REMOVED)) as unit:
         before = member_tiers.find_tracking(call.db, organization_id, key)
         if before is not None:
-            if before.request_digest != digest:
-                raise KeyReused(f"The key {key} was used for another request.")
+            refuse_other_request(key, digest, before.request_digest)
             return before
         refuse_inactive(unit.members[member.member_id])
         _refuse(tier, body["expires_at"], call.now)

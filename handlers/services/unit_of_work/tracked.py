@@ -10,7 +10,7 @@ from typing import Any
 from domain.events import IncomingEvent
 from domain.members import Member
 from domain.problems import Refusal
-from handlers.services.digests import digest_of
+from handlers.services.idempotency import digest_of
 
 
 @dataclass(frozen=True, slots=True)
