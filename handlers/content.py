@@ -12,9 +12,9 @@ from domain.content.documents import ContentDocument, DocumentAddress
 from domain.problems import InvalidRequest, NameTaken, NotFound, Refusal
 from handlers.audit_trail import Audited
 from handlers.call import INTEGRATION, Call
-from handlers.http.schemas import Schemas, Validator, body_faults
 from handlers.messages.base import listed, wrapped
 from handlers.messages.content import DOCUMENT_CHANGES
+from handlers.messages.validation import Schemas, Validator, body_faults
 from handlers.operation import operation
 from handlers.schemas.content import BATCH_ITEM, COLLECTION, COLLECTION_BODY, COLLECTION_CHANGES, DOCUMENT, batch_answer
 from handlers.schemas.content_search import search_answer, search_of

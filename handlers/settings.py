@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from handlers.http.clients import networks_of
-from handlers.http.rates import Rate
+from handlers.setting_values import Rate, networks_of
 
 PREFIX = "LOYALTY_"
 _HOME = Path(".loyalty")

@@ -129,7 +129,7 @@ def test_nothing_else_reads_the_environment():
         "handlers/server/commands/database.py",
     }
     # prometheus-client has no other way to learn its directory.
-    metrics = {"handlers/server/gunicorn_server.py", "handlers/http/metrics.py"}
+    metrics = {"handlers/server/gunicorn_server.py", "handlers/metrics.py"}
     readers = set()
     for folder in ("domain", "handlers", "openapi", "persistence"):
         for path in (ROOT / folder).rglob("*.py"):

@@ -17,7 +17,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.types import ASGIApp
 
 import openapi
-from handlers.http import metrics, problems, storage
+from handlers import metrics
+from handlers.http import problems, storage
 from handlers.http.contract import ResponseContract
 from handlers.http.dispatch import Dispatcher
 from handlers.http.envelope import Envelope
@@ -26,11 +27,11 @@ from handlers.http.operations import Dispatch, Operations
 from handlers.http.pages import Site, pages
 from handlers.http.resolver import SurfaceResolver
 from handlers.http.routing import Routing
-from handlers.http.schemas import Schemas
 from handlers.http.security import Authenticate, refuse_every_key, security_map
 from handlers.http.threads import Threads
 from handlers.http.throttle import Throttle
 from handlers.http.wsgi import OneHopWsgi
+from handlers.messages.validation import Schemas
 from handlers.services.partners.authentication import KeyAuthenticator
 from handlers.services.tokens import Authenticator
 from handlers.services.unit_of_work.evaluation_time import limit_evaluation

@@ -5,14 +5,10 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Sequence
 
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+from handlers.setting_values import Network
+
 # Whoever has one address of IPv6 has all of its network.
 _IPV6_PREFIX = 64
-
-
-def networks_of(text: str) -> tuple[Network, ...]:
-    """Networks, or single addresses, separated by commas; raises ValueError."""
-    return tuple(ipaddress.ip_network(each.strip()) for each in text.split(",") if each.strip())
 
 
 def client_address(peer: str, forwarded: str, proxies: Sequence[Network]) -> str:

@@ -8,12 +8,12 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from handlers.http import json_text
 from handlers.http.exchange import exchange_of
-from handlers.http.json_text import encode
 from handlers.http.problems import MEDIA_TYPE
 from handlers.http.routing import METHODS
-from handlers.http.schemas import Schemas, Validator
+from handlers.messages import json_text
+from handlers.messages.json_text import encode
+from handlers.messages.validation import Schemas, Validator
 
 _log = logging.getLogger("loyalty.contract")
 # What any server may answer at any time, whatever the operation.

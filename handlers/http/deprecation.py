@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime
 from typing import Any
 
-from handlers.http.schemas import DocumentError, Schemas
+from handlers.messages.validation import DocumentError, Schemas
 
 _MAX_NESTING = 8
 

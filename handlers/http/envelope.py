@@ -7,13 +7,13 @@ import time
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from handlers.http import metrics
+from handlers import metrics
 from handlers.http.exchange import Exchange, open_exchange
-from handlers.http.json_text import encode
 from handlers.http.logging import log_request
 from handlers.http.problems import MEDIA_TYPE, problem_body
 from handlers.http.rates import rate_headers
 from handlers.http.throttle import Throttle, TooOften
+from handlers.messages.json_text import encode
 
 _log = logging.getLogger("loyalty.errors")
 _POLICY_VIOLATION = 1008

@@ -9,11 +9,11 @@ from typing import Any
 from starlette.types import Receive
 
 from domain.problems import FieldFault
-from handlers.http import json_text
 from handlers.http.exchange import Exchange
 from handlers.http.parameters import FormPlan
 from handlers.http.problems import HttpProblem
-from handlers.http.schemas import DocumentError, Schemas, Validator, body_faults
+from handlers.messages import json_text
+from handlers.messages.validation import DocumentError, Schemas, Validator, body_faults
 
 FORM = "application/x-www-form-urlencoded"
 _UTF8 = {"utf-8", "utf8"}

@@ -22,13 +22,13 @@ from handlers.call import Answer, Request
 from handlers.http.deprecation import DeprecationPlan
 from handlers.http.exchange import Exchange, exchange_of, request_id_of_thread
 from handlers.http.intake import BodyPlan, ClientGone, read_body
-from handlers.http.json_text import encode
 from handlers.http.negotiation import AnswerTypes
 from handlers.http.oauth import TOKEN_OPERATION
 from handlers.http.parameters import ParameterPlan
 from handlers.http.routing import METHODS, variables_of
-from handlers.http.schemas import MAX_FAULTS, DocumentError, Schemas
 from handlers.http.throttle import Throttle
+from handlers.messages.json_text import encode
+from handlers.messages.validation import MAX_FAULTS, DocumentError, Schemas
 from persistence.deadlines import Deadline, deadline_of_thread
 
 Dispatch = Callable[[Request], Answer]

@@ -15,11 +15,11 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from domain.queue import QueueFigures
 from domain.triggers import DeliveryFigures
-from handlers.http import metrics
+from handlers import metrics
 from handlers.http.exchange import Exchange
-from handlers.http.json_text import encode
 from handlers.http.problems import MEDIA_TYPE, RETRY_AFTER_SECONDS, problem_body
 from handlers.http.wsgi import EXCHANGE
+from handlers.messages.json_text import encode
 
 _ASSETS = {
     "swagger-ui.css": "text/css; charset=utf-8",

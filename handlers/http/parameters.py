@@ -11,8 +11,8 @@ from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from domain.problems import FieldFault
-from handlers.http.json_text import UnreadableNumber, exact_number
-from handlers.http.schemas import MAX_FAULTS, DocumentError, Schemas
+from handlers.messages.json_text import UnreadableNumber, exact_number
+from handlers.messages.validation import MAX_FAULTS, DocumentError, Schemas
 
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")

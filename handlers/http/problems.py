@@ -17,8 +17,8 @@ from starlette.exceptions import HTTPException
 from domain.problems import STATUS_OF_KIND, InvalidRequest, NotFound, Refusal, StorageFull, Unauthorized
 from handlers.http import oauth, storage
 from handlers.http.exchange import Exchange, exchange_of
-from handlers.http.json_text import encode
 from handlers.http.throttle import TooOften
+from handlers.messages.json_text import encode
 from persistence.transactions import is_full
 
 MEDIA_TYPE = "application/problem+json"

@@ -12,7 +12,6 @@ import hashlib
 import math
 import mmap
 import os
-import re
 import secrets
 import struct
 import tempfile
@@ -22,32 +21,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-_SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400}
-_RATE = re.compile(r"([1-9][0-9]{0,8})/(second|minute|hour|day)")
+from handlers.setting_values import Rate
 
 _SLOT = struct.Struct("<Qd")
 _SLOTS = 1 << 16
 # A key is looked for in so many slots from its own on; where all are taken, the one that ends first is given up.
 _PROBES = 8
 _STRIPES = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """At most `count` in any `seconds`, all at once or spread over them."""
-
-    count: int
-    seconds: int
-
-    @classmethod
-    def parse(cls, text: str) -> Rate | None:
-        """Read `600/minute`, or None from `off`; raises ValueError."""
-        if text == "off":
-            return None
-        found = _RATE.fullmatch(text)
-        if not found:
-            raise ValueError("a rate is a number, / and second, minute, hour or day, such as 600/minute")
-        return cls(int(found[1]), _SECONDS[found[2]])
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from handlers.http.exchange import exchange_of
 from handlers.http.parameters import UnreadableText, decode_text
 from handlers.http.problems import HttpProblem
-from handlers.http.schemas import DocumentError, Schemas
+from handlers.messages.validation import DocumentError, Schemas
 
 METHODS = ("get", "put", "post", "delete", "patch")
 

@@ -14,7 +14,7 @@ from domain.problems import Forbidden, Unauthorized
 from handlers.call import Caller
 from handlers.http.exchange import exchange_of
 from handlers.http.problems import KEY_CHALLENGE, REALM, CredentialsProblem
-from handlers.http.schemas import DocumentError
+from handlers.messages.validation import DocumentError
 
 MEMBER_SCOPE = "member"
 

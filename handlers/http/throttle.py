@@ -8,11 +8,12 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from domain.problems import TooManyRequests
+from handlers import metrics
 from handlers.call import Answer, Request
-from handlers.http import metrics
-from handlers.http.clients import client_address, networks_of
+from handlers.http.clients import client_address
 from handlers.http.exchange import Exchange
-from handlers.http.rates import Rate, Rates, RateState
+from handlers.http.rates import Rates, RateState
+from handlers.setting_values import Rate, networks_of
 from handlers.settings import Settings
 
 Dispatch = Callable[[Request], Answer]

@@ -166,7 +166,7 @@ class _Server(BaseApplication):  # type: ignore[misc]
             self._engine.dispose(close=False)
 
     def _after_exit(self, arbiter: Any, worker: Any) -> None:
-        from handlers.http.metrics import forget_worker
+        from handlers.metrics import forget_worker
 
         forget_worker(worker.pid)
 

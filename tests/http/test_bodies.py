@@ -11,7 +11,7 @@ from decimal import Decimal
 import pytest
 
 from handlers.call import Answer
-from handlers.http.json_text import MAX_DEPTH
+from handlers.messages.json_text import MAX_DEPTH
 from tests.http.support import body, operation, serve
 
 BOOK = {

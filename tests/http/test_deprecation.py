@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from handlers.http.schemas import DocumentError
+from handlers.messages.validation import DocumentError
 from tests.http.support import body, operation, parameter, serve
 
 OLD = {"deprecated": True, "x-deprecated-at": "2024-01-01"}

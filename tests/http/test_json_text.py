@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from domain.problems import InvalidRequest
-from handlers.http.json_text import decode, encode
+from handlers.messages.json_text import decode, encode
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=6) | st.sampled_from(
     ['"', "\\", '\\"', ":", "{", "}", "a:b", "\u2028", "\x7f", "\u00e9", "\\u0000", "a"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from handlers.http import metrics
+from handlers import metrics
 from tests.builders.missions import body, counters, create, member_id_of, stand
 from tests.builders.tracking import ORDER_CREATED, Shop, event, order
 

@@ -171,7 +171,7 @@ def test_metrics_add_up_over_worker_processes(tmp_path):
     script = textwrap.dedent(
         """
         import os, sys
-        from handlers.http import metrics
+        from handlers import metrics
 
         child = os.fork()
         metrics.observe("op", "GET", 200, 0.01)
@@ -198,7 +198,7 @@ def test_metrics_add_up_over_worker_processes(tmp_path):
 def test_what_waits_is_told_once_whichever_process_was_asked_before(tmp_path):
     script = textwrap.dedent(
         """
-        from handlers.http import metrics
+        from handlers import metrics
         from domain.triggers import DeliveryFigures
         from domain.queue import QueueFigures
         import inspect

@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from handlers.http.schemas import DocumentError
+from handlers.messages.validation import DocumentError
 from tests.http.support import operation, parameter, serve
 
 INTEGER = {"type": "integer"}

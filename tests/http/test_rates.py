@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handlers.http.rates import Rate, Rates, rate_headers
+from handlers.http.rates import Rates, rate_headers
+from handlers.setting_values import Rate
 
 
 class Clock:

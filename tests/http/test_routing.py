@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from handlers.call import Answer
-from handlers.http.schemas import DocumentError
+from handlers.messages.validation import DocumentError
 from tests.http.support import operation, parameter, serve
 
 CODE = parameter("code", {"type": "string"}, "path")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from domain.campaigns.compiled import compile_action
-from handlers.http import metrics
+from handlers import metrics
 from tests.builders import missions
 from tests.builders.campaigns import action, effect, mint
 from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, running

@@ -7,7 +7,7 @@ from sqlalchemy.exc import OperationalError
 
 from domain.problems import Unauthorized
 from handlers.http.app import build_app
-from handlers.http.schemas import DocumentError
+from handlers.messages.validation import DocumentError
 from tests.http.support import (
     CALLERS,
     KEYS,

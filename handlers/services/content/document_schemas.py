@@ -12,8 +12,8 @@ import msgspec
 
 from domain.content.schema_checks import DIALECT, patterns_of, schema_faults
 from domain.problems import FieldFault, InvalidRequest
-from handlers.http.json_text import encode, pointer_to
-from handlers.http.schemas import Validator
+from handlers.messages.json_text import encode, pointer_to
+from handlers.messages.validation import Validator
 
 _AT = "/jsonschema"
 # A pattern compiled is a program of this size at most, and matches in linear time.

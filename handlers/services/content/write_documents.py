@@ -20,8 +20,8 @@ from domain.content.documents import (
 from domain.coupons.books import UnknownCouponBook
 from domain.problems import FieldFault, InvalidRequest, NotFound, Refusal
 from handlers.call import Call
-from handlers.http.json_text import encode
 from handlers.messages.content import DOCUMENT_CHANGES
+from handlers.messages.json_text import encode
 from handlers.services.content.document_schemas import attrs_faults
 from persistence import audiences, audit_log
 from persistence.content import collections, documents

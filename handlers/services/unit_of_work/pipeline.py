@@ -12,7 +12,7 @@ from domain.events import DRY_RUN, FAILURE, FULL, MAX_CAUSED, MAX_DEPTH, SUCCESS
 from domain.orders import Order
 from domain.problems import Refusal
 from domain.reversals import RevertedEvent
-from handlers.http import metrics
+from handlers import metrics
 from handlers.messages.events import track_result
 from handlers.messages.missions import mission_outcome
 from handlers.messages.referrals import referral_results

@@ -12,7 +12,7 @@ from typing import Any
 import jsonschema_rs
 
 from domain.problems import FieldFault
-from handlers.http.json_text import pointer_to
+from handlers.messages.json_text import pointer_to
 
 MAX_FAULTS = 50
 

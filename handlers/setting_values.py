@@ -1,0 +1,36 @@
+"""Values of settings that are more than a text or a number."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass
+
+_SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400}
+_RATE = re.compile(r"([1-9][0-9]{0,8})/(second|minute|hour|day)")
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """At most `count` in any `seconds`, all at once or spread over them."""
+
+    count: int
+    seconds: int
+
+    @classmethod
+    def parse(cls, text: str) -> Rate | None:
+        """Read `600/minute`, or None from `off`; raises ValueError."""
+        if text == "off":
+            return None
+        found = _RATE.fullmatch(text)
+        if not found:
+            raise ValueError("a rate is a number, / and second, minute, hour or day, such as 600/minute")
+        return cls(int(found[1]), _SECONDS[found[2]])
+
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+def networks_of(text: str) -> tuple[Network, ...]:
+    """Networks, or single addresses, separated by commas; raises ValueError."""
+    return tuple(ipaddress.ip_network(each.strip()) for each in text.split(",") if each.strip())
