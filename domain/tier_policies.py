@@ -8,12 +8,12 @@ from datetime import UTC, date, datetime, tzinfo
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
-from zoneinfo import ZoneInfo
 
-from domain.calendar import is_zone, start_of_day
+from domain.calendar import is_zone, start_of_day, zone_named
 from domain.ledger.expiry import add_months
 from domain.ledger.postings import Earning
 from domain.problems import FieldFault
+from domain.timezones import NOT_A_ZONE
 
 ZERO = Decimal(0)
 
@@ -55,7 +55,7 @@ class TierPolicy:
             period=document["period"],
             months=document["months"] or 12,
             start_month=document["startMonth"] or 1,
-            zone=zone if named is None else ZoneInfo(named),
+            zone=zone if named is None else zone_named(named),
         )
 
     @property
@@ -159,4 +159,4 @@ def _faults(policy: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
         if policy[name] is not None and period != CALENDAR:
             yield name, f"{name} is given; it goes with period {CALENDAR} alone"
     if policy["timezone"] is not None and not is_zone(policy["timezone"]):
-        yield "timezone", "timezone is not a time zone of the IANA database, such as Europe/Madrid"
+        yield "timezone", NOT_A_ZONE

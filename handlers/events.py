@@ -87,9 +87,12 @@ def evaluate_event(call: Call, event: LoyaltyEvent) -> dict[str, Any]:
     """Evaluate an event that was only captured; what came of it, the same each time."""
     evaluated = evaluate_captured(call, event)
     if evaluated.evaluated_at == call.now:
-        states = ({"evaluationStatus": each.evaluation_status} for each in (event, evaluated))
         call.audit.add(
-            "event", event.loyalty_event_id, before=next(states), after=next(states), member_ids=(event.member_id,)
+            "event",
+            event.loyalty_event_id,
+            before={"evaluationStatus": event.evaluation_status},
+            after={"evaluationStatus": evaluated.evaluation_status},
+            member_ids=(event.member_id,),
         )
     return event_outcome(evaluated, ())
 

@@ -15,6 +15,7 @@ from domain.campaigns.limits import LimitRule
 from domain.campaigns.records import Action, Campaign
 from domain.campaigns.restrictions import Restriction, restrictions_of
 from domain.campaigns.variables import ENVIRONMENT
+from domain.expression_faults import invalid_expression
 from domain.expressions import ExpressionError, Node, Program, compile_expression, from_tree, parse
 from domain.expressions.check import did_you_mean
 from domain.expressions.types import BOOL, DECIMAL, STRING, TIMESTAMP, Type
@@ -225,9 +226,7 @@ def _compile(source: Any, is_tree: bool, expected: Type, pointer: str) -> tuple[
         node = from_tree(source) if is_tree else parse(source)
         return node, compile_expression(node, ENVIRONMENT, expected)
     except ExpressionError as error:
-        raise InvalidRequest(
-            [FieldFault(f.message, pointer=pointer, code=f.code, start=f.start, end=f.end) for f in error.faults]
-        ) from error
+        raise invalid_expression(error, pointer) from error
 
 
 _BAD = object()

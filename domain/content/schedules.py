@@ -5,18 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime, tzinfo
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from domain.calendar import day_of_week, zone_named
-from domain.organizations import Organization
 from domain.problems import FieldFault
+from domain.timezones import NOT_A_ZONE
 
 HOURS_OF_DAY = 24
-
-
-def zone_of_organization(organization: Organization) -> tzinfo:
-    """The time zone of the days that `daysOfWeek` names."""
-    return zone_named(organization.timezone)
 
 
 def hour_of_week(at: datetime, zone: tzinfo) -> int:
@@ -41,7 +35,7 @@ def open_hours(schedule: Mapping[str, Any]) -> list[int]:
 
 def open_hours_now(zones: Iterable[str], at: datetime) -> dict[str, int]:
     """The hour of the week that it is in each of the zones."""
-    return {name: hour_of_week(at, ZoneInfo(name)) for name in zones}
+    return {name: hour_of_week(at, zone_named(name)) for name in zones}
 
 
 def schedule_faults(schedule: Mapping[str, Any] | None, zones: frozenset[str]) -> list[FieldFault]:
@@ -50,8 +44,7 @@ def schedule_faults(schedule: Mapping[str, Any] | None, zones: frozenset[str]) -
         return []
     faults = []
     if schedule["timezone"] not in zones:
-        detail = "timezone is not the name of a time zone of the IANA database"
-        faults.append(FieldFault(detail, pointer="/dayOfWeekSchedule/timezone"))
+        faults.append(FieldFault(NOT_A_ZONE, pointer="/dayOfWeekSchedule/timezone"))
     for place, window in enumerate(schedule["schedule"]):
         if window["fromHour"] > window["toHour"]:
             detail = "fromHour is after toHour; a window across midnight is two, one for each day"

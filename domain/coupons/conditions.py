@@ -9,6 +9,7 @@ from typing import Any
 
 from domain.campaigns.context import member_variable
 from domain.campaigns.variables import MEMBER, TEXTS
+from domain.expression_faults import invalid_expression
 from domain.expressions import (
     BOOL,
     DECIMAL,
@@ -57,12 +58,7 @@ def check_condition(condition: Mapping[str, Any]) -> None:
         _program_of(condition)
     except ExpressionError as error:
         [form] = condition
-        raise InvalidRequest(
-            [
-                FieldFault(f.message, pointer=f"/condition/{form}", code=f.code, start=f.start, end=f.end)
-                for f in error.faults
-            ]
-        ) from error
+        raise invalid_expression(error, f"/condition/{form}") from error
 
 
 def holds(condition: Mapping[str, Any], context: Mapping[str, Any]) -> bool:

@@ -8,9 +8,9 @@ from functools import lru_cache
 from typing import Any
 
 from domain.campaigns.variables import ENVIRONMENT
+from domain.expression_faults import invalid_expression
 from domain.expressions import Budget, ExpressionError, Functions, Node, Program, compile_expression, parse
 from domain.expressions.types import DECIMAL
-from domain.problems import FieldFault, InvalidRequest
 
 COUNT_EXPRESSION = "/countExpression"
 
@@ -24,12 +24,7 @@ def compile_count(expression: str) -> Program:
     try:
         return compile_expression(parse(expression), ENVIRONMENT, DECIMAL)
     except ExpressionError as error:
-        raise InvalidRequest(
-            [
-                FieldFault(f.message, pointer=COUNT_EXPRESSION, code=f.code, start=f.start, end=f.end)
-                for f in error.faults
-            ]
-        ) from error
+        raise invalid_expression(error, COUNT_EXPRESSION) from error
 
 
 def count_sources(expression: str) -> list[tuple[str, Node]]:

@@ -62,7 +62,7 @@ class Claims(Movements):
     def undoable_of(self, stored: Stored) -> Decimal:
         """What a transaction gave or was to give, less what of it has expired: that is gone already."""
         expired = stored.expired + sum((self._expired.get(lot, ZERO) for lot in stored.lots), ZERO)
-        return self.amount_of(stored) + self.released_of(stored) - expired
+        return self.given_of(stored) - expired
 
     @property
     def unearned(self) -> Mapping[int, Decimal]:

@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 
-from domain.calendar import day_of_week
+from domain.calendar import day_of_week, zone_named
 from domain.content.collections import ContentCollection
-from domain.content.schedules import open_hours_now, zone_of_organization
+from domain.content.schedules import open_hours_now
 from domain.content.searching import sort_of
 from domain.members import Member
 from domain.problems import Forbidden
@@ -133,7 +133,7 @@ def _look_up(
     keys = sort_of(collection, asked["sort"])
     viewer = Viewer(
         at=call.now,
-        day=day_of_week(call.now, zone_of_organization(call.organization)),
+        day=day_of_week(call.now, zone_named(call.organization.timezone)),
         hours=open_hours_now(stored.zones_in_use(call.db, collection), call.now),
         audience_keys=_audience_keys(call, member),
         book_keys=_books_shown(call, member, collection) if collection.is_coupon else None,
