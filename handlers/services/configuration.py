@@ -7,7 +7,7 @@ that number with the organization, so a change is seen by all processes at the n
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
@@ -19,6 +19,7 @@ from domain.campaigns.context import Functions, host_functions
 from domain.campaigns.effects import ADVANCE_MISSION, SET_TIER
 from domain.campaigns.limits import limit_rules_of
 from domain.campaigns.plans import EvaluationPlan, EvaluationPlans
+from domain.campaigns.records import Action, Campaign
 from domain.campaigns.references import has_variable, names_variable
 from domain.event_types import BUILT_IN_EVENT_TYPES
 from domain.events import UnknownEventType
@@ -154,39 +155,27 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
         for program_id, account_id in configuration.main_accounts(db, organization_id).items()
     }
     main_accounts[None] = main_accounts.get(organization.default_loyalty_program_id) or default
-    account_ids = {account.ledger_account_key: account.ledger_account_id for account in found}
-    known = {} if before is None else {a.action.action_id: a for each in before.campaigns for a in each.actions}
-    compiled = []
-    for campaign, actions in active:
-        compiled.append(
-            compile_campaign(
-                campaign,
-                [compile_action(action, known.get(action.action_id)) for action in actions],
-                limit_rules_of(campaign, account_ids),
-                main_accounts.get(campaign.loyalty_program_id),
-                organization.timezone,
-            )
-        )
+    accounts_by_key = {account.ledger_account_key: account for account in found}
+    compiled = _compiled_campaigns(active, before, accounts_by_key, main_accounts, organization.timezone)
     items = [(matcher, compile_matcher(matcher.matcher)) for matcher in matchers.find_all(db, organization_id)]
     item_matchers = {each.matcher_key: predicate for each, predicate in items}
     of_members = [each for each in map(compile_audience, audiences.find_matching(db, organization_id)) if each]
     by_id = {each.matcher_id: predicate for each, predicate in items}
-    audience_keys = {of_member.audience_id: of_member.audience_key for of_member in of_members}
+    audience_keys = {audience.audience_id: audience.audience_key for audience in of_members}
     ready = [
-        compile_mission(found_mission.in_zone_of(organization), by_id, audience_keys, accounts, default)
-        for found_mission in found_missions
+        compile_mission(mission.in_zone_of(organization), by_id, audience_keys, accounts, default)
+        for mission in found_missions
     ]
     tiers = configuration.tiers(db, organization_id)
     ready_programs = (
-        ready_program(found_program, main_accounts.get(found_program.loyalty_program_id))
-        for found_program in found_programs
+        ready_program(program, main_accounts.get(program.loyalty_program_id)) for program in found_programs
     )
     return Configuration(
         organization_id=organization_id,
         version=organization.configuration_version,
         plans=EvaluationPlans(compiled),
         accounts=accounts,
-        accounts_by_key={account.ledger_account_key: account for account in found},
+        accounts_by_key=accounts_by_key,
         tier_keys={tier.loyalty_tier_id: tier.loyalty_tier_key for tier in tiers},
         tiers={tier.loyalty_tier_key: tier for tier in tiers},
         program_keys=frozenset(configuration.program_keys(db, organization_id)),
@@ -204,6 +193,28 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
         referral_programs=ReferralPrograms(ready_programs),
         main_accounts=main_accounts,
     )
+
+
+def _compiled_campaigns(
+    active: Iterable[tuple[Campaign, Sequence[Action]]],
+    before: Configuration | None,
+    accounts_by_key: Mapping[str, LedgerAccount],
+    main_accounts: Mapping[int | None, LedgerAccount | None],
+    timezone: str,
+) -> list[CompiledCampaign]:
+    """The active campaigns, ready to be evaluated; actions that were compiled before are taken over."""
+    account_ids = {key: account.ledger_account_id for key, account in accounts_by_key.items()}
+    known = {} if before is None else {a.action.action_id: a for each in before.campaigns for a in each.actions}
+    return [
+        compile_campaign(
+            campaign,
+            [compile_action(action, known.get(action.action_id)) for action in actions],
+            limit_rules_of(campaign, account_ids),
+            main_accounts.get(campaign.loyalty_program_id),
+            timezone,
+        )
+        for campaign, actions in active
+    ]
 
 
 def _by_type(missions_: Iterable[CompiledMission]) -> dict[str, tuple[CompiledMission, ...]]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 
-from sqlalchemy import Connection, insert
+from sqlalchemy import Connection, Row, insert
 
 from domain.access import INTEGRATION_ROLES
 from domain.tier_policies import EARNED, completed
@@ -60,6 +62,29 @@ def create_organization(db: Connection, *, name: str, now: datetime, timezone: s
         )
         .returning(ledger_accounts.c.ledger_account_id, ledger_accounts.c.ledger_account_key)
     ).one()
+    program = _add_program(db, owned, ledger_id, account.ledger_account_id)
+    organizations.change_organization(
+        db,
+        organization.organization_id,
+        default_loyalty_program_id=program.loyalty_program_id,
+        default_ledger_id=ledger_id,
+    )
+    client_id, client_secret = _add_users(db, organization.organization_id, now)
+    return CreatedOrganization(
+        organization_id=organization.organization_id,
+        organization_key=organization.organization_key,
+        ledger_id=ledger_id,
+        ledger_account_id=account.ledger_account_id,
+        ledger_account_key=account.ledger_account_key,
+        loyalty_program_id=program.loyalty_program_id,
+        loyalty_program_key=program.loyalty_program_key,
+        client_id=client_id,
+        client_secret=client_secret,
+    )
+
+
+def _add_program(db: Connection, owned: Mapping[str, Any], ledger_id: int, ledger_account_id: int) -> Row[Any]:
+    """The default program with its default tier; returns its id and key."""
     program = db.execute(
         insert(loyalty_programs)
         .values(
@@ -69,8 +94,8 @@ def create_organization(db: Connection, *, name: str, now: datetime, timezone: s
             description="The program that members join unless another is named.",
             active=True,
             ledger_id=ledger_id,
-            tier_points_ledger_account_id=account.ledger_account_id,
-            main_ledger_account_id=account.ledger_account_id,
+            tier_points_ledger_account_id=ledger_account_id,
+            main_ledger_account_id=ledger_account_id,
             # Whoever redeems points keeps the tier.
             tier_policy=completed({"basis": EARNED}),
         )
@@ -93,29 +118,12 @@ def create_organization(db: Connection, *, name: str, now: datetime, timezone: s
     db.execute(
         loyalty_programs.update()
         .where(
-            loyalty_programs.c.organization_id == organization.organization_id,
+            loyalty_programs.c.organization_id == owned["organization_id"],
             loyalty_programs.c.loyalty_program_id == program.loyalty_program_id,
         )
         .values(default_tier_id=tier_id)
     )
-    organizations.change_organization(
-        db,
-        organization.organization_id,
-        default_loyalty_program_id=program.loyalty_program_id,
-        default_ledger_id=ledger_id,
-    )
-    client_id, client_secret = _add_users(db, organization.organization_id, now)
-    return CreatedOrganization(
-        organization_id=organization.organization_id,
-        organization_key=organization.organization_key,
-        ledger_id=ledger_id,
-        ledger_account_id=account.ledger_account_id,
-        ledger_account_key=account.ledger_account_key,
-        loyalty_program_id=program.loyalty_program_id,
-        loyalty_program_key=program.loyalty_program_key,
-        client_id=client_id,
-        client_secret=client_secret,
-    )
+    return program
 
 
 def _add_users(db: Connection, organization_id: int, now: datetime) -> tuple[str, str]:
