@@ -25,7 +25,7 @@ from handlers.schemas.ledger import (
 )
 from handlers.schemas.ledger_transactions import SUPPLY, transactions
 from handlers.services.ledger.change_supply import change_supply
-from persistence import configuration, daily_balances, ledger_lots, ledger_transactions
+from persistence import configuration, daily_balances, ledger_lots, ledger_transactions, ledger_wallets
 from persistence import ledger as ledgers
 from persistence.paging import Page, Paged
 from persistence.rows import fields_of
@@ -131,7 +131,7 @@ def update_max_supply(
 @operation("getWallet", answer=wrapped("wallet", WALLET))
 def get_wallet(call: Call, account: LedgerAccount, wallet: Wallet, query: Mapping[str, Any]) -> WalletView:
     """What a wallet holds of one account."""
-    view = ledgers.wallet_view(call.db, wallet, account, call.now)
+    view = ledger_wallets.wallet_view(call.db, wallet, account, call.now)
     if "lots" not in query.get("include", ()):
         return view
     return _with_lots(call, [view], {account.ledger_account_id: account})[0]
@@ -140,7 +140,7 @@ def get_wallet(call: Call, account: LedgerAccount, wallet: Wallet, query: Mappin
 @operation("listWallets", answer=results(WALLET, "wallets"))
 def list_wallets(call: Call, ledger: Ledger, wallet: Wallet, query: Mapping[str, Any]) -> list[WalletView]:
     """What a wallet holds of every account of its ledger."""
-    views = ledgers.wallet_views(call.db, wallet, call.now)
+    views = ledger_wallets.wallet_views(call.db, wallet, call.now)
     return _with_lots(call, views, _all_accounts(call, ledger)) if "lots" in query.get("include", ()) else views
 
 
@@ -157,5 +157,5 @@ def _all_accounts(call: Call, ledger: Ledger) -> dict[int, LedgerAccount]:
 def list_daily_balances(call: Call, ledger: Ledger, wallet: Wallet, query: Mapping[str, Any]) -> list[DailyBalance]:
     """What a wallet held of every account of its ledger when each of some days ended."""
     first, last = days_of(query, call.now.date())
-    views = ledgers.wallet_views(call.db, wallet, call.now)
+    views = ledger_wallets.wallet_views(call.db, wallet, call.now)
     return daily_balances.find(call.db, views, _all_accounts(call, ledger), first, last, call.now) if views else []

@@ -7,18 +7,15 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import Connection, and_, bindparam, case, func, insert, literal, or_, select, update
+from sqlalchemy import Connection, and_, case, func, insert, literal, or_, select, update
 
 from domain.ledger.accounts import LedgerAccountInUse
-from domain.ledger.expiry import unexpired
-from domain.ledger.postings import Earning, Pair
-from domain.ledger.records import Ledger, LedgerAccount, Wallet
-from domain.ledger.views import WalletView
+from domain.ledger.records import Ledger, LedgerAccount
 from domain.problems import NameTaken
 from persistence import organizations
 from persistence.ledger_transactions import add_zero
 from persistence.paging import Page, Paged, paged
-from persistence.rows import AnyRow, AnySelect, add, as_json, change, columns_of, record
+from persistence.rows import AnySelect, add, change, columns_of, record
 from persistence.tables.ledger import (
     ledger_account_supplies,
     ledger_accounts,
@@ -26,7 +23,6 @@ from persistence.tables.ledger import (
     ledger_lots,
     ledger_transactions,
     ledgers,
-    wallets,
 )
 
 LEDGER_ORDER_COLUMNS = {
@@ -278,150 +274,3 @@ def start_tracking(db: Connection, account: LedgerAccount, key: str, now: dateti
         "created_at",
     )
     db.execute(insert(ledger_lots).from_select(names, held.order_by(balances.wallet_id)))
-
-
-def find_wallet(db: Connection, organization_id: int, wallet_id: int) -> Wallet | None:
-    """The wallet with this id."""
-    statement = select(*columns_of(wallets, Wallet)).where(
-        wallets.c.organization_id == organization_id, wallets.c.wallet_id == wallet_id
-    )
-    return record(Wallet, db.execute(statement).one_or_none())
-
-
-def wallet_view(db: Connection, wallet: Wallet, account: LedgerAccount, now: datetime) -> WalletView:
-    """What the wallet holds of one account of its ledger at `now`."""
-    conditions = (ledger_accounts.c.ledger_account_id == account.ledger_account_id,)
-    return _views(db, wallet.organization_id, [wallet.wallet_id], now, conditions)[0]
-
-
-def wallet_views(db: Connection, wallet: Wallet, now: datetime) -> list[WalletView]:
-    """What the wallet holds at `now` of every account of its ledger, the default account first."""
-    return _views(db, wallet.organization_id, [wallet.wallet_id], now, ())
-
-
-def balances_of_wallets(
-    db: Connection, organization_id: int, wallet_ids: Collection[int], now: datetime
-) -> dict[int, list[WalletView]]:
-    """What each wallet holds at `now`, by wallet id, the default account first; one query for all of them.
-
-    Every active account, and inactive ones of which the wallet ever had something.
-    """
-    found: dict[int, list[WalletView]] = {wallet_id: [] for wallet_id in wallet_ids}
-    relevant = or_(ledger_accounts.c.active, ledger_balances.c.wallet_id.is_not(None))
-    for view in _views(db, organization_id, list(found), now, (relevant,)):
-        found[view.wallet_id].append(view)
-    return found
-
-
-_EARNINGS = """
-SELECT t.to_wallet_id, t.ledger_account_id, coalesce(t.external_event_date, t.captured_at, t.created_at) AS moment,
-    sum(t.amount - coalesce(t.unearned, 0))
-FROM unnest(%s::bigint[]) AS w(wallet_id)
-CROSS JOIN jsonb_to_recordset(%s::jsonb) AS x(ledger_account_id bigint, since timestamptz)
-JOIN ledger_transactions t ON t.organization_id = %s AND t.to_wallet_id = w.wallet_id
-    AND t.ledger_account_id = x.ledger_account_id AND t.transaction_type = 1 AND t.status = 1
-    AND coalesce(t.external_event_date, t.captured_at, t.created_at) >= x.since
-GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
-"""
-
-
-def find_earnings(
-    db: Connection, organization_id: int, wallet_ids: Collection[int], since: Mapping[int, datetime]
-) -> dict[Pair, tuple[Earning, ...]]:
-    """What the wallets earned of each account since a moment, and when; mints that were reverted are none."""
-    rows = [{"ledger_account_id": account_id, "since": moment} for account_id, moment in since.items()]
-    found: dict[Pair, list[Earning]] = {}
-    for wallet_id, account_id, moment, amount in db.exec_driver_sql(
-        _EARNINGS, (list(wallet_ids), as_json(rows), organization_id)
-    ):
-        found.setdefault((wallet_id, account_id), []).append(Earning(moment, amount))
-    return {pair: tuple(earned) for pair, earned in found.items()}
-
-
-# Evaluated per balance: the index of spendable lots leads straight to what has expired of each.
-_EXPIRED_LOTS = (
-    select(func.coalesce(func.sum(ledger_lots.c.remaining), literal(_ZERO)))
-    .where(
-        ledger_lots.c.organization_id == ledger_balances.c.organization_id,
-        ledger_lots.c.wallet_id == ledger_balances.c.wallet_id,
-        ledger_lots.c.ledger_account_id == ledger_balances.c.ledger_account_id,
-        ledger_lots.c.remaining > 0,
-        ledger_lots.c.expires_at <= bindparam("now"),
-    )
-    .correlate(ledger_balances)
-    .scalar_subquery()
-)
-
-_VIEWS = (
-    select(
-        ledgers.c.ledger_id,
-        ledgers.c.ledger_key,
-        ledger_accounts.c.ledger_account_id,
-        ledger_accounts.c.ledger_account_key,
-        ledger_accounts.c.name.label("ledger_account_name"),
-        ledger_accounts.c.is_default_account,
-        wallets.c.wallet_id,
-        *(
-            func.coalesce(ledger_balances.c[name], literal(_ZERO)).label(name)
-            for name in (
-                "current_balance",
-                "pending_credit_balance",
-                "pending_debit_balance",
-                "current_overdraft_balance",
-                "total_overdraft_credit_balance",
-                "total_fiat_value",
-                "earned",
-            )
-        ),
-        ledger_balances.c.last_transaction_date,
-        ledger_balances.c.created_at,
-        ledger_balances.c.updated_at,
-        case((ledger_accounts.c.point_tracking_enabled, _EXPIRED_LOTS), else_=literal(_ZERO)).label("expired_lots"),
-        ledger_accounts.c.expiration_policies,
-    )
-    .select_from(wallets)
-    .join(
-        ledgers,
-        and_(ledgers.c.organization_id == wallets.c.organization_id, ledgers.c.ledger_id == wallets.c.ledger_id),
-    )
-    .join(
-        ledger_accounts,
-        and_(
-            ledger_accounts.c.organization_id == wallets.c.organization_id,
-            ledger_accounts.c.ledger_id == wallets.c.ledger_id,
-        ),
-    )
-    .outerjoin(
-        ledger_balances,
-        and_(
-            ledger_balances.c.organization_id == wallets.c.organization_id,
-            ledger_balances.c.wallet_id == wallets.c.wallet_id,
-            ledger_balances.c.ledger_account_id == ledger_accounts.c.ledger_account_id,
-        ),
-    )
-    .order_by(wallets.c.wallet_id, ledger_accounts.c.is_default_account.desc(), ledger_accounts.c.ledger_account_id)
-)
-
-
-def _views(
-    db: Connection, organization_id: int, wallet_ids: list[int], now: datetime, conditions: tuple[Any, ...]
-) -> list[WalletView]:
-    statement = _VIEWS.where(
-        wallets.c.organization_id == organization_id, wallets.c.wallet_id.in_(wallet_ids), *conditions
-    )
-    return [_view(row, now) for row in db.execute(statement, {"now": now})]
-
-
-def _view(row: AnyRow, now: datetime) -> WalletView:
-    values = row._asdict()
-    expired_lots, policies = values.pop("expired_lots"), values.pop("expiration_policies")
-    periods = [policy["period"] for policy in policies if policy["expirationType"] == "lastTransaction"]
-    values["current_balance"] = unexpired(
-        row.current_balance,
-        row.pending_debit_balance,
-        expired_lots,
-        period=periods[0] if periods else None,
-        last_transaction_date=row.last_transaction_date,
-        now=now,
-    )
-    return WalletView(**values)

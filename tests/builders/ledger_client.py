@@ -19,7 +19,7 @@ from handlers.services.ledger import post_transactions
 from handlers.services.ledger.post_transactions import Movement, Outcome
 from handlers.services.ledger.verify import verify
 from handlers.settings import Settings
-from persistence import ledger, organizations, transactions
+from persistence import ledger, ledger_wallets, organizations, transactions
 from persistence.tables.ledger import ledger_accounts, ledgers, wallets
 
 START = datetime(2026, 1, 31, tzinfo=UTC)
@@ -148,7 +148,7 @@ class LedgerClient:
 
     def balances(self, wallet_ids: Iterable[int]) -> dict[tuple[int, int], WalletView]:
         """What each wallet is shown to hold of each account, by (wallet, account)."""
-        found = self.run(lambda db: ledger.balances_of_wallets(db, self.id, list(wallet_ids), self.now))
+        found = self.run(lambda db: ledger_wallets.balances_of_wallets(db, self.id, list(wallet_ids), self.now))
         return {(view.wallet_id, view.ledger_account_id): view for views in found.values() for view in views}
 
     def balance(self, account_id: int, wallet_id: int) -> WalletView:

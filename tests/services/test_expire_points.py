@@ -10,7 +10,7 @@ from sqlalchemy import select
 
 from handlers.services.ledger.expire import expire_next
 from handlers.services.ledger.verify import verify
-from persistence import ledger
+from persistence import ledger, ledger_wallets
 from persistence.tables.ledger import ledger_transactions
 from tests.builders.ledger import START, RawLedger
 
@@ -47,8 +47,8 @@ def expire_all(raw, limit, now=NOW):
 
 
 def balance(raw, wallet, account):
-    found = ledger.find_wallet(raw.db, raw.organization_id, wallet)
-    return ledger.wallet_view(raw.db, found, ledger.find_account(raw.db, raw.organization_id, account), NOW)
+    found = ledger_wallets.find_wallet(raw.db, raw.organization_id, wallet)
+    return ledger_wallets.wallet_view(raw.db, found, ledger.find_account(raw.db, raw.organization_id, account), NOW)
 
 
 def test_only_what_is_due_expires(raw, account):

@@ -19,7 +19,7 @@ from handlers.call import Call
 from handlers.services.configuration import configuration_of
 from handlers.services.members.match_audiences import match_audiences
 from handlers.services.tiers.current import current_tiers
-from persistence import badges, ledger
+from persistence import badges, ledger_wallets
 from persistence.coupons import book_lists, holdings, member_books, usages
 from persistence.coupons.book_lists import BookFilter
 from persistence.coupons.member_books import Amounts
@@ -149,7 +149,7 @@ class _MemberView:
 
     def _views(self) -> list[WalletView]:
         call, wallet_id = self._call, self._member.wallet_id
-        found = ledger.balances_of_wallets(call.db, call.organization.organization_id, [wallet_id], call.now)
+        found = ledger_wallets.balances_of_wallets(call.db, call.organization.organization_id, [wallet_id], call.now)
         return found.get(wallet_id, [])
 
     def _context(self, views: Sequence[WalletView]) -> Mapping[str, Any]:

@@ -12,7 +12,7 @@ from domain.tier_status import TierStatus, tier_status
 from handlers.call import Call
 from handlers.services.configuration import configuration_of
 from handlers.services.tiers.current import current_tiers, points_of
-from persistence import ledger
+from persistence import ledger_wallets
 
 
 def view_members(call: Call, found: Sequence[Member], *, with_balances: bool = False) -> list[dict[str, Any]]:
@@ -26,7 +26,7 @@ def view_members(call: Call, found: Sequence[Member], *, with_balances: bool = F
     statuses: dict[int, list[TierStatus]] = {}
     if with_balances:
         wallet_ids = [member.wallet_id for member in found]
-        balances = ledger.balances_of_wallets(call.db, organization_id, wallet_ids, call.now)
+        balances = ledger_wallets.balances_of_wallets(call.db, organization_id, wallet_ids, call.now)
         statuses = _statuses(call, found, tiers, balances)
     return [
         {

@@ -12,7 +12,7 @@ from domain.tiers import HeldTier, Points, TierAssignments
 from handlers.call import Call
 from handlers.services.configuration import configuration_of
 from handlers.services.unit_of_work.tier_points import earnings_of
-from persistence import ledger, member_tiers
+from persistence import ledger_wallets, member_tiers
 
 
 def current_tiers(call: Call, found: Sequence[Member]) -> dict[int, list[MemberTier]]:
@@ -37,7 +37,7 @@ def points_of(
     """
     organization_id, wallets = call.organization.organization_id, [member.wallet_id for member in found]
     if balances is None:
-        balances = ledger.balances_of_wallets(call.db, organization_id, wallets, call.now)
+        balances = ledger_wallets.balances_of_wallets(call.db, organization_id, wallets, call.now)
     tier_schedules = configuration_of(call.db, call.organization).tier_schedules
     earnings = earnings_of(call.db, organization_id, tier_schedules, wallets, call.now)
     points = {

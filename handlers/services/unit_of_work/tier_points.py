@@ -12,7 +12,7 @@ from domain.ledger.postings import Earning, Pair
 from domain.ledger.session import LedgerSession
 from domain.tier_policies import TierPoints
 from domain.tiers import Points, TierSchedule
-from persistence import ledger
+from persistence import ledger_wallets
 
 Earnings = Mapping[Pair, tuple[Earning, ...]]
 
@@ -58,4 +58,4 @@ def earnings_of(
         if schedule.moves and schedule.policy.has_period and schedule.ledger_account_id is not None:
             earliest = schedule.policy.earliest(at)
             since[schedule.ledger_account_id] = min(earliest, since.get(schedule.ledger_account_id, earliest))
-    return ledger.find_earnings(db, organization_id, wallet_ids, since) if since and wallet_ids else {}
+    return ledger_wallets.find_earnings(db, organization_id, wallet_ids, since) if since and wallet_ids else {}
