@@ -11,9 +11,9 @@ from sqlalchemy import ColumnElement, Connection, and_, any_, cast, exists, fals
 from domain.content.collections import ContentCollection
 from domain.content.documents import DEFAULT_LOCALE, PUBLISHED, ContentDocument
 from domain.content.searching import SortKey
-from persistence.content.documents import COLUMNS, series_of
+from persistence.content.documents import series_of
 from persistence.content.ordering import order_by
-from persistence.rows import records
+from persistence.content.search import find_by_ids
 from persistence.tables.content import content_documents as documents
 
 
@@ -59,12 +59,12 @@ def find_page(
 
     order = order_by(sort, id_, collection.organization_id, series)
     last = id_.desc() if not sort or sort[-1].descending else id_.asc()
-    statement = select(*COLUMNS).where(*conditions).order_by(*order, last)
-    found = records(ContentDocument, db.execute(statement.limit(limit).offset(page * limit)))
-    if len(found) < limit and (found or page == 0):
-        return page * limit + len(found), found
-    total = db.execute(select(func.count()).select_from(documents).where(*conditions)).scalar_one()
-    return total, found
+    # All that match are looked at once, to be counted and sorted by their ids alone.
+    statement = select(id_, func.count().over()).where(*conditions).order_by(*order, last)
+    rows = db.execute(statement.limit(limit).offset(page * limit)).all()
+    if rows or page == 0:
+        return (rows[0][1] if rows else 0), find_by_ids(db, collection, [row[0] for row in rows])
+    return db.execute(select(func.count()).select_from(documents).where(*conditions)).scalar_one(), []
 
 
 def _of(collection: ContentCollection) -> tuple[ColumnElement[bool], ...]:
