@@ -20,7 +20,7 @@ BENCHMARKS = (
 
 
 def main() -> int:
-    """Run each in a process of its own, so that none warms up for another."""
+    """Run each benchmark in a process of its own, so that none warms up for another."""
     wanted = sys.argv[1:] or list(BENCHMARKS)
     unknown = sorted(set(wanted) - set(BENCHMARKS))
     if unknown:

@@ -1,10 +1,10 @@
-"""What many campaigns cost: `python -m bench.campaigns`.
+"""The cost of many campaigns: `python -m bench.campaigns`.
 
 An organization with 200 active campaigns and 1,000 actions, as a large program has them: of several event types, with
 dates, days, places, least spends and limits, most of which do not apply to a given purchase. Batches of 100 purchases
-are tracked by the handler itself, in one thread, on a durable database; beside it the same for one campaign with one
+are tracked by the handler itself, in one thread, on a durable database. The same is measured for one campaign with one
 action, and for 200 campaigns that all look at other events. Prints a table for `docs/performance.md`: events a second,
-and how much of the time the evaluation takes. Trust the ratios: machines differ, and are shared.
+and the share of the time that the evaluation takes. Trust the ratios: machines differ, and are shared.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ BATCH = 100
 
 
 class Program:
-    """An organization of its own, and calls of its operations without HTTP."""
+    """An organization of its own, with calls of its operations without HTTP."""
 
     def __init__(self, engine: Engine, url: str) -> None:
         self.world: World = make_world(engine, url)
@@ -57,14 +57,14 @@ class Program:
         return answer.body
 
     def add(self, number: int, actions: int, **restrictions: Any) -> None:
-        """Add a campaign with so many actions."""
+        """Add a campaign with this many actions."""
         body = {"code": f"campaign-{number}", "name": f"Campaign {number}", **restrictions}
         made = self.call("administration", "createCampaign", body)["campaign"]
         for index in range(actions):
             self.call("administration", "createAction", action(number, index), campaignId=made["campaignId"])
 
     def track(self) -> float:
-        """Track a batch of purchases; answers the seconds that it took."""
+        """Track a batch of purchases. Returns the seconds that it took."""
         events = [new_event(self._numbers, self._chance) for _ in range(BATCH)]
         for event in events:
             event["payload"]["order"] |= {
@@ -77,7 +77,7 @@ class Program:
 
 
 def action(number: int, index: int) -> dict[str, Any]:
-    """The rules of a campaign's actions ask for different things; few of them hold for a purchase."""
+    """An action whose condition differs with `index`; few of the conditions hold for a purchase."""
     rules = (
         f'order.items.exists(i, i.categoryCode == "coffee" && i.productCode == "p{number}")',
         f'order.total >= {90 + number % 10} && "nobody" in audiences',
@@ -96,7 +96,10 @@ def action(number: int, index: int) -> dict[str, Any]:
 
 
 def restrictions(number: int) -> dict[str, Any]:
-    """What a campaign of a large program is restricted to: half look at purchases, most of those not at this one."""
+    """The restrictions of a campaign in a large program.
+
+    Half of the campaigns look at purchases, and most of those do not apply to the measured purchase.
+    """
     kinds: tuple[dict[str, Any], ...] = (
         {"eventType": "member-created"},
         {"eventType": ORDER_CREATED, "validTo": "2020-01-01T00:00:00Z"},
@@ -114,7 +117,7 @@ def restrictions(number: int) -> dict[str, Any]:
 
 @contextmanager
 def timed() -> Iterator[list[float]]:
-    """Gathers the seconds that each evaluation takes."""
+    """Gather the seconds that each evaluation takes."""
     taken: list[float] = []
     run = Evaluator.run
 
@@ -143,7 +146,7 @@ def measure(program: Program, rounds: int) -> tuple[float, float, float]:
 
 
 def programs(engine: Engine, url: str) -> Iterator[tuple[str, Program]]:
-    """The organizations that are compared."""
+    """The organizations to compare, by name."""
     one = Program(engine, url)
     mint = {"effects": {"items": [{"effectId": "mint-points", "params": [{"id": "amount", "value": 1}]}]}}
     campaign = one.call("administration", "createCampaign", {"code": "one", "name": "One", "eventType": ORDER_CREATED})

@@ -1,7 +1,7 @@
-"""What searches of content cost where there are many documents: `python -m bench.content`.
+"""The cost of searches of content where there are many documents: `python -m bench.content`.
 
-Two organizations in one database, with 10,000 and with 100,000 published documents in one collection; each search is
-asked of both in turn. Prints a table for `docs/performance.md`.
+Two organizations in one database have 10,000 and 100,000 published documents in one collection. Each search runs in
+both in turn. Prints a table for `docs/performance.md`.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _batches(count: int) -> Iterator[list[dict[str, Any]]]:
 
 
 def _searches() -> dict[str, Callable[[Connection, Tenant], Any]]:
-    """Each kind of search by its name; shares are those of the documents that match."""
+    """The kinds of search by name; shares are those of the documents that match."""
 
     def ask(without_facets: bool = False, **query: Any) -> Callable[[Connection, Tenant], Any]:
         def asked(db: Connection, tenant: Tenant) -> Any:
@@ -140,7 +140,7 @@ def _searches() -> dict[str, Callable[[Connection, Tenant], Any]]:
 
 
 def _median(engine: Engine, ask: Callable[[Connection, Tenant], Any], tenants: list[Tenant]) -> list[float]:
-    """The median time of each tenant in milliseconds, asked in turns."""
+    """The median time of each tenant in milliseconds, measured in turns."""
     taken: list[list[float]] = [[] for _ in tenants]
     with engine.connect() as db:
         for _ in range(ROUNDS):
@@ -152,7 +152,7 @@ def _median(engine: Engine, ask: Callable[[Connection, Tenant], Any], tenants: l
 
 
 def main() -> None:
-    """Fill the two organizations, ask, and print the table."""
+    """Fill the two organizations, run the searches, and print the table."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
         Path(directory).chmod(0o755)  # for the user that PostgreSQL runs as where root works
         with embedded.server(Path(directory) / "home") as url:

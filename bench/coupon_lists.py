@@ -1,7 +1,7 @@
-"""What lists of coupons cost where there are many: `python -m bench.coupon_lists`.
+"""The cost of lists of coupons where there are many: `python -m bench.coupon_lists`.
 
-Two organizations in one database, with 10,000 and with 1,000,000 coupons in one book; each list is asked of both in
-turn. Prints a table for `docs/performance.md`.
+Two organizations in one database have 10,000 and 1,000,000 coupons in one book. Each list is read in both in turn.
+Prints a table for `docs/performance.md`.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _tenant(db: Connection, count: int) -> Tenant:
 
 
 def _lists() -> dict[str, Callable[[Connection, Tenant], Any]]:
-    """Each list by its name; the pages are the first, one in the middle and the last."""
+    """The lists by name; the pages are the first, one in the middle and the last."""
 
     def of_book(share: float, order: str | None = None) -> Callable[[Connection, Tenant], Any]:
         return lambda db, t: codes.find_page_of_book(db, t.book, Page(int(t.count / PAGE * share), PAGE, order))
@@ -140,7 +140,7 @@ def _lists() -> dict[str, Callable[[Connection, Tenant], Any]]:
 
 
 def _median(engine: Engine, ask: Callable[[Connection, Tenant], Any], tenants: list[Tenant]) -> list[float]:
-    """The median time of each tenant in milliseconds, asked in turns."""
+    """The median time of each tenant in milliseconds, measured in turns."""
     taken: list[list[float]] = [[] for _ in tenants]
     with engine.connect() as db:
         for _ in range(ROUNDS):
@@ -152,7 +152,7 @@ def _median(engine: Engine, ask: Callable[[Connection, Tenant], Any], tenants: l
 
 
 def main() -> None:
-    """Fill the two organizations, ask, and print the table."""
+    """Fill the two organizations, read the lists, and print the table."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
         Path(directory).chmod(0o755)  # for the user that PostgreSQL runs as where root works
         with embedded.server(Path(directory) / "home") as url:

@@ -1,7 +1,7 @@
-"""How many coupons are assigned and used a second, beside pgbench writing the same: `python -m bench.coupon_usages`.
+"""Coupons assigned and used a second, beside pgbench writing the same: `python -m bench.coupon_usages`.
 
-As `bench.ledger`: baseline and product take turns on one durable server, and a ratio is the median of the rounds'. All
-coupons are of one book without codes, whose sums each assignment and use adds to: the row that all of them meet at.
+As in `bench.ledger`, baseline and product take turns on one durable server, and a ratio is the median of the ratios of
+the rounds. All coupons are of one codeless book, so every assignment and every use adds to the sums of the same row.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ WHERE l.organization_id = u.organization_id AND l.coupon_lot_id = (SELECT coupon
 
 @dataclass(frozen=True)
 class Place:
-    """An organization with members and one book without codes."""
+    """An organization with members and one codeless book."""
 
     url: str
     organization_id: int
@@ -98,7 +98,7 @@ class Place:
 
 
 def new_place(url: str, engine: Engine) -> Place:
-    """A place with as many members as `bench.ledger` has wallets, each with coupons to use."""
+    """Create an organization with as many members as `bench.ledger` has wallets, each with coupons to use."""
     organization_id = new_session(url, engine).organization.organization_id
 
     def fill(db: Connection) -> Place:
@@ -122,7 +122,7 @@ def new_place(url: str, engine: Engine) -> Place:
 
 
 def serve(engine: Engine, place: Place, work: Any) -> None:
-    """One call as a handler makes it, without HTTP around it, committed."""
+    """Do one call as a handler does it, without HTTP, and commit."""
 
     def begin(db: Connection) -> None:
         organization = organizations.find(db, place.organization_id)
@@ -170,7 +170,7 @@ def _work(place: Place, kind: str, seconds: float, start: Any, answers: Any) -> 
 
 
 def rate(place: Place, kind: str, seconds: float) -> float:
-    """What as many processes as pgbench has clients do in a second."""
+    """Coupons a second of as many processes as pgbench has clients."""
     context = multiprocessing.get_context("spawn")
     start, answers = context.Barrier(CLIENTS), context.Queue()
     workers = [context.Process(target=_work, args=(place, kind, seconds, start, answers)) for _ in range(CLIENTS)]
@@ -183,7 +183,7 @@ def rate(place: Place, kind: str, seconds: float) -> float:
 
 
 def limit(place: Place, kind: str, seconds: float) -> float:
-    """What pgbench does in a second."""
+    """Coupons a second that pgbench writes."""
     assigned, used = (0, 1) if kind == "use" else (1, 0)
     with tempfile.NamedTemporaryFile("w", suffix=".sql") as script:
         script.write(_SCRIPT.format(assigned=assigned, used=used, lot=_USE_LOT if used else _ADD_LOT))

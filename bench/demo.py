@@ -1,6 +1,6 @@
-"""`make demo`: a server of its own, the real purchases of CDNOW's customers of 1997-1998, and what became of them.
+"""`make demo`: a server of its own, the real purchases of CDNOW's customers of 1997-1998, and the points they give.
 
-They are replayed twice, to show that nothing is counted twice; then the ledger is checked. The data stay in
+The purchases are replayed twice, to show that nothing is counted twice; then the ledger is checked. The data stay in
 `.loyalty/demo`.
 """
 
@@ -21,7 +21,7 @@ _START_SECONDS = 120
 
 
 def main() -> int:
-    """Serve, replay, verify; the exit code is that of the first that failed."""
+    """Serve, replay and verify. Returns the exit code of the first step that failed, else 0."""
     purchases = purchases_file()
     # Let what ends this program end the server with it.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
@@ -59,7 +59,7 @@ def main() -> int:
 
 
 def purchases_file() -> Path:
-    """The file of purchases in the package Lifetimes, which is looked at but never imported."""
+    """The file of purchases in the package Lifetimes, which is located but never imported."""
     package = find_spec("lifetimes")
     if package is None or package.origin is None:
         sys.exit("the package Lifetimes is missing; `make demo` installs it")
@@ -67,7 +67,7 @@ def purchases_file() -> Path:
 
 
 def wait_until_ready(server: subprocess.Popen[bytes], url: str) -> None:
-    """Return when the server says that it is ready; leave the program if it ended instead."""
+    """Wait until the server says that it is ready; exit if it ended instead."""
     deadline = time.monotonic() + _START_SECONDS
     while time.monotonic() < deadline:
         if server.poll() is not None:

@@ -1,7 +1,7 @@
-"""How fast expressions run: `python -m bench.expressions`.
+"""The speed of expressions: `python -m bench.expressions`.
 
 Prints the evaluations a second of one condition and one effect, next to hand-written Python functions that do the same
-in the same run, then the time of an event with 100 conditions and 20 effects, and what it takes to prepare them.
+in the same run. Then it prints the time of an event with 100 conditions and 20 effects, and the time to prepare them.
 CPU time, best of several rounds; on a busy machine trust the ratios rather than the last digit.
 """
 
@@ -77,14 +77,14 @@ def best(run: Callable[[], object], count: int) -> float:
 
 
 def report(name: str, program: Program, by_hand: Callable[[dict[str, Any]], object], values: dict[str, Any]) -> None:
-    """One line: evaluations a second, and how the same by hand compares."""
+    """Print one line: evaluations a second, and the ratio to the hand-written function."""
     assert program.run(values) == by_hand(values)
     ours, theirs = best(lambda: program.run(values), COUNT), best(lambda: by_hand(values), COUNT)
     print(f"{name:10} {1 / ours:>10,.0f} /s   by hand {1 / theirs:>10,.0f} /s   ratio {ours / theirs:.2f}")
 
 
 def event(conditions: list[Program], effects: list[Program]) -> None:
-    """All expressions of one event, on one budget."""
+    """Evaluate all expressions of one event, on one budget."""
     values, budget = context(), Budget(EVENT_COST)
     for program in conditions:
         program.run(values, budget)
@@ -93,7 +93,7 @@ def event(conditions: list[Program], effects: list[Program]) -> None:
 
 
 def main() -> None:
-    """Prints the figures."""
+    """Print the figures."""
     values = context()
     report("condition", compile_expression(parse(CONDITION), ENVIRONMENT, BOOL), condition_by_hand, values)
     report("effect", compile_expression(parse(EFFECT), ENVIRONMENT, DECIMAL), effect_by_hand, values)

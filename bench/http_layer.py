@@ -1,4 +1,4 @@
-"""What the HTTP layer costs: CPU per request in one process, beside bare Flask and connexion as it comes.
+"""The cost of the HTTP layer: CPU per request in one process, beside bare Flask and unmodified connexion.
 
     python bench/http_layer.py [REQUESTS]
 
@@ -48,7 +48,7 @@ Case = Callable[[], Awaitable[Any]]
 
 
 def document(secured: bool) -> dict[str, Any]:
-    """A document whose measured paths come after `OTHER_PATHS` others."""
+    """A document whose measured paths come after this many other paths (`OTHER_PATHS`)."""
 
     def operation(name: str, **more: Any) -> dict[str, Any]:
         answer = {"200": {"description": "x", "content": {"application/json": {"schema": {"type": "object"}}}}}
@@ -73,12 +73,12 @@ def document(secured: bool) -> dict[str, Any]:
 
 
 def get_thing(key: str, page: int, limit: int) -> dict[str, Any]:
-    """The handler of the stock application."""
+    """The read handler of the unmodified connexion application."""
     return {"key": key, "page": page, "limit": limit}
 
 
 def create_thing(body: dict[str, Any]) -> dict[str, Any]:
-    """The handler of the stock application."""
+    """The write handler of the unmodified connexion application."""
     return body
 
 
@@ -164,7 +164,7 @@ def _stock() -> Any:
 
 
 def cases() -> dict[str, Case]:
-    """What is measured, by the name it has in the table."""
+    """The measured cases, by their names in the table."""
     settings = Settings(threads=4)
 
     def dispatch(request: Any) -> Answer:
@@ -208,7 +208,7 @@ async def _measure(requests: int, measured: dict[str, Case]) -> dict[str, tuple[
 
 
 def main() -> None:
-    """Measure, once with the log line of each request and once without, and print the table."""
+    """Measure with and without the log line of each request, and print the table."""
     requests = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
     warnings.simplefilter("ignore")
     sys.stderr = open(os.devnull, "w")  # noqa: SIM115 the lines are to be written, not to be seen

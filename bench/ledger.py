@@ -1,7 +1,7 @@
-"""How many movements of points are posted a second, beside what the database can do: `python -m bench.ledger`.
+"""Movements of points posted a second, beside the limit of the database: `python -m bench.ledger`.
 
-One run on one durable server. Baseline and product take turns in every round, so that both meet whatever else the
-machine does; a ratio is the median of the rounds' ratios. Prints tables for `docs/performance.md`.
+One run on one durable server. Baseline and product take turns in every round, so that both meet the same load on the
+machine; a ratio is the median of the ratios of the rounds. Prints tables for `docs/performance.md`.
 """
 
 from __future__ import annotations
@@ -75,7 +75,10 @@ ON CONFLICT (organization_id, ledger_account_id, shard)
 
 
 def pgbench_script(kind: str, first: int, last: int) -> str:
-    """The statements of one movement between random wallets of a range; the order of wallets keeps off deadlocks."""
+    """The statements of one movement between random wallets of a range.
+
+    The wallets are locked in order, to avoid deadlocks.
+    """
     wallets = f"\\set one random({first}, {max(first, last - 1)})\n\\set other :one + 1\nBEGIN;"
     if kind == "mint":
         written = _TRANSACTION.format(kind=1, source="NULL", target=":one", first=":one", second="NULL", change="1")
@@ -96,7 +99,7 @@ def pgbench_script(kind: str, first: int, last: int) -> str:
 
 @dataclass(frozen=True)
 class LedgerSession:
-    """An organization with wallets that hold plenty, of an account that tracks and expires points."""
+    """An organization whose wallets hold plenty of points of an account that tracks and expires them."""
 
     url: str
     organization: CreatedOrganization
@@ -108,7 +111,7 @@ class LedgerSession:
 
 
 def new_session(url: str, engine: Engine, stored: int = WALLETS) -> LedgerSession:
-    """Books with about so many transactions, minted in the past straight into the tables."""
+    """Create an organization with about `stored` transactions, written in the past straight into the tables."""
     now = datetime.now(UTC)
     made = transactions.run(engine, lambda db: create_organization(db, name="Benchmark", now=now))
     each = -(-stored // WALLETS)
@@ -186,7 +189,7 @@ def _libpq(url: str) -> str:
 
 
 class Teller:
-    """Posts movements as a handler does, without HTTP around it."""
+    """A client that posts movements as a handler does, without HTTP."""
 
     def __init__(self, books: LedgerSession) -> None:
         self.books = books
@@ -197,7 +200,7 @@ class Teller:
         self.organization: Organization = found
 
     def post(self, movements: Sequence[Movement]) -> None:
-        """One call, committed."""
+        """Post the movements in one call and commit."""
 
         def work(db: Connection) -> None:
             call = Call(
@@ -236,7 +239,7 @@ def _work(books: LedgerSession, kind: str, hot: bool, size: int, seconds: float,
 
 
 def rate(books: LedgerSession, kind: str, hot: bool, size: int, seconds: float) -> float:
-    """The movements a second that as many processes as pgbench has clients post, so many in each call."""
+    """The movements a second of as many processes as pgbench has clients, `size` movements in each call."""
     context = multiprocessing.get_context("spawn")
     start, answers = context.Barrier(CLIENTS), context.Queue()
     arguments = (books, kind, hot, size, seconds, start, answers)
@@ -250,7 +253,7 @@ def rate(books: LedgerSession, kind: str, hot: bool, size: int, seconds: float) 
 
 
 def compare(books: LedgerSession, limits: LedgerSession, seconds: float, rounds: int) -> None:
-    """The table of single and batched movements beside pgbench."""
+    """Print the table of single and batched movements beside pgbench."""
     print(f"\n| movement | wallets | pgbench/s | single/s | of pgbench | in batches of {BATCH}/s | of pgbench |")
     print("|---|---|---|---|---|---|---|")
     for kind in KINDS:
@@ -274,7 +277,7 @@ def compare(books: LedgerSession, limits: LedgerSession, seconds: float, rounds:
 
 
 def add_lots(engine: Engine, books: LedgerSession, wallet: int, lots: int) -> None:
-    """Divide the one lot of a wallet into so many that expire one after another."""
+    """Divide the one lot of a wallet into `lots` lots that expire one after another."""
 
     def divide(db: Connection) -> None:
         db.execute(text("SET LOCAL statement_timeout = 0"))
@@ -304,7 +307,7 @@ def add_lots(engine: Engine, books: LedgerSession, wallet: int, lots: int) -> No
 
 
 def by_lots(engine: Engine, books: LedgerSession, rounds: int) -> None:
-    """The table of what a burn costs in a wallet with few and with many lots."""
+    """Print the table of the time of a burn in a wallet with few and with many lots."""
     counts = (10, 1_000, 100_000)
     for wallet, lots in zip(books.wallets[-3:], counts, strict=True):
         add_lots(engine, books, wallet, lots)
@@ -324,7 +327,7 @@ def by_lots(engine: Engine, books: LedgerSession, rounds: int) -> None:
 
 
 def taking_turns(works: dict[Any, Callable[[], None]], times: int) -> dict[Any, float]:
-    """The median milliseconds of each work, done in turns."""
+    """The median milliseconds of each work, measured in turns."""
     taken: dict[Any, list[float]] = {name: [] for name in works}
     for work in works.values():
         work()
@@ -337,7 +340,7 @@ def taking_turns(works: dict[Any, Callable[[], None]], times: int) -> dict[Any, 
 
 
 def by_stored(few: LedgerSession, many: LedgerSession, stored: int, rounds: int) -> None:
-    """The table of what movements cost in a database with few transactions and in one with many."""
+    """Print the table of the time of movements in a database with few and in one with many transactions."""
     print(f"\n| movement | ms with {WALLETS:,} stored | ms with {stored:,} stored | ratio |")
     print("|---|---|---|---|")
     tellers = {books: Teller(books) for books in (few, many)}
@@ -352,7 +355,7 @@ def by_stored(few: LedgerSession, many: LedgerSession, stored: int, rounds: int)
 
 
 def database(url: str, name: str) -> str:
-    """A further database on the server, migrated."""
+    """Create a further database on the server and migrate it. Returns its URL."""
     engine = create_engine(url, threads=1)
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as db:
         db.execute(text(f"CREATE DATABASE {name}"))

@@ -1,7 +1,7 @@
-"""Benchmark of asynchronous tracking: events accepted, events worked off, and the time from one to the other's end.
+"""Asynchronous tracking: events accepted, events worked off, and the time from acceptance to result.
 
-The organization, its campaign and its purchases are those of `bench.tracking`, and so is what it is compared with:
-synchronous tracking in batches of 100, on the same database, durable as in production.
+The organization, its campaign and its purchases are those of `bench.tracking`. The comparison is synchronous tracking
+in batches of 100, on the same database, durable as in production.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ WHERE organization_id = :organization AND created_at >= :since AND status = 'suc
 
 
 class Sender(Client):
-    """Queues events over one kept connection."""
+    """A client that queues events over one kept connection."""
 
     def track(self, count: int) -> None:
-        """Queue so many new purchases and wait for the answer."""
+        """Queue `count` new purchases and wait for the answer."""
         events = [new_event(self._numbers, self._random) for _ in range(count)]
         self.call("POST", "/v2/events/track-async", {"events": events})
 
 
 @contextmanager
 def workers(world: World, count: int) -> Iterator[None]:
-    """So many `loyalty worker` processes."""
+    """Run `count` `loyalty worker` processes."""
     environment = {**os.environ, "LOYALTY_DATABASE_URL": world.url, "LOYALTY_LOG_LEVEL": "warning"}
     command = [sys.executable, "-m", "handlers", "worker"]
     processes = [subprocess.Popen(command, env=environment) for _ in range(count)]
@@ -60,27 +60,27 @@ def workers(world: World, count: int) -> Iterator[None]:
 
 
 def waiting(engine: Engine) -> int:
-    """How many events are queued."""
+    """The number of queued events."""
     with engine.connect() as db:
         return db.execute(text("SELECT count(*) FROM queued_events")).scalar_one()
 
 
 def accepted(port: int, world: World, numbers: Iterator[int], seconds: float) -> float:
-    """Events a second that the server takes while nobody works them off."""
+    """Events a second that the server accepts while no worker runs."""
     senders = [Sender(port, world, numbers) for _ in range(2)]
     measure(senders, ACCEPTED_AT_ONCE, 1)
     return measure(senders, ACCEPTED_AT_ONCE, seconds).events_a_second
 
 
 def fill(port: int, world: World, numbers: Iterator[int], count: int) -> None:
-    """Queue so many events."""
+    """Queue `count` events."""
     sender = Sender(port, world, numbers)
     for _ in range(count // ACCEPTED_AT_ONCE):
         sender.track(ACCEPTED_AT_ONCE)
 
 
 def drained(engine: Engine, world: World, count: int) -> float:
-    """Events a second that so many workers work off, from their first batch to the last."""
+    """Events a second that `count` workers work off, from their first batch to the last."""
     before = waiting(engine)
     with workers(world, count):
         while waiting(engine) > before - 200 * count:
@@ -94,7 +94,7 @@ def drained(engine: Engine, world: World, count: int) -> float:
 def end_to_end(
     engine: Engine, port: int, world: World, numbers: Iterator[int], rate: float, seconds: float
 ) -> list[float]:
-    """Milliseconds from acceptance to result of single purchases that come at a steady rate, with one worker."""
+    """Milliseconds from acceptance to result of single purchases at a steady rate, with one worker."""
     with workers(world, 1):
         time.sleep(3)
         senders = [Sender(port, world, numbers) for _ in range(CLIENTS)]

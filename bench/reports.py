@@ -1,4 +1,4 @@
-"""How long each report takes over many events and ledger transactions: `python -m bench.reports [MILLIONS]`.
+"""The time of each report over many events and ledger transactions: `python -m bench.reports [MILLIONS]`.
 
 The database writes the records itself, and their totals as a worker leaves them; the newest records are noted by the
 triggers and not moved yet. In the end all figures are compared with a count of the records.
@@ -185,7 +185,7 @@ def _fill(engine: Engine, count: int) -> tuple[int, int]:
 
 
 def main() -> None:
-    """Fill, ask each report for several ranges, print the table."""
+    """Fill the database, compute each report for several ranges, and print the table."""
     count = int(float(sys.argv[1] if len(sys.argv) > 1 else 10) * 1_000_000)
     with _database() as engine:
         started = time.perf_counter()

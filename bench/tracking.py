@@ -1,8 +1,9 @@
-"""How many events are tracked a second, beside what the database can do at most: `python -m bench.tracking`.
+"""Events tracked a second, beside the limit of the database: `python -m bench.tracking`.
 
-One run on one database, durable as in production: pgbench writes the rows of an event (the limit), then a server with
-one and with two workers is given single events and batches of 100 over HTTP, then half of its greatest rate to measure
-how long a call takes. Prints a table for `docs/performance.md`. Trust the ratios: machines differ, and are shared.
+One run on one database, durable as in production. First pgbench writes the rows of an event (the limit). Then a server
+with one and with two workers is given single events and batches of 100 over HTTP, then half of its greatest rate to
+measure how long a call takes. Prints a table for `docs/performance.md`. Trust the ratios: machines differ, and are
+shared.
 """
 
 from __future__ import annotations
@@ -95,12 +96,12 @@ class Measured:
     latencies: list[float]
 
     def percentile(self, share: int) -> float:
-        """Milliseconds within which `share` percent of the calls were answered."""
+        """The milliseconds within which `share` percent of the calls were answered."""
         return statistics.quantiles(self.latencies, n=100)[share - 1]
 
 
 def make_world(engine: Engine, url: str) -> World:
-    """The organization that everything runs on, its members written straight to the database."""
+    """Create the organization of all measurements, its members written straight to the database."""
     now = datetime.now(UTC)
     settings = Settings(database_url=url)
     made = transactions.run(engine, lambda db: create_organization(db, name="Benchmark", now=now))
@@ -142,7 +143,7 @@ def _enrol(db: Connection, made: CreatedOrganization, now: datetime) -> tuple[in
 
 
 class Client:
-    """Tracks events over one kept connection."""
+    """A client that tracks events over one kept connection."""
 
     def __init__(self, port: int, world: World, numbers: Iterator[int]) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
@@ -156,7 +157,7 @@ class Client:
         self.call("POST", "/v2/events/track", {"events": events})
 
     def call(self, method: str, path: str, body: object) -> dict:
-        """One call; anything but success ends the benchmark."""
+        """Send one call; anything but success ends the benchmark."""
         self._connection.request(method, path, json.dumps(body), self._headers)
         answer = self._connection.getresponse()
         content = answer.read()
@@ -166,7 +167,7 @@ class Client:
 
 
 def new_event(numbers: Iterator[int], chance: random.Random) -> dict:
-    """The purchase of a random member."""
+    """A new purchase of a random member."""
     number = next(numbers)
     order = {"externalId": f"order-{number}", "total": chance.randrange(100, 10_000) / 100}
     return {
@@ -178,7 +179,7 @@ def new_event(numbers: Iterator[int], chance: random.Random) -> dict:
 
 
 def add_campaign(client: Client, world: World) -> None:
-    """One point for each whole dollar of an order."""
+    """Add a campaign that gives one point for each whole dollar of an order."""
     base = f"/v2/organizations/{world.organization.organization_id}/campaigns"
     campaign = {"code": "whole-dollars", "name": "Whole dollars", "eventType": "member-purchase-order-created"}
     made = client.call("POST", base, campaign)["campaign"]
@@ -188,7 +189,7 @@ def add_campaign(client: Client, world: World) -> None:
 
 
 def limit(world: World, seconds: int) -> float:
-    """The transactions a second that pgbench makes of the writes of one event each."""
+    """The transactions a second that pgbench makes, each with the writes of one event."""
     with tempfile.NamedTemporaryFile("w", suffix=".sql") as script:
         payload, result = json.dumps({"order": {"externalId": "order-1", "total": 12.5}}), json.dumps({"effects": []})
         script.write(PGBENCH.format(members=MEMBERS, payload=payload, result=result))
@@ -214,7 +215,7 @@ def _libpq(url: str) -> str:
 
 @contextmanager
 def serving(world: World, workers: int) -> Iterator[int]:
-    """A server on a free port with so many workers, and no worker of the queue."""
+    """Run a server on a free port with this many workers, and no worker of the queue."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
@@ -250,7 +251,7 @@ def _wait_until_ready(server: subprocess.Popen, port: int) -> None:
 
 
 def measure(clients: list[Client], size: int, seconds: float, rate: float | None = None) -> Measured:
-    """Track batches of `size` from all clients for so long: as fast as they go, or `rate` events a second in all."""
+    """Track batches of `size` from all clients: as fast as they go, or `rate` events a second in all."""
     end = time.perf_counter() + seconds
     latencies: list[float] = []
     interval = None if rate is None else size * len(clients) / rate
@@ -280,7 +281,7 @@ def measure(clients: list[Client], size: int, seconds: float, rate: float | None
 
 
 def statements(world: World, engine: Engine, numbers: Iterator[int]) -> dict[int, int]:
-    """SQL statements of a call that tracks so many events, without BEGIN and COMMIT."""
+    """The SQL statements of a call by its number of events, without BEGIN and COMMIT."""
     counted: list[str] = []
     dispatcher = Dispatcher(Settings(database_url=world.url), engine)
     caller = Caller("benchmark", world.organization.organization_id, frozenset(), is_admin=True)

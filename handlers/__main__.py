@@ -1,4 +1,4 @@
-"""`python -m handlers` is the command `loyalty`."""
+"""The command `loyalty` as `python -m handlers`."""
 
 from handlers.server.cli import main
 

@@ -43,7 +43,7 @@ def list_audiences(call: Call, query: Mapping[str, Any]) -> Paged[Audience]:
 
 @operation("createAudience", body=AUDIENCE_BODY, answer=wrapped("audience", AUDIENCE), audit=_AUDITED)
 def create_audience(call: Call, body: dict[str, Any]) -> Audience:
-    """Create an audience; one that is a list is empty at first."""
+    """Create an audience; a list audience is empty at first."""
     _check(call, body, None)
     if body["matcher_type"] == LIST_MATCHER:
         body |= {"member_count": 0, "refreshed_at": call.now}
@@ -68,7 +68,7 @@ def get_audience(call: Call, audience: Audience) -> Audience:
     audit=_AUDITED.changing("audience"),
 )
 def update_audience(call: Call, audience: Audience, body: dict[str, Any]) -> Audience:
-    """Change an audience, but for its list; all processes go by it at their next event."""
+    """Change an audience, except its list; all processes use the change from their next event on."""
     if body["matcher_type"] != audience.matcher_type:
         raise MatcherTypeFixed(f"This audience is of type {audience.matcher_type} for good.")
     _check(call, body, audience)
@@ -81,7 +81,10 @@ def update_audience(call: Call, audience: Audience, body: dict[str, Any]) -> Aud
 
 @operation("updateAudienceMembers", body=LIST_CHANGE, answer=wrapped("audience", AUDIENCE), audit="audience")
 def update_audience_members(call: Call, audience: Audience, body: Mapping[str, Any]) -> Audience:
-    """Put members on the list and take others off; what is so already changes nothing."""
+    """Put members on the list and take others off.
+
+    Adding a member who is on the list, or removing one who is not, changes nothing.
+    """
     if audience.matcher_type != LIST_MATCHER:
         raise NotAListAudience(f"The audience is of type {audience.matcher_type}.")
     added, removed = set(body["add"]), set(body["remove"])
@@ -109,9 +112,9 @@ def update_audience_members(call: Call, audience: Audience, body: Mapping[str, A
 
 
 def _check(call: Call, body: dict[str, Any], before: Audience | None) -> None:
-    """Refuse a matcher that is missing, out of place or not to be compared with attributes.
+    """Refuse a matcher that is missing, not allowed, or cannot be compared with attributes.
 
-    An audience by attributes is as fresh as the moment when its matcher is saved, unless the body says otherwise.
+    Unless the body says otherwise, an audience by attributes is as fresh as the moment when its matcher is saved.
     """
     refuse_other_organization(call, body)
     matcher = body["matcher"]

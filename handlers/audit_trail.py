@@ -1,8 +1,8 @@
-"""What a call leaves in the audit log: an operation declares what it changes, the dispatcher writes the entries.
+"""Audit log entries of a call: an operation declares what it changes, the dispatcher writes the entries.
 
-An operation that creates or changes one record, or lists of them, declares `Audited`: the record before, as the path
-addressed it or as the handler says that it found it, is compared with the handler's result. Where a result is no
-record, the operation declares the type of its entities, and what does the work adds the entries to `call.audit`.
+An operation that creates or changes records declares `Audited`. The record before the change, as the path addressed it
+or as the handler reports it, is compared with the handler's result. Where a result is no record, the operation declares
+the type of its entities, and the service adds the entries to `call.audit`.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ def _itself(result: Any) -> Iterable[Any]:
 class Audited:
     """How an operation's result becomes entries.
 
-    `shape` renders a record, `identity` is the name of the record's id, `before` the argument of the handler that is
-    the record before: none for what is created. `records` takes the records out of a result of another form.
+    `shape` renders a record, and `identity` is the name of the record's id. `before` is the argument of the handler
+    that is the record before the change, None for a creation. `records` takes the records out of a result of another
+    form.
     """
 
     entity_type: str
@@ -60,7 +61,7 @@ class Audited:
         return Audited(self.entity_type, self.identity, self.shape, argument, taken, is_found_by_handler)
 
     def add(self, call: Call, arguments: Mapping[str, Any], result: Any) -> None:
-        """Add the entries of a call that is done."""
+        """Add the entries of a completed call."""
         is_change = self.before is not None or self.is_found_by_handler
         before = call.audit.before
         if before is None and self.before is not None:
@@ -85,7 +86,7 @@ def _of(record: Any, name: str) -> Any:
 
 @dataclass(slots=True)
 class AuditTrail:
-    """The entries of one call; `reason` is the one that the caller gives, if any."""
+    """The entries of one call; `reason` is given by the caller, if at all."""
 
     reason: str | None = None
     before: Any = None
@@ -94,7 +95,7 @@ class AuditTrail:
     entries: list[NewEntry] = field(default_factory=list)
 
     def found(self, record: Any) -> None:
-        """Take note of the record as it was before the change, read under the lock that the change holds."""
+        """Keep the record as it was before the change, read under the lock that the change holds."""
         self.before = record
 
     def add(
@@ -107,7 +108,7 @@ class AuditTrail:
         member_ids: Iterable[int] = (),
         wallet_ids: Iterable[int | None] = (),
     ) -> None:
-        """Add an entry; it is about the members named, and about those whose wallets are named."""
+        """Add an entry about the named members and the owners of the named wallets."""
         changes = {
             name: {side: without_secrets(value, name) for side, value in change.items()}
             for name, change in differences(before or {}, after).items()
@@ -124,7 +125,7 @@ class AuditTrail:
         )
 
     def write(self, call: Call, operation_id: str) -> None:
-        """Write all entries with one statement; none where nothing was changed."""
+        """Write all entries with one statement; none if nothing was changed."""
         if not self.entries:
             return
         caller = call.caller
@@ -144,7 +145,7 @@ class AuditTrail:
 
 
 def without_secrets(value: Any, name: str = "") -> Any:
-    """The value with what is secret in it replaced, at any depth; `name` is where it stands."""
+    """The value with all secrets in it replaced, at any depth; `name` is the field that holds it."""
     if value is not None and not _SECRETS.isdisjoint(name.split(".")):
         return NOT_SHOWN
     if isinstance(value, Mapping):
@@ -155,5 +156,5 @@ def without_secrets(value: Any, name: str = "") -> Any:
 
 
 def lock_of(path: Mapping[str, Any], operation: Audited) -> str:
-    """What those who change the same record by its address take turns by."""
+    """The name of the lock under which callers change the record at this address in turns."""
     return f"{operation.entity_type}: {sorted((name, str(value)) for name, value in path.items())}"

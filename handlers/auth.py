@@ -23,14 +23,14 @@ _LARGEST_ID_DIGITS = 18
 
 
 class _Refused(Exception):
-    """An error of RFC 6749, section 5.2; `problem_type` where it is also a problem of the product's own."""
+    """An error of RFC 6749, section 5.2; `problem_type` is set if it is also a problem of the product's own."""
 
     def __init__(self, status: int, error: str, description: str, problem_type: str | None = None) -> None:
         super().__init__(description)
         self.status, self.error, self.description, self.problem_type = status, error, description, problem_type
 
     def as_answer(self) -> Answer:
-        """The error object, with a challenge where the client is not known."""
+        """The error object, with a challenge if the client is not known."""
         body = {"error": self.error, "error_description": self.description}
         if self.problem_type is not None:
             body |= {"error_uri": self.problem_type, "type": self.problem_type}
@@ -39,9 +39,9 @@ class _Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _SignIn:
-    """A user whose credentials were right; `new_hash` is what is to be stored of the password from now on, if another.
+    """A user whose credentials were right; `new_hash` is the password hash to store if it changes, else None.
 
-    `is_changed` tells a new password from the same one under newer parameters.
+    `is_changed` is True for a new password, False for the same one hashed with newer parameters.
     """
 
     user: Credentials
@@ -50,7 +50,10 @@ class _SignIn:
 
 
 def _sign_in(preparation: Preparation) -> _SignIn | _Refused:
-    """Check the credentials and hash a new password: slow, and so before the transaction of the call."""
+    """Check the credentials and hash a new password.
+
+    Hashing is slow, so this happens before the transaction of the call.
+    """
     body = preparation.body
     try:
         client_id, secret = _credentials(preparation.headers, body)
@@ -71,7 +74,7 @@ def _sign_in(preparation: Preparation) -> _SignIn | _Refused:
 
 @operation("createAccessToken", prepare=_sign_in)
 def create_access_token(call: Call, prepared: _SignIn | _Refused, body: Mapping[str, Any]) -> Answer:
-    """Issue a token with all that the user may do, or with the part of it that `scope` names."""
+    """Issue a token with all permissions of the user, or with those that `scope` names."""
     try:
         if isinstance(prepared, _Refused):
             raise prepared
@@ -103,7 +106,7 @@ def create_access_token(call: Call, prepared: _SignIn | _Refused, body: Mapping[
 
 
 def _still_right(call: Call, signed_in: _SignIn) -> Credentials:
-    """The user as of now, whose password may have been changed since it was looked at; raises _Refused."""
+    """The user as of now; the password may have changed since the credentials were checked. Raises _Refused."""
     seen = signed_in.user
     is_change = signed_in.new_hash is not None or seen.pending_provisioning
     user = users.find_credentials(call.db, seen.auth_client_id, seen.organization_id, lock=is_change)
@@ -119,7 +122,7 @@ def _still_right(call: Call, signed_in: _SignIn) -> Credentials:
 
 
 def _store(call: Call, signed_in: _SignIn, user: Credentials) -> int:
-    """Keep a new password, and that the user has signed in; answers the generation of the tokens from now on."""
+    """Store a new password and the time of the sign-in. Returns the generation of the tokens from now on."""
     if signed_in.is_changed and signed_in.new_hash is not None:
         users.set_password(call.db, user.user_id, signed_in.new_hash, temporary_until=None, now=call.now)
     elif signed_in.new_hash is not None:

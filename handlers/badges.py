@@ -31,7 +31,7 @@ def list_badges(call: Call, query: Mapping[str, Any]) -> Paged[Badge]:
 
 @operation("createBadge", body=BADGE_BODY, answer=wrapped("badge", BADGE), audit=_AUDITED)
 def create_badge(call: Call, body: dict[str, Any]) -> Badge:
-    """Create a badge, which nobody holds yet."""
+    """Create a badge, which no member holds yet."""
     organization_id = call.organization.organization_id
     organizations.raise_configuration_version(call.db, organization_id)
     return badges.add_badge(
@@ -47,6 +47,6 @@ def get_badge(call: Call, badge: Badge) -> Badge:
 
 @operation("updateBadge", body=BADGE_CHANGES, answer=wrapped("badge", BADGE), audit=_AUDITED.changing("badge"))
 def update_badge(call: Call, badge: Badge, body: dict[str, Any]) -> Badge:
-    """Change a badge; what members hold of it stays, also where it is more than a new maximum."""
+    """Change a badge. Members keep what they hold of it, even above a new maximum."""
     organizations.raise_configuration_version(call.db, badge.organization_id)
     return badges.change_badge(call.db, badge, updated_at=call.now, **body)

@@ -1,4 +1,4 @@
-"""What a call carries to its handler, whatever brought it: HTTP, the command line or a worker."""
+"""The data that a call carries to its handler, from HTTP, the command line or a worker."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MEMBER = "member"
 
 @dataclass(frozen=True, slots=True)
 class PartnerKey:
-    """A valid API key of a partner: `partner` is its path name, `name` what the organization calls it."""
+    """A valid API key of a partner: `partner` is its name in paths, `name` the organization's name for it."""
 
     partner_api_key_id: int
     partner: str
@@ -35,12 +35,12 @@ class PartnerKey:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who calls, as the bearer token says: claims that were verified, not yet compared with the database.
+    """The caller according to the bearer token: claims that were verified, but not yet compared with the database.
 
-    `organization_id` is None for a system administrator's token that names none. `user_id` is None for a token made
-    by the operator on the command line, which lives until it expires, and for one of the external issuer whose subject
-    is no user here. `token_generation` is that of the user when the token was issued. `partner` is set for a partner
-    that calls with an API key, which holds no scope at all.
+    `organization_id` is None for a system administrator's token that names none. `user_id` is None for a token made by
+    the operator on the command line, which lives until it expires, and for one of the external issuer whose subject is
+    no user here. `token_generation` is that of the user when the token was issued. `partner` is set for a partner that
+    calls with an API key, which holds no scope at all.
     """
 
     subject: str
@@ -57,18 +57,18 @@ class Caller:
 
     @property
     def grant(self) -> Grant:
-        """What the caller may do."""
+        """The permissions of the caller."""
         return Grant(self.roles, self.is_admin, self.is_system_admin)
 
     def limited_to(self, current: Grant) -> Caller:
-        """The caller with no more than its user has by now."""
+        """The caller limited to the present permissions of its user."""
         left = limited(self.grant, current)
         if left == self.grant:
             return self
         return replace(self, roles=left.roles, is_admin=left.is_admin, is_system_admin=left.is_system_admin)
 
     def holds(self, scope: str) -> bool:
-        """True if the caller has the scope that an operation asks for; `x:write` implies `x:read`."""
+        """True if the caller has the scope that an operation requires; `x:write` implies `x:read`."""
         if self.loyalty_member_id is not None:
             return scope == MEMBER
         if scope == MEMBER:
@@ -82,7 +82,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One HTTP request after the document has accepted it: typed parameters with defaults, one parsed body."""
+    """One HTTP request that the document accepted: typed parameters with defaults, one parsed body."""
 
     surface: str
     operation_id: str
@@ -99,7 +99,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What goes back: a JSON-able body, text that is sent as it is, or None, and the headers beyond the usual ones."""
+    """The answer to a request: a JSON-able body, a text that is sent as it is, or None, and additional headers."""
 
     status: int
     body: Any
@@ -107,13 +107,13 @@ class Answer:
 
 
 def new_uuid() -> str:
-    """A key that nothing else has."""
+    """Returns a new unique key."""
     return str(uuid.uuid4())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Execution:
-    """The context of a use case, whoever asked for it: an open transaction, the tenant and the moment.
+    """The context of a use case: an open transaction, the tenant and the moment.
 
     `request_id` is that of the HTTP request, or the name of the job.
     """

@@ -92,7 +92,7 @@ def get_campaign(call: Call, campaign: Campaign) -> Campaign:
     audit=_AUDITED.changing("campaign"),
 )
 def update_campaign(call: Call, campaign: Campaign, body: dict[str, Any]) -> Campaign:
-    """Change a campaign; all processes go by it at their next event."""
+    """Change a campaign; all processes use the change from their next event on."""
     _check(call, body, campaign)
     organizations.raise_configuration_version(call.db, campaign.organization_id)
     changed = campaigns.change_campaign(call.db, campaign, updated_at=call.now, **body)
@@ -108,7 +108,7 @@ def list_actions(call: Call, campaign: Campaign, query: Mapping[str, Any]) -> Pa
 
 @operation("createAction", body=ACTION_BODY, answer=wrapped("action", ACTION), audit=_AUDITED_ACTION)
 def create_action(call: Call, campaign: Campaign, body: dict[str, Any]) -> Action:
-    """Add an action, after the campaign's last one unless it says where."""
+    """Add an action, after the campaign's last one unless the body says where."""
     _check_action(call, campaign, body, None)
     # Raising the version also makes two creations at once take their places one after the other.
     organizations.raise_configuration_version(call.db, campaign.organization_id)
@@ -148,12 +148,15 @@ def update_action(call: Call, campaign: Campaign, action: Action, body: dict[str
 
 
 def _present_record(call: Call, campaign: Campaign) -> dict[str, Any]:
-    """The record of a campaign whose actions have changed, and so its version."""
+    """The record of a campaign whose actions have changed, and therefore its version."""
     return campaign_record(campaigns.find(call.db, campaign.organization_id, campaign.campaign_id))
 
 
 def _refuse_outdated(call: Call, campaign: Campaign, version: int | None) -> None:
-    """Refuse a change that goes by another version of the campaign than it has, now that nobody else changes it."""
+    """Refuse a change based on another version of the campaign than the present one.
+
+    Nobody else can change the campaign at this point.
+    """
     if version is None:
         return
     now = campaigns.find(call.db, campaign.organization_id, campaign.campaign_id) or campaign
@@ -162,7 +165,7 @@ def _refuse_outdated(call: Call, campaign: Campaign, version: int | None) -> Non
 
 
 def _check(call: Call, body: dict[str, Any], before: Campaign | None) -> None:
-    """Refuse a campaign that names what is not there, ends before it begins or has limits that cannot be reached.
+    """Refuse a campaign with unknown references, an end before its begin, or limits that cannot be reached.
 
     An event type that it named `before` may have been deactivated since.
     """
@@ -224,7 +227,7 @@ def _refuse_unknown_coupon_book(call: Call, key: str | None) -> None:
 
 
 def _refuse_unknown_place(configuration: Configuration, program_key: str | None, tier_key: str | None) -> None:
-    """Refuse a program that is not there, and a tier that is not there or not in the program."""
+    """Refuse an unknown program, and a tier that is unknown or not in the program."""
     if program_key is not None and program_key.lower() not in configuration.program_keys:
         raise UnknownLoyaltyProgram(f"There is no loyalty program with the key {program_key}.")
     if tier_key is None:
@@ -235,7 +238,10 @@ def _refuse_unknown_place(configuration: Configuration, program_key: str | None,
 
 
 def _refuse_unknown_records(call: Call, configuration: Configuration, effect: CompiledEffect) -> None:
-    """Refuse what an effect names outright and is not there; what an expression names shows at an event."""
+    """Refuse an effect that names unknown records.
+
+    Records that expressions name are looked up when an event is evaluated.
+    """
     named = {param.parameter.id: param.value for param in effect.params if param.program is None}
     _refuse_unknown_account(configuration, named.get("ledgerAccountKey"))
     _refuse_unknown_badge(configuration, named.get("badgeKey"))
@@ -245,7 +251,7 @@ def _refuse_unknown_records(call: Call, configuration: Configuration, effect: Co
 
 
 def _matches_without_items(campaign: Campaign, sources: Sources) -> list[FieldFault]:
-    """A fault if a rule looks at order items, and no event that the campaign looks at has any."""
+    """A fault if a rule looks at order items, but no event type of the campaign has any."""
     types = {*campaign.enabled_topics, *([campaign.event_type] if campaign.event_type else [])}
     if not types or not types.isdisjoint(EVENTS_WITH_ORDER) or not types <= set(BUILT_IN_EVENT_TYPES):
         return []
@@ -256,7 +262,7 @@ def _matches_without_items(campaign: Campaign, sources: Sources) -> list[FieldFa
 
 
 def _too_long(body: Mapping[str, Any]) -> list[FieldFault]:
-    """A fault if the texts of all expressions together are longer than what is compiled in a moment."""
+    """A fault if the texts of all expressions together are too long to be compiled in a moment."""
     params = [param for item in body["effects"].get("items", ()) for param in item.get("params", ())]
     size = sum(len(param.get("expression") or "") for param in params)
     if size <= MAX_TEXTS:
@@ -265,9 +271,9 @@ def _too_long(body: Mapping[str, Any]) -> list[FieldFault]:
 
 
 def _check_action(call: Call, campaign: Campaign, body: dict[str, Any], before: Action | None) -> None:
-    """Compile rules and effects, all faults at once; what is named outright must be there.
+    """Compile rules and effects and refuse all faults at once, including unknown references.
 
-    Rules and effects that are those of `before` are taken as they are, so that an action can always be stopped.
+    Rules and effects that equal those of `before` are not checked again, so that an action can always be stopped.
     """
     body["rules"], body["effects"] = without_nulls(body["rules"], body["effects"])
     if before is not None and (body["rules"], body["effects"]) == (before.rules, before.effects):
@@ -300,7 +306,7 @@ def _check_action(call: Call, campaign: Campaign, body: dict[str, Any], before: 
 
 
 def _refuse_untracked_expiry(configuration: Configuration, campaign: Campaign, effect: CompiledEffect) -> None:
-    """Refuse an expiration date that is written down for points of an account that does not track them."""
+    """Refuse a constant expiration date for points of an account that does not track them."""
     named = {param.parameter.id: param.value for param in effect.params if param.program is None}
     if named.get("expirationDate") is None or "ledgerAccountKey" not in named:
         return

@@ -52,7 +52,7 @@ def list_collections(call: Call, query: Mapping[str, Any]) -> Paged[ContentColle
 
 @operation("createCollection", body=COLLECTION_BODY, answer=wrapped("collection", COLLECTION.dump), audit=_AUDITED)
 def create_collection(call: Call, body: dict[str, Any]) -> ContentCollection:
-    """Create a collection; a slug that nobody asked for is made of the name."""
+    """Create a collection; a slug that is not given is made from the name."""
     check_collection(body)
     check_schema(body["jsonschema"])
     organization_id = call.organization.organization_id
@@ -76,7 +76,7 @@ def create_collection(call: Call, body: dict[str, Any]) -> ContentCollection:
 
 @operation("getCollection", answer=COLLECTION.dump)
 def get_collection(call: Call, collection: ContentCollection) -> ContentCollection:
-    """One collection, which is the whole answer."""
+    """One collection; the answer is the record itself."""
     return collection
 
 
@@ -87,7 +87,7 @@ def get_collection(call: Call, collection: ContentCollection) -> ContentCollecti
     audit=_AUDITED.changing(is_found_by_handler=True),
 )
 def update_collection(call: Call, collection: ContentCollection, body: dict[str, Any]) -> ContentCollection:
-    """Change the fields that are sent; documents stay as they are, but are indexed anew for other `ftsFields`."""
+    """Change the fields that are sent. Documents stay as they are, but are indexed anew for other `ftsFields`."""
     check_collection(body)
     if "jsonschema" in body:
         check_schema(body["jsonschema"])
@@ -109,20 +109,20 @@ def _slug_taken(slug: str | None) -> NameTaken:
 
 @operation("searchDocuments", from_replica=True)
 def search_documents(call: Call, collection: ContentCollection, query: Mapping[str, Any]) -> dict[str, Any]:
-    """The documents that match all that the query names, and how often the values of facet fields occur among them."""
+    """The documents that match the query, and the counts of the values of facet fields among them."""
     asked, described = search_of(collection, query)
     return search_answer(collection, described, search.find(call.db, asked))
 
 
 @operation("batchUpsertDocuments", answer=batch_answer, audit=DOCUMENT_ENTITY)
 def batch_upsert_documents(call: Call, collection: ContentCollection, body: Mapping[str, Any]) -> BatchOutcome:
-    """Create or change versions of documents; what is wrong with one of them concerns no other."""
+    """Create or change versions of documents; a fault in one of them affects no other."""
     given = body["documents"]
     return write_batch(call, collection, [_batch_item(document) for document in given], given)
 
 
 def _batch_item(item: Any) -> dict[str, Any] | InvalidRequest:
-    """A document of a batch in its inside form, or what is wrong with its form."""
+    """A document of a batch in its inside form, or the refusal of its form."""
     validator = _batch_items()
     faults = [] if validator.accepts(item) else body_faults(validator, item)
     if faults:
@@ -173,7 +173,7 @@ def delete_document(
 
 @operation("listDocumentLocales")
 def list_document_locales(call: Call, collection: ContentCollection, document: DocumentAddress) -> dict[str, Any]:
-    """The locales that a document has versions for, the default one as the empty string."""
+    """The locales of the versions of a document; the default locale is the empty string."""
     locales = documents.locales_of(call.db, collection, document.key)
     if not locales:
         raise NotFound(f"There is no document {document.named} in the collection {collection.slug}.")

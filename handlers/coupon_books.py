@@ -59,7 +59,7 @@ def get_coupon_book(call: Call, book: CouponBook) -> CouponBook:
 
 @operation("updateCouponBook", body=CHANGED_BOOK, answer=_ONE, audit=_AUDITED_CHANGE)
 def update_coupon_book(call: Call, book: CouponBook, body: dict[str, Any]) -> CouponBook:
-    """Change the members that were sent; what the book comes to must hold together."""
+    """Change the fields that are sent; the resulting book must be consistent."""
     book = books.lock(call.db, book)
     refuse_archived(book)
     call.audit.found(book)
@@ -69,7 +69,7 @@ def update_coupon_book(call: Call, book: CouponBook, body: dict[str, Any]) -> Co
 
 @operation("updateCouponBookStatus", body=BOOK_STATUS, answer=_ONE, audit=_AUDITED_CHANGE)
 def update_coupon_book_status(call: Call, book: CouponBook, body: Mapping[str, Any]) -> CouponBook:
-    """Publish, withdraw or archive a book; archiving is for good."""
+    """Publish, withdraw or archive a book; archiving is final."""
     book = books.lock(call.db, book)
     refuse_archived(book)
     call.audit.found(book)
@@ -78,14 +78,14 @@ def update_coupon_book_status(call: Call, book: CouponBook, body: Mapping[str, A
 
 
 def _told(call: Call, book: CouponBook, action: str) -> CouponBook:
-    """The book; those outside who listen are told of it in the form of the integration interface."""
+    """The book, after triggers are told of it in the form of the integration interface."""
     entity_changed(call, COUPON_BOOK, action, lambda: BOOK[INTEGRATION](book))
     return book
 
 
 @operation("checkCouponBookReferences", answer=references)
 def check_coupon_book_references(call: Call, book: CouponBook) -> Mapping[str, Any]:
-    """What refers to the book."""
+    """The records that refer to the book."""
     return {
         "campaigns": book_references.of_campaigns(call.db, book),
         "documents": documents.documents_about(call.db, book),
@@ -100,7 +100,7 @@ def list_coupon_book_coupons(call: Call, book: CouponBook, query: Mapping[str, A
 
 @operation("addCouponBookCoupons", body=CODES, answer=results(COUPON, "codes"), audit="coupon-book")
 def add_coupon_book_coupons(call: Call, book: CouponBook, body: Mapping[str, Any]) -> list[Coupon]:
-    """Add codes, all or none; any number of them costs the same few statements."""
+    """Add codes, all or none; the number of statements does not depend on their number."""
     book = books.lock(call.db, book)
     refuse_archived(book)
     refuse_codes(book, body["codes"])
@@ -127,7 +127,7 @@ def get_coupon_code(call: Call, book: CouponBook, coupon: Coupon) -> Coupon:
     audit=Audited("coupon", "coupon_id", COUPON).changing("coupon", records=lambda book: ()),
 )
 def update_coupon_code(call: Call, book: CouponBook, coupon: Coupon, body: Mapping[str, Any]) -> CouponBook:
-    """Give a coupon another code; answers its book."""
+    """Change the code of a coupon. Returns its book."""
     if book.type == CODELESS:
         raise CodesNotAccepted("The coupon of a codeless book has no code.")
     # The coupon before the book, as assignments lock them.

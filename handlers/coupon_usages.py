@@ -1,4 +1,4 @@
-"""Coupons assigned, used and reverted, and the lists (integration 4.2, administration "Coupon books and codes")."""
+"""Coupons assigned, used and reverted, and their lists (integration 4.2, administration "Coupon books and codes")."""
 
 from __future__ import annotations
 
@@ -96,21 +96,21 @@ def batch_assign_coupons(call: Call, book: CouponBook, body: Mapping[str, Any]) 
 
 @operation("useCouponCode", body=USE_CODE, answer=wrapped("couponUsage", USAGE), audit=_AUDITED)
 def use_coupon_code(call: Call, book: CouponBook, coupon: Coupon, body: Mapping[str, Any]) -> CouponUsage:
-    """Use a certain coupon."""
+    """Use the coupon with this code."""
     command = command_of(body, coupon_id=coupon.coupon_id)
     return assign_and_use.use_coupon(call, _member_of(call, body), book, command)
 
 
 @operation("assignCouponCode", body=ASSIGN_CODE, answer=usage_list, audit=_AUDITED_SEVERAL)
 def assign_coupon_code(call: Call, book: CouponBook, coupon: Coupon, body: Mapping[str, Any]) -> list[CouponUsage]:
-    """Assign a certain coupon."""
+    """Assign the coupon with this code."""
     command = command_of(body, coupon_id=coupon.coupon_id)
     return assign_and_use.assign_coupons(call, _member_of(call, body), book, command)
 
 
 @operation("revertCouponUsage", body=REVERT, answer=one_as_usages, audit=_AUDITED)
 def revert_coupon_usage(call: Call, coupon_usage: CouponUsage, body: Mapping[str, Any]) -> CouponUsage:
-    """Take back an assignment or a use; answers the reversal."""
+    """Reverse an assignment or a use. Returns the reversal."""
     return revert_usage(call, coupon_usage, force=body["force_revert"])
 
 
@@ -124,7 +124,7 @@ def assign_coupon(call: Call, member: Member, book: CouponBook, body: Mapping[st
 def list_member_coupons(
     call: Call, member: Member, query: Mapping[str, Any], program: LoyaltyProgram | None = None
 ) -> Paged[MemberCouponEntry]:
-    """A page of what the member has of coupons, of one program's books where the path names one."""
+    """A page of the member's coupons, only of one program's books if the path names a program."""
     wanted = MemberCouponFilter(
         not_used_only=query["notUsedOnly"],
         tags=BookTags(query.get("couponBookTags"), query.get("couponBookTagsAny")),
@@ -153,19 +153,19 @@ def list_member_coupon_usages(call: Call, member: Member, query: Mapping[str, An
 
 @operation("getMemberCouponUsage", answer=done("This is the coupon usage."))
 def get_member_coupon_usage(call: Call, member: Member, coupon_usage: CouponUsage) -> CouponUsage:
-    """One usage of the member's."""
+    """One usage of the member."""
     return coupon_usage
 
 
 @operation("revertMemberCouponUsage", answer=done("The coupon usage was reverted."), audit=_AUDITED)
 def revert_member_coupon_usage(call: Call, member: Member, coupon_usage: CouponUsage) -> CouponUsage:
-    """Take back one usage of the member's; answers the reversal."""
+    """Reverse one usage of the member. Returns the reversal."""
     return revert_usage(call, coupon_usage)
 
 
 @operation("revertMemberCouponCode", answer=code_reverted, audit=_AUDITED_REVERSALS)
 def revert_member_coupon_code(call: Call, member: Member, coupon: Coupon, query: Mapping[str, Any]) -> RevertedCode:
-    """Take back the member's last use of a code, or all of them."""
+    """Reverse the member's last use of a code, or all of them."""
     return revert_code(call, member, coupon, all_of_them=query["revertAll"])
 
 
@@ -173,7 +173,7 @@ def revert_member_coupon_code(call: Call, member: Member, coupon: Coupon, query:
 def get_member_coupon_totals(
     call: Call, program: LoyaltyProgram, member: Member, query: Mapping[str, Any]
 ) -> tuple[Decimal, Decimal]:
-    """How much the member has used, and was assigned, of a program's books."""
+    """The amounts that the member used and was assigned of a program's books."""
     tags = BookTags(query.get("tags"), query.get("tagsAny"))
     span = _moment(query, "validFromDate"), _moment(query, "validToDate")
     return member_coupons.totals(call.db, member, program.loyalty_program_id, tags, *span)

@@ -1,4 +1,4 @@
-"""Coupons of whatever book (integration 4.2, item 9)."""
+"""Coupons of all books (integration 4.2, item 9)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from persistence.paging import Page, Paged
 
 @operation("listCoupons", answer=listed(COUPON))
 def list_coupons(call: Call, query: Mapping[str, Any]) -> Paged[Coupon]:
-    """A page of the coupons that match all filters; a book or a member that there is not has none."""
+    """A page of the coupons that match all filters; an unknown book or member has none."""
     organization_id, page = call.organization.organization_id, Page.of(query)
     book = member = None
     if "couponBookKey" in query:

@@ -1,4 +1,4 @@
-"""Event types: the list to choose from and the organization's own (integration 4.6, administration "Events")."""
+"""Event types: the built-in and the organization's own (integration 4.6, administration "Events")."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _AUDITED = Audited("event-type", "api_code", EVENT_TYPE)
 
 @operation("listEventTypes", answer=results(EVENT_TYPE))
 def list_event_types(call: Call) -> list[Any]:
-    """The types to choose from: the built-in ones, then the organization's active ones."""
+    """The event types to choose from: the built-in ones, then the organization's active ones."""
     organization_id = call.organization.organization_id
     offered = [{**built_in(code), "organization_id": organization_id} for code in BUILT_IN_EVENT_TYPES]
     return [*offered, *event_types.active(call.db, organization_id)]
@@ -34,7 +34,7 @@ def list_custom_event_types(call: Call, query: Mapping[str, Any]) -> Paged[Custo
 
 @operation("createCustomEventType", body=NEW_EVENT_TYPE, answer=wrapped("eventType", EVENT_TYPE), audit=_AUDITED)
 def create_custom_event_type(call: Call, body: dict[str, Any]) -> CustomEventType:
-    """Add an event type; an apiCode that exists, built-in or not, is refused."""
+    """Add an event type. Refuses an `apiCode` that exists, built-in or not."""
     if body["api_code"] in BUILT_IN_EVENT_TYPES:
         raise NameTaken(f"{body['api_code']} is a built-in event type.")
     organizations.raise_configuration_version(call.db, call.organization.organization_id)
@@ -56,7 +56,7 @@ def get_custom_event_type(call: Call, event_type: CustomEventType) -> CustomEven
     audit=_AUDITED.changing("event_type"),
 )
 def update_custom_event_type(call: Call, event_type: CustomEventType, body: dict[str, Any]) -> CustomEventType:
-    """Change an event type; one that is made inactive is no longer tracked."""
+    """Change an event type; events of an inactive one can no longer be tracked."""
     if body.pop("api_code", event_type.api_code) != event_type.api_code:
         raise ApiCodeFixed(f"This event type is called {event_type.api_code} for good.")
     organizations.raise_configuration_version(call.db, event_type.organization_id)

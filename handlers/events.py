@@ -1,4 +1,4 @@
-"""Events: tracking them and reading what became of them (integration 4.6, administration "Events")."""
+"""Events: tracking them and reading their results (integration 4.6, administration "Events")."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from persistence.paging import Page
 
 @operation("trackEvents")
 def track_events(call: Call, body: Mapping[str, Any]) -> dict[str, Any]:
-    """Track a batch of events; each one's result, in the order sent."""
+    """Track a batch of events. Returns the result of each, in the order of the request."""
     mode = DRY_RUN if body.get("dryRun") else body.get("executionMode", FULL)
     now = _moment_of_dry_run(body, mode)
     keys = None
@@ -47,13 +47,16 @@ def track_events(call: Call, body: Mapping[str, Any]) -> dict[str, Any]:
 
 @operation("trackEventsAsync")
 def track_events_async(call: Call, body: Mapping[str, Any]) -> dict[str, Any]:
-    """Store and queue a batch of events; each one's outcome, in the order sent (integration 4.6, item 2)."""
+    """Store and queue a batch of events (integration 4.6, item 2).
+
+    Returns the outcome of each, in the order of the request.
+    """
     return {"results": queue_events(call, incoming_events(body["events"]))}
 
 
 @operation("trackEvent")
 def track_event(call: Call, body: Mapping[str, Any]) -> dict[str, Any]:
-    """Track one event and answer its effects; a refusal is answered as such, and nothing is stored."""
+    """Track one event and return its effects; if it is refused, the answer is a problem and nothing is stored."""
     if body["organizationId"] != call.organization.organization_id:
         fault = FieldFault("organizationId is that of the path", pointer="/organizationId")
         raise InvalidRequest([fault])
@@ -66,7 +69,7 @@ def track_event(call: Call, body: Mapping[str, Any]) -> dict[str, Any]:
 
 @operation("cancelEvent", audit="event")
 def cancel_event(call: Call, event: LoyaltyEvent, body: Mapping[str, Any]) -> dict[str, Any]:
-    """Cancel an event and answer what was taken back (integration 4.6, item 3)."""
+    """Cancel an event and return what was reversed (integration 4.6, item 3)."""
     reverted = cancel(call, event, body.get("description"), body.get("allowOverdraft", False))
     call.audit.add(
         "event",
@@ -84,7 +87,7 @@ def cancel_event(call: Call, event: LoyaltyEvent, body: Mapping[str, Any]) -> di
 
 @operation("evaluateEvent", audit="event")
 def evaluate_event(call: Call, event: LoyaltyEvent) -> dict[str, Any]:
-    """Evaluate an event that was only captured; what came of it, the same each time."""
+    """Evaluate an event that was only captured. Returns its result, the same for every repetition."""
     evaluated = evaluate_captured(call, event)
     if evaluated.evaluated_at == call.now:
         call.audit.add(
@@ -99,7 +102,7 @@ def evaluate_event(call: Call, event: LoyaltyEvent) -> dict[str, Any]:
 
 @operation("getEvent")
 def get_event(call: Call, event: LoyaltyEvent, query: Mapping[str, Any]) -> dict[str, Any]:
-    """An event and what came of it."""
+    """An event with its result."""
     return event_outcome(event, query.get("include", ()))
 
 
@@ -120,7 +123,7 @@ def list_member_events(call: Call, member: Member, query: Mapping[str, Any]) -> 
 
 @operation("listDeadLetterEvents")
 def list_dead_letter_events(call: Call, query: Mapping[str, Any]) -> dict[str, Any]:
-    """A page of the events that were given up."""
+    """A page of the dead letters."""
     organization_id = call.organization.organization_id
     found = queue.find_page_dead(call.db, organization_id, Page.of(query), query.get("eventType"))
     return listed(partial(dead_letter, include=query.get("include", ())))(found)
@@ -128,7 +131,7 @@ def list_dead_letter_events(call: Call, query: Mapping[str, Any]) -> dict[str, A
 
 @operation("requeueDeadLetterEvent", audit="event")
 def requeue_dead_letter_event(call: Call, event: LoyaltyEvent) -> dict[str, Any]:
-    """Queue an event again that was given up; raises EventNotDead."""
+    """Queue a dead letter again; raises EventNotDead."""
     queued = requeue(call.db, event, call.now)
     if queued is None:
         raise EventNotDead(f"The event {event.loyalty_event_key} is {event.status}, and not on the dead-letter list.")
@@ -140,7 +143,7 @@ def requeue_dead_letter_event(call: Call, event: LoyaltyEvent) -> dict[str, Any]
 
 
 def _moment_of_dry_run(body: Mapping[str, Any], mode: str) -> datetime | None:
-    """The moment that a dry run asks about; other modes happen now and explain nothing."""
+    """The moment that a dry run asks about; None in other modes, which happen now and explain nothing."""
     faults = [
         FieldFault(f"{name} belongs to a dry run", pointer=f"/{name}")
         for name in ("now", "trace")

@@ -14,7 +14,7 @@ from handlers.operation import operation
 
 @operation("parseExpressions")
 def parse_expressions(call: Call, body: Mapping[str, Any]) -> dict[str, Any]:
-    """Each text as a tree, printed again and in words, with its faults."""
+    """Parse each text. Returns its tree, its printed form, its form in words, and its faults."""
     annotate = body.get("annotate", False)
     _refuse_longer(sum(len(each["expression"]) for each in body["inputs"]))
     return {"nodes": [_parsed(each["expression"], each, annotate) for each in body["inputs"]]}
@@ -22,7 +22,7 @@ def parse_expressions(call: Call, body: Mapping[str, Any]) -> dict[str, Any]:
 
 @operation("formatExpressions")
 def format_expressions(call: Call, body: Mapping[str, Any]) -> dict[str, Any]:
-    """Each tree as text and in words, with its faults."""
+    """Print each tree as text and in words, with its faults."""
     annotate = body.get("annotate", False)
     nodes: list[dict[str, Any]] = []
     characters = 0
@@ -34,7 +34,7 @@ def format_expressions(call: Call, body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _refuse_longer(characters: int) -> None:
-    """Refuse more text than is parsed and checked in a moment."""
+    """Refuse more text than can be parsed and checked in a moment."""
     if characters > MAX_TEXTS:
         detail = f"inputs have more than {MAX_TEXTS} characters together; send them in several calls"
         raise InvalidRequest([FieldFault(detail, pointer="/inputs")])

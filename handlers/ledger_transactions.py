@@ -1,4 +1,4 @@
-"""What moves, and lists of it (administration, "Ledger accounts, wallets, transactions"; integration 4.5.10)."""
+"""Ledger transactions (administration, "Ledger accounts, wallets, transactions"; integration 4.5.10)."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def list_ledger_transactions(call: Call, account: LedgerAccount, query: Mapping[
 
 @operation("listMemberLedgerTransactions", answer=listed(TRANSACTION_ROW))
 def list_member_ledger_transactions(call: Call, member: Member, query: Mapping[str, Any]) -> Paged[TransactionRow]:
-    """A page of what moved in a member's wallet."""
+    """A page of the rows of transactions of a member's wallet."""
     found = ledger_transactions.rows_of_wallet(
         call.db, member.organization_id, member.wallet_id, _filters(query), Page.of(query)
     )
@@ -82,13 +82,13 @@ def _filters(query: Mapping[str, Any]) -> dict[str, Any]:
 
 @operation("createLedgerTransaction", body=MOVEMENT, answer=transactions, audit="ledger-transaction")
 def create_ledger_transaction(call: Call, account: LedgerAccount, body: dict[str, Any]) -> Rows:
-    """Mint, burn or transfer by wallets."""
+    """Mint, burn or transfer between wallets."""
     return _post(call, [movement(body, ledger_account_id=account.ledger_account_id)])
 
 
 @operation("createLedgerTransactionSet", body=SetBody(), answer=transactions, audit="ledger-transaction")
 def create_ledger_transaction_set(call: Call, ledger: Ledger, body: list[Movement]) -> Rows:
-    """Mints, burns and transfers of one ledger that happen all or not at all."""
+    """Post mints, burns and transfers of one ledger, all or none."""
     return _post(call, [replace(each, ledger_id=ledger.ledger_id) for each in body])
 
 
@@ -96,7 +96,7 @@ def create_ledger_transaction_set(call: Call, ledger: Ledger, body: list[Movemen
 def revert_ledger_transaction(
     call: Call, account: LedgerAccount, transaction: StoredTransaction, body: dict[str, Any]
 ) -> Rows:
-    """Undo a transaction by another one."""
+    """Revert a transaction by a new one."""
     addressed = {"ledger_account_id": account.ledger_account_id, "reverts": transaction.ledger_transaction_id}
     return _post(call, [movement(body, **addressed)])
 
@@ -128,7 +128,7 @@ def _post(call: Call, movements: Sequence[Movement]) -> Rows:
 
 @operation("captureLedgerTransactions", body=CAPTURES, audit="ledger-transaction")
 def capture_ledger_transactions(call: Call, account: LedgerAccount, body: dict[str, Any]) -> Mapping[str, bool]:
-    """Settle pending transactions, all or none."""
+    """Capture pending transactions, all or none."""
     amounts = [
         (int(transaction["ledger_transaction_id"]), transaction["capture_amount"])
         for transaction in body["transactions"]
@@ -139,7 +139,7 @@ def capture_ledger_transactions(call: Call, account: LedgerAccount, body: dict[s
 
 @operation("batchLedgerTransactions", body=BatchBody(), answer=processed, audit="ledger-transaction")
 def batch_ledger_transactions(call: Call, body: list[BatchItem]) -> list[Processed]:
-    """Mints, burns, transfers and reverts, each for itself or together with those of its set."""
+    """Post mints, burns, transfers and reverts, each on its own or together with those of its set."""
     movements = [_in_organization(call, batch_item) for batch_item in body]
     identities = [{"index": index, "systemUniqueKey": each.system_unique_key} for index, each in enumerate(body)]
     done = _processed(call, movements, post_batch(call, movements), identities)
@@ -152,7 +152,7 @@ def batch_ledger_transactions(call: Call, body: list[BatchItem]) -> list[Process
 
 
 def _in_organization(call: Call, item: BatchItem) -> Movement:
-    """The item's movement, refused where it names another organization than the path."""
+    """The item's movement; refused if it names another organization than the path."""
     if item.organization_id in (None, call.organization.organization_id):
         return item.movement
     return replace(item.movement, refusal=NotFound("The organizationId is not that of the path."))
@@ -160,7 +160,7 @@ def _in_organization(call: Call, item: BatchItem) -> Movement:
 
 @operation("batchRevertLedgerTransactions", body=BATCH_REVERT, answer=processed, audit="ledger-transaction")
 def batch_revert_ledger_transactions(call: Call, body: dict[str, Any]) -> list[Processed]:
-    """Reverts, each for itself."""
+    """Post reverts, each on its own."""
     fiat = partial_fiat_values(body)
     movements = [
         Movement(

@@ -1,4 +1,4 @@
-"""Ledgers, their accounts, and what wallets hold (administration, "Ledger accounts, wallets, transactions")."""
+"""Ledgers, their accounts, and balances of wallets (administration, "Ledger accounts, wallets, transactions")."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _ledger(call: Call, ledger: Ledger) -> dict[str, Any]:
 
 @operation("listLedgerAccounts", answer=listed(ACCOUNT))
 def list_ledger_accounts(call: Call, ledger: Ledger, query: Mapping[str, Any]) -> Paged[Any]:
-    """A page of a ledger's accounts, with what each has issued."""
+    """A page of a ledger's accounts, each with its issued amount."""
     filters = {column: query[name] for name, column in _ACCOUNT_FILTERS.items() if name in query}
     found = ledgers.find_accounts(call.db, ledger, Page.of(query), filters)
     return Paged(found.total_count, found.page, found.limit, _accounts(call, ledger, found.results))
@@ -71,7 +71,7 @@ def list_ledger_accounts(call: Call, ledger: Ledger, query: Mapping[str, Any]) -
 
 @operation("createLedgerAccount", body=NEW_ACCOUNT, answer=wrapped("ledgerAccount", ACCOUNT), audit=_AUDITED_ACCOUNT)
 def create_ledger_account(call: Call, ledger: Ledger, body: dict[str, Any]) -> Mapping[str, Any]:
-    """Add a unit of value to a ledger; the first account of a ledger is its default."""
+    """Add an account to a ledger; the first account of a ledger is its default."""
     account = ledgers.add_account(
         call.db,
         ledger,
@@ -92,7 +92,10 @@ def create_ledger_account(call: Call, ledger: Ledger, body: dict[str, Any]) -> M
 def update_ledger_account(
     call: Call, ledger: Ledger, account: LedgerAccount, body: dict[str, Any]
 ) -> Mapping[str, Any]:
-    """Change the settings of an account; what gives stored amounts their meaning is fixed once there are any."""
+    """Change the settings of an account.
+
+    Settings that define the meaning of stored amounts are fixed once there are any.
+    """
     account = ledgers.lock_account(call.db, ledger, account)
     call.audit.found(account)
     settings = complete_settings(ACCOUNT_CHANGES.completed(body, account), account)
@@ -122,7 +125,7 @@ def _accounts(call: Call, ledger: Ledger, accounts: Sequence[LedgerAccount]) -> 
 def update_max_supply(
     call: Call, ledger: Ledger, account: LedgerAccount, body: dict[str, Any]
 ) -> list[list[TransactionRow]]:
-    """Change how much an account may issue in all; a transaction that moves nothing records it."""
+    """Change the maximum supply of an account; a transaction that moves nothing records the change."""
     transaction_id = change_supply(call, ledger, account, body)
     rows = ledger_transactions.rows_as_answered(call.db, account.organization_id, [transaction_id])
     return list(rows.values())
@@ -130,7 +133,7 @@ def update_max_supply(
 
 @operation("getWallet", answer=wrapped("wallet", WALLET))
 def get_wallet(call: Call, account: LedgerAccount, wallet: Wallet, query: Mapping[str, Any]) -> WalletView:
-    """What a wallet holds of one account."""
+    """The balance of a wallet in one account."""
     view = ledger_wallets.wallet_view(call.db, wallet, account, call.now)
     if "lots" not in query.get("include", ()):
         return view
@@ -139,7 +142,7 @@ def get_wallet(call: Call, account: LedgerAccount, wallet: Wallet, query: Mappin
 
 @operation("listWallets", answer=results(WALLET, "wallets"))
 def list_wallets(call: Call, ledger: Ledger, wallet: Wallet, query: Mapping[str, Any]) -> list[WalletView]:
-    """What a wallet holds of every account of its ledger."""
+    """The balances of a wallet in all accounts of its ledger."""
     views = ledger_wallets.wallet_views(call.db, wallet, call.now)
     return _with_lots(call, views, _all_accounts(call, ledger)) if "lots" in query.get("include", ()) else views
 
@@ -155,7 +158,7 @@ def _all_accounts(call: Call, ledger: Ledger) -> dict[int, LedgerAccount]:
 
 @operation("listDailyBalances", answer=results(DAILY_BALANCE))
 def list_daily_balances(call: Call, ledger: Ledger, wallet: Wallet, query: Mapping[str, Any]) -> list[DailyBalance]:
-    """What a wallet held of every account of its ledger when each of some days ended."""
+    """The balances of a wallet in all accounts of its ledger at the end of each of some days."""
     first, last = days_of(query, call.now.date())
     views = ledger_wallets.wallet_views(call.db, wallet, call.now)
     return daily_balances.find(call.db, views, _all_accounts(call, ledger), first, last, call.now) if views else []

@@ -24,7 +24,7 @@ _AUDITED = Audited("loyalty-program", "loyalty_program_id", PROGRAM)
 
 @operation("listLoyaltyPrograms", answer=results(PROGRAM, "loyaltyPrograms"))
 def list_loyalty_programs(call: Call, query: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The organization's programs; `default=false` leaves the default one out."""
+    """The organization's programs; with `default=false` without the default one."""
     default_id = call.organization.default_loyalty_program_id
     found = programs.find_page(
         call.db,
@@ -71,7 +71,10 @@ def get_loyalty_program(call: Call, program: LoyaltyProgram) -> dict[str, Any]:
     audit=_AUDITED.changing("program"),
 )
 def update_loyalty_program(call: Call, program: LoyaltyProgram, body: dict[str, Any]) -> dict[str, Any]:
-    """Change a program; being the organization's default is only ever taken over, never given up."""
+    """Change a program.
+
+    A program can become the organization's default, but only another one can replace it as such.
+    """
     body["tier_policy"] = _tier_policy(body)
     _refuse_unknown(call, body)
     names_tier, tier_id = "default_tier_id" in body, body.pop("default_tier_id", None)
@@ -86,7 +89,7 @@ def update_loyalty_program(call: Call, program: LoyaltyProgram, body: dict[str, 
 
 
 def _tier_policy(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The policy with every field; raises InvalidRequest for fields that do not go together."""
+    """The policy with every field; raises InvalidRequest for fields that contradict each other."""
     policy = completed(body["tier_policy"])
     faults = faults_of_policy(policy)
     if faults:
@@ -95,7 +98,7 @@ def _tier_policy(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _refuse_unknown(call: Call, body: Mapping[str, Any]) -> None:
-    """The ledger must exist, the accounts must belong to it, and so must the portal."""
+    """Refuse an unknown ledger or portal, and accounts that are not of the ledger."""
     organization_id, ledger_id = call.organization.organization_id, body["ledger_id"]
     if ledger.find_ledger(call.db, organization_id, ledger_id) is None:
         raise UnknownLedger(f"The organization has no ledger {ledger_id}.")
@@ -120,7 +123,7 @@ def _refuse_as_default(call: Call, program: LoyaltyProgram, loyalty_tier_id: int
 
 
 def _default_after(call: Call, program: LoyaltyProgram, set_as_default: bool) -> int | None:
-    """Make the program the organization's default if asked; answers the id of the default program then."""
+    """Make the program the organization's default if asked. Returns the id of the default program after that."""
     if not set_as_default:
         return call.organization.default_loyalty_program_id
     changed = organizations.change_organization(

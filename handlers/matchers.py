@@ -32,7 +32,7 @@ def list_matchers(call: Call, query: Mapping[str, Any]) -> Paged[Matcher]:
 
 @operation("createMatcher", body=MATCHER_BODY, answer=wrapped("matcher", MATCHER), audit=_AUDITED)
 def create_matcher(call: Call, body: dict[str, Any]) -> Matcher:
-    """Create a matcher, which expressions can name by its key at once."""
+    """Create a matcher; expressions can name it by its key at once."""
     _check(call, body)
     organization_id = call.organization.organization_id
     organizations.raise_configuration_version(call.db, organization_id)
@@ -61,7 +61,7 @@ def get_matcher_by_key(call: Call, matcher: Matcher) -> Matcher:
     audit=_AUDITED.changing("matcher"),
 )
 def update_matcher(call: Call, matcher: Matcher, body: dict[str, Any]) -> Matcher:
-    """Change a matcher; all processes go by it at their next event."""
+    """Change a matcher; all processes use the change from their next event on."""
     _check(call, body)
     organizations.raise_configuration_version(call.db, matcher.organization_id)
     return matchers.change_matcher(call.db, matcher, updated_at=call.now, **body)

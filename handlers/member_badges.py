@@ -1,4 +1,4 @@
-"""What members hold of badges, given, taken and reverted (integration 4.3, items 5 to 9; administration "Badges")."""
+"""Members' badges, assigned, unassigned and reverted (integration 4.3, items 5 to 9; administration "Badges")."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _AUDITED = Audited("badge-tracking", "badge_tracking_id", TRACKING)
 
 @operation("listMemberBadges", answer=listed(MEMBER_BADGE))
 def list_member_badges(call: Call, member: Member, query: Mapping[str, Any]) -> Paged[MemberBadge]:
-    """A page of the badges that the member holds, and of those that are asked for by key."""
+    """A page of the badges that the member holds, and of those that are requested by key."""
     return badges.find_page_of_member(
         call.db,
         member,
@@ -36,13 +36,13 @@ def list_member_badges(call: Call, member: Member, query: Mapping[str, Any]) -> 
 
 @operation("getMemberBadgeBalance", answer=wrapped("balance", BALANCE))
 def get_member_badge_balance(call: Call, member: Member, badge: Badge) -> BadgeBalance:
-    """How much of the badge the member holds."""
+    """The member's balance of the badge."""
     return badges.find_balance(call.db, member, badge)
 
 
 @operation("assignBadge", body=GRANT, answer=wrapped("badgeTracking", TRACKING), audit=_AUDITED)
 def assign_badge(call: Call, member: Member, badge: Badge, body: Mapping[str, Any]) -> BadgeTracking:
-    """Give the member a badge; campaigns evaluate that."""
+    """Assign a badge to the member; campaigns evaluate the event."""
     grant = _grant("assign", member, badge, body)
     with unit_of_work(call, [member.member_id], "The badge was assigned by request.") as unit:
         return unit.badges.assign(grant)
@@ -50,7 +50,7 @@ def assign_badge(call: Call, member: Member, badge: Badge, body: Mapping[str, An
 
 @operation("unassignBadge", body=GRANT, answer=wrapped("badgeTracking", TRACKING), audit=_AUDITED)
 def unassign_badge(call: Call, member: Member, badge: Badge, body: Mapping[str, Any]) -> BadgeTracking:
-    """Take a badge from the member; campaigns evaluate that."""
+    """Unassign a badge from the member; campaigns evaluate the event."""
     grant = _grant("unassign", member, badge, body)
     with unit_of_work(call, [member.member_id], "The badge was unassigned by request.") as unit:
         return unit.badges.unassign(grant)
@@ -58,7 +58,7 @@ def unassign_badge(call: Call, member: Member, badge: Badge, body: Mapping[str, 
 
 @operation("revertBadgeTracking", answer=wrapped("badgeTracking", TRACKING), audit=_AUDITED)
 def revert_badge_tracking(call: Call, member: Member, badge_tracking: BadgeTracking) -> BadgeTracking:
-    """Undo one assignment or unassignment; campaigns evaluate that."""
+    """Revert one assignment or unassignment; campaigns evaluate the event."""
     badge = badges.find(call.db, member.organization_id, badge_tracking.badge_id)
     if badge is None:
         raise UnknownBadge("The badge of this tracking does not exist.")
@@ -68,7 +68,7 @@ def revert_badge_tracking(call: Call, member: Member, badge_tracking: BadgeTrack
 
 
 def _grant(action: str, member: Member, badge: Badge, body: Mapping[str, Any]) -> Grant:
-    """What a request asks for; its digest says when two requests under one key are the same."""
+    """The grant of a request; its digest decides if two requests under one key are the same."""
     asked = (action, member.member_id, badge.badge_id, body["amount"], body["custom_attributes"], body["external_id"])
     return Grant(
         member.member_id,

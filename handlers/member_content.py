@@ -1,4 +1,4 @@
-"""The content that a member is shown (integration 4.4, item 12, and 4.5, item 11)."""
+"""The content that members are shown (integration 4.4, item 12, and 4.5, item 11)."""
 
 from __future__ import annotations
 

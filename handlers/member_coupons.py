@@ -1,4 +1,4 @@
-"""Coupons of members (integration 4.2; administration "Coupon books and codes" 12 and 13)."""
+"""Coupon books of members (integration 4.2; administration "Coupon books and codes" 12 and 13)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from persistence.paging import Page, Paged
 def list_member_coupon_books(
     call: Call, member: Member, query: Mapping[str, Any], program: LoyaltyProgram | None = None
 ) -> Paged[MemberBook]:
-    """A page of the books that the member could use now; a dry run has all of them, and says what stands in the way."""
+    """A page of the books that the member could use now; a dry run has all books, with their exclusions."""
     ours = {} if program is None else {"loyalty_program_id": program.loyalty_program_id, "or_no_program": True}
     in_stock = True if query.get("withStockOnly") else None
     if "outOfStock" in query:

@@ -86,7 +86,10 @@ def list_members(call: Call, query: Mapping[str, Any]) -> Paged[dict[str, Any]]:
     audit=Audited("member", "member_id", MEMBER_PROPERTIES, records=lambda result: result[:1]),
 )
 def create_member(call: Call, body: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Enrol a member with a wallet and the default tier of the default program; says what became of a referral code."""
+    """Enrol a member with a wallet and the default tier of the default program.
+
+    The second value tells the outcomes of a referral code.
+    """
     member = enrol_member(call, body)
     referred = list(emit(call, member, MEMBER_CREATED, {}).get("referrals", ()))
     if not referred and member.referral_code is not None:
@@ -95,7 +98,7 @@ def create_member(call: Call, body: dict[str, Any]) -> tuple[dict[str, Any], lis
 
 
 def _unknown_code(call: Call, code: str) -> list[dict[str, Any]]:
-    """What is told of a referral code that nobody has; nothing of one that waits for an event of its program."""
+    """The outcome of a referral code that no member has; empty for a code that waits for an event of its program."""
     if referrals.find_code_by_text(call.db, call.organization.organization_id, code) is not None:
         return []
     unknown = UnknownReferralCode(f"There is no referral code {code}.")
@@ -104,7 +107,7 @@ def _unknown_code(call: Call, code: str) -> list[dict[str, Any]]:
 
 @operation("checkMembersExist", answer=results(EXISTING_MEMBER, "loyaltyMembers"))
 def check_members_exist(call: Call, body: Mapping[str, Any]) -> list[Member]:
-    """Those of the ids that are members, in the order asked."""
+    """The members with these ids, in the order of the request; unknown ids are left out."""
     asked = [fromkey for fromkey in dict.fromkeys(body["loyaltyMemberIds"]) if len(fromkey) <= LONGEST_ID]
     found = members.find_all_by_loyalty_member_id(call.db, call.organization.organization_id, asked)
     by_id = {member.loyalty_member_id: member for member in found}
@@ -113,7 +116,7 @@ def check_members_exist(call: Call, body: Mapping[str, Any]) -> list[Member]:
 
 @operation("batchGetMembers", answer=member_batch)
 def batch_get_members(call: Call, body: Mapping[str, Any]) -> dict[str, Any]:
-    """The members with these ids, and the ids that nobody has, both in the order asked."""
+    """The members with these ids, and the unknown ids, both in the order of the request."""
     asked = list(dict.fromkeys(body["memberIds"]))
     found = members.find_all(call.db, call.organization.organization_id, asked)
     by_id = {member.member_id: member for member in found}
@@ -125,7 +128,7 @@ def batch_get_members(call: Call, body: Mapping[str, Any]) -> dict[str, Any]:
 
 @operation("getMember", answer=_ONE)
 def get_member(call: Call, member: Member, query: Mapping[str, Any]) -> dict[str, Any]:
-    """One member; only the integration interface can leave the balances out."""
+    """One member; only the integration interface can leave out the balances."""
     return _viewed(call, member, with_balances=query.get("includeBalance", True))
 
 
@@ -137,7 +140,10 @@ def get_member_by_loyalty_member_id(call: Call, member: Member, query: Mapping[s
 
 @operation("updateMember", body=MEMBER_CHANGES, answer=_ONE, audit=_AUDITED.changing(is_found_by_handler=True))
 def update_member(call: Call, member: Member, body: dict[str, Any]) -> dict[str, Any]:
-    """Change the properties present, tell the campaigns unless asked not to; what changes nothing tells nobody."""
+    """Change the fields that are sent and report the change to campaigns unless asked not to.
+
+    An update that changes nothing reports nothing.
+    """
     reason = body.pop("update_reason", None)
     emits = body.pop("emit_event", True)
     lock_referrers(call.db, call.organization, member.wallet_id, ("member-updated", "member-profile-deactivated"))
@@ -163,19 +169,19 @@ def update_member(call: Call, member: Member, body: dict[str, Any]) -> dict[str,
 
 
 def _properties_of(member: Member) -> bytes:
-    """What two members with the same properties have in common; 1 and 1.0 are the same, 1 and true are not."""
+    """A digest of a member's properties; 1 and 1.0 are the same, 1 and true are not."""
     return digest_of(MEMBER_PROPERTIES.dump(member))
 
 
 @operation("eraseMember", answer=_ONE, audit="member")
 def erase_member(call: Call, member: Member) -> dict[str, Any]:
-    """Put a pseudonym in place of all that says who the member is; done once, answered alike ever after."""
+    """Replace all personal data of the member by a pseudonym; a repetition gets the same answer."""
     return _viewed(call, erase(call, member))
 
 
 @operation("searchMembers", answer=listed(search_row))
 def search_members(call: Call, query: Mapping[str, Any]) -> Paged[tuple[Member, MemberTier | None]]:
-    """A page of the members found, each with the tier in the program searched for, else in the default program."""
+    """A page of the matching members, each with the tier in the program searched for, else in the default program."""
     organization_id, page = call.organization.organization_id, Page.of(query)
     program_id, tier = query.get("loyaltyProgramId"), None
     if "loyaltyTierId" in query or "loyaltyTierKey" in query:
@@ -203,7 +209,7 @@ def search_members(call: Call, query: Mapping[str, Any]) -> Paged[tuple[Member, 
 
 
 def _tier_searched(call: Call, query: Mapping[str, Any]) -> LoyaltyTier | None:
-    """The tier that both the id and the key mean, as far as they are given."""
+    """The tier that the id and the key mean, as far as they are given."""
     organization_id, found = call.organization.organization_id, []
     if "loyaltyTierId" in query:
         found.append(programs.find_tier(call.db, organization_id, query["loyaltyTierId"]))
@@ -216,7 +222,7 @@ def _tier_searched(call: Call, query: Mapping[str, Any]) -> LoyaltyTier | None:
 def list_member_tiers(
     call: Call, member: Member, program: LoyaltyProgram, query: Mapping[str, Any]
 ) -> Paged[MemberTier]:
-    """The tier that the member holds in the program, if any, as a page."""
+    """The tier of the member in the program, if any, as a page."""
     page = Page.of(query)
     held = [
         tier
@@ -235,7 +241,7 @@ def list_member_tiers(
 def set_member_tier(
     call: Call, member: Member, program: LoyaltyProgram, body: dict[str, Any]
 ) -> tuple[TierTracking, LoyaltyTier | None]:
-    """Put the member into a tier by hand, or without one where the points belong."""
+    """Set the member's tier by hand; without a tier, return the member to the tier of the points."""
     return _tier_set(call, member, program, body)
 
 
@@ -243,7 +249,7 @@ def set_member_tier(
 def set_member_tier_by_loyalty_member_id(
     call: Call, member: Member, body: dict[str, Any]
 ) -> tuple[TierTracking, LoyaltyTier | None]:
-    """As `setMemberTier`; the body names the program."""
+    """Set the member's tier as `setMemberTier` does; the body names the program."""
     program_id = body["loyalty_program_id"]
     program = programs.find(call.db, call.organization.organization_id, program_id)
     if program is None:
@@ -271,7 +277,7 @@ def _tier_set(
 
 @operation("checkMemberAudiences", answer=audience_ids)
 def check_member_audiences(call: Call, member: Member, body: Mapping[str, Any]) -> list[CompiledAudience]:
-    """Those of the audiences that the member is in, in the order asked."""
+    """The audiences that the member is in, of those in the request, in its order."""
     found = {audience.audience_id: audience for audience in _audiences_of(call, member)}
     return [found[fromkey] for fromkey in dict.fromkeys(body["audienceIds"]) if fromkey in found]
 
@@ -289,7 +295,7 @@ def _audiences_of(call: Call, member: Member) -> list[CompiledAudience]:
 
 @operation("createMemberAccessToken")
 def create_member_access_token(call: Call, member: Member) -> dict[str, Any]:
-    """A token that reaches this member's content and nothing else."""
+    """Create a token that gives access to this member's content and nothing else."""
     if not member.active:
         raise MemberInactive("An inactive member gets no access token.")
     claims = {
@@ -303,7 +309,7 @@ def create_member_access_token(call: Call, member: Member) -> dict[str, Any]:
 
 
 def _told(call: Call, member: Member, action: str) -> dict[str, Any]:
-    """The member as answered, which is also what those outside are told."""
+    """The member in the form of the answer, after triggers are told of the change in the same form."""
     viewed = _viewed(call, member)
     entity_changed(call, MEMBER_ENTITY, action, lambda: MEMBER.dump(viewed))
     return viewed
@@ -319,11 +325,11 @@ def _moment(query: Mapping[str, Any], name: str) -> Any:
 
 @operation("mintMemberPoints", body=MEMBER_POINTS, answer=moved_points, audit="ledger-transaction")
 def mint_member_points(call: Call, member: Member, body: dict[str, Any]) -> MovedPoints:
-    """Issue points into the member's wallet."""
+    """Mint points into the member's wallet."""
     return move_points(call, member, MINT, body)
 
 
 @operation("burnMemberPoints", body=MEMBER_POINTS, answer=moved_points, audit="ledger-transaction")
 def burn_member_points(call: Call, member: Member, body: dict[str, Any]) -> MovedPoints:
-    """Take points out of the member's wallet."""
+    """Burn points from the member's wallet."""
     return move_points(call, member, BURN, body)

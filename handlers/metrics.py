@@ -1,7 +1,7 @@
-"""What is measured, for Prometheus: requests, their durations, database connections in use, the queue.
+"""Measurements for Prometheus: requests, their durations, database connections in use, the queue.
 
-Several worker processes: set `PROMETHEUS_MULTIPROC_DIR` to an empty directory before this module is imported, and call
-`forget_worker(pid)` in the master when a worker ends. Any worker then answers for all of them.
+With several worker processes, set `PROMETHEUS_MULTIPROC_DIR` to an empty directory before this module is imported, and
+call `forget_worker(pid)` in the master when a worker ends. Any worker then reports for all of them.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def count_refused_client() -> None:
 
 
 def count_error(organization_id: int, error: RuleError) -> None:
-    """Count one rule, or one count expression of a mission, that failed at an event."""
+    """Count one rule, or one count expression of a mission, that failed for an event."""
     if error.mission_id is None:
         _rule_errors.labels(str(organization_id), str(error.campaign_id)).inc()
     else:
@@ -86,7 +86,7 @@ def watch_pool(engine: Engine) -> None:
 
 
 def exposition() -> bytes:
-    """All measurements in Prometheus' text format, of all worker processes where there are several."""
+    """All measurements in the text format of Prometheus, of all worker processes if there are several."""
     if DIRECTORY_VARIABLE not in os.environ:
         return _generate(REGISTRY)
     registry = CollectorRegistry()
@@ -95,7 +95,7 @@ def exposition() -> bytes:
 
 
 def queue_exposition(figures: QueueFigures) -> bytes:
-    """What waits in the queue of events, which is the same whichever process is asked."""
+    """The figures of the queue of events; they are the same in every process."""
     return _gauges(
         ("loyalty_queue_events", "Queued events that wait for evaluation, of all organizations.", figures.waiting),
         ("loyalty_queue_oldest_seconds", "How long the oldest of them has waited.", figures.oldest_seconds),
@@ -109,7 +109,7 @@ def queue_exposition(figures: QueueFigures) -> bytes:
 
 
 def delivery_exposition(figures: DeliveryFigures) -> bytes:
-    """What waits to be sent to receivers of webhooks."""
+    """The figures of the deliveries that wait to be sent to receivers of webhooks."""
     return _gauges(
         ("loyalty_webhook_deliveries", "Messages that wait to be sent for active triggers.", figures.pending),
         ("loyalty_webhook_overdue_seconds", "How long the one due longest has been due.", figures.overdue_seconds),
@@ -118,13 +118,16 @@ def delivery_exposition(figures: DeliveryFigures) -> bytes:
 
 
 class _Measured:
-    """Values of this moment; a Gauge would leave them in the files of this process, to be told again by the others."""
+    """A collector of present values.
+
+    A Gauge would leave them in the files of this process, and other processes would report them again.
+    """
 
     def __init__(self, measured: Iterable[tuple[str, str, float]]) -> None:
         self._measured = measured
 
     def collect(self) -> Iterable[Metric]:
-        """What the exposition is made of."""
+        """The metrics of the exposition."""
         return [GaugeMetricFamily(name, meaning, value=value) for name, meaning, value in self._measured]
 
 

@@ -1,4 +1,4 @@
-"""Missions and how far members are in them (administration "Missions")."""
+"""Missions and the progress of members (administration "Missions")."""
 
 from __future__ import annotations
 
@@ -63,7 +63,10 @@ def get_mission(call: Call, mission: Mission) -> Mission:
     audit=_AUDITED.changing("mission"),
 )
 def update_mission(call: Call, mission: Mission, body: dict[str, Any]) -> Mission:
-    """Change a mission; members keep their progress, and all processes go by it at their next event."""
+    """Change a mission.
+
+    Members keep their progress, and all processes use the change from their next event on.
+    """
     validate_mission(call, body, mission)
     organizations.raise_configuration_version(call.db, mission.organization_id)
     return missions.change_mission(call.db, mission, updated_at=call.now, **body)
@@ -71,7 +74,7 @@ def update_mission(call: Call, mission: Mission, body: dict[str, Any]) -> Missio
 
 @operation("listMemberMissions", answer=listed(member_mission))
 def list_member_missions(call: Call, member: Member, query: Mapping[str, Any]) -> Paged[MemberMission]:
-    """A page of missions with how far the member is in each."""
+    """A page of missions with the member's progress in each."""
     configuration = configuration_of(call.db, call.organization)
     found = match_audiences(call.db, member.organization_id, configuration.audiences, [member], call.now)
     wanted = MemberMissionFilter(
@@ -98,7 +101,7 @@ def list_member_missions(call: Call, member: Member, query: Mapping[str, Any]) -
 
 @operation("updateMissionProgress", body=PROGRESS_BODY, audit="mission-progress")
 def update_mission_progress(call: Call, member: Member, mission: Mission, body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Count for a mission by request."""
+    """Advance a mission of the member by request."""
     return advance_mission(call, member, mission, body)
 
 

@@ -1,4 +1,4 @@
-"""What an operation is: one function per operationId, with the shapes of its body and answer per surface."""
+"""The declaration of an operation: one function per operationId, with the shapes of body and answer per surface."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from handlers.audit_trail import Audited
 
 
 class BodyShape(Protocol):
-    """Turns a body that the document accepted into what the handler takes."""
+    """A shape that turns a body that the document accepted into the handler's argument."""
 
     def load(self, body: Any) -> Any:
-        """Answer the inside form of the body; raises InvalidRequest where the document could not say enough."""
+        """Returns the inside form of the body; raises InvalidRequest for faults that the document cannot express."""
 
     def completed(self, changes: Any, stored: Any) -> Any:
-        """The loaded `changes` of a record with everything that they leave out as the record has it."""
+        """Returns the loaded `changes` of a record, with the fields that they leave out as stored."""
 
 
 Answering = Callable[[Any], Any]
@@ -29,7 +29,7 @@ Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """What can be asked before the transaction of a call begins: its body and headers, and the database by `read`."""
+    """The data available before the transaction of a call begins: body, headers, and the database by `read`."""
 
     body: Any
     headers: Mapping[str, str]
@@ -43,7 +43,7 @@ Prepare = Callable[[Preparation], Any]
 class Operation:
     """An operationId joined to its handler; `bodies` and `answers` are per surface.
 
-    `renderings` are further forms of the answer, by the media type that clients accept.
+    `renderings` are further forms of the answer, by the media types that clients accept.
     """
 
     operation_id: str
@@ -84,17 +84,18 @@ def operation(
 ) -> Callable[[Handler], Handler]:
     """Declare the handler of an operationId; `body` and `answer` are one shape, or one per surface.
 
-    `renderings` make texts of other media types than JSON of what the handler returns. `from_replica` is for reads that
-    may be a little behind: they are served from the read replica where there is one.
+    `renderings` render the handler's result as texts of other media types than JSON. `from_replica` is for reads that
+    may be a little behind: they are served from the read replica if there is one.
 
-    The handler takes the call, then by keyword: what its path addresses (see `handlers.http.addresses`), `query`
-    (typed parameters by their documented names) and `body` (loaded), each only if it names it. What has a default need
-    not be in the path of every surface. `audit` is what goes into the audit log, see `handlers.audit_trail`: the type
-    of the entities alone where what does the work adds the entries.
+    The handler takes the call, then by keyword: the records that its path addresses (see `handlers.http.addresses`),
+    `query` (typed parameters by their documented names) and `body` (loaded), each only if it names it. An argument with
+    a default need not be in the path of every surface. `audit` tells the entries of the audit log, see
+    `handlers.audit_trail`: it is the type of the entities alone if the service adds the entries.
 
-    An update changes the fields that are sent and nothing else. A handler that has to see the whole record names in
-    `keeping` the argument that is the stored one: its `body` then holds what that record becomes. Nobody else changes
-    the record meanwhile: those who do take turns (`Audited.changing`). Without `keeping`, `body` holds what was sent.
+    An update changes the fields that are sent and nothing else. A handler that needs the whole record names in
+    `keeping` the argument that is the stored one: its `body` then holds the resulting record. Nobody else changes the
+    record meanwhile: calls that change it take turns (`Audited.changing`). Without `keeping`, `body` holds the fields
+    that were sent.
     """
 
     def declare(function: Handler) -> Handler:
@@ -125,7 +126,7 @@ def operation(
 
 
 def all_operations() -> Mapping[str, Operation]:
-    """Every operation of the handlers package, by operationId; imports the package's tag modules once."""
+    """All operations of the handlers package by operationId; imports the package's tag modules once."""
     import handlers
 
     for module in iter_modules(handlers.__path__):

@@ -1,4 +1,4 @@
-"""API keys of partners, by which they report payments (integration 5, items 2 and 4)."""
+"""API keys of partners, with which they report payments (integration 5, items 2 and 4)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _AUDITED = Audited(_ENTITY, "partner_api_key_id", KEY, records=lambda made: made
 
 @operation("listPartnerApiKeys", answer=listed(KEY))
 def list_partner_api_keys(call: Call, query: Mapping[str, Any]) -> Paged[PartnerApiKey]:
-    """A page of the organization's keys, revoked ones too."""
+    """A page of the organization's keys, including revoked ones."""
     return partners.find_page(
         call.db,
         call.organization.organization_id,
@@ -34,7 +34,7 @@ def list_partner_api_keys(call: Call, query: Mapping[str, Any]) -> Paged[Partner
 
 @operation("createPartnerApiKey", body=KEY_BODY, answer=answered_key, audit=_AUDITED)
 def create_partner_api_key(call: Call, body: Mapping[str, Any]) -> tuple[PartnerApiKey, str]:
-    """Make a key; its text is returned this once and not kept."""
+    """Create a key; its text is returned only this once and not stored."""
     organization_id = call.organization.organization_id
     key = new_key(organization_id)
     made = partners.add_key(
@@ -51,7 +51,7 @@ def create_partner_api_key(call: Call, body: Mapping[str, Any]) -> tuple[Partner
 
 @operation("revokePartnerApiKey", audit=_ENTITY)
 def revoke_partner_api_key(call: Call, partner_api_key: PartnerApiKey) -> None:
-    """Refuse the key from now on; a key that is revoked already stays so."""
+    """Revoke a key from now on; a revoked key stays revoked."""
     if partners.revoke(call.db, partner_api_key, call.now):
         before = KEY.dump(partner_api_key)
         revoked = {**before, "revokedAt": instant_text(call.now)}

@@ -32,7 +32,7 @@ def list_portals(call: Call, query: Mapping[str, Any]) -> Paged[Portal]:
     audit=Audited("portal", "portal_id", PORTAL),
 )
 def create_portal(call: Call, body: dict[str, Any]) -> Portal:
-    """Create a portal; its public id is made here."""
+    """Create a portal with a new public id."""
     organization_id, program_id = call.organization.organization_id, body["loyalty_program_id"]
     fault = None if body["auth_redirect_url"] is None else redirect_url_fault(body["auth_redirect_url"])
     if fault is not None:

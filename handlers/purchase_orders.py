@@ -21,7 +21,7 @@ Found = tuple[Order, tuple[OrderItem, ...]]
 
 @operation("batchCreatePurchaseOrders", answer=results(batch_result))
 def batch_create_purchase_orders(call: Call, body: Mapping[str, Any]) -> list[CreatedOrder]:
-    """Create orders, each for itself, and answer what became of each in the order sent."""
+    """Create orders, each on its own. Returns the outcome of each in the order of the request."""
     return create_orders(call, new_orders(body["orders"]))
 
 

@@ -1,4 +1,4 @@
-"""Referral programs, their codes and what came of them (administration "Referrals")."""
+"""Referral programs, their codes and logs (administration "Referrals")."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def get_referral_program(call: Call, referral_program: ReferralProgram) -> Found
     audit=_AUDITED.changing("referral_program"),
 )
 def update_referral_program(call: Call, referral_program: ReferralProgram, body: dict[str, Any]) -> Found:
-    """Change a program; all processes go by it at their next event."""
+    """Change a program; all processes use the change from their next event on."""
     _check(call, body, referral_program)
     organizations.raise_configuration_version(call.db, referral_program.organization_id)
     changed = referrals.change_program(call.db, referral_program, updated_at=call.now, **body)
@@ -104,7 +104,7 @@ def update_referral_program(call: Call, referral_program: ReferralProgram, body:
     audit=Audited("referral-code", "referral_code_id", CODE, records=iter),
 )
 def create_referral_codes(call: Call, referral_program: ReferralProgram, body: Mapping[str, Any]) -> list[ReferralCode]:
-    """Give a member codes, all of them or none."""
+    """Create codes for a member, all or none."""
     member = members.find(call.db, referral_program.organization_id, body["member_id"])
     if member is None:
         raise UnknownMember(f"There is no member {body['member_id']}.")
@@ -141,7 +141,7 @@ def _with_totals(call: Call, program: ReferralProgram) -> Found:
 
 
 def _check(call: Call, body: dict[str, Any], before: ReferralProgram | None) -> None:
-    """Refuse a program that names what is not there, ends before it begins or pays what cannot be paid.
+    """Refuse a program with unknown references, an end before its begin, or rewards that cannot be paid.
 
     The event type that it named `before` may have been deactivated since.
     """

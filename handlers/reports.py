@@ -1,4 +1,4 @@
-"""Reports (administration, "Reports"): all of them only read."""
+"""Reports (administration, "Reports"); all operations only read."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ _SERIES: Mapping[str, Any] = {"text/csv": series_as_csv, "image/svg+xml": chart}
 
 @operation("reportMembersOverTime", answer=series, renderings=_SERIES)
 def report_members_over_time(call: Call, query: Mapping[str, Any]) -> DailySeries:
-    """How many members were created on each day."""
+    """The number of members created on each day."""
     return _series(call, query, "Members created", {"amount": "a"}, MEMBERS)
 
 
 @operation("reportCouponsOverTime", answer=series, renderings=_SERIES)
 def report_coupons_over_time(call: Call, query: Mapping[str, Any]) -> DailySeries:
-    """How many coupons were assigned and used on each day."""
+    """The numbers of coupons assigned and used on each day."""
     return _series(call, query, "Coupons assigned and used", {"assigned": "a", "usages": "b"}, COUPONS)
 
 
 @operation("reportTopCouponBooks", answer=results(TOP_BOOK))
 def report_top_coupon_books(call: Call, query: Mapping[str, Any]) -> list[books.BookFigures]:
-    """The coupon books of which most was assigned, or used."""
+    """The coupon books with the most assignments, or uses."""
     wanted = _range(call, query)
     return books.find_top(
         call.db, _organization(call), wanted.begin, wanted.end, query["limit"], by_usage=query["orderByUsage"]
@@ -58,14 +58,14 @@ def report_top_coupon_books(call: Call, query: Mapping[str, Any]) -> list[books.
 
 @operation("reportCouponBooksByTag", answer=results(BOOK_BY_TAG))
 def report_coupon_books_by_tag(call: Call, query: Mapping[str, Any]) -> list[books.BookFigures]:
-    """The coupon books that carry a tag, with what was assigned, used and discounted of each."""
+    """The coupon books that carry a tag, each with its amounts assigned, used and discounted."""
     wanted = _range(call, query)
     return books.find_by_tag(call.db, _organization(call), wanted.begin, wanted.end, query.get("tag"))
 
 
 @operation("reportTopMembers", answer=results(TOP_MEMBER))
 def report_top_members(call: Call, query: Mapping[str, Any]) -> list[wallets.TopMember]:
-    """The members who were minted most."""
+    """The members with the largest minted amounts."""
     wanted = _range(call, query)
     return wallets.find_top(
         call.db,
@@ -80,13 +80,13 @@ def report_top_members(call: Call, query: Mapping[str, Any]) -> list[wallets.Top
 
 @operation("reportTagSeries", answer=series, renderings=_SERIES)
 def report_tag_series(call: Call, query: Mapping[str, Any]) -> DailySeries:
-    """What was minted on each day by transactions that carry a tag."""
+    """The amounts minted on each day by transactions that carry a tag."""
     return _series(call, query, "Minted", {"amount": "a"}, MINTS, query.get("tag", ""), _account_id(call, query))
 
 
 @operation("reportTagTotal", answer=tag_total)
 def report_tag_total(call: Call, query: Mapping[str, Any]) -> Decimal:
-    """What was minted by transactions that carry a tag."""
+    """The amount minted by transactions that carry a tag."""
     wanted = _range(call, query)
     return figures.find_sum(
         call.db,
@@ -101,14 +101,14 @@ def report_tag_total(call: Call, query: Mapping[str, Any]) -> Decimal:
 
 @operation("reportLedgerAccountTotals", answer=received)
 def report_ledger_account_totals(call: Call, account: LedgerAccount, query: Mapping[str, Any]) -> wallets.Received:
-    """What was minted in an account, and to how many members."""
+    """The amount minted in an account, and the number of members who received it."""
     wanted = _range(call, query)
     return wallets.find_received(call.db, _organization(call), wanted.begin, wanted.end, account.ledger_account_id)
 
 
 @operation("reportEventCount", answer=event_count)
 def report_event_count(call: Call, query: Mapping[str, Any]) -> Decimal:
-    """How many events of a type there were."""
+    """The number of events of a type."""
     event_type = query["eventType"]
     if event_type not in BUILT_IN_EVENT_TYPES and event_types.find(call.db, _organization(call), event_type) is None:
         fault = f"eventType {event_type!r} is neither a built-in event type nor one of the organization's own"
@@ -119,7 +119,7 @@ def report_event_count(call: Call, query: Mapping[str, Any]) -> Decimal:
 
 @operation("reportDiscounts", answer=discounts)
 def report_discounts(call: Call, query: Mapping[str, Any]) -> books.Discounts:
-    """What coupons were worth as they were assigned and used."""
+    """The worth of coupons when they were assigned and used."""
     wanted = _range(call, query)
     return books.find_discounts(call.db, _organization(call), wanted.begin, wanted.end, query.get("discountType"))
 
@@ -159,7 +159,7 @@ def _series(
     label: str = "",
     subject: int | None = None,
 ) -> DailySeries:
-    """The figures of each day of the range; `names` are theirs, with the columns that they are kept in."""
+    """The figures of each day of the range; `names` maps their names to the columns that store them."""
     days = days_of(_range(call, query))
     found = figures.find_series(call.db, _organization(call), kind, days, label=label, subject=subject)
     rows: Sequence[tuple[Decimal, ...]] = [tuple(getattr(each, column) for column in names.values()) for each in found]

@@ -12,7 +12,7 @@ _RATE = re.compile(r"([1-9][0-9]{0,8})/(second|minute|hour|day)")
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """At most `count` in any `seconds`, all at once or spread over them."""
+    """A rate: at most `count` calls in any `seconds`, all at once or spread over them."""
 
     count: int
     seconds: int

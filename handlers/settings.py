@@ -1,7 +1,7 @@
 """The settings of the product: one frozen record, and the only reader of the environment.
 
-Each field says in its metadata which variable it comes from, how its text is read and what it means;
-`docs/configuration.md` is kept equal to it by a test.
+The metadata of each field has its variable, how its text is read, and its meaning; a test keeps `docs/configuration.md`
+equal to it.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _setting(
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Everything that can be configured; a field `x` is the environment variable `LOYALTY_X`."""
+    """All settings; a field `x` is the environment variable `LOYALTY_X`."""
 
     database_url: str = _setting(
         _database_url,
@@ -295,7 +295,7 @@ class Settings:
 
     @property
     def public_url(self) -> str:
-        """The base URL of the API as a client on this machine, or behind the configured proxy, would type it."""
+        """The base URL of the API for a client on this machine, or behind the configured proxy."""
         if self.base_url:
             return self.base_url
         host = self.host
@@ -337,6 +337,6 @@ def variable(setting: dataclasses.Field[Any]) -> str:
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
-    """The variables that look like settings and are none: most likely typing errors."""
+    """The variables that look like settings but are none, most likely typing errors."""
     known = {variable(each) for each in dataclasses.fields(Settings)}
     return sorted(name for name in environ if name.startswith(PREFIX) and name not in known)

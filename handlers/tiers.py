@@ -49,7 +49,10 @@ def get_tier(call: Call, program: LoyaltyProgram, tier: LoyaltyTier) -> dict[str
 
 @operation("updateTier", body=TIER_CHANGES, answer=wrapped("tier", TIER), audit=_AUDITED.changing("tier"))
 def update_tier(call: Call, program: LoyaltyProgram, tier: LoyaltyTier, body: dict[str, Any]) -> dict[str, Any]:
-    """Change a tier; being the default one is only ever taken over, never given up."""
+    """Change a tier.
+
+    A tier can become the program's default, but only another one can replace it as such.
+    """
     is_default = body.pop("is_default", False)
     if is_default or tier.is_default:
         refuse_inactive_default(tier.name, body.get("active", tier.active))

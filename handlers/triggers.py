@@ -1,4 +1,4 @@
-"""Triggers and what was sent for them (administration "Events, event types, triggers" 4)."""
+"""Triggers and their deliveries (administration "Events, event types, triggers" 4)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _AUDITED_DELIVERY = Audited("trigger-delivery", "trigger_delivery_id", DELIVERY_
 
 
 def _audited(found: Trigger | ShownTrigger) -> dict[str, Any]:
-    """The record with its headers, which tell the audit log whether they were changed; it shows none of them."""
+    """The record with its headers, so that the audit log notes if they changed; it shows none of their values."""
     shown = found if isinstance(found, ShownTrigger) else ShownTrigger(found)
     record = trigger_record(shown)
     return {**record, "settings": {**record["settings"], "headers": shown.trigger.settings["headers"]}}
@@ -64,7 +64,7 @@ def list_triggers(call: Call, query: Mapping[str, Any]) -> Paged[ShownTrigger]:
 
 @operation("createTrigger", body=TRIGGER_BODY, answer=wrapped("trigger", trigger_record), audit=_AUDITED)
 def create_trigger(call: Call, body: dict[str, Any]) -> ShownTrigger:
-    """Create a trigger; its secret is answered this once."""
+    """Create a trigger; its secret is returned only this once."""
     _refuse_reach(call, body["settings"])
     given = _validated(call, body, {})
     secret = given or secret_of(secrets.token_bytes(SECRET_BYTES))
@@ -89,7 +89,7 @@ def get_trigger(call: Call, trigger: Trigger) -> ShownTrigger:
     audit=_AUDITED.changing(is_found_by_handler=True),
 )
 def update_trigger(call: Call, trigger: Trigger, body: dict[str, Any]) -> ShownTrigger:
-    """Change a trigger, its settings one by one; all processes go by it at their next event."""
+    """Change a trigger and single settings of it; all processes use the change from their next event on."""
     organizations.raise_configuration_version(call.db, trigger.organization_id)
     before = triggers.lock(call.db, trigger)
     _refuse_reach(call, body["settings"], before.settings)
@@ -108,7 +108,7 @@ def update_trigger(call: Call, trigger: Trigger, body: dict[str, Any]) -> ShownT
 
 @operation("listTriggerDeliveries", answer=listed(delivery_record))
 def list_trigger_deliveries(call: Call, trigger: Trigger, query: Mapping[str, Any]) -> Paged[TriggerDelivery]:
-    """A page of what was or is to be sent for the trigger."""
+    """A page of the sent and waiting deliveries of the trigger."""
     return triggers.find_delivery_page(call.db, trigger, Page.of(query), query.get("status"))
 
 
@@ -118,24 +118,27 @@ def list_trigger_deliveries(call: Call, trigger: Trigger, query: Mapping[str, An
     audit=_AUDITED_DELIVERY.changing("delivery"),
 )
 def redeliver_trigger_delivery(call: Call, trigger: Trigger, delivery: TriggerDelivery) -> TriggerDelivery:
-    """Queue a delivery again, whatever became of it."""
+    """Queue a delivery again, whatever its status."""
     if not trigger.active:
         raise TriggerInactive(f"The trigger {trigger.trigger_key} is not active.")
     return triggers.queue_again(call.db, delivery, call.now)
 
 
 def _refuse_reach(call: Call, *settings: Mapping[str, Any]) -> None:
-    """Let administrators alone decide who gets invitations: these hold what it takes to become the invited user."""
+    """Let only administrators decide who receives invitations.
+
+    An invitation is enough to sign in as the invited user.
+    """
     named = any(USER_INVITATION in setting.get("entities", ()) for setting in settings)
     if named and not (call.caller is not None and call.caller.holds(ADMIN)):
         raise PermissionNotHeld(f"Only an administrator makes or changes a trigger for {USER_INVITATION}.")
 
 
 def _validated(call: Call, body: dict[str, Any], stored: Mapping[str, Any]) -> str | None:
-    """Refuse settings that cannot be worked with; takes the secret out of them and returns it.
+    """Refuse unusable settings; takes the secret out of them and returns it.
 
-    Settings that are left out stay as they are `stored`, unless the type is another one now that they do not go with;
-    so does the value of a header that is sent as it is answered, null. An event type that was named before may have
+    Settings that are left out stay as they are `stored`, unless the type changes to one that does not allow them. The
+    value of a header that is sent as null, as it was returned, stays, too. An event type that was named before may have
     been deactivated since.
     """
     foreign = "eventTypes" if body["type"] == ENTITY_CHANGE else "entities"

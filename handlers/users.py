@@ -60,7 +60,7 @@ def list_users(call: Call, query: Mapping[str, Any]) -> Paged[ShownUser]:
 
 
 def _hash_given(preparation: Preparation) -> str | None:
-    """Hash the password of a request, if it has one, after looking whether it will do."""
+    """The hash of the password of a request, if it has one; refuses a password that is too weak."""
     body = preparation.body
     password = body.get("password")
     if password is None:
@@ -73,7 +73,7 @@ def _hash_given(preparation: Preparation) -> str | None:
 
 @operation("createUser", body=NEW_USER, answer=created_user, prepare=_hash_given, audit="user")
 def create_user(call: Call, body: dict[str, Any], prepared: str | None) -> tuple[ShownUser, str | None]:
-    """Make a user; the password is answered this once."""
+    """Create a user; the password is returned only this once."""
     user, password = change_users.create_user(call, body, prepared)
     return _shown(call, user)[0], password
 
@@ -98,13 +98,13 @@ def remove_user(call: Call, user: User) -> None:
 
 @operation("bulkAddUsers", body=USERS_TO_ADD, answer=bulk_results, audit="user")
 def bulk_add_users(call: Call, body: dict[str, Any]) -> list[Outcome]:
-    """Make users of addresses."""
+    """Create users for many addresses."""
     return change_many_users.add_many(call, body)
 
 
 @operation("bulkReassignUsers", body=USERS_TO_REASSIGN, answer=bulk_results, audit="user")
 def bulk_reassign_users(call: Call, body: dict[str, Any]) -> list[Outcome]:
-    """Change what the users with these addresses may do."""
+    """Change the permissions of the users with these addresses."""
     return change_many_users.reassign_many(call, body)
 
 
@@ -116,7 +116,7 @@ def bulk_remove_users(call: Call, body: dict[str, Any]) -> list[Outcome]:
 
 @operation("setUserPermissions", body=PERMISSIONS, answer=wrapped("user", user_record), audit="user")
 def set_user_permissions(call: Call, user: User, body: dict[str, Any]) -> ShownUser:
-    """Change what a user may do, inline and by groups."""
+    """Change the permissions of a user, inline and by groups."""
     return _shown(call, change_users.set_permissions(call, user, body))[0]
 
 
@@ -134,7 +134,7 @@ def list_permission_groups(call: Call, query: Mapping[str, Any]) -> Paged[Permis
 
 @operation("createPermissionGroup", body=NEW_GROUP, answer=wrapped("permissionGroup", GROUP), audit=_AUDITED_GROUP)
 def create_permission_group(call: Call, body: dict[str, Any]) -> PermissionGroup:
-    """Create a group, which gives nothing that the caller does not hold."""
+    """Create a group; it can only give permissions that the caller holds."""
     body["roles"] = sorted(highest(body["roles"]))
     with administering(call) as held:
         require_held(held, Grant(frozenset(body["roles"]), body["is_admin"]), "The group cannot give this")
@@ -150,7 +150,7 @@ def create_permission_group(call: Call, body: dict[str, Any]) -> PermissionGroup
     audit=_AUDITED_GROUP.changing(is_found_by_handler=True),
 )
 def update_permission_group(call: Call, permission_group: PermissionGroup, body: dict[str, Any]) -> PermissionGroup:
-    """Change a group, and with it from the next request on what all of its users may do."""
+    """Change a group; its users have the new permissions from their next request on."""
     if "roles" in body:
         body["roles"] = sorted(highest(body["roles"]))
     with administering(call) as held:
@@ -168,7 +168,7 @@ def _sees_all(call: Call) -> bool:
 
 
 def _shown(call: Call, *found: User) -> list[ShownUser]:
-    """The users with their membership of this organization; system administrators see those of others, too."""
+    """The users with their membership of this organization; system administrators also see those of others."""
     if not _sees_all(call):
         return [ShownUser(user, [user.membership]) for user in found]
     memberships = users.memberships_of(call.db, [user.user_id for user in found])

@@ -1,4 +1,4 @@
-"""The two interfaces over HTTP: connexion's application and what stands around it."""
+"""The two interfaces over HTTP: connexion's application and the layers around it."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""How a record is addressed in a path: one table that turns an address into the record, or into a 404.
+"""The addresses of records in paths: one table that turns an address into the record, or into a 404.
 
 An address is always looked up inside the caller's organization, so that the existence of another tenant's records is
 never revealed. Addresses are resolved in the order of the path, and a nested record must belong to the one before it.
@@ -46,7 +46,7 @@ def _in_organization(find: Callable[..., Any]) -> Resolve:
 
 
 def _inside(find: Callable[..., Any], parent: str, parent_id: str) -> Resolve:
-    """Find a record that must belong to `parent`, which the path named before."""
+    """Find a record that must belong to `parent`, which the path names before it."""
 
     def resolve(call: Call, value: Any, found: Mapping[str, Any]) -> Any:
         record = find(call.db, call.organization.organization_id, value)
@@ -58,7 +58,7 @@ def _inside(find: Callable[..., Any], parent: str, parent_id: str) -> Resolve:
 
 
 def _member(call: Call, value: str, found: Mapping[str, Any]) -> Any:
-    """The member; a member's own token is refused for any other, whether or not there is one."""
+    """The member. A member's own token is refused for any other id, even if no such member exists."""
     own = call.caller.loyalty_member_id if call.caller is not None else None
     if own is not None and own != value:
         raise Forbidden("The access token is another member's.")
@@ -66,7 +66,10 @@ def _member(call: Call, value: str, found: Mapping[str, Any]) -> Any:
 
 
 def _document(call: Call, value: str, found: Mapping[str, Any]) -> DocumentAddress | None:
-    """The document with this slug, or the key of one that may not exist yet: the form decides which of the two."""
+    """The document with this slug or key.
+
+    The form decides which of the two it is; a document with the key need not exist yet.
+    """
     if is_uuid(value):
         return DocumentAddress(value, value.lower())
     key = documents.find_key(call.db, found["collection"], value)
@@ -79,8 +82,8 @@ _ID = re.compile("[1-9][0-9]{0,17}")
 def _by_id_or(find_by_id: Callable[..., Any], find_by_name: Callable[..., Any]) -> Callable[..., Any]:
     """Find by an identifier: up to 18 digits without a leading zero are an id, all else is a name.
 
-    The form decides and never what exists, so that an identifier cannot come to mean another record. It is for records
-    whose names cannot look like an id.
+    Only the form decides, never the existing records, so that an identifier cannot come to mean another record. It is
+    for records whose names cannot look like an id.
     """
 
     def find(db: Any, organization_id: int, value: str) -> Any:
@@ -96,7 +99,7 @@ _BY_LOYALTY_MEMBER_ID = "loyaltyMemberId:"
 
 
 def _identified_member(call: Call, value: str, found: Mapping[str, Any]) -> Any:
-    """The member whom an identifier means: with a prefix by that id, else by whichever of the two ids fits.
+    """The member that an identifier means: by the id of its prefix, if it has one, else by either of the two ids.
 
     Raises AmbiguousMember for digits that are the `memberId` of one member and the `loyaltyMemberId` of another.
     """
@@ -181,7 +184,7 @@ _MOST_TOLD = 100
 
 
 def resolve_addresses(call: Call, path: Mapping[str, Any]) -> dict[str, Any]:
-    """The handler's arguments for a path's parameters; raises NotFound naming the one that leads nowhere."""
+    """The handler's arguments for a path's parameters; raises NotFound naming the first one without a record."""
     found: dict[str, Any] = {}
     for name, value in path.items():
         if name == "organizationId":

@@ -49,7 +49,10 @@ TOKEN_THREADS = 1
 
 
 def create_app(settings: Settings, engine: Engine) -> ASGIApp:
-    """The application as it runs in production; raises if documents, handlers and addresses do not fit together."""
+    """The application as it runs in production.
+
+    Raises an error if documents, handlers and addresses do not fit together.
+    """
     if not logging.getLogger().handlers:
         # Whoever has set up logging before, such as a test run, keeps it.
         configure(settings.log_level, settings.log_format)
@@ -74,7 +77,7 @@ def create_app(settings: Settings, engine: Engine) -> ASGIApp:
 
 
 def _replica(settings: Settings) -> Engine | None:
-    """The engine of the read replica, which connects when it is first asked; None where there is no replica."""
+    """The engine of the read replica, which connects at its first query; None if there is no replica."""
     if not settings.read_database_url:
         return None
     return create_engine(
@@ -96,7 +99,7 @@ def build_app(
 ) -> ASGIApp:
     """An application of any documents (surface -> OpenAPI 3.0.3), dispatcher and authenticators of tokens and keys.
 
-    Of the settings it reads those of threads, sizes, times and rates, and `validate_responses`.
+    The settings that it reads are those of threads, sizes, times and rates, and `validate_responses`.
     """
     workers, page_threads = Threads(settings.threads, "operation"), Threads(_PAGE_THREADS, "page")
     token_threads = Threads(TOKEN_THREADS, "token")
@@ -145,7 +148,10 @@ def build_app(
 
 
 def _figures(engine: Engine, read: Callable[[Connection], Figures]) -> Callable[[], Figures | None]:
-    """What waits; None while the database is away, since the other measurements are wanted then too."""
+    """The numbers of waiting events and deliveries; None while the database is away.
+
+    The other measurements are needed then, too, so no error is raised.
+    """
 
     def figures() -> Figures | None:
         try:
@@ -157,7 +163,7 @@ def _figures(engine: Engine, read: Callable[[Connection], Figures]) -> Callable[
 
 
 def _readiness(engine: Engine) -> Callable[[], Mapping[str, bool]]:
-    """Checks of `/health/ready`: the database answers and has room, and its schema is this version's."""
+    """The checks of `/health/ready`: the database answers and has room, and its schema is this version's."""
     migrated = False
 
     def ready() -> Mapping[str, bool]:

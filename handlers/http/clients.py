@@ -1,4 +1,4 @@
-"""Who calls, as far as the network tells: the address that rates are counted by."""
+"""The network address of the caller, by which rates are counted."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _IPV6_PREFIX = 64
 
 
 def client_address(peer: str, forwarded: str, proxies: Sequence[Network]) -> str:
-    """The address of the client: the peer's, or what trusted proxies say in `X-Forwarded-For`, read from its end.
+    """The address of the client: the peer's, or the one that trusted proxies report in `X-Forwarded-For`.
 
-    An IPv6 address is its network of 64 bits.
+    The header is read from its end. An IPv6 client is represented by its network of 64 bits.
     """
     seen = [peer]
     if proxies:

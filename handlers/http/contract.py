@@ -1,4 +1,4 @@
-"""Every answer compared with the documents: on in tests, off in production (`LOYALTY_VALIDATE_RESPONSES`)."""
+"""Comparison of every answer with the documents: on in tests, off in production (`LOYALTY_VALIDATE_RESPONSES`)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Responses = Mapping[str, Mapping[str, Validator | None]]
 
 
 class ResponseContract:
-    """Wraps an application; an answer that its document does not allow becomes a 500 that says why."""
+    """A wrapper of an application: an answer that its document does not allow becomes a 500 that explains why."""
 
     def __init__(
         self, app: ASGIApp, documents: Mapping[str, Mapping[str, Any]], schemas: Mapping[str, Schemas]
@@ -95,7 +95,7 @@ class ResponseContract:
         return [f"{json_text.pointer_to(place) or '/'}: {detail}" for place, detail in validator.faults(value)]
 
     def _has_own_form(self, operation_id: str | None, status: int, media_type: str) -> bool:
-        """Whether the document gives an error a form of its own, which another standard or a partner prescribes."""
+        """True if the document gives an error a form of its own, prescribed by another standard or a partner."""
         declared = self._responses.get(operation_id or "", {}).get(str(status))
         if declared is None:
             return False

@@ -1,4 +1,4 @@
-"""The `Deprecation` header (RFC 9745): which deprecated parameters and members a request used, looked up by a plan."""
+"""The `Deprecation` header (RFC 9745): the deprecated parameters and fields that a request used, by a plan."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MAX_NESTING = 8
 
 
 class DeprecationPlan:
-    """When the parts that a request may use were deprecated, as Unix times."""
+    """The times at which the parts of a request were deprecated, as Unix times."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class DeprecationPlan:
         self.empty = self._always is None and not (self._query or self._members or self._items)
 
     def earliest(self, sent: Iterable[str], body: Any) -> int | None:
-        """The earliest time at which something that the request sent was deprecated; None if nothing was.
+        """The earliest time at which a part that the request sent was deprecated; None if no part is.
 
         `sent` are the names of the query parameters that the client wrote, without defaults.
         """

@@ -39,7 +39,8 @@ _log = logging.getLogger("loyalty.replica")
 class Dispatcher:
     """Calls the handler of a request that its document has accepted.
 
-    With a `replica`, operations declared `from_replica` read there; without it, or while it is away, from the primary.
+    With a `replica`, operations declared `from_replica` read there; they read from the primary if there is no replica,
+    or while it is away.
     """
 
     def __init__(self, settings: Settings, engine: Engine, replica: Engine | None = None) -> None:
@@ -53,7 +54,7 @@ class Dispatcher:
         _refuse_gaps(self._operations, self._routes)
 
     def __call__(self, request: Request) -> Answer:
-        """Do the request and answer; raises Refusals, and database errors once trying again is in vain."""
+        """Do the request. Raises Refusals, and database errors once further attempts are pointless."""
         operation = self._operations[request.operation_id]
         route = self._routes[request.surface][request.operation_id]
         if route.reads and operation.from_replica and self._replica is not None:
@@ -68,7 +69,7 @@ class Dispatcher:
         return Preparation(request.body, request.headers, lambda work: transactions.read(self._reading, work))
 
     def _from_replica(self, replica: Engine, operation: Operation, request: Request, route: Route) -> Answer | None:
-        """The answer of the read replica; None where it has none, or not yet: the primary then has to answer."""
+        """The answer of the read replica; None if it is away or behind, so that the primary has to answer."""
         if time.monotonic() < self._replica_away_until:
             return None
         # Who may call is asked of the primary: what was taken from a user counts from the next request on.
@@ -136,7 +137,10 @@ class Dispatcher:
 
 
 def _body_of(operation: Operation, request: Request, addressed: Mapping[str, Any]) -> Any:
-    """The body in its inside form; that of an update which has to see the whole record holds what is left out, too."""
+    """The body in its inside form.
+
+    For an update that needs the whole record it includes the fields that were left out.
+    """
     shape = operation.bodies.get(request.surface)
     # A body of optional fields alone may be left out.
     sent = {} if request.body is None else request.body
@@ -147,7 +151,7 @@ def _body_of(operation: Operation, request: Request, addressed: Mapping[str, Any
 
 
 def _organization_of(db: Connection, request: Request, scopes: tuple[str, ...]) -> tuple[Organization, Caller]:
-    """The organization of a call, and the caller with no more than its user has in it at this moment."""
+    """The organization of a call, and the caller limited to the present permissions of its user there."""
     if request.caller is None:
         raise Unauthorized("This operation needs an access token.")
     caller = known_caller(db, request.caller)
@@ -188,7 +192,7 @@ def _organization_id(db: Connection, request: Request, caller: Caller) -> int:
 
 
 def _refuse_former_member(db: Connection, organization_id: int, caller: Caller) -> None:
-    """A member's token counts as long as the member is active, and for nobody who has the same id afterwards."""
+    """Refuse the token of a member who is no longer active, or whose id another member has taken over."""
     member = members.find_by_loyalty_member_id(db, organization_id, caller.loyalty_member_id or "")
     is_own = caller.subject.startswith(MEMBER_SUBJECT)
     if member is None or not member.active or (is_own and caller.subject != f"{MEMBER_SUBJECT}{member.member_id}"):
@@ -196,7 +200,7 @@ def _refuse_former_member(db: Connection, organization_id: int, caller: Caller) 
 
 
 def _path_organization(value: Any) -> int:
-    """The organization id of a path; the organization read takes it as a string (administration, Organization 1)."""
+    """The organization id of a path; `getOrganization` takes it as a string (administration, Organization 1)."""
     if isinstance(value, int):
         return value
     if value.isascii() and value.isdigit() and len(value) <= 18:
@@ -206,7 +210,7 @@ def _path_organization(value: Any) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """What the dispatcher goes by of a documented operation."""
+    """The parts of a documented operation that the dispatcher needs."""
 
     status: int
     reads: bool
@@ -232,7 +236,7 @@ def _routes(document: Mapping[str, Any]) -> dict[str, Route]:
 
 
 def _refuse_gaps(operations: Mapping[str, Operation], routes: Mapping[str, Mapping[str, Route]]) -> None:
-    """Refuse to start where documents, handlers and addresses do not fit together."""
+    """Refuse to start if documents, handlers and addresses do not fit together."""
     documented = {operation_id for surface in routes.values() for operation_id in surface}
     for operation_id in sorted(documented & set(operations)):
         for surface, by_id in routes.items():

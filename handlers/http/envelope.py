@@ -1,4 +1,4 @@
-"""What surrounds every exchange: the request id, the headers that any answer has, the log line and the metrics."""
+"""The outermost layer: the request id, the headers of every answer, the log line and the metrics."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Envelope:
         self._throttle = throttle
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, or one phase of the server's life."""
+        """Serve one request, or one phase of the server's lifespan."""
         if scope["type"] == "websocket":
             await receive()
             await send({"type": "websocket.close", "code": _POLICY_VIOLATION})

@@ -1,4 +1,4 @@
-"""One exchange of request and answer: what the middlewares learn of it, for headers, log and metrics."""
+"""One exchange of request and answer: data that the middlewares collect for headers, log and metrics."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ request_id_of_thread: ContextVar[str] = ContextVar("request_id", default="-")
 
 
 class Exchange:
-    """Filled in on the way through the stack; one per request."""
+    """The collected data of one request, filled in on the way through the stack."""
 
     __slots__ = (
         "address",
@@ -53,7 +53,7 @@ class Exchange:
 
 
 def open_exchange(scope: Any, started: float) -> Exchange:
-    """Begin the exchange of an ASGI scope; a client's sane `X-Request-Id` is taken over, else one is made."""
+    """Begin the exchange of an ASGI scope; a well-formed `X-Request-Id` of the client is kept, else one is made."""
     headers: dict[str, str] = {}
     request_id = None
     for name, value in scope["headers"]:
@@ -68,6 +68,6 @@ def open_exchange(scope: Any, started: float) -> Exchange:
 
 
 def exchange_of(scope: Any) -> Exchange:
-    """The exchange that `open_exchange` began."""
+    """The exchange that `open_exchange` began for this scope."""
     exchange: Exchange = scope[_KEY]
     return exchange

@@ -1,4 +1,4 @@
-"""The request body: how much of it is read, and which media types are."""
+"""The request body: its greatest size, its time limit and its media types."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ class ClientGone(Exception):
 
 
 async def read_body(receive: Receive, exchange: Exchange, most: int, seconds: float) -> bytes:
-    """The whole body; refuses with 413 as soon as it is known to be larger than `most` bytes, with 408 when late."""
+    """The whole body.
+
+    Refuses with 413 as soon as the body is known to be larger than `most` bytes, with 408 when it is late.
+    """
     try:
         return await asyncio.wait_for(_read(receive, exchange, most), seconds)
     except TimeoutError:
@@ -72,7 +75,7 @@ class BodyPlan:
         self._accepted = ", ".join(self._validators)
 
     def refuse_other_types(self, exchange: Exchange) -> str:
-        """The media type of the body, one that is served; raises a 415 otherwise, before the body is read."""
+        """The media type of the body; raises a 415 for one that is not served, before the body is read."""
         coding = exchange.headers.get("content-encoding", "identity").strip().lower()
         if coding not in ("", "identity"):
             raise HttpProblem(415, "The body must not be compressed.", headers={"Accept-Encoding": "identity"})
@@ -92,7 +95,7 @@ class BodyPlan:
         return media_type
 
     def read(self, raw: bytes, media_type: str, faults: list[FieldFault]) -> Any:
-        """The parsed and validated body; what is wrong is added to `faults`."""
+        """The parsed and validated body; its faults are added to `faults`."""
         form = self._forms.get(media_type)
         body = json_text.decode(raw) if form is None else form.read(raw, faults)
         validator = self._validators[media_type]

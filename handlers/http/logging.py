@@ -1,4 +1,4 @@
-"""Logs: one structured line a request, on standard error; no query strings, tokens, bodies or other personal data."""
+"""Logs: one structured line a request on standard error, without query strings, tokens, bodies or personal data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _requests = logging.getLogger("loyalty.requests")
 
 
 class _WithRequestId(logging.Filter):
-    """Gives a line the id of the request that its thread works for, unless it has one."""
+    """A filter that gives each line the id of the request that its thread works for, unless it has one."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if not hasattr(record, "requestId"):
@@ -28,7 +28,7 @@ class _WithRequestId(logging.Filter):
 
 
 class _JsonFormatter(MsgspecFormatter):
-    """One object a line; the lines of requests, which are nearly all, go a shorter way."""
+    """A formatter that writes one object a line, with a shorter way for the lines of requests, which are nearly all."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -47,7 +47,7 @@ class _JsonFormatter(MsgspecFormatter):
 
 
 class _TextFormatter(logging.Formatter):
-    """For people: the message and the request's members behind it."""
+    """A formatter for people: the message, followed by the fields of the request."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = super().format(record)

@@ -1,4 +1,4 @@
-"""Which of the media types that an operation answers a client gets (RFC 9110, 12.5.1)."""
+"""Content negotiation: the choice of a media type among those that an operation produces (RFC 9110, 12.5.1)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from handlers.http.problems import HttpProblem
 
 
 class AnswerTypes:
-    """The media types of an operation's success, JSON first where there is JSON.
+    """The media types of an operation's success, JSON first if it has JSON.
 
-    An operation of one media type answers with it whatever the client accepts, as most servers do.
+    An operation with one media type sends it whatever the client accepts, as most servers do.
     """
 
     def __init__(self, success: Mapping[str, Any]) -> None:
@@ -20,7 +20,7 @@ class AnswerTypes:
         self.are_many = len(self._offered) > 1
 
     def choose(self, accept: str | None) -> str:
-        """The offered media type that a client prefers, of equal ones the first; raises a 406 if it takes none."""
+        """The offered media type that the client prefers, the first of equal ones; raises a 406 if it accepts none."""
         if not self.are_many or not accept or not accept.strip():
             return self._offered[0]
         ranges = [_media_range(each) for each in accept.split(",")]
@@ -32,7 +32,7 @@ class AnswerTypes:
 
 
 def _media_range(text: str) -> tuple[str, float]:
-    """A range such as `text/*` with its quality; what cannot be read has none."""
+    """A range such as `text/*` with its quality; the quality of an unreadable one is 0."""
     name, *parameters = text.split(";")
     quality = 1.0
     for parameter in parameters:

@@ -1,4 +1,4 @@
-"""Malformed token requests, answered as RFC 6749 (section 5.2) prescribes and not as problems."""
+"""Errors of malformed token requests in the form of RFC 6749 (section 5.2), not as problems."""
 
 from __future__ import annotations
 

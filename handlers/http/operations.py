@@ -1,7 +1,7 @@
-"""Invocation: a validated request goes to the dispatcher in a thread, the answer goes back; all decided at start.
+"""Invocation: hands a validated request to the dispatcher in a thread, by plans compiled at start.
 
 Operations are invoked straight from connexion's stack and not through Flask's WSGI application: nothing of Flask would
-be used on the way, and it would add more than half of what the whole HTTP layer costs (`docs/performance.md`). Flask
+be used on the way, and it would add more than half of the cost of the whole HTTP layer (`docs/performance.md`). Flask
 serves the plain pages.
 """
 
@@ -66,7 +66,10 @@ class OperationPlan:
         self._handed_on = (*_HANDED_ON, *headers)
 
     def request(self, exchange: Exchange, query: bytes, raw: bytes, media_type: str | None) -> Request:
-        """The typed request; raises InvalidRequest with every fault of parameters and body together, or a 406."""
+        """The typed request.
+
+        Raises InvalidRequest with all faults of parameters and body together, or a 406.
+        """
         faults: list[FieldFault] = []
         path = self._parameters.read_path(exchange.path_values, faults)
         arguments, sent = self._parameters.read_query(query, faults)
@@ -129,7 +132,7 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
         self._plans: dict[str, OperationPlan] = {}
 
     def add_api(self, specification: Specification, *, name: str, schemas: Schemas, **_: Any) -> None:
-        """Compile the operations of a document; raises DocumentError for what cannot be served."""
+        """Compile the operations of a document; raises DocumentError for those that cannot be served."""
         for path, item in specification.raw["paths"].items():
             for method in METHODS:
                 if method in item:
@@ -137,7 +140,7 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
                     self._plans[f"{name}:{plan.operation_id}"] = plan
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request that routing and security let through."""
+        """Serve one request that passed routing and security."""
         if scope["type"] != "http":
             await self._pages(scope, receive, send)
             return
@@ -167,7 +170,7 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
     async def _in_time(
         self, plan: OperationPlan, exchange: Exchange, query: bytes, raw: bytes, media_type: str | None
     ) -> Rendered:
-        """Do the work in one of the threads; raises TooBusy or DeadlineExceeded when its time is over."""
+        """Do the work in one of the threads; raises TooBusy or DeadlineExceeded if its time runs out."""
         deadline = Deadline()
         pool = (self._token_pool if plan.makes_tokens else self._pool)()
         work = pool.submit(self._work, plan, exchange, query, raw, media_type, deadline)
@@ -216,7 +219,7 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
 
 
 def _parameters(item: Mapping[str, Any], operation: Mapping[str, Any], schemas: Schemas) -> list[Mapping[str, Any]]:
-    """The operation's parameters with those of its path; the operation's own win."""
+    """The operation's parameters with those of its path; the operation's own take precedence."""
     by_key = {}
     for each in (*item.get("parameters", ()), *operation.get("parameters", ())):
         declared = schemas.resolved(each)

@@ -87,9 +87,11 @@ def _no_deliveries() -> DeliveryFigures | None:
 
 @dataclass(frozen=True)
 class Site:
-    """What the pages tell beyond the documents: readiness by check, the JWK set, the public base URL if configured,
-    and what waits in the queue and for receivers of webhooks, None where that cannot be told. Where the management has
-    a port of its own, pages that are for it alone are only there.
+    """The content of the pages beyond the documents.
+
+    It has the readiness by check, the JWK set, the public base URL if it is configured, and the figures of the queue
+    and of the deliveries, None if they are unknown. If the management has a port of its own, the pages for it are
+    served there only.
     """
 
     ready: Callable[[], Mapping[str, bool]] = _nothing_to_check
@@ -101,7 +103,7 @@ class Site:
 
 
 def pages(documents: Mapping[str, Mapping[str, Any]], base_path: str, site: Site) -> flask.Flask:
-    """The Flask application; everything it serves is public."""
+    """The Flask application; all its pages are public."""
     app = flask.Flask(__name__, static_folder=None)
     # What a page raises is answered where everything else is, outside of Flask.
     app.config["PROPAGATE_EXCEPTIONS"] = True
@@ -168,7 +170,10 @@ def _key_set(site: Site) -> flask.Response:
 
 
 def _problem_pages(documents: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """What each problem type means, in words, by its slug: where the `type` of a problem leads (RFC 9457, 3.1.1)."""
+    """The meaning of each problem type in words, by slug.
+
+    These are the pages behind the `type` of problems (RFC 9457, 3.1.1).
+    """
     schemas = (document.get("components", {}).get("schemas", {}) for document in documents.values())
     tables = (found["Problem"].get("description", "") for found in schemas if "Problem" in found)
     rows = (row for table in tables for row in _PROBLEM_ROW.findall(table))
@@ -179,7 +184,7 @@ def _problem_pages(documents: Mapping[str, Mapping[str, Any]]) -> dict[str, str]
 
 
 def _code(text: str) -> str:
-    """Markdown's code spans in HTML."""
+    """Markdown's code spans as HTML."""
     return re.sub("`([^`]+)`", r"<code>\1</code>", text)
 
 
@@ -221,7 +226,7 @@ def _add_document(
 
 
 def _cached(body: bytes, media_type: str, max_age: int = _DAY) -> flask.Response:
-    """An answer with an entity tag, which becomes a 304 for a client that has it."""
+    """An answer with an entity tag, which becomes a 304 for a client that has it already."""
     response = flask.Response(body, content_type=media_type)
     response.set_etag(hashlib.sha256(body).hexdigest()[:32])
     response.headers["Cache-Control"] = f"public, max-age={max_age}" if max_age else "public, no-cache"

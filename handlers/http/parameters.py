@@ -86,7 +86,7 @@ _READERS: Mapping[str, Callable[[str], Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """How one parameter is read; `separated` tells an array of one comma-separated value."""
+    """The way one parameter is read; `separated` is True if an array is one comma-separated value."""
 
     name: str
     read: Callable[[str], Any]
@@ -95,7 +95,7 @@ class Parameter:
     required: bool
 
     def value(self, texts: list[str]) -> Any:
-        """The typed value of the texts that came under the name; raises UnreadableText."""
+        """The typed value of the texts that were sent under the name; raises UnreadableText."""
         if not self.is_array:
             if len(texts) > 1:
                 raise UnreadableText("The parameter is given more than once.")
@@ -108,7 +108,7 @@ class Parameter:
 
 
 class ParameterPlan:
-    """The parameters of one operation, compiled: what the path, query string and headers must hold."""
+    """The compiled parameters of one operation: the allowed values of its path, query string and headers."""
 
     def __init__(self, declared: Iterable[Mapping[str, Any]], schemas: Schemas, where: str) -> None:
         self._by_place: dict[str, dict[str, Parameter]] = {"path": {}, "query": {}, "header": {}}
@@ -144,7 +144,7 @@ class ParameterPlan:
         return frozenset(self._by_place["path"])
 
     def read_path(self, raw: Iterable[tuple[str, bytes]], faults: list[FieldFault]) -> dict[str, Any]:
-        """The typed path parameters; what is wrong is added to `faults`."""
+        """The typed path parameters; faults are added to `faults`."""
         texts: dict[str, list[str]] = {}
         for name, segment in raw:
             try:
@@ -184,7 +184,7 @@ class ParameterPlan:
         return next((family for family in self._families if name.startswith(family)), None)
 
     def check_headers(self, headers: Mapping[str, str], faults: list[FieldFault]) -> None:
-        """Validate the documented header parameters; they reach the handler as text."""
+        """Validate the documented header parameters; the handler gets them as text."""
         known = self._by_place["header"]
         if known:
             self._typed("header", {name: [headers[name]] for name in known if name in headers}, faults)
@@ -210,7 +210,7 @@ class ParameterPlan:
 
 
 def pairs_of(raw: bytes, faults: list[FieldFault]) -> Iterable[tuple[str, str]]:
-    """The decoded pairs of a query string or form; what cannot be decoded is added to `faults`."""
+    """The decoded pairs of a query string or form; a fault for each undecodable one is added to `faults`."""
     for count, piece in enumerate(raw.replace(b"+", b" ").split(b"&")):
         if count >= _MAX_PAIRS or len(faults) >= MAX_FAULTS:
             faults.append(FieldFault(f"More than {_MAX_PAIRS} parameters, or too many faults."))
@@ -230,7 +230,7 @@ def pairs_of(raw: bytes, faults: list[FieldFault]) -> Iterable[tuple[str, str]]:
 
 
 class FormPlan:
-    """How a form body (`application/x-www-form-urlencoded`) becomes the object that its schema describes."""
+    """The plan for a form body (`application/x-www-form-urlencoded`) to become the object of its schema."""
 
     def __init__(self, schema: Mapping[str, Any], schemas: Schemas) -> None:
         properties = schemas.resolved(schema).get("properties", {})
@@ -238,7 +238,7 @@ class FormPlan:
         self._readers = {name: _READERS.get(kind, _string) for name, kind in types.items()}
 
     def read(self, raw: bytes, faults: list[FieldFault]) -> dict[str, Any]:
-        """The members of the form, typed; what is wrong is added to `faults`."""
+        """The fields of the form, typed; faults are added to `faults`."""
         body: dict[str, Any] = {}
         unlocated: list[FieldFault] = []
         for name, text in pairs_of(raw, unlocated):

@@ -1,4 +1,4 @@
-"""Problem answers (RFC 9457): whatever is raised on the way becomes one, in this place."""
+"""Problem answers (RFC 9457): all exceptions of a request become answers here."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class CredentialsProblem(Exception):
 
 
 def install(middleware: ConnexionMiddleware) -> None:
-    """Make the handlers below the ones of a connexion stack; the class nearest to the exception's decides."""
+    """Replace the exception handlers of a connexion stack by those below; the nearest class of an exception counts."""
     for kind, handler in (
         (Refusal, _on_refusal),
         (CredentialsProblem, _on_credentials),
@@ -83,7 +83,7 @@ def install(middleware: ConnexionMiddleware) -> None:
 
 
 def problem_body(status: int, detail: str, request_id: str) -> bytes:
-    """The text of a problem that belongs to a status alone."""
+    """The text of a problem that follows from a status alone."""
     slug, title = _BY_STATUS.get(status) or ("http-error", "The request cannot be served")
     return encode(
         {"type": f"/problems/{slug}", "title": title, "status": status, "detail": detail, "instance": request_id}

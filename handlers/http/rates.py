@@ -1,8 +1,8 @@
-"""How often somebody may call: one rate for each key, counted by all processes of a server together.
+"""Rate limits: one rate for each key, counted by all processes of a server together.
 
 The counts are in memory that the processes share, because it is mapped before they are forked; so no other server is
-needed, and each host counts for itself. A key has one number, the moment at which its burst will be used up entirely
-if nothing more comes (the generic cell rate algorithm), so that a rate needs no windows that all begin at once.
+needed, and each host counts for itself. A key has one number, the moment at which its burst is used up entirely if no
+more calls come (the generic cell rate algorithm), so a rate needs no windows that all begin at once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _STRIPES = 64
 
 @dataclass(frozen=True, slots=True)
 class RateState:
-    """The state of a key: whether the call is let through, how many more are, and in how many seconds there is more."""
+    """The state of a key: whether the call is allowed, how many more are, and the seconds until more are."""
 
     rate: Rate
     allowed: bool
@@ -41,7 +41,7 @@ class RateState:
 
 
 class Rates:
-    """The counts of all keys; made before the processes that share it are forked."""
+    """The counts of all keys; created before the processes that share it are forked."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -56,7 +56,7 @@ class Rates:
         return self._ask(key, rate, counts=True)
 
     def look(self, key: str, rate: Rate) -> RateState:
-        """Tell whether the rate has room for a call of `key`, and count nothing."""
+        """The state of the rate for a call of `key`; counts nothing."""
         return self._ask(key, rate, counts=False)
 
     def _ask(self, key: str, rate: Rate, *, counts: bool) -> RateState:
@@ -78,7 +78,7 @@ class Rates:
         return RateState(rate, allowed, max(0, math.floor(room / interval + 1e-6)), math.ceil(max(wait, interval)))
 
     def _find(self, fingerprint: int, first: int, now: float) -> tuple[int, float]:
-        """Where the key's number is, or may be put, and the number."""
+        """The slot of the key's number, existing or new, and the number."""
         places = [(first + n) * _SLOT.size for n in range(_PROBES)]
         found = [_SLOT.unpack_from(self._memory, place) for place in places]
         for place, (owner, used_up) in zip(places, found, strict=True):
@@ -99,7 +99,7 @@ class Rates:
 
 
 def rate_headers(rates: dict[str, RateState]) -> list[tuple[bytes, bytes]]:
-    """`RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers) of what a call was counted for."""
+    """`RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers) of the rates of a call."""
     if not rates:
         return []
     policies = ", ".join(f'"{name}";q={rate.rate.count};w={rate.rate.seconds}' for name, rate in rates.items())

@@ -1,4 +1,4 @@
-"""connexion's resolver: an operation is known by its surface and operationId, and all go to one dispatcher."""
+"""connexion's resolver: maps every operation, named by surface and operationId, to one dispatcher."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from connexion.resolver import Resolution, Resolver
 
 
 class SurfaceResolver(Resolver):  # type: ignore[misc]
-    """Names the operations of one document `surface:operationId`: both documents may have the same operationId."""
+    """Names the operations of one document `surface:operationId`.
+
+    Both documents may have the same operationId.
+    """
 
     def __init__(self, surface: str, dispatch: Callable[..., Any]) -> None:
         super().__init__()
@@ -19,7 +22,7 @@ class SurfaceResolver(Resolver):  # type: ignore[misc]
         self._dispatch = dispatch
 
     def resolve(self, operation: AbstractOperation) -> Resolution:
-        """The dispatcher, whatever the operation; raises ResolverError for one without an operationId."""
+        """The dispatcher, for any operation; raises ResolverError for one without an operationId."""
         if not operation.operation_id:
             raise ResolverError(f"{operation.method} {operation.path} has no operationId")
         return Resolution(self._dispatch, f"{self._surface}:{operation.operation_id}")

@@ -1,4 +1,4 @@
-"""Routing by a tree of path segments, over all documents at once, in the place of connexion's linear scan."""
+"""Routing by a tree of path segments over all documents at once, instead of connexion's linear scan."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Target = TypeVar("Target")
 
 
 def variables_of(template: str) -> tuple[str, ...]:
-    """The parameters of a path in their order; raises DocumentError where one shares a segment with other text."""
+    """The parameters of a path in their order; raises DocumentError if one shares a segment with other text."""
     segments = [segment for segment in template.split("/") if "{" in segment or "}" in segment]
     if not all(_VARIABLE.fullmatch(segment) for segment in segments):
         raise DocumentError(f"{template}: a segment is either a parameter or literal")
@@ -41,13 +41,16 @@ class _Node(Generic[Target]):
 
 
 class SegmentTree(Generic[Target]):
-    """Paths such as `/members/{memberId}`; a literal segment wins over a variable one (OpenAPI 3.0.3, Paths)."""
+    """Paths such as `/members/{memberId}`.
+
+    A literal segment takes precedence over a variable one (OpenAPI 3.0.3, Paths).
+    """
 
     def __init__(self) -> None:
         self._root: _Node[Target] = _Node()
 
     def add(self, template: str, method: str, target: Target) -> None:
-        """Register a target; raises DocumentError if another one has the place."""
+        """Register a target; raises DocumentError if another one has the same path and method."""
         node = self._root
         for segment in template.strip("/").split("/"):
             if variables_of(segment):
@@ -92,7 +95,7 @@ class SegmentTree(Generic[Target]):
 
 
 def _origin_form(target: bytes) -> bytes:
-    """The path of a request target, which a client of a proxy writes with scheme and host (RFC 9112, 3.2.2)."""
+    """The path of a request target, which clients of a proxy send with scheme and host (RFC 9112, 3.2.2)."""
     if target.startswith(b"/"):
         return target
     _, _, rest = target.partition(b"://")
@@ -118,7 +121,7 @@ class _Route:
 
 
 class Routing(SpecMiddleware):  # type: ignore[misc]
-    """Finds the operation of a request and says so to connexion's later middlewares."""
+    """Finds the operation of a request and tells it to connexion's later middlewares."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -135,7 +138,7 @@ class Routing(SpecMiddleware):  # type: ignore[misc]
                     self._tree.add(route.template, method.upper(), route)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Route one request; an unknown path goes on to the plain pages."""
+        """Route one request; an unknown path is passed on to the plain pages."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -163,7 +166,7 @@ class Routing(SpecMiddleware):  # type: ignore[misc]
 
 
 def _errors_without_body(responses: Mapping[str, Any], schemas: Schemas) -> frozenset[int]:
-    """The statuses of errors that are declared without content: they are answered without a body."""
+    """The statuses of errors that are declared without content and therefore answered without a body."""
     return frozenset(
         int(status)
         for status, declared in responses.items()

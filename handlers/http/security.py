@@ -24,7 +24,7 @@ Authenticate = Callable[[str], Caller]
 def security_map(
     authenticate: Authenticate, authenticate_key: Authenticate, pool: Callable[[], Executor]
 ) -> Mapping[str, Any]:
-    """The handlers of security schemes by type, for connexion; another type of scheme is one more entry here."""
+    """The handlers of security schemes by type, for connexion; a further type of scheme is one more entry here."""
     return {
         **SECURITY_HANDLERS,
         "oauth2": lambda: TokenHandler(authenticate, pool),
@@ -79,8 +79,8 @@ class TokenHandler:
 class BearerHandler:
     """An `http` `bearer` scheme: the token of `oauth2`, described once more for clients that know no OAuth.
 
-    It lets nobody in by itself. OpenAPI 3.0 gives such a scheme no roles, so the `oauth2` requirement that stands
-    beside it in every operation decides about the same header; an operation with this one alone would refuse all.
+    It authorizes nobody by itself. OpenAPI 3.0 gives such a scheme no roles, so the `oauth2` requirement beside it in
+    every operation decides about the same header; an operation with this scheme alone would refuse all calls.
     """
 
     def get_fn(self, _scheme: Mapping[str, Any], _scopes: list[str]) -> Callable[[ConnexionRequest], Any]:
@@ -93,7 +93,7 @@ class BearerHandler:
 
 
 class KeyHandler:
-    """Checks the header of an `apiKey` scheme; `x-partner` in the scheme names the partner that the key must be of."""
+    """Checks the header of an `apiKey` scheme; the key must belong to the partner that `x-partner` names."""
 
     def __init__(self, authenticate: Authenticate, pool: Callable[[], Executor]) -> None:
         self._authenticate = authenticate

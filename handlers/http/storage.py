@@ -1,4 +1,4 @@
-"""What this process knows of the room that the database has: whether a write has failed for want of it lately."""
+"""The free space of the database as this process knows it: if a write has failed recently for lack of space."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ def note_full() -> None:
 
 
 def is_full() -> bool:
-    """True if a write has failed for want of room in the last half minute."""
+    """True if a write has failed for lack of space in the last half minute."""
     return time.monotonic() - _full_at < _REMEMBERED_SECONDS

@@ -1,4 +1,4 @@
-"""Limits of how often somebody may call: by address, access token and client, and for wrong secrets."""
+"""Rate limits by address, access token and client, and for wrong secrets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SHOWN_CLIENT_ID = 80
 
 
 class TooOften(TooManyRequests):
-    """A rate is used up; `standing` says since when there is more."""
+    """A rate is used up; the state of the rate says when more calls are allowed."""
 
     def __init__(self, detail: str, state: RateState) -> None:
         super().__init__(f"{detail} Try again in {state.seconds} seconds.")
@@ -31,7 +31,7 @@ class TooOften(TooManyRequests):
 
 
 class Throttle:
-    """The rates of a server, as its settings say; one that is off is not counted."""
+    """The rates of a server according to its settings; a rate that is off is not counted."""
 
     def __init__(self, settings: Settings) -> None:
         self._rates = Rates()
@@ -43,15 +43,15 @@ class Throttle:
         self._wrong_per_address = Rate.parse(settings.wrong_secrets_per_address)
 
     def address_of(self, peer: str, forwarded: str) -> str:
-        """The address of the client, in the form that it is counted by."""
+        """The address of the client, in the form by which it is counted."""
         return client_address(peer, forwarded, self._proxies)
 
     def count_address(self, exchange: Exchange) -> None:
-        """Count a call of an address, before anything else is looked at; raises TooOften."""
+        """Count a call of an address, before all other checks; raises TooOften."""
         self._count(exchange, "address", self._per_address, exchange.address)
 
     def count_caller(self, exchange: Exchange) -> None:
-        """Count a call with the credentials of a request, which were found to be good; raises TooOften."""
+        """Count a call by its credentials, which are already verified; raises TooOften."""
         if exchange.caller is None:
             return
         credentials = exchange.headers.get("x-api-key") or exchange.headers.get("authorization", "")
@@ -72,7 +72,7 @@ class Throttle:
     def guard(self, dispatch: Dispatch) -> Dispatch:
         """Dispatch requests for access tokens unless too many secrets were wrong; raises TooOften.
 
-        Wrong secrets are counted for the client from that address, so that nobody can keep a client out by guessing
+        Wrong secrets are counted for the client from that address, so that nobody can lock a client out by guessing
         from elsewhere, and for the address, whatever clients it tries.
         """
 
@@ -100,7 +100,7 @@ class Throttle:
 
 
 def _client_id(request: Request) -> str:
-    """The client id of a token request, as far as it can be read, in a form for keys and logs."""
+    """The client id of a token request, if it can be read, in a form for keys and logs."""
     client_id = request.body.get("client_id", "") if isinstance(request.body, dict) else ""
     scheme, _, encoded = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "basic":

@@ -1,4 +1,4 @@
-"""Flask inside the ASGI stack: one hop to a thread for a request, not one for each part of the answer."""
+"""Flask inside the ASGI stack: one change of threads for a request, not one for each part of the answer."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ EXCHANGE = "loyalty.exchange"
 
 
 class OneHopWsgi:
-    """Serves a WSGI application whose pages take no request body and are small enough to be answered whole."""
+    """Serves a WSGI application whose pages take no request body and fit into memory."""
 
     def __init__(self, application: Callable[..., Iterable[bytes]], pool: Callable[[], Executor]) -> None:
         self._application = application
         self._pool = pool
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request from one of the threads."""
+        """Answer one request in one of the threads."""
         loop = asyncio.get_running_loop()
         status, headers, body = await loop.run_in_executor(self._pool(), self._run, _environ(scope))
         await send({"type": "http.response.start", "status": status, "headers": headers})

@@ -1,4 +1,4 @@
-"""Badge trackings, as they are sent."""
+"""Badge trackings in messages."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The shapes that the subjects' modules declare with marshmallow, compiled once to plain functions.
+"""The base of the shapes that the subjects' modules declare with marshmallow, compiled once to plain functions.
 
-The document has already checked what a shape may hold, so loading only renames and converts; marshmallow's own
-machinery costs ten times more for the same result and is left to the declaration.
+The document has already checked the content of a body, so loading only renames and converts. marshmallow's own
+machinery costs ten times more for the same result and is used for the declaration only.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def exact_number(value: Decimal | int) -> Decimal | int:
 
 
 def json_able(value: Any) -> Any:
-    """A value that an expression came to, as JSON has it."""
+    """A value of an expression as JSON has it."""
     if isinstance(value, dict):
         return {str(name): json_able(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
@@ -60,7 +60,7 @@ class Instant(fields.Field[Any]):
 
 
 class LocalInstant(Instant):
-    """As Instant, but what comes without an offset stays without one: it is local time in a zone yet to be found."""
+    """Like Instant, but a text without an offset stays without one: it is local time in a zone that is found later."""
 
     def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
         return local_of(value)
@@ -87,7 +87,7 @@ class Calendar(fields.Field[Any]):
 
 
 class Plain(fields.Field[Any]):
-    """A value that is the same inside and on the wire: text, a boolean, an integer, a JSON object or list of them."""
+    """A value that is the same inside and on the wire: text, boolean, integer, JSON object, or a list of them."""
 
 
 class Part(fields.Field[Any]):
@@ -116,7 +116,7 @@ class WireSchema(Schema):
     """A marshmallow schema whose fields go by camelCase names on the wire."""
 
     def on_bind_field(self, field_name: str, field_obj: fields.Field[Any]) -> None:
-        """Name the field on the wire after its inside name unless it says otherwise."""
+        """Name the field on the wire after its inside name unless it declares another one."""
         field_obj.data_key = field_obj.data_key or camel(field_name)
 
 
@@ -128,9 +128,9 @@ class Shape:
     """A schema compiled to functions: `load` a checked JSON object, `dump` a record or mapping.
 
     Fields that are left out take their `load_default` (else None) when the shape is `complete`, for creations, and stay
-    left out otherwise, for updates; null is the default either way. `completed` fills an update up with what is stored,
-    but for fields with the metadata `OF_REQUEST`.
-    A field with `metadata={"omit_none": True}` is left out of an answer when it is None.
+    left out otherwise, for updates; null means the default in both cases. `completed` adds stored values to an update,
+    except for fields with the metadata `OF_REQUEST`. A field with `metadata={"omit_none": True}` is left out of an
+    answer when it is None.
     """
 
     def __init__(self, schema: type[Schema], complete: bool = False) -> None:
@@ -170,9 +170,9 @@ class Shape:
         return loaded
 
     def completed(self, changes: Mapping[str, Any], stored: Any) -> dict[str, Any]:
-        """What an update makes of the record `stored`: fields that `changes` leaves out keep the values they have.
+        """The record that an update makes of `stored`: fields that `changes` leaves out keep their values.
 
-        Without a record, because there is none yet, they take their defaults.
+        If there is no record yet, they take their defaults.
         """
         left_out = [name for name in self._kept if name not in changes]
         kept = {name: self._default(name) if stored is None else getattr(stored, name) for name in left_out}
@@ -196,7 +196,7 @@ class Shape:
         return answer
 
     def __call__(self, record: Any) -> dict[str, Any]:
-        """As `dump`, so that a shape can stand where a function answers."""
+        """The same as `dump`, so that a shape can be used as a function that renders an answer."""
         return self.dump(record)
 
 
@@ -216,12 +216,12 @@ def _dumper(field: fields.Field[Any]) -> Callable[[Any], Any] | None:
 
 
 def wrapped(name: str, shape: Callable[[Any], Any]) -> Callable[[Any], dict[str, Any]]:
-    """The answer of a single record: `{name: record}`."""
+    """A function that renders the answer of a single record: `{name: record}`."""
     return lambda record: {name: shape(record)}
 
 
 def listed(shape: Callable[[Any], Any]) -> Callable[[Paged[Any]], dict[str, Any]]:
-    """The answer of a paged list (integration 1, convention 3)."""
+    """A function that renders the answer of a paged list (integration 1, convention 3)."""
     return lambda found: {
         "totalCount": found.total_count,
         "page": found.page,
@@ -231,5 +231,5 @@ def listed(shape: Callable[[Any], Any]) -> Callable[[Paged[Any]], dict[str, Any]
 
 
 def results(shape: Callable[[Any], Any], name: str = "results") -> Callable[[Sequence[Any]], dict[str, Any]]:
-    """The answer of a list that is not paged: `{results: [...]}`."""
+    """A function that renders the answer of a list that is not paged: `{results: [...]}`."""
     return lambda found: {name: [shape(r) for r in found]}

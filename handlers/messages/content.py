@@ -1,4 +1,4 @@
-"""Documents, as they are written and as members are shown them."""
+"""Documents as they are written and as they are shown to members."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _CollectionName(WireSchema):
 
 
 class DocumentProperties(WireSchema):
-    """The fields of a document that can be written."""
+    """The writable fields of a document."""
 
     slug = Plain()
     attrs = Plain()

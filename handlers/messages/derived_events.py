@@ -25,7 +25,7 @@ def tier_payload(
     is_manual: bool = False,
     expires_at: datetime | None = None,
 ) -> dict[str, Any]:
-    """The payload of `member-tier-set`, and of `member-tier-removed` where `after` is None."""
+    """The payload of `member-tier-set`, and of `member-tier-removed` if `after` is None."""
     return {
         "loyaltyProgramId": schedule.loyalty_program_id,
         "loyaltyProgramKey": schedule.loyalty_program_key,
@@ -39,7 +39,7 @@ def tier_payload(
 
 
 def transaction_payload(posting: Posting, ledger_transaction_id: int | None) -> dict[str, Any]:
-    """The payload of `ledger-transaction-created`; a dry run has no id to name."""
+    """The payload of `ledger-transaction-created`; in a dry run there is no id."""
     details = posting.details
     return {
         "ledgerTransaction": {
@@ -64,7 +64,7 @@ def transaction_payload(posting: Posting, ledger_transaction_id: int | None) -> 
 
 
 def badge_payload(tracking: BadgeTracking, is_dry_run: bool) -> dict[str, Any]:
-    """The payload of `badge-assigned` and `badge-unassigned`; a dry run has no ids to name."""
+    """The payload of `badge-assigned` and `badge-unassigned`; in a dry run there are no ids."""
     answered = TRACKING.dump(tracking)
     if is_dry_run:
         answered |= {"badgeTrackingId": None, "badgeTrackingKey": None, "revertedBadgeTrackingId": None}
@@ -72,7 +72,7 @@ def badge_payload(tracking: BadgeTracking, is_dry_run: bool) -> dict[str, Any]:
 
 
 def moved_coupon(usage: CouponUsage) -> dict[str, Any]:
-    """A coupon that an effect assigned or used; a dry run names the book alone, since it gives nobody a code."""
+    """A coupon that an effect assigned or used; in a dry run only its book, since no code is given out."""
     is_stored = usage.coupon_usage_id > 0
     return {
         "couponUsageKey": usage.coupon_usage_key if is_stored else None,
@@ -84,7 +84,7 @@ def moved_coupon(usage: CouponUsage) -> dict[str, Any]:
 
 
 def coupon_payload(usage: CouponUsage, book: CouponBook, code: str | None) -> dict[str, Any]:
-    """The payload of `coupon-code-assigned`, `coupon-code-used` and `benefit-used`; a dry run has no ids to name."""
+    """The payload of `coupon-code-assigned`, `coupon-code-used` and `benefit-used`; in a dry run there are no ids."""
     is_stored = usage.coupon_usage_id > 0
     discounted = usage.amount_discounted
     return {

@@ -42,7 +42,7 @@ _KEPT = Shape(_Kept)
 
 
 def kept_event(event: LoyaltyEvent | Mapping[str, Any]) -> dict[str, Any]:
-    """The record of an event, or of the row that it is stored as."""
+    """The record of an event, made of the event or of its stored row."""
     answer = _KEPT.dump(event)
     answer["tags"] = answer["tags"] or []
     return answer
@@ -56,7 +56,7 @@ def track_result(
     error: Refusal | None,
     missions: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """The result of one event: what was answered, and what is answered again for the same key."""
+    """The result of one event: returned now, and returned again for the same key."""
     found = found or Evaluation()
     result: dict[str, Any] = {
         "systemUniqueKey": event.system_unique_key,
@@ -75,14 +75,14 @@ def track_result(
 
 
 def stored_result(event: LoyaltyEvent, status: str, error: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The result of a stored event of which nothing has come."""
+    """The result of a stored event without any effects."""
     said = IncomingEvent(event.system_unique_key, event.event_type)
     result = track_result(said, event.loyalty_event_key, status, None, None)
     return result if error is None else {**result, "error": dict(error)}
 
 
 def limit_counter(key: CounterKey, amount: Decimal) -> dict[str, Any]:
-    """What an event counted against one limit."""
+    """The amount that an event counted against one limit."""
     return {
         "campaignId": key.campaign_id,
         "scope": "campaign" if key.member_id == ALL_MEMBERS else "member",
@@ -148,7 +148,7 @@ def _explanation(why: Explanation) -> dict[str, Any]:
 
 
 def queued_result(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """What asynchronous tracking answers of an event: that it is queued, or was taken before, or why it is not."""
+    """The outcome of an event that was tracked asynchronously: queued, tracked before, or refused with a reason."""
     key = answer["loyaltyEventKey"]
     outcome: dict[str, Any] = {
         "systemUniqueKey": answer["systemUniqueKey"],

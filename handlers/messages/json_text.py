@@ -1,4 +1,4 @@
-"""JSON on the wire: exact decimals in and out, and every text that JSON or PostgreSQL cannot hold refused."""
+"""JSON on the wire: exact decimals in and out; texts that JSON or PostgreSQL cannot hold are refused."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ encode = _encoder.encode
 
 
 class UnreadableNumber(ValueError):
-    """A number with more digits, or a larger exponent, than the product reads."""
+    """A number with more digits, or a larger exponent, than the server reads."""
 
 
 def exact_number(text: str) -> Decimal | int:
-    """Read a JSON number with a fraction or exponent; a whole one becomes an int, so that 1.0 is an integer."""
+    """Read a JSON number with a fraction or exponent; a whole one such as 1.0 becomes an int."""
     if len(text) > MAX_DIGITS:
         raise UnreadableNumber(f"A number has more than {MAX_DIGITS} digits.")
     if text[-1] != "0" and "e" not in text and "E" not in text:
@@ -47,7 +47,7 @@ _decode = msgspec.json.Decoder(float_hook=exact_number).decode
 
 
 def decode(raw: bytes) -> Any:
-    """Read a request body; raises InvalidRequest for what is no JSON, and for JSON that cannot be kept."""
+    """Read a request body; raises InvalidRequest for a text that is not JSON, and for JSON that cannot be stored."""
     try:
         value = _decode(raw)
     except msgspec.ValidationError as error:
@@ -69,7 +69,7 @@ def decode(raw: bytes) -> Any:
 
 
 def pointer_to(parts: list[str | int] | tuple[str | int, ...]) -> str:
-    """The JSON pointer (RFC 6901) to a place in a body, at most 300 characters of it."""
+    """The JSON pointer (RFC 6901) to a place in a body, cut after 300 characters."""
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)[:300]
 
 

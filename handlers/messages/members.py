@@ -27,7 +27,7 @@ _PARTS_OF_PROFILE = {
 
 
 class _Profile(fields.Field[Any]):
-    """The profile, answered with every member; `govId` and `address` only where something of them is known."""
+    """The profile in every member record; `govId` and `address` only if some of their fields are known."""
 
     def _serialize(self, value: Any, attr: Any, obj: Any, **kwargs: Any) -> Any:
         parts = {name: {**empty, **value[name]} for name, empty in _PARTS_OF_PROFILE.items() if name in value}
@@ -38,7 +38,7 @@ class _Profile(fields.Field[Any]):
 
 
 class _Notifications(fields.Field[Any]):
-    """The notifications wanted, answered with null where the member has not said."""
+    """The notification wishes; null where the member has not said."""
 
     def _serialize(self, value: Any, attr: Any, obj: Any, **kwargs: Any) -> Any:
         return {**dict.fromkeys(("email", "phone", "push")), **value}
@@ -48,7 +48,7 @@ class _Notifications(fields.Field[Any]):
 
 
 class _LoyaltyMemberId(fields.Field[Any]):
-    """The organization's own id of a member: what the document's pattern cannot say is refused here."""
+    """The organization's own id of a member; refuses values that the document's pattern cannot exclude."""
 
     def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
         if is_reserved_id(value):
@@ -57,7 +57,7 @@ class _LoyaltyMemberId(fields.Field[Any]):
 
 
 class MemberProperties(WireSchema):
-    """The fields of a member that can be written."""
+    """The writable fields of a member."""
 
     loyalty_member_id = _LoyaltyMemberId()
     public_loyalty_member_id = Plain()

@@ -1,4 +1,4 @@
-"""What came of missions, as it is stored and sent."""
+"""Outcomes of missions, as they are stored and sent."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from handlers.messages.base import Instant, Plain, Shape, WireSchema, exact_numb
 
 
 def progress_answer(balance: MissionBalance, achieved: int) -> dict[str, Any]:
-    """What a request to advance a mission is answered."""
+    """The answer to a request that advances a mission."""
     return {"balance": {**BALANCE.dump(balance), "lastGoalsAchieved": achieved}}
 
 
 def mission_outcome(move: MissionMove, is_dry_run: bool) -> dict[str, Any]:
-    """What an event did to a mission, in the words of a payment's missionsStatus."""
+    """The outcome of a mission for an event, with the fields of a payment's `missionsStatus`."""
     advance = move.advance
     return {
         "missionId": move.mission.mission_id,
@@ -43,7 +43,7 @@ def achieved_payload(move: MissionMove) -> dict[str, Any]:
 
 
 def reversed_mission(mission: Mission, tracking: MissionTracking, advance: Advance) -> dict[str, Any]:
-    """What was taken off a mission when an event was undone."""
+    """The reversed progress of a mission after its event was undone."""
     return {
         "missionId": mission.mission_id,
         "missionKey": mission.mission_key,

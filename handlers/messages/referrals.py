@@ -1,4 +1,4 @@
-"""What came of referral codes, as it is stored and sent."""
+"""Outcomes of referral codes, as they are stored and sent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from handlers.messages.base import exact_number
 
 
 def referral_results(outcomes: Sequence[ReferralOutcome], is_dry_run: bool) -> list[dict[str, Any]]:
-    """What became of the referral codes that an event came with; in a dry run, nothing was executed."""
+    """The outcomes of the referral codes of an event; in a dry run, nothing was executed."""
     return [_outcome(outcome, is_dry_run) for outcome in outcomes]
 
 

@@ -1,4 +1,4 @@
-"""What was taken back of events, on the wire (integration 4.6, item 3)."""
+"""Reversed parts of events, on the wire (integration 4.6, item 3)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TIERS, BADGES, COUPONS, MISSIONS, REFERRALS = UNDONE_KINDS = "tiers", "badges", 
 
 
 def reverted_event(reverted: RevertedEvent) -> dict[str, Any]:
-    """What was taken back of one event."""
+    """The reversed parts of one event."""
     return {
         "loyaltyEventId": reverted.event.loyalty_event_id,
         "loyaltyEventKey": reverted.event.loyalty_event_key,
@@ -56,7 +56,7 @@ def _outcome(reverted: RevertedTransaction) -> str:
 
 
 def reversed_tier(tracking: TierTracking, current_tier_id: int | None, is_restored: bool) -> ReversedPart:
-    """What became of a tier that an event had set; `current_tier_id` is the member's tier now."""
+    """The reversal of a tier that an event had set; `current_tier_id` is the member's tier now."""
     record = {
         "memberTierTrackingId": tracking.member_tier_tracking_id,
         "loyaltyProgramId": tracking.loyalty_program_id,
@@ -68,7 +68,7 @@ def reversed_tier(tracking: TierTracking, current_tier_id: int | None, is_restor
 
 
 def reversed_referral(log: ReferralLog, code: str) -> ReversedPart:
-    """A use of a referral code that counts no more."""
+    """The reversal of a use of a referral code, which no longer counts."""
     record = {
         "referralLogId": log.referral_log_id,
         "referralProgramId": log.referral_program_id,
@@ -81,7 +81,7 @@ def reversed_referral(log: ReferralLog, code: str) -> ReversedPart:
 
 
 def reversed_badge(tracking: BadgeTracking, reversal: BadgeTracking) -> ReversedPart:
-    """What was taken back of one tracking: as many as were left, or as there was room for."""
+    """The reversal of one badge tracking, in whole or as far as the balance allowed."""
     record = {
         "badgeTrackingId": tracking.badge_tracking_id,
         "badgeTrackingKey": tracking.badge_tracking_key,
@@ -97,9 +97,9 @@ def reversed_badge(tracking: BadgeTracking, reversal: BadgeTracking) -> Reversed
 def reversed_coupon(
     usage: CouponUsage, reversal: CouponUsage | None, book: CouponBook, code: str | None
 ) -> ReversedPart:
-    """What was taken back of an assignment or a use; `missing` is what stands of it, since it was used meanwhile.
+    """The reversal of an assignment or a use; `missing` is the part that stays, because it was used meanwhile.
 
-    With a use goes what an earlier reversal of its assignment could not take.
+    The reversal of a use includes the part that an earlier reversal of its assignment could not take.
     """
     assigned = 0 if reversal is None else -reversal.amount_assigned
     record = {

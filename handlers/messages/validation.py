@@ -38,7 +38,7 @@ _DATE_TIME = re.compile(
 
 
 class DocumentError(RuntimeError):
-    """A document asks for what the HTTP layer does not serve; found when the server starts."""
+    """A document uses a feature that the HTTP layer does not serve; raised when the server starts."""
 
 
 def is_date(text: str) -> bool:
@@ -81,11 +81,11 @@ class Schemas:
         )
 
     def validator(self, schema: Mapping[str, Any]) -> Validator:
-        """Compile a schema as the document writes it."""
+        """Compile a schema of the document."""
         return self.compile(self.translate(schema))
 
     def compile(self, translated: Mapping[str, Any]) -> Validator:
-        """Compile a schema that is translated already; raises DocumentError for a pattern that is no linear one."""
+        """Compile a translated schema; raises DocumentError for a pattern that cannot be matched in linear time."""
         try:
             compiled = jsonschema_rs.Draft202012Validator(
                 dict(translated),
@@ -101,7 +101,7 @@ class Schemas:
         return Validator(compiled, self._pattern_faults)
 
     def resolved(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The schema itself, or what its `$ref` leads to."""
+        """The schema itself, or the target of its `$ref`."""
         for _ in range(20):
             if "$ref" not in schema:
                 return schema
@@ -109,7 +109,7 @@ class Schemas:
         raise DocumentError(f"a reference leads in a circle: {schema['$ref']}")
 
     def follow(self, reference: str) -> Any:
-        """What a local reference such as `#/components/parameters/limit` points to."""
+        """The target of a local reference such as `#/components/parameters/limit`."""
         node: Any = self._document
         try:
             for part in reference.removeprefix("#/").split("/"):
@@ -153,7 +153,7 @@ class Schemas:
         return _nullable(result) if schema.get("nullable") else result
 
     def _choose_by_discriminator(self, schema: Mapping[str, Any], result: dict[str, Any]) -> None:
-        """Put `if`/`then` in the place of `oneOf`, so that faults are those of the form that the client meant."""
+        """Put `if`/`then` in the place of `oneOf`, so that faults are those of the form that the client chose."""
         name = schema["discriminator"]["propertyName"]
         branches: dict[str, Any] = {}
         for branch in schema.get("oneOf", ()):
@@ -207,7 +207,7 @@ def _nullable(result: dict[str, Any]) -> dict[str, Any]:
 
 
 class Validator:
-    """A compiled schema that tells every fault of a value in words."""
+    """A compiled schema that describes every fault of a value in words."""
 
     def __init__(self, compiled: Any, pattern_faults: Mapping[str, str] = MappingProxyType({})) -> None:
         self.accepts: Callable[[Any], bool] = compiled.is_valid
@@ -215,7 +215,7 @@ class Validator:
         self._errors = compiled.iter_errors
 
     def faults(self, value: Any) -> list[tuple[tuple[str | int, ...], str]]:
-        """Every fault of the value as (place, what is wrong), at most 50."""
+        """The faults of the value as (place, description), at most 50."""
         found: list[tuple[tuple[str | int, ...], str]] = []
         errors = list(islice(self._errors(value), MAX_FAULTS))
         # A text of the wrong length need not hear of its form, too.
@@ -264,7 +264,7 @@ def _explain(error: Any, pattern_faults: Mapping[str, str]) -> Iterable[tuple[tu
 
 
 def _in_words(pattern: str) -> str:
-    """What a text should have been that does not match; patterns that list words, or columns to order by, tell them."""
+    """The form required by a pattern that does not match; lists of words or of columns to order by are spelled out."""
     words = _WORDS.fullmatch(pattern)
     if words is None:
         return "The text does not have the form that the document describes."
@@ -278,7 +278,7 @@ def _in_words(pattern: str) -> str:
 def _closest(
     place: tuple[str | int, ...], branches: list[list[Any]], pattern_faults: Mapping[str, str]
 ) -> Iterable[tuple[tuple[str | int, ...], str]]:
-    """The faults of the alternative that the value comes closest to: one that does not fail as a whole."""
+    """The faults of the alternative nearest to the value: one that does not fail as a whole."""
 
     def fails_as_a_whole(errors: list[Any]) -> bool:
         return any(e.kind.name == "type" and tuple(e.instance_path) == place for e in errors)

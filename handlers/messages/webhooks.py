@@ -1,4 +1,4 @@
-"""What receivers of webhooks are told (integration 6, rules 3 to 5); the component file `webhooks` documents it."""
+"""The bodies of webhooks (integration 6, rules 3 to 5); the component file `webhooks` documents them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def message(type_: str, data: Mapping[str, Any], now: datetime) -> dict[str, Any
 
 
 def event_data(row: Mapping[str, Any], member: Member) -> dict[str, Any]:
-    """An event that was evaluated, or that cancelled another, with what came of it; `row` is that of the event."""
+    """An event that was evaluated, or that cancelled another, with its results; `row` is the row of the event."""
     return {
         "loyaltyMemberId": member.loyalty_member_id,
         "event": kept_event(row),

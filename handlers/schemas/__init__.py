@@ -1,1 +1,1 @@
-"""Names and types between the wire and inside, one module a subject, nothing else."""
+"""Translation of names and types between the wire and inside, one module a subject."""

@@ -75,7 +75,7 @@ _CAMPAIGN = Shape(_CampaignRecord)
 
 
 def campaign_record(campaign: Any) -> dict[str, Any]:
-    """The record of a campaign; every limit rule says whether it names an account."""
+    """The record of a campaign; every limit rule has `ledgerAccountKey`, null if it names no account."""
     answer = _CAMPAIGN.dump(campaign)
     answer["limitRules"] = [{"ledgerAccountKey": None, **rule} for rule in campaign.limit_rules]
     return answer

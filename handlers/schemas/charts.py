@@ -19,7 +19,7 @@ _DATES, _STEPS = 6, 4
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """Where figures and days are on the drawing; `low` and `high` are the ends of the axis, `step` its division."""
+    """The scale of the drawing; `low` and `high` are the ends of the axis, `step` its division."""
 
     low: Decimal
     high: Decimal
@@ -40,7 +40,7 @@ class _Scale:
 
 
 def chart(report: DailySeries) -> str:
-    """The drawing of a series: bars for each day, lines where there are too many of them."""
+    """The drawing of a series: bars for each day, or lines if there are too many days."""
     scale = _scale([figure for row in report.rows for figure in row], len(report.days))
     parts = [*_heading(report), *_axes(report, scale)]
     for number, name in enumerate(report.names):
@@ -105,7 +105,7 @@ def _line(figures: Sequence[Decimal], scale: _Scale) -> str:
 
 
 def _scale(figures: Sequence[Decimal], days: int) -> _Scale:
-    """An axis from 0, or from below where there are negative figures, in about four round steps."""
+    """An axis from 0, or from below if there are negative figures, in about four round steps."""
     lowest, highest = min([Decimal(0), *figures]), max([Decimal(0), *figures])
     if lowest == highest:
         highest = Decimal(1)
@@ -118,7 +118,7 @@ def _scale(figures: Sequence[Decimal], days: int) -> _Scale:
 
 
 def _figure(value: Decimal) -> str:
-    """A figure for people: 12,500, or 1.25M where there is no room for more."""
+    """A figure for people: 12,500, or 1.25M if there is no room for more."""
     for unit, sign in ((Decimal(10**12), "T"), (Decimal(10**9), "G"), (Decimal(10**6), "M")):
         if abs(value) >= unit:
             return f"{_plain(round(value / unit, 2))}{sign}"

@@ -45,7 +45,7 @@ DOCUMENT = Shape(_DocumentRecord)
 
 
 def batch_answer(outcome: Any) -> dict[str, Any]:
-    """What became of the documents of a batch; `outcome` has `upserted` and `failed` in the order of the request."""
+    """The answer to a batch; `outcome` has `upserted` and `failed` in the order of the request."""
     return {
         "upserted": [DOCUMENT.dump(each) for each in outcome.upserted],
         "failed": [

@@ -1,4 +1,4 @@
-"""Searches of documents on the wire: parameters named after fields, and lists of the same meaning."""
+"""Searches of documents on the wire: parameters named after fields, and lists with the same meaning."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _End = tuple[str, str, str, str]
 
 
 def search_of(collection: ContentCollection, query: Mapping[str, Any]) -> tuple[Search, dict[str, Any]]:
-    """The search that typed parameters ask for, and its description as the answer has it; raises InvalidRequest."""
+    """The search of typed parameters, and its description for the answer; raises InvalidRequest."""
     reader = SearchReader(collection)
     facets: dict[str, list[tuple[str, str]]] = {}
     for field, parameter, value in _facet_values(reader, query):
@@ -64,7 +64,7 @@ def search_of(collection: ContentCollection, query: Mapping[str, Any]) -> tuple[
 
 
 def _facet_values(reader: SearchReader, query: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Field, parameter and value of `facet.colour=red,blue` and `facet=colour=red`."""
+    """The field, value and parameter of `facet.colour=red,blue` and `facet=colour=red`."""
     for parameter, text in query.get("facet.", ()):
         for value in text.split(","):
             yield parameter.removeprefix("facet."), parameter, value
@@ -74,7 +74,7 @@ def _facet_values(reader: SearchReader, query: Mapping[str, Any]) -> Iterator[tu
 
 
 def _range_ends(reader: SearchReader, query: Mapping[str, Any]) -> Iterator[_End]:
-    """Field, end, parameter and text of `range.price.min=10` and `range=price:10..20`."""
+    """The field, end, parameter and text of `range.price.min=10` and `range=price:10..20`."""
     for parameter, text in query.get("range.", ()):
         field, _, end = parameter.removeprefix("range.").rpartition(".")
         if end in _ENDS and field:
@@ -104,7 +104,7 @@ def search_answer(collection: ContentCollection, query: Mapping[str, Any], found
 
 
 def _typed(kind: str | None, counted: Iterable[tuple[str, int]]) -> Iterator[tuple[Any, int]]:
-    """The values as their field has them; a value of another type stays a text."""
+    """The values in the type of their field; a value of another type stays a text."""
     for value, count in counted:
         if kind == BOOLEAN and value in ("true", "false"):
             yield json.loads(value), count

@@ -13,7 +13,7 @@ from persistence.coupons.book_lists import BookFilter
 
 
 class _Numbers(fields.Field[Any]):
-    """Whole numbers that this surface answers as texts, and takes as both."""
+    """Whole numbers that this surface writes as texts, and reads as both."""
 
     def _serialize(self, value: Any, attr: Any, obj: Any, **kwargs: Any) -> Any:
         return [str(each) for each in value]
@@ -157,7 +157,7 @@ BOOK = {"integration": Shape(_IntegrationRecord), "administration": Shape(_Admin
 
 
 def references(found: Mapping[str, Any]) -> dict[str, Any]:
-    """What refers to a book: actions of campaigns, by their ids and keys, and documents."""
+    """The records that refer to a book: actions of campaigns, by id and key, and documents."""
     campaigns = [
         {"campaignId": campaign_id, "campaignKey": campaign_key, "actionId": action_id}
         for campaign_id, campaign_key, action_id in found["campaigns"]
@@ -202,7 +202,7 @@ _MOMENT_FILTERS = {
 
 
 def book_filter(query: Mapping[str, Any], **more: Any) -> BookFilter:
-    """What a list of books asks for by its query parameters."""
+    """The filter that the query parameters of a list of books describe."""
     found = {inside: query[wire] for wire, inside in _FILTERS.items() if wire in query}
     found |= {inside: query[wire].lower() for wire, inside in _KEY_FILTERS.items() if wire in query}
     found |= {

@@ -149,7 +149,7 @@ MEMBER_COUPON = {surface: _member_coupon(surface) for surface in BOOK}
 
 
 def command_of(body: Mapping[str, Any], *, coupon_id: int | None = None) -> CouponCommand:
-    """What a body asks for, on either surface."""
+    """The command of a body, on either surface."""
     codes = tuple(body.get("codes") or ([body["code"]] if body.get("code") else []))
     keys = tuple(
         body.get("system_unique_keys") or ([body["system_unique_key"]] if body.get("system_unique_key") else [])
@@ -185,7 +185,7 @@ def command_of(body: Mapping[str, Any], *, coupon_id: int | None = None) -> Coup
 
 
 def done(message: str) -> Callable[[CouponUsage], dict[str, Any]]:
-    """The answer of what succeeded: `{status, message, couponUsage}`."""
+    """A function that renders a success: `{status, message, couponUsage}`."""
     return lambda usage: {"status": SUCCESS, "message": message, "couponUsage": USAGE(usage)}
 
 
@@ -195,12 +195,15 @@ def usage_list(found: Sequence[CouponUsage]) -> dict[str, Any]:
 
 
 def one_as_usages(usage: CouponUsage) -> dict[str, Any]:
-    """`{couponUsages: [...]}` of one."""
+    """`{couponUsages: [...]}` of one usage."""
     return usage_list([usage])
 
 
 def code_reverted(reverted: RevertedCode) -> dict[str, Any]:
-    """What became of the uses of a code: the newest reversal, and each use in `details`; a warning if one failed."""
+    """The answer to a reverted code: the newest reversal, and each use in `details`.
+
+    It is a warning if one of the uses failed.
+    """
     outcomes = reverted.outcomes
     reversals = [outcome.reversal for outcome in outcomes if outcome.reversal is not None]
     failed = len(outcomes) - len(reversals)
@@ -232,7 +235,7 @@ def _revert_detail(outcome: RevertOutcome) -> dict[str, Any]:
 
 
 def batch_assigned(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """What became of each item of a batch."""
+    """The outcome of each item of a batch."""
     succeeded = sum(outcome.usage is not None for outcome in outcomes)
     return {
         "results": [_batch_result(outcome) for outcome in outcomes],

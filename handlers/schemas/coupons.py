@@ -1,4 +1,4 @@
-"""Coupons, the codes of books, on the wire (integration 2.2)."""
+"""Coupons, which are the codes of books, on the wire (integration 2.2)."""
 
 from __future__ import annotations
 

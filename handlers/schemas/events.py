@@ -1,4 +1,4 @@
-"""Tracking on the wire: events in, results out, and events as they are kept (integration 2.7)."""
+"""Events on the wire: tracked events, their results, and stored events (integration 2.7)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _INCOMING = Shape(_Incoming)
 
 
 def incoming_events(bodies: Sequence[Mapping[str, Any]]) -> list[IncomingEvent]:
-    """Events as a document has accepted them; raises InvalidRequest naming every date that is none."""
+    """Events that a document accepted; raises InvalidRequest naming every invalid date."""
     loaded, faults = [], []
     for index, body in enumerate(bodies):
         dated = ((body.get("payload") or {}).get("order") or {}).get("externalEventDate")
@@ -69,7 +69,7 @@ def detailed_event(event: LoyaltyEvent, include: Collection[str]) -> dict[str, A
 
 
 def event_outcome(event: LoyaltyEvent, include: Collection[str]) -> dict[str, Any]:
-    """An event with its result beside it, once there is one, and as long as it is kept."""
+    """An event with its result beside it, as long as the result is stored."""
     return {"event": detailed_event(event, {*include} - {RESULT}), **_result(event)}
 
 

@@ -103,7 +103,7 @@ class _DailyBalance(WireSchema):
 
 
 class TransactionType(fields.Field[Any]):
-    """The number of a kind of transaction inside, its name in answers."""
+    """The kind of a transaction: a number inside, a name in answers."""
 
     def _serialize(self, value: Any, attr: Any, obj: Any, **kwargs: Any) -> Any:
         return TRANSACTION_TYPES[value]
@@ -154,7 +154,7 @@ _MOST_DAYS = 366
 
 
 def days_of(query: Mapping[str, Any], today: date) -> tuple[date, date]:
-    """The first and last day (UTC) that `fromDate` and `toDate` ask for; no day that is still to come.
+    """The first and last day (UTC) of `fromDate` and `toDate`, without days in the future.
 
     Raises InvalidRequest for days in the wrong order, or too many.
     """

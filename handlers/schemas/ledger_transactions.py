@@ -1,4 +1,4 @@
-"""What a request asks the ledger to move, on the wire, and the answers of what posts."""
+"""Movements that requests ask for, and the transactions in answers, on the wire."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ _BATCH_ITEM = Shape(_BatchItem, complete=True)
 
 
 def movement(body: Mapping[str, Any], **addressed: Any) -> Movement:
-    """A movement of a loaded body and of what its path addresses."""
+    """The movement of a loaded body and of the records that its path addresses."""
     values = {**body, **addressed}
     values["manual"] = values.pop("capture_method", None) == _MANUAL
     values["tags"] = tuple(values["tags"] or ()) or None
@@ -113,7 +113,7 @@ class SetBody:
 
 @dataclass(frozen=True, slots=True)
 class BatchItem:
-    """One item of a batch: what it asks for, and the organization that it names."""
+    """One item of a batch: its movement, and the organization that it names."""
 
     movement: Movement
     organization_id: int | None
@@ -121,7 +121,7 @@ class BatchItem:
 
 
 class BatchBody:
-    """The body of a batch; an item whose members do not go together is refused for itself."""
+    """The body of a batch; an item whose fields contradict each other is refused on its own."""
 
     def load(self, body: Mapping[str, Any]) -> list[BatchItem]:
         """The items, in their order."""
@@ -153,13 +153,13 @@ def _batch_item(item: Mapping[str, Any], pointer: str) -> BatchItem:
 
 
 def transactions(found: Sequence[Sequence[TransactionRow]]) -> dict[str, Any]:
-    """The answer of what posts: the rows of each transaction, in order."""
+    """The rows of each posted transaction, in order."""
     return {"transactions": [TRANSACTION_ROW.dump(row) for rows in found for row in rows]}
 
 
 @dataclass(frozen=True, slots=True)
 class Processed:
-    """What became of one item: rows or a refusal; `identity` names the item, `account_keys` its ledger and account."""
+    """The outcome of one item: rows or a refusal; `identity` names the item, `account_keys` its ledger and account."""
 
     identity: Mapping[str, Any]
     account_keys: tuple[str, str] | None
@@ -168,7 +168,7 @@ class Processed:
 
 
 def processed(items: Sequence[Processed]) -> dict[str, Any]:
-    """The answer of a batch: what was done and what was refused, each in the order of the request."""
+    """The answer of a batch: processed and refused items, each in the order of the request."""
     answer: dict[str, list[Any]] = {"processed": [], "failed": []}
     for item in items:
         ledger_key, ledger_account_key = item.account_keys or (None, None)
@@ -186,7 +186,10 @@ def processed(items: Sequence[Processed]) -> dict[str, Any]:
 
 
 def partial_fiat_values(body: Mapping[str, Any]) -> dict[str, Decimal]:
-    """The fiat values of a batch revert by transaction; raises for one that is not reverted, or is named twice."""
+    """The fiat values of a batch revert, by transaction.
+
+    Raises InvalidRequest for a transaction that is not reverted, or is named twice.
+    """
     values: dict[str, Decimal] = {}
     faults = []
     for index, each in enumerate(body["partial_fiat_values"]):

@@ -12,7 +12,7 @@ from handlers.services.coupons.member_books import MemberBook
 
 
 def _member_book(shape: Shape) -> Callable[[MemberBook], dict[str, Any]]:
-    """The book, with the member's own sums in place of all members', and what stands in the way."""
+    """The book with the member's own sums instead of all members', and the exclusions."""
 
     def answer(seen: MemberBook) -> dict[str, Any]:
         return {

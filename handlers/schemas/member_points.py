@@ -35,6 +35,6 @@ _TRANSACTION = Shape(_Transaction)
 
 
 def moved_points(moved: Any) -> dict[str, Any]:
-    """The answer of both: one transaction, its id as text."""
+    """The answer to mint and burn: one transaction, its id as text."""
     answer = _TRANSACTION.dump(moved)
     return {"ledgerTransactions": [{**answer, "ledgerTransactionId": str(moved.ledger_transaction_id)}]}

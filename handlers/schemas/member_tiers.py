@@ -35,13 +35,13 @@ TIER_BY_ID_IN_PROGRAM = Shape(_ByIdInProgram, complete=True)
 
 
 def tier_key(done: tuple[TierTracking, LoyaltyTier | None]) -> dict[str, Any]:
-    """The tier that the member had once it was set, by its key."""
+    """The key of the member's tier after it was set."""
     _, tier = done
     return {"loyaltyTierKey": None if tier is None else tier.loyalty_tier_key}
 
 
 def tier_id(done: tuple[TierTracking, LoyaltyTier | None]) -> dict[str, Any]:
-    """The tier that the member had once it was set, by its id, and the record of the request."""
+    """The id of the member's tier after it was set, and the record of the request."""
     tracking, _ = done
     return {
         "loyaltyTierId": tracking.answered_tier_id,

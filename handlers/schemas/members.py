@@ -35,12 +35,12 @@ MEMBER_TIER = Shape(_TierEntry)
 
 
 def enrolled(name: str) -> Callable[[tuple[Any, list[dict[str, Any]]]], dict[str, Any]]:
-    """The answer of an enrolment: the member, and what became of the referral code that came with it."""
+    """A function that renders an enrolment: the member, and the outcomes of its referral code."""
     return lambda found: {name: MEMBER.dump(found[0]), "referrals": found[1]}
 
 
 def member_page(found: Paged[Any]) -> dict[str, Any]:
-    """A page of members as the integration interface answers it (integration 1, convention 4)."""
+    """A page of members in the form of the integration interface (integration 1, convention 4)."""
     return {
         "results": [MEMBER.dump(member) for member in found.results],
         "total": found.total_count,
@@ -50,12 +50,12 @@ def member_page(found: Paged[Any]) -> dict[str, Any]:
 
 
 def member_batch(found: Mapping[str, Any]) -> dict[str, Any]:
-    """The members that a batch asked for and the ids that nobody has."""
+    """The members of a batch, and the ids without a member."""
     return {"members": [MEMBER.dump(member) for member in found["members"]], "notFound": found["not_found"]}
 
 
 def search_row(found: tuple[Member, MemberTier | None]) -> dict[str, Any]:
-    """A member as found by a search, with the tier in one program (administration, "Member search row")."""
+    """A member found by a search, with the tier in one program (administration, "Member search row")."""
     member, tier = found
     answered = MEMBER_PROPERTIES.dump(member)
     profile = answered["profile"]

@@ -68,5 +68,5 @@ PROGRESS_BODY = Shape(_Progress, complete=True)
 
 
 def member_mission(found: MemberMission) -> dict[str, Any]:
-    """A mission with where the member stands in it."""
+    """A mission with the member's progress."""
     return {**MISSION.dump(found.mission), "balance": BALANCE.dump(found.balance)}

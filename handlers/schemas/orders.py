@@ -14,7 +14,7 @@ _NOT_OF_THE_ORDER = {"status", "loyaltyMemberId"}
 
 
 def new_order(body: Mapping[str, Any], pointer: str = "", member_id: int | None = None) -> NewOrder:
-    """A body as the document has accepted it; raises InvalidRequest for a date that is none."""
+    """An order of a body that the document accepted; raises InvalidRequest for an invalid date."""
     dated = body.get("externalEventDate")
     try:
         moment = None if dated is None else instant_of(dated)
@@ -32,7 +32,7 @@ def new_order(body: Mapping[str, Any], pointer: str = "", member_id: int | None 
 
 
 def new_orders(bodies: list[Mapping[str, Any]]) -> list[NewOrder]:
-    """Bodies as the document has accepted them; raises InvalidRequest naming every date that is none."""
+    """Orders of bodies that the document accepted; raises InvalidRequest naming every invalid date."""
     loaded: list[NewOrder] = []
     faults: list[FieldFault] = []
     for index, body in enumerate(bodies):
@@ -46,7 +46,7 @@ def new_orders(bodies: list[Mapping[str, Any]]) -> list[NewOrder]:
 
 
 def created_order(created: CreatedOrder) -> dict[str, Any]:
-    """A created order with what came of its events; raises what refused it."""
+    """A created order with the results of its events; raises its refusal if there is one."""
     if created.order is None:
         raise created.refusal or ValueError("There is neither an order nor a refusal.")
     return {
@@ -58,7 +58,7 @@ def created_order(created: CreatedOrder) -> dict[str, Any]:
 
 
 def batch_result(created: CreatedOrder) -> dict[str, Any]:
-    """What became of one order of a batch."""
+    """The outcome of one order of a batch."""
     answer: dict[str, Any] = {"externalId": created.external_id, "result": []}
     if created.refusal is None:
         answer["result"] = [created_order(created)]

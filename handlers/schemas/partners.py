@@ -57,10 +57,10 @@ _MEMBER_INFO = Shape(_MemberInfo, complete=True)
 
 
 class IntentBody:
-    """The body of an intent; where it has no `paymentId`, its `referenceId` stands for it (partner B)."""
+    """The body of an intent; if it has no `paymentId`, its `referenceId` is used (partner B)."""
 
     def load(self, body: Mapping[str, Any]) -> PaymentIntent:
-        """The intent of a body that the document has accepted."""
+        """The intent of a body that the document accepted."""
         loaded = _INTENT.load(body)
         info = loaded.pop("member_info")
         if loaded["payment_id"] is None:
@@ -69,13 +69,13 @@ class IntentBody:
 
 
 def new_key(made: tuple[PartnerApiKey, str]) -> dict[str, Any]:
-    """A key that was made just now, with the only answer that ever shows it."""
+    """A new key, in the only answer that ever shows it."""
     record, key = made
     return {"partnerApiKey": KEY.dump(record), "apiKey": key}
 
 
 def payment_outcome(outcome: PaymentOutcome) -> dict[str, Any]:
-    """What a partner is told of a payment."""
+    """The answer to a partner's payment."""
     return {
         "loyaltyMemberId": outcome.loyalty_member_id,
         "tier": outcome.tier,

@@ -96,6 +96,6 @@ _PROGRAM = Shape(_ProgramRecord)
 
 
 def program_record(found: tuple[ReferralProgram, ProgramTotals]) -> dict[str, Any]:
-    """The record of a program, with what has come of it."""
+    """The record of a program, with its totals."""
     program, totals = found
     return _PROGRAM.dump({**asdict(program), **asdict(totals)})

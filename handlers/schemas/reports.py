@@ -54,7 +54,7 @@ MISSION = Shape(_Mission)
 
 
 def series(report: DailySeries) -> dict[str, Any]:
-    """The answer of a series: a row for each day."""
+    """The rows of a series, one for each day."""
     return {
         "results": [
             {"date": day.isoformat(), **dict(zip(report.names, map(exact_number, row), strict=True))}
@@ -64,7 +64,7 @@ def series(report: DailySeries) -> dict[str, Any]:
 
 
 def series_as_csv(report: DailySeries) -> str:
-    """A series as a table (RFC 4180), its first line the names of the columns."""
+    """A series as a table (RFC 4180); its first line has the names of the columns."""
     text = io.StringIO(newline="")
     table = csv.writer(text)
     table.writerow(["date", *report.names])
@@ -84,7 +84,7 @@ def event_count(count: Decimal) -> dict[str, Any]:
 
 
 def received(report: Received) -> dict[str, Any]:
-    """The answer of an account's totals; the average is 0 where nobody was minted anything."""
+    """The totals of an account; the average is 0 if no member received anything."""
     average = Decimal(0)
     if report.wallets:
         average = (report.amount / report.wallets).quantize(_MILLIONTH, ROUND_HALF_EVEN)
@@ -92,7 +92,7 @@ def received(report: Received) -> dict[str, Any]:
 
 
 def discounts(report: Discounts) -> dict[str, Any]:
-    """The answer of the discounts."""
+    """The totals of discounts."""
     return {
         "result": {
             "totalDiscountAmountAssigned": exact_number(report.assigned),

@@ -62,7 +62,7 @@ _TRIGGER = Shape(_Record)
 
 @dataclass(frozen=True, slots=True)
 class ShownTrigger:
-    """A trigger with its secret, where this is the answer that shows it."""
+    """A trigger with its secret, if the answer is one that shows it."""
 
     trigger: Trigger
     secret: str | None = None
@@ -82,7 +82,7 @@ def trigger_record(shown: ShownTrigger) -> dict[str, Any]:
 
 
 def delivery_record(delivery: TriggerDelivery) -> dict[str, Any]:
-    """The record of a delivery, without the password that an invitation holds."""
+    """The record of a delivery, without the password of an invitation."""
     answer = _DELIVERY.dump(delivery)
     if delivery.type == USER_INVITED:
         payload = answer["payload"]

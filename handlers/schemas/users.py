@@ -98,7 +98,7 @@ _USER = Shape(_Record)
 
 @dataclass(frozen=True, slots=True)
 class ShownUser:
-    """A user with those memberships that the caller may see."""
+    """A user with the memberships that the caller may see."""
 
     user: User
     memberships: Sequence[Membership]
@@ -125,13 +125,13 @@ def _membership(membership: Membership) -> dict[str, Any]:
 
 
 def created_user(made: tuple[ShownUser, str | None]) -> dict[str, Any]:
-    """The answer that shows a password, this once."""
+    """The answer that shows a password, only this once."""
     shown, password = made
     return {"user": user_record(shown), "password": password}
 
 
 def bulk_results(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """The outcome of each address, and how many there are of each kind."""
+    """The outcome of each address, and the number of each kind of outcome."""
     failed = sum(outcome.status == FAILED for outcome in outcomes)
     return {
         "results": [

@@ -1,1 +1,1 @@
-"""The server as a process: how connections are kept in bounds."""
+"""The server as a process: commands, settings of gunicorn, limits of connections, jobs."""

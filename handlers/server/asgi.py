@@ -20,7 +20,10 @@ from persistence.engine import create_engine
 
 
 def create() -> Callable[..., Any]:
-    """The application as the environment configures it; the embedded database is held until the process ends."""
+    """The application as the environment configures it.
+
+    The embedded database runs until the process ends.
+    """
     settings = Settings.from_environment(os.environ)
     if not settings.database_url:
         lease = embedded.acquire(settings.home)

@@ -1,8 +1,8 @@
-"""Connections in bounds: gunicorn's ASGI worker, with limits for those who connect and then say nothing.
+"""Limits of connections: gunicorn's ASGI worker, with limits for clients that connect and stay silent.
 
 gunicorn waits for ever for the first request of a connection and accepts connections until no descriptor is left. Here
-a request has to begin, to arrive and to be taken in time, and a process that has all the connections it may have makes
-room for a new one by closing the one that has been silent longest.
+a request has to begin, to arrive and to be taken in time, and a process that has as many connections as it may have
+makes room for a new one by closing the one that has been silent longest.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _log = logging.getLogger("loyalty.connections")
 
 
 def connection_limit(wanted: int) -> int:
-    """The most connections that a process may hold: what is wanted, as far as its descriptors allow."""
+    """The most connections that a process may hold: `wanted`, as far as its descriptors allow."""
     descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if descriptors == resource.RLIM_INFINITY:
         return wanted
@@ -40,21 +40,21 @@ def connection_limit(wanted: int) -> int:
 
 
 class Connection(ASGIProtocol):  # type: ignore[misc]
-    """One connection; it is silent while no request of it is complete up to the end of its head."""
+    """One connection; it is silent until the head of a request is complete."""
 
     worker: Worker
     _limit: TimerHandle | None = None
     _has_spoken = False
 
     def connection_made(self, transport: Transport) -> None:
-        """Start the time for the first request, and make room for the connection where there is none."""
+        """Start the time limit of the first request, and close another connection if there are too many."""
         super().connection_made(transport)
         self._arm(HEAD_SECONDS, self._head_is_late)
         self.worker.silent[self] = None
         self.worker.make_room(self)
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes of a request."""
+        """Take the bytes of a request."""
         self._has_spoken = True
         super().data_received(data)
 
@@ -65,12 +65,12 @@ class Connection(ASGIProtocol):  # type: ignore[misc]
         super().connection_lost(exc)
 
     def refuse(self) -> None:
-        """Answer that there is no room, and close."""
+        """Send an answer that there is no room, and close."""
         self._send_error_response(503, "The server has no room for another connection. Try again.")
         self._close_transport()
 
     def close_silently(self) -> None:
-        """Close a connection on which nothing is under way."""
+        """Close a connection that has no request in progress."""
         self.worker.silent.pop(self, None)
         self._close_transport()
 
@@ -105,7 +105,7 @@ class Connection(ASGIProtocol):  # type: ignore[misc]
             self._limit = None
 
     def _send_error_response(self, status: int, message: str, extra_headers: Any = ()) -> None:
-        """Answer a fault of the protocol as a problem, like all others (RFC 9457)."""
+        """Send a fault of the protocol as a problem, like all others (RFC 9457)."""
         body = problem_body(status, message, str(uuid.uuid4()))
         fixed = (("Content-Type", MEDIA_TYPE), ("Content-Length", str(len(body))), ("Connection", "close"))
         lines = [f"HTTP/1.1 {status} {self._get_reason_phrase(status)}", "Cache-Control: no-store"]
@@ -114,7 +114,7 @@ class Connection(ASGIProtocol):  # type: ignore[misc]
 
 
 class Worker(gasgi.ASGIWorker):  # type: ignore[misc]
-    """gunicorn's ASGI worker with connections of the kind above; `worker_connections` is their number."""
+    """gunicorn's ASGI worker with limited connections; `worker_connections` is their number."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -126,7 +126,7 @@ class Worker(gasgi.ASGIWorker):  # type: ignore[misc]
         self._reported_at = 0.0
 
     def init_process(self) -> None:
-        """Serve connections by the protocol above: the worker finds its class by the name in its module."""
+        """Use the limited connections: the worker finds its class by the name in its module."""
         gasgi.ASGIProtocol = Connection
         super().init_process()
 

@@ -1,4 +1,4 @@
-"""The HTTP server in production: gunicorn with its own ASGI worker, configured by the settings alone."""
+"""The HTTP server in production: gunicorn with its own ASGI worker, configured only by the settings."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _log = logging.getLogger("loyalty.serve")
 
 
 class _QueueWorker:
-    """A `loyalty worker` beside the server, started anew when it ends, and ended with the server."""
+    """A `loyalty worker` beside the server, restarted when it ends, and ended with the server."""
 
     def __init__(self, settings: Settings) -> None:
         path = os.pathsep.join([str(Path(handlers.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -43,7 +43,7 @@ class _QueueWorker:
         self._process: subprocess.Popen[bytes] | None = None
 
     def keep(self) -> None:
-        """Start it unless it runs."""
+        """Start the worker unless it runs."""
         # The arbiter reaps all children, so one that has ended may look as if it had ended well.
         if self._process is None or self._process.poll() is not None:
             self._close()
@@ -55,7 +55,7 @@ class _QueueWorker:
             )
 
     def end(self) -> None:
-        """Let it end what it is at, for a while."""
+        """End the worker; it gets some time to finish its batch."""
         if self._process is not None:
             self._process.terminate()
             try:
@@ -71,10 +71,10 @@ class _QueueWorker:
 
 
 class _Arbiter(Arbiter):  # type: ignore[misc]
-    """gunicorn's master process, which looks after the queue's worker and the database as it does after its own."""
+    """gunicorn's master process, which also watches the queue's worker and the database."""
 
     def manage_workers(self) -> None:
-        """Keep everything running that should; called about once a second."""
+        """Restart processes that have ended; called about once a second."""
         super().manage_workers()
         self.app.revive_database()
         if self.app.queue_worker is not None:
@@ -99,11 +99,11 @@ class _Server(BaseApplication):  # type: ignore[misc]
         super().__init__(prog="loyalty serve")
 
     def run(self) -> None:
-        """Serve until a signal ends it."""
+        """Serve until a signal ends the server."""
         _Arbiter(self).run()
 
     def revive_database(self) -> None:
-        """Start the embedded database again if it has died; calls are answered 503 until it is back."""
+        """Start the embedded database again if it has died; calls get a 503 until it is back."""
         if self._revive is None:
             return
         try:
@@ -113,7 +113,7 @@ class _Server(BaseApplication):  # type: ignore[misc]
             _log.exception("the embedded database has died, and cannot be started again")
 
     def load_config(self) -> None:
-        """Hand the settings over, by gunicorn's names."""
+        """Pass the settings on, under gunicorn's names."""
         for name, value in self._options().items():
             self.cfg.set(name, value)
 
@@ -172,10 +172,10 @@ class _Server(BaseApplication):  # type: ignore[misc]
 
 
 def run(settings: Settings, *, home: Path | None, when_ready: Callable[[], None], with_worker: bool) -> None:
-    """Serve until a signal ends it, by SystemExit; `when_ready` is called once the socket takes connections.
+    """Serve until a signal ends the server, by SystemExit; `when_ready` is called once the socket takes connections.
 
     With a worker, a `loyalty worker` runs in a process of its own meanwhile. `home` is that of the embedded database,
-    where the settings lead to one: it is started again when it dies.
+    if the settings lead to one: it is started again when it dies.
     """
     # prometheus-client learns from the environment alone where the workers share their figures, when it is imported.
     measurements = tempfile.mkdtemp(prefix="loyalty-metrics-")

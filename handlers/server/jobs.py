@@ -1,6 +1,7 @@
-"""The jobs that a worker runs by the clock; each is a command too, and does no harm when two run it at once.
+"""The periodic jobs of a worker; each is a command too, and two runs at once do no harm.
 
-Nothing depends on their being punctual: what has expired counts for nothing from that moment on. They write it down.
+Nothing depends on their punctuality: expired points and tiers count for nothing from the moment of expiry. The jobs
+write that down.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def _never() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class JobRun:
-    """What a run of a job is given: the organizations to go through, and whether it is to break off."""
+    """The arguments of a run: the organizations to go through, and a function that tells if the run is to stop."""
 
     engine: Engine
     settings: Settings
@@ -45,7 +46,7 @@ class JobRun:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job by its name; `run` answers what it did, or None where it broke off, and `minutes` is 0 for never."""
+    """A job by its name; `run` returns a summary, or None if it was stopped, and `minutes` is 0 for never."""
 
     name: str
     minutes: Callable[[Settings], int]
@@ -54,14 +55,14 @@ class Job:
 
 @dataclass(slots=True)
 class ExpiredPoints:
-    """What was expired in an organization: the amount of each account, and of how many wallets."""
+    """The points expired in an organization: the amount of each account, and the number of wallets."""
 
     amounts: dict[int, Decimal]
     wallets: dict[int, int]
 
 
 def expire_points(engine: Engine, organization_id: int, stopping: Callable[[], bool] = _never) -> ExpiredPoints:
-    """Post what has expired in one organization, a bounded number of wallets at a time."""
+    """Post the expiries of one organization, a bounded number of wallets at a time."""
     now, after = datetime.now(UTC), 0
     found = ExpiredPoints({}, {})
 
@@ -79,7 +80,10 @@ def expire_points(engine: Engine, organization_id: int, stopping: Callable[[], b
 def evaluate_tiers(
     engine: Engine, organization_id: int, everyone: bool = False, stopping: Callable[[], bool] = _never
 ) -> tuple[int, int]:
-    """Evaluate tiers of one organization, a bounded number of members at a time; how many members, how many moves."""
+    """Evaluate tiers of one organization, a bounded number of members at a time.
+
+    Returns the number of members and the number of moves.
+    """
     now, after, looked_at, moves = datetime.now(UTC), 0, 0, 0
 
     def next_batch(db: Connection) -> Evaluated | None:
@@ -117,7 +121,7 @@ def _remove_deliveries(run: JobRun) -> Mapping[str, Any] | None:
 
 
 def seal_audit_log(engine: Engine, organization_id: int, stopping: Callable[[], bool] = _never) -> int:
-    """Seal all entries of an organization's audit log that no seal holds yet, so many to a seal; returns how many."""
+    """Seal all unsealed entries of an organization's audit log, a bounded number to a seal. Returns their number."""
     sealed, last = 0, ENTRIES_IN_A_SEAL
 
     def next_seal(db: Connection) -> int:
@@ -144,7 +148,7 @@ JOBS: Sequence[Job] = (
 
 
 def run_job(engine: Engine, settings: Settings, name: str) -> Mapping[str, Any]:
-    """Run a job now, whoever else runs it, and note what it did."""
+    """Run a job now, even if it runs elsewhere, and store its summary."""
     job = next(each for each in JOBS if each.name == name)
     transactions.run(engine, lambda db: periodic_jobs.add_missing(db, [name], datetime.now(UTC)))
     last_result = transactions.run(engine, lambda db: periodic_jobs.last_result(db, name))
@@ -155,7 +159,10 @@ def run_job(engine: Engine, settings: Settings, name: str) -> Mapping[str, Any]:
 
 
 def run_due_job(engine: Engine, settings: Settings, stopping: Callable[[], bool], jobs: Sequence[Job] = JOBS) -> bool:
-    """Run the job that is due longest; False if none is. A failure is logged, noted, and tried again in its turn."""
+    """Run the job that has been due longest; False if none is due.
+
+    A failure is logged, stored, and tried again in its turn.
+    """
     intervals = {job.name: timedelta(minutes=job.minutes(settings)) for job in jobs if job.minutes(settings)}
     due = transactions.run(engine, lambda db: periodic_jobs.claim(db, intervals, datetime.now(UTC)))
     if due is None:
@@ -176,7 +183,7 @@ def run_due_job(engine: Engine, settings: Settings, stopping: Callable[[], bool]
 
 
 def add_jobs(engine: Engine, jobs: Sequence[Job] = JOBS) -> None:
-    """Note the jobs that this installation has never run."""
+    """Add the jobs that this installation has never run."""
     transactions.run(engine, lambda db: periodic_jobs.add_missing(db, [j.name for j in jobs], datetime.now(UTC)))
 
 

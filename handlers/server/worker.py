@@ -1,6 +1,7 @@
-"""The worker: queued events, messages, jobs by the clock and totals of reports, each in a loop and thread of its own.
+"""The worker: queued events, messages, periodic jobs and totals of reports, each in a loop and thread of its own.
 
-Any number of workers may run beside each other, on any number of machines; what one has claimed, the others pass over.
+Any number of workers may run beside each other, on any number of machines; they skip the work that another worker has
+claimed.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ _log = logging.getLogger("loyalty.worker")
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """Something to do again and again: `step` does a bounded piece of it and answers whether there may be more.
+    """A repeated task: `step` does a bounded piece of it and returns True if there may be more.
 
-    Where there is none, the next look is after `seconds`.
+    If there is no more, the next step is after `seconds`.
     """
 
     name: str
@@ -60,7 +61,7 @@ class Worker:
         self._loops: Sequence[Loop] = [make(self._engine, settings, self._stopped.is_set) for make in _LOOPS]
 
     def stop(self) -> None:
-        """Let each loop end with the step that it is in."""
+        """Let each loop end after its current step."""
         self._stopped.set()
 
     def run(self) -> None:
@@ -73,7 +74,7 @@ class Worker:
         self._engine.dispose()
 
     def run_once(self) -> None:
-        """Do what is due now, then end."""
+        """Do all work that is due now, then end."""
         for loop in self._loops:
             while not self._stopped.is_set() and loop.step():
                 pass

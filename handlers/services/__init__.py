@@ -1,1 +1,1 @@
-"""Use cases: they take what a request asks for, do it within its database transaction, and return records."""
+"""Use cases: they take the command of a request, do it within its database transaction, and return records."""

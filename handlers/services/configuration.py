@@ -1,7 +1,7 @@
-"""What the evaluation of events depends on, compiled once per process and version of an organization's settings.
+"""The configuration that the evaluation of events depends on, compiled once per process and version.
 
-Whoever changes any of it raises the organization's `configuration_version` in the same transaction; every call reads
-that number with the organization, so a change is seen by all processes at the next event.
+Every change of it raises the organization's `configuration_version` in the same transaction. Every call reads that
+number with the organization, so all processes see a change at the next event.
 """
 
 from __future__ import annotations
@@ -47,11 +47,12 @@ _KEPT_ORGANIZATIONS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """An organization's active campaigns, and what they speak of: accounts, tiers, event types, audiences, matchers.
+    """An organization's active campaigns and the records that they refer to.
 
-    `audiences` are those that may match members; `badges` are all of them, by key; `functions` are those of
-    expressions; `listeners` the active triggers. `missions` are all of them, by id; `speaks_of_missions` is whether an
-    expression asks for progress in any, or an effect advances one.
+    These are accounts, tiers, event types, audiences and matchers. `audiences` are those that may match members;
+    `badges` are all of them, by key; `functions` are those of expressions; `listeners` the active triggers. `missions`
+    are all of them, by id; `speaks_of_missions` is True if an expression reads progress of any, or an effect advances
+    one.
     """
 
     organization_id: int
@@ -77,7 +78,7 @@ class Configuration:
     main_accounts: Mapping[int | None, LedgerAccount | None]
 
     def points_account(self, loyalty_program_id: int | None) -> LedgerAccount | None:
-        """Where points of a loyalty program, None being the default one, go unless an account is named."""
+        """The account for points of a loyalty program (None: the default one), unless another account is named."""
         return self.main_accounts.get(loyalty_program_id)
 
     @property
@@ -86,11 +87,11 @@ class Configuration:
         return self.plans.campaigns
 
     def concerns(self, plans: EvaluationPlans, event_type: str) -> bool:
-        """True if one of these campaigns, or anything else that goes by events, looks at events of this type."""
+        """True if events of this type can have an effect, by one of these campaigns or otherwise."""
         return event_type in self.missions_by_type or bool(plans.of(event_type).campaigns)
 
     def plans_among(self, keys: Collection[str] | None) -> EvaluationPlans:
-        """The active campaigns with these keys; all of them where none are named."""
+        """The active campaigns with these keys, or all of them if no keys are given."""
         if keys is None:
             return self.plans
         wanted = set(keys)
@@ -98,7 +99,7 @@ class Configuration:
 
 
 def refuse_unknown_event_type(configuration: Configuration, event_type: str) -> None:
-    """Raise UnknownEventType for one that is neither built in nor an active one of the organization."""
+    """Raise UnknownEventType for a type that is neither built-in nor an active one of the organization."""
     if event_type not in BUILT_IN_EVENT_TYPES and event_type not in configuration.custom_event_types:
         raise UnknownEventType(f"There is no active event type {event_type}.")
 
@@ -108,7 +109,7 @@ _lock = threading.Lock()
 
 
 def configuration_of(db: Connection, organization: Organization) -> Configuration:
-    """The organization's configuration at its present version, from memory where that is known already."""
+    """The organization's configuration at its present version, from memory if that version is loaded."""
     found = _kept.get(organization.organization_id)
     if found is not None and found.version == organization.configuration_version:
         return found
@@ -126,7 +127,7 @@ def complete_plan(
     campaigns_: tuple[CompiledCampaign, ...],
     keys: Collection[str] | None,
 ) -> EvaluationPlan:
-    """The campaigns with their actions that do not run, and those that are not active, so that all can be explained."""
+    """All campaigns and actions, including inactive ones, so that all can be explained."""
     inactive, actions = campaigns.find_idle(db, organization.organization_id, keys)
     active = {campaign.campaign.campaign_id for campaign in campaigns_}
     found = [
@@ -140,7 +141,7 @@ def complete_plan(
 
 
 def _load(db: Connection, organization: Organization, before: Configuration | None) -> Configuration:
-    """Load and compile all of it; what was compiled `before` of the same actions is taken over."""
+    """Load and compile the configuration; compiled actions of `before` that are unchanged are reused."""
     organization_id = organization.organization_id
     # Campaigns and the like first: what they name was there when they were saved, and is never removed.
     active = campaigns.find_active(db, organization_id)

@@ -1,4 +1,4 @@
-"""What makes two requests under one key the same: a digest of all that they ask for, whatever they call it."""
+"""Digests of requests: two requests under one key are the same if their digests are."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _canonical = msgspec.json.Encoder(order="deterministic").encode
 
 
 def digest_of(asked: Any) -> bytes:
-    """The digest of plain values; a number counts by its value, so that 10, 10.0 and 1e1 ask for the same."""
+    """The digest of plain values; a number counts by its value, so that 10, 10.0 and 1e1 are the same."""
     return hashlib.sha256(_canonical(_by_value(asked))).digest()
 
 

@@ -1,4 +1,4 @@
-"""The keys that expressions may spell out, so that one that is not there is refused when it is saved."""
+"""The keys that expressions may contain, so that unknown keys are refused when an expression is saved."""
 
 from __future__ import annotations
 

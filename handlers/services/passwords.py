@@ -1,7 +1,7 @@
-"""Passwords of people and secrets of programs: how they are made, kept and checked.
+"""Creating, storing and checking passwords of people and secrets of programs.
 
-A secret that the server makes has 256 bits, so one round of SHA-256 keeps it. What people choose is kept by argon2id,
-which is slow on purpose and happens outside of database transactions.
+A secret that the server makes has 256 bits, so one round of SHA-256 is enough to store it. Passwords that people choose
+are stored by argon2id, which is slow on purpose and runs outside of database transactions.
 """
 
 from __future__ import annotations
@@ -33,17 +33,20 @@ def new_secret() -> str:
 
 
 def hash_secret(secret: str) -> str:
-    """The form in which a secret that the server made is stored."""
+    """The stored form of a secret that the server made."""
     return _FAST + hashlib.sha256(secret.encode()).hexdigest()
 
 
 def hash_password(password: str) -> str:
-    """The form in which a password that somebody chose is stored."""
+    """The stored form of a password that a person chose."""
     return _HASHER.hash(password)
 
 
 def is_right(stored: str | None, given: str) -> bool:
-    """True if `given` is what is stored; None is stored for nobody, and takes as long as a wrong password."""
+    """True if `given` matches `stored`.
+
+    `stored` is None for an unknown user; that takes as long as a wrong password.
+    """
     if given.startswith(SECRET_PREFIX):
         expected = stored if stored is not None and stored.startswith(_FAST) else hash_secret("")
         if hmac.compare_digest(expected, hash_secret(given)):
@@ -56,12 +59,12 @@ def is_right(stored: str | None, given: str) -> bool:
 
 
 def is_outdated(stored: str) -> bool:
-    """True if a password should be stored anew, since its hash was made with other parameters."""
+    """True if a password should be stored again, since its hash was made with other parameters."""
     return not stored.startswith(_FAST) and _HASHER.check_needs_rehash(stored)
 
 
 def password_fault(password: str, about: Iterable[str | None] = ()) -> str | None:
-    """What is wrong with a password that somebody chose, as the end of a sentence; None if it will do.
+    """The fault of a password that a person chose, as the end of a sentence; None if it is strong enough.
 
     `about` are texts that others know of the user, such as the name: they make a password easier to guess.
     """

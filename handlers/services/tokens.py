@@ -60,7 +60,7 @@ def issue_operator_token(
     now: datetime,
     is_system_admin: bool = False,
 ) -> str:
-    """A token made on the command line: of no user, valid until it expires."""
+    """A token for the command line: it belongs to no user and is valid until it expires."""
     claims = {
         "sub": "operator",
         "organizationId": organization_id,
@@ -87,7 +87,7 @@ def _signing_key(db: Connection, now: datetime) -> SigningKey:
 
 
 class Authenticator:
-    """Turns a bearer token into a caller; verified tokens are remembered until they expire."""
+    """Turns a bearer token into a caller; verified tokens are cached until they expire."""
 
     def __init__(self, settings: Settings, engine: Engine) -> None:
         self._settings = settings
@@ -126,7 +126,7 @@ class Authenticator:
         return {"keys": [_public(key_id, key) for key_id, key in self._keys.items()]}
 
     def _claims(self, token: str) -> tuple[dict[str, Any], bool]:
-        """The verified claims of a token, and whether they are the external issuer's."""
+        """The verified claims of a token, and True if they are the external issuer's."""
         settings = self._settings
         try:
             header = jwt.get_unverified_header(token)
@@ -178,7 +178,7 @@ def _public(key_id: str, key: jwt.PyJWK) -> dict[str, Any]:
 
 
 def _caller(claims: Mapping[str, Any], is_external: bool) -> Caller:
-    """The caller that verified claims speak of; another issuer knows no ids of users."""
+    """The caller of verified claims; another issuer's tokens contain no ids of users."""
     roles = claims.get("roles") or []
     organization_id, user_id = claims.get("organizationId"), None if is_external else claims.get("userId")
     member, token_id = claims.get("loyaltyMemberId"), claims.get("jti")
@@ -206,12 +206,12 @@ def _caller(claims: Mapping[str, Any], is_external: bool) -> Caller:
 
 
 def _is_id(value: Any) -> bool:
-    """True for an integer that the database could hold; a boolean is an `int` to Python and no id."""
+    """True for an integer that fits the database; a boolean is an `int` to Python, but no id."""
     return type(value) is int and 0 < value < 2**63
 
 
 def _is_text(value: Any) -> bool:
-    """True for a text that the database could hold."""
+    """True for a text that fits the database."""
     try:
         return isinstance(value, str) and b"\x00" not in value.encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""Calls to a running server over HTTP, for commands that use the API as its clients do."""
+"""Calls to a running server over HTTP, for commands that use the API as clients do."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _LONGEST_PAUSE_SECONDS = 30.0
 
 
 class ApiFailure(click.ClickException):
-    """The server did not do what was asked of it."""
+    """A call to the server failed."""
 
 
 class ApiClient:
-    """The API under `base_url` as the bearer of `token`; threads share it, each call has one of its connections.
+    """The API under `base_url` for the bearer of `token`; threads share it, each call has one of its connections.
 
     Numbers are exact both ways. Request ids begin with `run_id`, which is different for every client.
     """
@@ -45,21 +45,21 @@ class ApiClient:
         self._http.close()
 
     def get(self, path: str, **query: Any) -> Any:
-        """The body answered to a GET."""
+        """Returns the body of the answer to a GET."""
         return self._call("GET", path, None, query, ())[1]
 
     def post(self, path: str, body: Any) -> Any:
-        """The body answered to a POST."""
+        """Returns the body of the answer to a POST."""
         return self._call("POST", path, body, {}, ())[1]
 
     def post_unless(self, conflict: str, path: str, body: Any) -> bool:
-        """POST and answer True; False if the server refuses because of the problem `conflict`, by its slug."""
+        """POST; returns True, or False if the server refuses with the problem `conflict` (its slug)."""
         return self._call("POST", path, body, {}, (conflict,))[0]
 
     def _call(
         self, method: str, path: str, body: Any, query: dict[str, Any], tolerated: Collection[str]
     ) -> tuple[bool, Any]:
-        """One call, tried again while the server is busy or a connection breaks: the same call acts once."""
+        """Send one call, again while the server is busy or a connection breaks; repeating a call is safe."""
         content = None if body is None else to_json(body).encode()
         for attempt in range(1, _ATTEMPTS + 1):
             headers = {"X-Request-Id": f"{self.run_id}-{next(self._numbers)}"}

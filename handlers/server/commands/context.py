@@ -1,4 +1,4 @@
-"""What the commands share: the settings, the database, and failures that are told in one line."""
+"""The parts that commands share: settings, database, and failures reported in one line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from persistence.tables.organizations import organizations
 
 
 class SettingFailure(click.ClickException):
-    """A setting that cannot be used; exit code 2, as for a wrong option."""
+    """A setting that cannot be used; exit code 2, as for an invalid option."""
 
     exit_code = 2
 
@@ -30,7 +30,7 @@ class Group(click.Group):
     """A group of commands whose expected failures are one line on the standard error, never a traceback."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; turn what can go wrong outside the program into an exit code."""
+        """Run the command; turn failures outside of the program into an exit code."""
         try:
             return super().invoke(ctx)
         except SettingError as error:
@@ -42,14 +42,17 @@ class Group(click.Group):
 
 
 def load_settings(**options: str | int | None) -> Settings:
-    """The settings of the environment, with command-line options (by field name) before it."""
+    """The settings of the environment; command-line options (by field name) take precedence."""
     given = {f"LOYALTY_{name.upper()}": str(value) for name, value in options.items() if value is not None}
     return Settings.from_environment({**os.environ, **given})
 
 
 @contextmanager
 def with_database(settings: Settings) -> Iterator[Settings]:
-    """Settings whose `database_url` can be connected to: the configured one, or the embedded server, held meanwhile."""
+    """Settings whose `database_url` can be connected to.
+
+    It is the configured one, or that of the embedded server, which runs until the end of the block.
+    """
     if settings.database_url:
         yield settings
         return
@@ -59,7 +62,7 @@ def with_database(settings: Settings) -> Iterator[Settings]:
 
 @contextmanager
 def migrated_engine(settings: Settings, *, statement_timeout_ms: int | None = None) -> Iterator[Engine]:
-    """An engine for a command; a database that lacks migrations is refused, with the remedy."""
+    """An engine for a command; refuses a database that lacks migrations, and says how to run them."""
     with with_database(settings) as settings, command_engine(settings, statement_timeout_ms) as engine:
         missing = schema.pending(engine)
         if missing:
@@ -68,7 +71,7 @@ def migrated_engine(settings: Settings, *, statement_timeout_ms: int | None = No
 
 
 def organization_ids(engine: Engine, organization: int | None) -> list[int]:
-    """The organizations that a command is to go through: the one named, which must exist, else all of them."""
+    """The ids of the organization named, which must exist, or of all organizations."""
     statement = select(organizations.c.organization_id).order_by(organizations.c.organization_id)
     if organization is not None:
         statement = statement.where(organizations.c.organization_id == organization)
@@ -96,7 +99,7 @@ def command_engine(settings: Settings, statement_timeout_ms: int | None = None) 
 
 
 def leave_tidily_on_sigterm() -> None:
-    """Let SIGTERM unwind the program, so that it leaves the embedded server as it does after Ctrl-C."""
+    """Let SIGTERM unwind the program, so that it stops the embedded server as it does after Ctrl-C."""
 
     def leave(number: int, frame: object) -> None:
         sys.exit(128 + number)

@@ -63,7 +63,7 @@ def verify(organization: int | None) -> None:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that the doctor looked at."""
+    """One result of the doctor."""
 
     subject: str
     is_well: bool

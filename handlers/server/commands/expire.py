@@ -24,7 +24,7 @@ def expire(organization: int | None) -> None:
 
 
 def _expire(engine: Engine, organization_id: int) -> bool:
-    """Expire what is due in one organization and say what that was."""
+    """Expire points of one organization and print a summary. Returns True if points were expired."""
     from handlers.server.jobs import expire_points
 
     found = expire_points(engine, organization_id)

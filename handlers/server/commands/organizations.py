@@ -1,4 +1,4 @@
-"""Commands on organizations: make and list them, make tokens for them, and credentials of their programs."""
+"""Commands on organizations: create and list them, issue tokens and reset credentials."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def token(organization: int, roles: tuple[str, ...], admin: bool, system_admin: 
 
 
 def known_roles() -> frozenset[str]:
-    """The roles that the documents declare as scopes; those without a colon say who calls and are no roles."""
+    """The roles that the documents declare as scopes; scopes without a colon describe the caller and are no roles."""
     import openapi
 
     schemes = (openapi.bundle(surface)["components"]["securitySchemes"]["oauth2"] for surface in openapi.SURFACES)

@@ -1,4 +1,4 @@
-"""Reading a file of purchases in the form of the CDNOW master file: one purchase a line under a line of headings."""
+"""A reader of files of purchases in the form of the CDNOW master file: one purchase a line under a line of headings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_FAULTS_TOLD = 10
 
 @dataclass(frozen=True, slots=True)
 class Purchase:
-    """One line: who bought how many items when, for how many dollars; `number` is 1 for the line after the headings."""
+    """One line: a purchase of items on a day, in dollars; `number` is 1 for the line after the headings."""
 
     number: int
     customer_id: str
@@ -32,7 +32,7 @@ class Purchase:
 
     @property
     def at(self) -> datetime:
-        """The beginning of the day in UTC, since the file knows no hour."""
+        """The beginning of the day in UTC, since the file has no times of day."""
         return datetime(self.day.year, self.day.month, self.day.day, tzinfo=UTC)
 
 
@@ -41,7 +41,7 @@ class FaultyFile(click.ClickException):
 
 
 def read_purchases(path: Path) -> list[Purchase]:
-    """All purchases in file order; empty lines are passed over. Raises FaultyFile naming every line that is wrong."""
+    """All purchases in file order, without empty lines; raises FaultyFile naming every invalid line."""
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except OSError as error:
@@ -66,7 +66,7 @@ def read_purchases(path: Path) -> list[Purchase]:
 
 
 def _purchase(number: int, fields: list[str]) -> Purchase:
-    """Raises ValueError with what is wrong, for people."""
+    """The purchase of one line; raises ValueError with the fault in words."""
     if len(fields) != len(HEADINGS):
         raise ValueError(f"{len(fields)} fields instead of the 4 of `{_FORM}`")
     customer_id, day, quantity, value = fields

@@ -1,4 +1,4 @@
-"""The command that releases what is kept to answer old requests again."""
+"""The command that releases stored answers to old requests."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def replay(file: Path, base_url: str | None, organization: int | None, token: st
 
 
 def _own_organization(settings: Settings, stem: str) -> tuple[int, str]:
-    """The oldest organization named after the file, made if there is none, and a token for its administration."""
+    """The oldest organization named after the file, created if missing, and a token for its administration."""
     name = "".join(filter(str.isprintable, stem)).strip()[:_LONGEST_NAME] or "Replay"
 
     def with_token(db: Connection) -> tuple[int, str]:
@@ -86,7 +86,7 @@ def _key_prefix(stem: str) -> str:
 
 @dataclass(slots=True)
 class Outcome:
-    """What a replay did; amounts are points, read back from the server at the end."""
+    """The outcome of a replay; amounts are points, read back from the server at the end."""
 
     organization: str
     orders: int
@@ -102,7 +102,7 @@ class Outcome:
     failures: list[str] = field(default_factory=list)
 
     def summary(self) -> str:
-        """Some lines for people; the last says so if nothing changed."""
+        """A summary of some lines for people; the last line says if nothing changed."""
         failed = len(self.failures)
         repeated = self.orders - self.tracked - failed
         rate = self.orders / max(self.tracking_seconds, 0.001)
@@ -135,7 +135,7 @@ class _Replay:
         self._points: dict[str, Decimal] = {}
 
     def run(self, purchases: Sequence[Purchase]) -> Outcome:
-        """Make the campaign, enrol the members, track the purchases, and read what came of it."""
+        """Create the campaign, enrol the members, track the purchases, and read the results."""
         started = time.monotonic()
         name = self._api.get(self._path)["organization"]["name"]
         members = list(dict.fromkeys(purchase.customer_id for purchase in purchases))
@@ -151,7 +151,7 @@ class _Replay:
         return outcome
 
     def _prepare_campaign(self) -> None:
-        """One point for each whole dollar of an order; made where it is missing, in whole or in part."""
+        """Create the campaign, one point for each whole dollar of an order, where it or a part of it is missing."""
         campaigns = f"{self._path}/campaigns"
         found = self._api.get(campaigns, codes=CAMPAIGN_CODE)["results"]
         if found:
@@ -165,7 +165,7 @@ class _Replay:
             self._api.post(actions, {"status": "running", "priority": 1, "effects": {"items": [mint]}})
 
     def _enrol(self, members: Sequence[str]) -> int:
-        """Create the members that are missing; answers how many that were."""
+        """Create the missing members. Returns their number."""
         known: set[str] = set()
         for batch in _batches(members, _EXIST_BATCH):
             there = self._api.post("/members/exists", {"loyaltyMemberIds": batch})["loyaltyMembers"]
@@ -194,7 +194,7 @@ class _Replay:
                 bar.update(len(batch))
 
     def _track_batch(self, batch: list[Purchase]) -> tuple[list[Purchase], list[Any], int]:
-        """The results of a batch, and how many of it are tracked for the first time."""
+        """Track a batch. Returns its purchases and results, and the number of events tracked for the first time."""
         events = [self._event(purchase) for purchase in batch]
         results = self._api.post("/events/track", {"events": events})["results"]
         keys = [result["loyaltyEventKey"] for result in results if result["status"] != "failed"]
@@ -219,9 +219,10 @@ class _Replay:
         }
 
     def _count_new(self, keys: Sequence[str]) -> int:
-        """How many of a batch this run was the first to track: earlier runs took a beginning of each lane.
+        """The number of events of a batch that this run was the first to track.
 
-        A repeated event is answered as it was the first time, so only its record tells: it names the request.
+        Earlier runs tracked the first purchases of each lane. The answer to a repeated event equals the first one, so
+        only the event's record tells the runs apart: it names the request.
         """
         if not keys or self._is_new(keys[0]):
             return len(keys)
@@ -233,7 +234,7 @@ class _Replay:
         return str(self._api.get(f"/events/{key}")["event"]["e2eTrackingId"]).startswith(self._api.run_id)
 
     def _side_by_side(self, work: Callable[[Item], Result], lanes: Sequence[Iterator[Item]]) -> Iterator[Result]:
-        """The results of `work` as they come; of each lane one item is in work at a time, in order."""
+        """The results of `work` as they complete; each lane has one item in work at a time, in order."""
         running: dict[Future[Result], Iterator[Item]] = {}
 
         def start(lane: Iterator[Item]) -> None:
@@ -249,7 +250,7 @@ class _Replay:
                 yield future.result()
 
     def _account(self) -> Any:
-        """The account that campaigns mint into: the default one of the default ledger."""
+        """The account of the campaigns' points: the default one of the default ledger."""
         [ledger] = [result for result in self._api.get(f"{self._path}/ledgers")["results"] if result["isDefault"]]
         accounts = self._api.get(f"{self._path}/ledgers/{ledger['ledgerId']}/accounts")["results"]
         [account] = [each for each in accounts if each["isDefaultAccount"]]
@@ -265,13 +266,16 @@ class _Replay:
 
 
 def _bar(title: str, total: int, done: int = 0) -> tqdm[Any]:
-    """A progress bar on the standard error, drawn anew less often where nobody watches it move."""
+    """A progress bar on the standard error, drawn less often if it is not a terminal."""
     interval = 0.1 if sys.stderr.isatty() else 5.0
     return tqdm(total=total, initial=done, desc=f"{title:<9}", mininterval=interval)
 
 
 def _lanes(purchases: Sequence[Purchase], members: Sequence[str]) -> list[list[Purchase]]:
-    """The purchases of the members dealt to each lane, in file order: none of a member overtakes another."""
+    """The purchases distributed over lanes, in file order.
+
+    Each member has one lane, so that no purchase overtakes another one of the same member.
+    """
     lane_of = {member: index % _LANES for index, member in enumerate(members)}
     lanes: list[list[Purchase]] = [[] for _ in range(_LANES)]
     for purchase in purchases:
@@ -286,7 +290,7 @@ def _batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
 
 
 def _points_of(result: Any) -> Decimal:
-    """What one event minted for its member."""
+    """The points that one event minted for its member."""
     amounts = (
         param["value"]
         for effect in result["effects"]

@@ -43,12 +43,15 @@ def serve(host: str | None, port: int | None, workers: int | None, worker: bool)
 
 
 def _first_organization(db: Connection) -> Tenant:
-    """The oldest organization, made if there is none."""
+    """The oldest organization, created if there is none."""
     return find_or_create(db, name="First organization", by_name=False, lock=_FIRST_ORGANIZATION_LOCK)
 
 
 def _announcement(engine: Engine, settings: Settings, tenant: Tenant) -> Callable[[], None]:
-    """Tells that the server is ready: people with all they need to try it, a log of JSON without any secret."""
+    """A function that announces the ready server.
+
+    It tells people all they need to try the server; JSON logs get no secrets.
+    """
     if settings.log_format == "json":
         return partial(_log.info, _log_line(settings, tenant))
     token = transactions.run(engine, lambda db: administrator_token(db, settings, tenant.organization_id))
@@ -81,7 +84,7 @@ Ctrl-C stops the server; the data stay.
 
 
 def _credentials(tenant: Tenant) -> str:
-    """The lines that tell the credentials of the API user, where the organization is new."""
+    """The lines with the credentials of the API user, if the organization is new."""
     if tenant.credentials is None:
         return ""
     client_id, client_secret = tenant.credentials

@@ -1,4 +1,4 @@
-"""An organization for a command to work in, made if there is none, and a token for its administration."""
+"""An organization for a command, created if there is none, and a token for its administration."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOKEN_SECONDS = 24 * 3600
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """An organization; `credentials` (client id and secret of its API user) only where it has just been made."""
+    """An organization; `credentials` (client id and secret of its API user) are set only if it was just created."""
 
     organization_id: int
     credentials: tuple[str, str] | None
@@ -24,7 +24,7 @@ class Tenant:
 def find_or_create(db: Connection, *, name: str, by_name: bool, lock: int) -> Tenant:
     """The oldest organization, `by_name` of those called `name`, else a new one of that name.
 
-    `lock` lets commands that look for the same one at once take turns.
+    Commands that look for the same organization at once take turns by `lock`.
     """
     from handlers.services.organizations.create import create_organization
 

@@ -1,4 +1,4 @@
-"""The command that works on what was queued, and by the clock."""
+"""The command that evaluates queued events and runs periodic jobs."""
 
 from __future__ import annotations
 

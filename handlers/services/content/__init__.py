@@ -1,1 +1,1 @@
-"""Use cases of content: collections' schemas and the documents in them."""
+"""Use cases of content: schemas of collections and the documents in them."""

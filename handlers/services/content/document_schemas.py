@@ -24,7 +24,7 @@ _decode = msgspec.json.Decoder(float_hook=Decimal).decode
 
 
 def check_schema(schema: Mapping[str, Any]) -> None:
-    """Raise InvalidRequest, with pointers into the request, for what is no schema that the product serves."""
+    """Raise InvalidRequest, with pointers into the request, for a schema that cannot be served."""
     text = encode(schema)
     faults = schema_faults(schema, len(text)) or _meta_faults(schema) or _pattern_faults(schema)
     if not faults:

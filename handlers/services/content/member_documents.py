@@ -1,4 +1,4 @@
-"""The content that a member is shown, kept for a while for each member and query (integration 4.4, item 12)."""
+"""The content that a member is shown, cached for a while for each member and query (integration 4.4, item 12)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _MOST_BOOKS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class _CachedAnswer:
-    """An answer: since when it is true, its text, and what names the text (RFC 9110, 8.8.3)."""
+    """An answer: the moment since which it is true, its text, and the entity tag of the text (RFC 9110, 8.8.3)."""
 
     since: datetime
     body: bytes
@@ -45,7 +45,7 @@ class _CachedAnswer:
 
 
 class AnswerCache:
-    """Answers of this process, the longest unused going first; bounded in their number and in their bytes."""
+    """The answers of this process, limited in number and bytes; the least recently used one is removed first."""
 
     def __init__(self, most: int = MOST_KEPT, most_bytes: int = MOST_KEPT_BYTES) -> None:
         self._most, self._most_bytes = most, most_bytes
@@ -54,7 +54,7 @@ class AnswerCache:
         self._lock = threading.Lock()
 
     def find(self, key: Hashable, now: datetime) -> _CachedAnswer | None:
-        """The answer kept under this key, unless it is too old."""
+        """The answer under this key, or None if there is none or it is too old."""
         with self._lock:
             found = self._kept.get(key)
             if found is None:
@@ -66,7 +66,7 @@ class AnswerCache:
             return found
 
     def keep(self, key: Hashable, answer: _CachedAnswer) -> None:
-        """Keep an answer; one that is larger than all that may be kept is not."""
+        """Keep an answer, unless it is larger than the whole cache."""
         if len(answer.body) > self._most_bytes:
             return
         with self._lock:
@@ -97,7 +97,7 @@ def member_content(
     query: Mapping[str, Any],
     headers: Mapping[str, str],
 ) -> Answer:
-    """A page of the documents that the member is shown, not older than 15 minutes; 304 for who has it already.
+    """A page of the documents that the member is shown, at most 15 minutes old; 304 if the client has it already.
 
     Raises Forbidden for a member who is not active.
     """
@@ -150,7 +150,7 @@ def _audience_keys(call: Call, member: Member) -> list[str]:
 
 
 def _books_shown(call: Call, member: Member, collection: ContentCollection) -> list[str]:
-    """Those of the coupon books that documents are about which the member is shown now."""
+    """The coupon books of documents that the member is shown now."""
     keys = stored.coupon_books_in_use(call.db, collection)
     if not keys:
         return []

@@ -1,4 +1,4 @@
-"""Documents written: one version, a change of one, or a batch in which each stands or falls on its own."""
+"""Writing documents: one version, a change of one, or a batch whose items succeed or fail independently."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ DocumentPlace = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A document of a batch that was not written, by its place in the request."""
+    """A document of a batch that was not written, with its position in the request."""
 
     index: int
     document_key: str | None
@@ -47,7 +47,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class BatchOutcome:
-    """What became of the documents of a batch, both in the order of the request."""
+    """The outcome of a batch of documents, written and failed ones, both in the order of the request."""
 
     upserted: list[ContentDocument]
     failed: list[Failed]
@@ -67,7 +67,7 @@ def version_of(
 def write_version(
     call: Call, collection: ContentCollection, address: DocumentAddress, locale: str, values: dict[str, Any]
 ) -> ContentDocument:
-    """Create or change the version of a document for a locale; raises the refusal of what is wrong with it."""
+    """Create or change the version of a document for a locale; raises the refusal of a faulty document."""
     if values.get("locale") not in (None, locale):
         raise _locale_fixed(address, locale, values["locale"])
     collection = collections.hold(call.db, collection)
@@ -79,7 +79,7 @@ def write_version(
 def change_version(
     call: Call, collection: ContentCollection, address: DocumentAddress, locale: str, changes: Mapping[str, Any]
 ) -> ContentDocument:
-    """Change the fields that are sent of a version; the others stay."""
+    """Change the fields of a version that are sent; the others stay."""
     if changes.get("locale", locale) != locale:
         raise _locale_fixed(address, locale, changes["locale"])
     collection = collections.hold(call.db, collection)
@@ -106,7 +106,7 @@ def _place(item: Mapping[str, Any]) -> DocumentPlace:
 
 
 def _judged(item: Mapping[str, Any], stored: ContentDocument | None) -> dict[str, Any]:
-    """What is looked at of a change: not what is stored, but for the ends of the window, which go together."""
+    """The part of a change to be validated: its new values, and both ends of the window, which depend on each other."""
     window = {} if stored is None else {"from_date": stored.from_date, "to_date": stored.to_date}
     return {**window, **item}
 
@@ -114,7 +114,7 @@ def _judged(item: Mapping[str, Any], stored: ContentDocument | None) -> dict[str
 def _stored_versions(
     call: Call, collection: ContentCollection, items: Sequence[Mapping[str, Any]]
 ) -> dict[DocumentPlace, ContentDocument]:
-    """The versions that are there already, locked; those that are not, nobody else makes meanwhile."""
+    """The existing versions, locked; the missing ones cannot be created by another call meanwhile."""
     places = {_place(item) for item in items}
     stored = documents.lock_versions(call.db, collection, places)
     if places - stored.keys():
@@ -127,10 +127,10 @@ def _stored_versions(
 def write_batch(
     call: Call, collection: ContentCollection, items: Sequence[dict[str, Any] | Refusal], named: Sequence[Any]
 ) -> BatchOutcome:
-    """Write the documents that can be written, as `write_version`; in as many statements for many as for one.
+    """Write the valid documents of a batch, as `write_version` does, in a fixed number of statements.
 
-    `items` are the documents of the request, or what is wrong with their form; `named` what the request has in their
-    places, for the answer.
+    `items` are the documents of the request, or the refusals of their form; `named` are the names in the request at
+    their positions, for the answer.
     """
     collection = collections.hold(call.db, collection)
     sound = [each for each in items if not isinstance(each, Refusal)]
@@ -161,7 +161,7 @@ def write_batch(
 
 
 def note_versions(call: Call, versions: Sequence[ContentDocument], *, deleted: bool = False) -> None:
-    """Add the versions that were written to the audit log: their address and status, but not their content."""
+    """Add the written versions to the audit log: address and status, but not the content."""
     for version in versions:
         told = {
             "documentKey": version.document_key,
@@ -174,13 +174,13 @@ def note_versions(call: Call, versions: Sequence[ContentDocument], *, deleted: b
 
 
 def _text(item: Any, name: str) -> str | None:
-    """What an item of any form has as a field, for the answer, if that is a text."""
+    """The text in a field of an item of any form, for the answer; None if it is no text."""
     found = item.get(name, "" if name == "locale" else None) if isinstance(item, dict) else None
     return found[:100] if isinstance(found, str) else None
 
 
 class _Judge:
-    """Knows what the documents of one call name, looked up in two statements at most."""
+    """Validates documents against the records that those of one call name, looked up in two statements at most."""
 
     def __init__(self, call: Call, collection: ContentCollection, items: Sequence[Mapping[str, Any]]) -> None:
         self._collection = collection
@@ -196,7 +196,7 @@ class _Judge:
             self._books = books.known_keys(call.db, organization_id, named)
 
     def refusal_of(self, values: Mapping[str, Any]) -> Refusal | None:
-        """What is wrong with a document, or with the changes of one; every fault of its fields together."""
+        """The refusal of a document, or of changes of one, with every fault of its fields; None if it is valid."""
         attrs = values.get("attrs")
         size = len(encode(attrs)) if attrs is not None else 0
         faults = document_faults(self._collection, values, size, zone_names())

@@ -1,4 +1,4 @@
-"""Assigning and using coupons by request: each key is answered once, with all that follows in one unit of work."""
+"""Assigning and using coupons by request: each key has one result, and each request one unit of work."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ASSIGNED, USED = "A coupon was assigned by request.", "A coupon was used by requ
 
 @dataclass(frozen=True, slots=True)
 class CouponCommand:
-    """What a request asks for, whichever surface it came by; what a surface does not offer stays as it is here."""
+    """The command of a request on either surface; fields that a surface does not offer keep their defaults."""
 
     codes: tuple[str, ...] = ()
     coupon_id: int | None = None
@@ -50,12 +50,12 @@ class CouponCommand:
     auto_assign: bool = False
 
     def digest(self, kind: str, member_id: int, book: CouponBook) -> bytes:
-        """What makes two requests the same: all that they ask for, but for the keys of a batch's other items."""
+        """The digest by which two requests are the same: all fields, except the keys of a batch's other items."""
         details = [getattr(self, name) for name in self.__slots__]
         return digest_of([kind, member_id, book.coupon_book_id, *details])
 
     def details(self, key: str | None, digest: bytes) -> UsageDetails:
-        """What the request says of the usage under `key`."""
+        """The details of the usage with this key."""
         return UsageDetails(
             system_unique_key=key,
             request_digest=digest,
@@ -70,7 +70,7 @@ class CouponCommand:
 
 @dataclass(frozen=True, slots=True)
 class BatchItem:
-    """A member to whom a batch assigns: by either id, or both."""
+    """A member to whom a batch assigns, by either id or both."""
 
     member_id: int | None
     loyalty_member_id: str | None
@@ -79,7 +79,7 @@ class BatchItem:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one item of a batch."""
+    """The outcome of one item of a batch."""
 
     member_id: int | None
     system_unique_key: str | None
@@ -109,7 +109,7 @@ def use_coupon(call: Call, member: Member, book: CouponBook, command: CouponComm
 def assign_coupons(call: Call, member: Member, book: CouponBook, command: CouponCommand) -> list[CouponUsage]:
     """Assign coupons to one member: those named by code, or the next ones; all or none if it `is_strict`.
 
-    Otherwise as many as can be, but at least one. The same keys with the same request return the same usages.
+    Otherwise as many as possible, but at least one. The same keys with the same request return the same usages.
     """
     _refuse_twofold_price(command)
     digest = command.digest("assign", member.member_id, book)
@@ -126,7 +126,10 @@ def assign_coupons(call: Call, member: Member, book: CouponBook, command: Coupon
 def _assign_each(
     coupons: CouponWork, member: Member, book: CouponBook, command: CouponCommand, digest: bytes
 ) -> list[CouponUsage]:
-    """Assign the coupons that are named, or so many; raises the first refusal if it `is_strict`, or nothing is made."""
+    """Assign the named coupons, or the number asked for.
+
+    Raises the first refusal if it `is_strict`, or if nothing could be assigned.
+    """
     made: list[CouponUsage] = []
     refused: list[Refusal] = []
     for position, find in enumerate(_finders(coupons, book, command)):
@@ -149,7 +152,7 @@ def _assign_each(
 def assign_to_members(
     call: Call, book: CouponBook, items: Sequence[BatchItem], points_override: Decimal | None
 ) -> list[Outcome]:
-    """Assign a coupon to each of many members, each for itself, in a fixed number of statements."""
+    """Assign a coupon to each of many members independently, in a fixed number of statements."""
     members_of_items = _members_of(call, items)
     command = CouponCommand(points_override=points_override)
     member_ids = {member.member_id for member in members_of_items.values()}
@@ -193,9 +196,9 @@ class _Batch:
 
 
 def _done_before(call: Call, command: CouponCommand, digest: bytes) -> list[CouponUsage]:
-    """The usages that the same request made before under its keys, as they were answered then; mostly none.
+    """The usages that the same request made before under its keys, as they were first returned; mostly none.
 
-    Raises KeyReused where another request has used one of the keys.
+    Raises KeyReused if another request has used one of the keys.
     """
     known = usages.find_by_request_keys(call.db, call.organization.organization_id, command.keys)
     for usage in known:
@@ -204,12 +207,12 @@ def _done_before(call: Call, command: CouponCommand, digest: bytes) -> list[Coup
 
 
 def as_answered(usage: CouponUsage) -> CouponUsage:
-    """A usage as it was first answered, whatever has become of it since."""
+    """A usage as it was first returned, without later changes."""
     return replace(usage, reversal_usage_id=None, updated_at=usage.created_at)
 
 
 def _named(coupons: CouponWork, book: CouponBook, command: CouponCommand) -> list[Coupon]:
-    """The coupons that are asked for by code or id; raises UnknownCoupon."""
+    """The coupons that the command names by code or id; raises UnknownCoupon."""
     if command.coupon_id is not None:
         coupons.loader.named(book, (), [command.coupon_id])
         return [coupons.loader.state.coupons[command.coupon_id]]
@@ -219,7 +222,7 @@ def _named(coupons: CouponWork, book: CouponBook, command: CouponCommand) -> lis
 
 
 def _finders(coupons: CouponWork, book: CouponBook, command: CouponCommand) -> list[Callable[[], Coupon | None]]:
-    """How to find each of the coupons to be assigned; an unknown code is refused when its turn comes."""
+    """A function for each coupon to be assigned that finds it; an unknown code is refused when its turn comes."""
     if command.coupon_id is not None:
         [coupon] = _named(coupons, book, command)
         return [lambda: coupon]
@@ -230,7 +233,7 @@ def _finders(coupons: CouponWork, book: CouponBook, command: CouponCommand) -> l
 
 
 def _refuse_twofold_price(command: CouponCommand) -> None:
-    """Points are said in one way, and a burn that is set aside pays for one usage."""
+    """Refuse a command with several prices, and one that captures a pending burn for more than one usage."""
     faults = []
     if command.pending is not None:
         pointer = "/pendingCaptureLedgerTransactionId"
@@ -250,7 +253,10 @@ def _refuse_twofold_price(command: CouponCommand) -> None:
 
 
 def _refuse_past_expiry(call: Call, command: CouponCommand) -> None:
-    """Checked after the keys, so that a request is answered again also when its expiry has passed meanwhile."""
+    """Refuse an expiry in the past.
+
+    Checked after the keys, so that a repeated request gets its answer even if its expiry has passed meanwhile.
+    """
     if command.expires_at is not None and command.expires_at <= call.now:
         name = "expiredAt" if call.surface == ADMINISTRATION else "expiresAt"
         raise InvalidRequest([FieldFault(f"{name} must be in the future", pointer=f"/{name}")])
@@ -268,7 +274,7 @@ def _members_of(call: Call, items: Collection[BatchItem]) -> dict[Any, Member]:
 
 
 def _member_of(item: BatchItem, found: Mapping[Any, Member]) -> Member | None:
-    """The member of an item; none where its two ids are not those of one member."""
+    """The member of an item; None if its two ids belong to different members, or to none."""
     named = [found.get(each) for each in (item.member_id, item.loyalty_member_id) if each is not None]
     return named[0] if all(each is named[0] or each == named[0] for each in named) else None
 

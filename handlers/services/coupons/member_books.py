@@ -1,4 +1,4 @@
-"""The coupon books of a member: those that the member could use now, or all with what stands in the way."""
+"""The coupon books of a member: those that the member could use now, or all with their exclusions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NONE, _NOT_HAD = Amounts(), Had()
 
 @dataclass(frozen=True, slots=True)
 class MemberBook:
-    """A book as it is for a member: what the member has had and used of it, and what keeps the member from using it."""
+    """A book for a member: the member's assignments and uses of it, and the exclusions."""
 
     book: CouponBook
     amounts: Amounts
@@ -39,7 +39,7 @@ class MemberBook:
 
     @property
     def is_eligible(self) -> bool:
-        """True if nothing stands in the way."""
+        """True if there are no exclusions."""
         return not self.exclusions
 
 
@@ -54,8 +54,8 @@ def member_books_page(
 ) -> Paged[MemberBook]:
     """A page of the books that match the filter and that the member could use now.
 
-    With `explain` all that match are there, with their exclusions. `in_stock` asks for books of which something is, or
-    is not, left to assign; the latter without `explain` alone.
+    With `explain` all matching books are included, with their exclusions. `in_stock` selects books that have, or have
+    not, anything left to assign; the latter only without `explain`.
     """
     organization_id = call.organization.organization_id
     view = _MemberView(call, member)
@@ -87,7 +87,7 @@ def with_last_usages(call: Call, member: Member, found: Paged[MemberBook]) -> Pa
 
 
 class _MemberView:
-    """What is known of a member, looked up once for all books."""
+    """The data of a member that books need, looked up once for all books."""
 
     def __init__(self, call: Call, member: Member) -> None:
         self._call, self._member = call, member
@@ -101,7 +101,7 @@ class _MemberView:
         self.audience_keys = frozenset(audience.audience_key for audience in audiences)
 
     def books(self, found: Sequence[CouponBook], *, with_stock_only: bool) -> list[MemberBook]:
-        """The books as they are for the member; a fixed number of statements."""
+        """The books for the member, in a fixed number of statements."""
         if not found:
             return []
         call, member = self._call, self._member
@@ -135,12 +135,12 @@ class _MemberView:
         return seen
 
     def out_of_stock(self, found: Sequence[CouponBook]) -> list[CouponBook]:
-        """Those of the books of which nothing is left to assign."""
+        """The books that have nothing left to assign."""
         left = self._stock(found)
         return [book for book in found if (loader := left[book.coupon_book_id]) is not None and loader < 1]
 
     def _stock(self, found: Sequence[CouponBook]) -> dict[int, Decimal | None]:
-        """What is left of each book, one code standing for all that a list has left."""
+        """The amount left to assign of each book; for a list of codes, 1 stands for any number."""
         lists = [book.coupon_book_id for book in found if book.type == LIST]
         free: set[int] = set()
         if lists:

@@ -19,7 +19,7 @@ MOST_AT_ONCE = 100
 
 @dataclass(frozen=True, slots=True)
 class RevertOutcome:
-    """What became of one of the usages that were to be reverted."""
+    """The outcome of reverting one usage."""
 
     usage: CouponUsage
     reversal: CouponUsage | None = None
@@ -28,14 +28,14 @@ class RevertOutcome:
 
 @dataclass(frozen=True, slots=True)
 class RevertedCode:
-    """What became of the uses of a code that were to be reverted, and how many uses of it `remain`."""
+    """The outcomes of reverting uses of a code, and the number of its uses that `remain`."""
 
     outcomes: list[RevertOutcome]
     remain: int
 
 
 def revert_usage(call: Call, usage: CouponUsage, *, force: bool = False) -> CouponUsage:
-    """Take back an assignment or a use, with its points; returns the reversal, or raises what stands in the way."""
+    """Reverse an assignment or a use, with its points. Returns the reversal, or raises its refusal."""
     with unit_of_work(call, [usage.member_id], REVERTED) as unit:
         # As it is now that nobody else can revert it any more.
         [current] = usages.find_all(call.db, usage.organization_id, [usage.coupon_usage_id])
@@ -44,9 +44,9 @@ def revert_usage(call: Call, usage: CouponUsage, *, force: bool = False) -> Coup
 
 
 def revert_code(call: Call, member: Member, coupon: Coupon, *, all_of_them: bool) -> RevertedCode:
-    """Take back the member's last use of a code, or all up to a hundred, the newest first, each for itself.
+    """Reverse the member's last use of a code, or all up to a hundred, newest first, each on its own.
 
-    Raises NothingToRevert, or what stands in the way where nothing could be reverted at all.
+    Raises NothingToRevert, or the refusal if no use could be reverted.
     """
     with unit_of_work(call, [member.member_id], REVERTED) as unit:
         coupons, limit = unit.coupons, MOST_AT_ONCE if all_of_them else 1

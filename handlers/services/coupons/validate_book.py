@@ -1,4 +1,4 @@
-"""What a coupon book names, looked up before it is saved: program, tiers, audiences, the account of its points."""
+"""The references of a coupon book, checked before it is saved: program, tiers, audiences, the account of its points."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from persistence import audiences, ledger, programs
 
 
 def settle_book(call: Call, changed: dict[str, Any], whole: dict[str, Any]) -> None:
-    """Complete what is `changed` of a book by what follows from it, and refuse what is not there or does not fit.
+    """Add derived fields to the changes of a book, and refuse unknown or unsuitable references.
 
-    `whole` is the book as it is going to be, all of its members. Raises InvalidRequest, or NotFound of its kind.
+    `changed` are the changed fields, `whole` is the resulting book with all fields. Raises InvalidRequest, or NotFound
+    of its kind.
     """
     whole |= changed
     check_book(whole)
@@ -32,7 +33,7 @@ def settle_book(call: Call, changed: dict[str, Any], whole: dict[str, Any]) -> N
 
 
 def _settle_program(call: Call, changed: dict[str, Any]) -> None:
-    """A program goes by its key on one surface and by its id on the other; the book knows both."""
+    """Complete the program, which one surface names by key and the other by id; the book stores both."""
     organization_id = call.organization.organization_id
     for given, find, other in (
         ("loyalty_program_key", programs.find_by_key, "loyalty_program_id"),
@@ -49,7 +50,7 @@ def _settle_program(call: Call, changed: dict[str, Any]) -> None:
 
 
 def _settle_tiers(call: Call, changed: dict[str, Any]) -> None:
-    """`tierKeys` and the deprecated `tiers` are one restriction under two names."""
+    """Complete the tiers; `tierKeys` and the deprecated `tiers` are two names of one restriction."""
     if "tier_keys" not in changed and "tiers" not in changed:
         return
     keys_by_id = configuration_of(call.db, call.organization).tier_keys
@@ -75,7 +76,7 @@ def _refuse_unknown_audiences(call: Call, changed: dict[str, Any]) -> None:
 
 
 def _points_account(call: Call, config: dict[str, str]) -> dict[str, str]:
-    """The account of the book's points, by the keys of its ledger, the default one, and its own."""
+    """The account of the book's points, by the keys of its ledger (the default one) and its own."""
     organization = call.organization
     home = None
     if organization.default_ledger_id is not None:

@@ -1,4 +1,4 @@
-"""Cancelling an event: a unit of work that takes back instead of giving (integration 4.6, item 3)."""
+"""Cancelling an event: a unit of work that reverses it (integration 4.6, item 3)."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from persistence.rows import reserve_ids
 def cancel_event(
     call: Call, event: LoyaltyEvent, description: str | None, allow_overdraft: bool
 ) -> list[RevertedEvent]:
-    """Reverse the event and those that it caused; returns what was taken back of each.
+    """Reverse the event and those that it caused. Returns the reversed parts of each.
 
-    Raises EventCancelled, EventNotCancellable, or what the ledger refuses.
+    Raises EventCancelled, EventNotCancellable, or a refusal of the ledger.
     """
     organization_id, event_id = call.organization.organization_id, event.loyalty_event_id
     unit = UnitOfWork(call)

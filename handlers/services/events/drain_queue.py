@@ -1,7 +1,7 @@
 """Working off the queue: claim, evaluate and finish in one database transaction, a batch of an organization at a time.
 
-A process that dies leaves nothing claimed. Where a batch meets a fault, its events go one by one, so that each answers
-for itself; one that fails is tried again later, and holds up its member's line until it is done or dead.
+A process that dies leaves nothing claimed. If a batch fails, its events are evaluated one by one, so that each fails on
+its own. An event that fails is tried again later, and the member's later events wait until it is done or a dead letter.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ def _never() -> bool:
 
 
 class Drain:
-    """One worker's way through the queue: a batch of each organization in turn, and of its members in turn."""
+    """The progress of one worker through the queue: a batch of each organization in turn.
+
+    Within an organization, members take turns.
+    """
 
     def __init__(
         self,
@@ -47,9 +50,9 @@ class Drain:
         self._last_members: dict[int, int] = {}
 
     def step(self) -> bool:
-        """Evaluate a batch of each organization of which something is due; False if nothing was.
+        """Evaluate a batch of each organization that has due events; False if none has.
 
-        Raises what the database says where it is away.
+        Raises the database's error if it is away.
         """
         worked = False
         for organization_id in transactions.run(self._engine, queue.waiting_organizations):
@@ -64,7 +67,7 @@ class Drain:
         return worked
 
     def _evaluate_next(self, organization_id: int, after: int) -> list[int]:
-        """Evaluate a batch of the next members whose lines can be claimed; answers the members."""
+        """Evaluate a batch of the next members whose events can be claimed. Returns the members."""
         members: list[int] = []
         batch: list[QueuedEvent] = []
         alone: list[QueuedEvent] = []
@@ -125,14 +128,14 @@ class Drain:
 
 
 def _evaluate_one(organization_id: int, queued: QueuedEvent, db: Connection) -> None:
-    """Evaluate one event, unless another worker has come to it meanwhile."""
+    """Evaluate one event, unless another worker has evaluated it meanwhile."""
     now = datetime.now(UTC)
     if queue.claim_head(db, organization_id, queued.event.member_id, now) == queued.event.loyalty_event_id:
         evaluate_claimed(db, organization_id, [queued], now)
 
 
 def _fault(error: Exception) -> str:
-    """What went wrong, in words that give away no values."""
+    """A description of an error that contains no values."""
     if isinstance(error, DBAPIError):
         return f"{type(error).__name__} {getattr(error.orig, 'pgcode', None) or ''}".strip()
     return type(error).__name__

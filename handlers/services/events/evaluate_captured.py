@@ -1,4 +1,4 @@
-"""The evaluation of an event that was only captured, by request: once, as tracking would have done it."""
+"""The evaluation of a captured event by request: once, with the effects that tracking would have had."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _STANDING = frozenset({CREATED, CONFIRMED})
 
 
 class CapturedOrders(OrderWork):
-    """The orders of events that were captured: these made them what they are, and change them no more."""
+    """The orders of captured events, which have their final state already and are not changed again."""
 
     def take(self, event: IncomingEvent, loyalty_event_id: int, member: Member) -> Found | None:
-        """The order as it is by now; raises EventNotCaptured where something of what the event made of it came back."""
+        """The present order of an event; raises EventNotCaptured if items of it were returned."""
         payload = order_payload(event)
         if payload is None:
             return None
@@ -31,7 +31,7 @@ class CapturedOrders(OrderWork):
         return found
 
     def keep(self, found: Found) -> None:
-        """Leave the order alone."""
+        """Do nothing: the order stays as it is."""
 
 
 def _refuse_unless_captured(event: LoyaltyEvent) -> None:
@@ -45,10 +45,10 @@ def _refuse_unless_captured(event: LoyaltyEvent) -> None:
 
 
 def evaluate_captured(call: Call, event: LoyaltyEvent) -> LoyaltyEvent:
-    """Evaluate an event, unless that was done before, and return it as it is then; a refusal changes nothing.
+    """Evaluate an event unless that was done before. Returns it with its result; a refusal changes nothing.
 
-    It is evaluated with what is configured now, as of the moment when it was tracked. Raises EventNotCaptured,
-    EventCancelled, or what refuses such an event when it is tracked.
+    It is evaluated with the present configuration, as of the moment when it was tracked. Raises EventNotCaptured,
+    EventCancelled, or the refusals of tracking.
     """
     unit, sent = UnitOfWork(call), incoming_of(event)
     members = lock_members_of(unit, [event], [sent])

@@ -1,4 +1,4 @@
-"""The evaluation of queued events: as tracking would have done it, on events that are stored already."""
+"""The evaluation of queued events: the same as for tracking, but the events are stored already."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _REQUEST_ID = "worker"
 
 
 def evaluate_claimed(db: Connection, organization_id: int, queued: Sequence[QueuedEvent], now: datetime) -> None:
-    """Evaluate events whose lines are claimed, take them out of the queue, and tell the triggers.
+    """Evaluate claimed events, take them out of the queue, and tell the triggers.
 
-    They are evaluated with what is configured now, as of the moment when they were tracked.
+    They are evaluated with the present configuration, as of the moment when they were tracked.
     """
     organization = _organization(db, organization_id)
     unit = UnitOfWork(Execution(db=db, organization=organization, now=now, request_id=_REQUEST_ID))
@@ -46,7 +46,7 @@ def evaluate_claimed(db: Connection, organization_id: int, queued: Sequence[Queu
 
 
 def _evaluate(unit: UnitOfWork, stored: Sequence[LoyaltyEvent]) -> list[Result]:
-    """Evaluate the events in order and store what came of them; a result for each."""
+    """Evaluate the events in order and store their results. Returns a result for each."""
     incoming = [incoming_of(event) for event in stored]
     members = lock_members_of(unit, stored, incoming)
     results: dict[int, Result] = {}
@@ -68,7 +68,7 @@ def _evaluate(unit: UnitOfWork, stored: Sequence[LoyaltyEvent]) -> list[Result]:
 def lock_members_of(
     unit: UnitOfWork, stored: Sequence[LoyaltyEvent], incoming: Sequence[IncomingEvent]
 ) -> Mapping[Any, Member]:
-    """Lock the members whom stored events concern, as tracking does for new ones."""
+    """Lock the members of stored events, as tracking does for new ones."""
     concerned = {event.member_id for event in stored} | members_of_reversals(unit, incoming)
     concerned |= {event.sponsor_member_id for event in stored if event.sponsor_member_id is not None}
     return unit.lock((), concerned, incoming)
@@ -82,7 +82,10 @@ def note_failure(
     next_attempt_at: datetime | None,
     now: datetime,
 ) -> None:
-    """Note an attempt that met a fault of the system: there is a next attempt, or the event is a dead letter."""
+    """Record an attempt that failed for a system fault.
+
+    Without a next attempt the event becomes a dead letter.
+    """
     if not queue.note_failure(db, organization_id, queued, next_attempt_at, now):
         return
     event, problem = queued.event, problem_of(fault)
@@ -97,7 +100,7 @@ def note_failure(
 
 
 def requeue(db: Connection, event: LoyaltyEvent, now: datetime) -> LoyaltyEvent | None:
-    """Queue a dead event again, at the end of its member's line; None if it is not dead."""
+    """Queue a dead letter again, at the end of its member's queue; None if the event is no dead letter."""
     if not queue.requeue(db, event, now):
         return None
     result = stored_result(event, PENDING, None)
@@ -114,7 +117,7 @@ def _organization(db: Connection, organization_id: int) -> Organization:
 
 
 def incoming_of(event: LoyaltyEvent) -> IncomingEvent:
-    """The event as its client sent it."""
+    """The event as the client sent it."""
     return IncomingEvent(
         system_unique_key=event.system_unique_key,
         event_type=event.event_type,
@@ -128,7 +131,7 @@ def incoming_of(event: LoyaltyEvent) -> IncomingEvent:
 
 
 def tracked_again(position: int, event: LoyaltyEvent, sent: IncomingEvent, found: Mapping[Any, Member]) -> TrackedEvent:
-    """The stored event with what was looked up for it, to be evaluated as of the moment when it was tracked."""
+    """The stored event with its looked-up records, to be evaluated as of the moment when it was tracked."""
     return TrackedEvent(
         position=position,
         event=sent,

@@ -1,4 +1,4 @@
-"""The intake of events: whether each can be tracked, and whether it was tracked before."""
+"""The intake of events: checks that each can be tracked, and finds those that were tracked before."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _OF_INACTIVE_MEMBERS = frozenset(
 
 
 class RefusedBefore(Refusal):
-    """An event that failed under this key before: refused again in the same words."""
+    """An event that failed under this key before; refused again in the same words."""
 
     def __init__(self, problem: Mapping[str, Any]) -> None:
         super().__init__(problem["detail"])
@@ -52,9 +52,10 @@ class RefusedBefore(Refusal):
 
 
 def refuse_untrackable(event: IncomingEvent, member: Member, configuration: Configuration, by_server: bool) -> None:
-    """Refuse what cannot be tracked as things stand now, which says nothing of what was tracked before.
+    """Refuse an event that cannot be tracked at present.
 
-    Raises UnknownEventType, NotTrackable, MemberErased, MemberInactive, PayloadMissing or PayloadInvalid.
+    Events that were tracked before are not affected. Raises UnknownEventType, NotTrackable, MemberErased,
+    MemberInactive, PayloadMissing or PayloadInvalid.
     """
     if event.event_type not in _BUILT_IN and event.event_type not in configuration.custom_event_types:
         raise UnknownEventType(f"There is no active event type {event.event_type}.")
@@ -73,7 +74,7 @@ def refuse_untrackable(event: IncomingEvent, member: Member, configuration: Conf
 
 
 class Intake:
-    """Sorts out the events of a batch; `results` are those of the events that need no evaluation, by position.
+    """Sorts the events of a batch; `results` are those of the events that need no evaluation, by position.
 
     `by_server` is True for events that only the server itself reports.
     """
@@ -85,7 +86,7 @@ class Intake:
         self.results: dict[int, Result] = {}
 
     def accept(self, incoming: Sequence[IncomingEvent], members: Mapping[Any, Member]) -> list[TrackedEvent]:
-        """The events that are to be tracked now, of each key the first; `members` are locked, by either id."""
+        """The events to be tracked now, the first one of each key; `members` are locked, by either id."""
         keys = {event.system_unique_key for event in incoming}
         db, organization_id = self._unit.execution.db, self._unit.execution.organization.organization_id
         # A dry run asks what would happen if the event came now, whether or not it has come before.
@@ -108,7 +109,7 @@ class Intake:
         return list(first.values())
 
     def all_results(self) -> list[Result]:
-        """The results in the order of the events; one that came twice has that of the first."""
+        """The results in the order of the events; a repeated event has the result of the first one."""
         for repeat, original in self._repeats:
             try:
                 refuse_other_request(repeat.event.system_unique_key, repeat.digest, original.digest)

@@ -1,6 +1,6 @@
-"""Releasing what is kept of old events so that their requests can be answered again.
+"""Releasing the stored answers of old events.
 
-The events stay, and their keys stay used: an old request that comes again is refused, never done again.
+The events stay, and their keys stay used: an old request that is repeated is refused, never done again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ EVENTS_AT_ONCE = 1000
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """How many answers were released, and the id of an event up to which there is nothing left to release."""
+    """The number of released answers, and the id of an event up to which all answers are released."""
 
     answers: int
     up_to: int
@@ -30,7 +30,7 @@ def release_answers(
 ) -> Released | None:
     """Release the answers of events after the id `after` that were tracked before `before`; None if it was stopped.
 
-    Ids come from one sequence for all organizations, so one id says how far all of them have come.
+    Ids come from one sequence for all organizations, so one id marks the progress in all of them.
     """
     answers, reached, newer = 0, after, []
     for organization_id in organization_ids:

@@ -1,7 +1,7 @@
-"""Tracking: events in, everything they set in motion out, in a number of statements that is the same for any number.
+"""Tracking: events and all their effects, in a number of statements that does not depend on the number of events.
 
-A batch is one unit of work: lock the members, answer what was tracked before, evaluate the rest in order on values
-alone, and flush all of it. An event that is refused leaves the others standing.
+A batch is one unit of work: lock the members, return the results of events tracked before, evaluate the rest in order
+on values alone, and flush all of it. An event that is refused does not affect the others.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from persistence.rows import reserve_ids
 
 
 def track(unit: UnitOfWork, incoming: Sequence[IncomingEvent], *, by_server: bool = False) -> list[Result]:
-    """Track events in a unit of work, in their order; a result for each.
+    """Track events in a unit of work, in their order. Returns a result for each.
 
     `by_server` is True for events that only the server itself reports.
     """
@@ -39,16 +39,16 @@ def track(unit: UnitOfWork, incoming: Sequence[IncomingEvent], *, by_server: boo
 
 
 def members_of_reversals(unit: UnitOfWork, incoming: Sequence[IncomingEvent]) -> set[int]:
-    """The members who have got something from the orders that the events reverse."""
+    """The members who received something from the orders that the events reverse."""
     names = reversed_orders(incoming)
     organization_id = unit.execution.organization.organization_id
     return reversals.find_members_of_orders(unit.execution.db, organization_id, names) if names else set()
 
 
 def evaluate(unit: UnitOfWork, accepted: Sequence[TrackedEvent], orders: OrderWork | None = None) -> dict[int, Result]:
-    """Evaluate events of locked members, and flush unless it is a dry run; the results by position.
+    """Evaluate events of locked members, and flush unless it is a dry run. Returns the results by position.
 
-    `orders` are those that the events are about, where they are not to be built from the events.
+    `orders` are the orders of the events if they are not to be built from the events.
     """
     if orders is None:
         orders = _orders(unit, accepted)
@@ -62,7 +62,10 @@ def evaluate(unit: UnitOfWork, accepted: Sequence[TrackedEvent], orders: OrderWo
 
 
 def _orders(unit: UnitOfWork, accepted: Sequence[TrackedEvent]) -> OrderWork:
-    """The orders that the events are about; the events that are not stored yet get their ids and keys with them."""
+    """The orders of the events.
+
+    Events that are not stored yet get their ids and keys together with the orders.
+    """
     payloads = [payload for event in accepted if (payload := order_payload(event.event)) is not None]
     new = [event for event in accepted if not event.loyalty_event_id]
     ids = _ids(unit, len(new), len(payloads), sum(len(payload.get("items") or ()) for payload in payloads))
@@ -73,7 +76,7 @@ def _orders(unit: UnitOfWork, accepted: Sequence[TrackedEvent]) -> OrderWork:
 
 
 def _ids(unit: UnitOfWork, events: int, orders: int, items: int) -> Mapping[str, Sequence[int]]:
-    """Ids for all that the batch may store; a dry run stores nothing and takes none from the database."""
+    """The ids of all records that the batch may store; a dry run stores nothing and takes no ids from the database."""
     counts = {"events": events, "purchase_orders": orders, "order_items": items}
     if unit.is_dry_run:
         return {name: [0] * count for name, count in counts.items()}
@@ -85,7 +88,7 @@ def emit(
 ) -> Mapping[str, Any]:
     """Track an event that the server itself reports of a member, such as `member-created` (integration 6).
 
-    Returns its result, as tracking answers it.
+    Returns its result in the form of tracking.
     """
     event = IncomingEvent(
         system_unique_key=f"{event_type}-{call.new_key()}",

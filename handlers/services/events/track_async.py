@@ -1,6 +1,6 @@
-"""Asynchronous tracking: events are checked, stored and queued in one database transaction, for workers to evaluate.
+"""Asynchronous tracking: events are checked, stored and queued in one database transaction; workers evaluate them.
 
-A request under a key is the same however it was tracked.
+A request under a key is the same, tracked synchronously or asynchronously.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from persistence.rows import reserve_ids
 
 
 def queue_events(call: Call, incoming: Sequence[IncomingEvent]) -> list[dict[str, Any]]:
-    """Store and queue the events that can be tracked; the outcome of each, in order."""
+    """Store and queue the events that can be tracked. Returns the outcome of each, in order."""
     # The members' lines alone are locked: all else that they have is the worker's concern.
     ids = {event.loyalty_member_id for event in incoming if event.loyalty_member_id is not None}
     ids |= {event.sponsor_loyalty_member_id for event in incoming if event.sponsor_loyalty_member_id is not None}
@@ -33,7 +33,7 @@ def queue_events(call: Call, incoming: Sequence[IncomingEvent]) -> list[dict[str
 
 
 def _store(call: Call, accepted: Sequence[TrackedEvent]) -> dict[int, Result]:
-    """Store the events and put them in their members' lines."""
+    """Store the events and put them into their members' queues."""
     organization_id = call.organization.organization_id
     results, rows, lines = {}, [], []
     for event, event_id in zip(accepted, reserve_ids(call.db, events=len(accepted))["events"], strict=True):

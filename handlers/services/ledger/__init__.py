@@ -1,1 +1,1 @@
-"""Use cases of the ledger: points that move by request or by time."""
+"""Use cases of the ledger: movements of points by request or by expiry."""

@@ -1,4 +1,4 @@
-"""Changing how much of an account may be issued, and recording it as a transaction that moves nothing."""
+"""Changing the maximum supply of an account, recorded as a transaction that moves nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from persistence import ledger_transactions, posting
 
 
 def change_supply(call: Call, ledger: Ledger, account: LedgerAccount, body: Mapping[str, Any]) -> int:
-    """Set `max_supply` (None is without limit) and answer the id of the transaction that records it.
+    """Set `max_supply` (None is without limit). Returns the id of the transaction that records it.
 
     Nobody posts to the account meanwhile. Raises InvalidRequest, SupplyBelowIssued or KeyReused.
     """

@@ -1,4 +1,4 @@
-"""Posting what has expired: balances are right without it, but records and supplies catch up with it."""
+"""Posting expiries: balances are right without them, but records and supplies follow."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WALLETS_AT_ONCE = 500
 
 @dataclass(slots=True)
 class Expired:
-    """What was expired of each account: the amount, and of how many wallets."""
+    """The expired amount of each account, and the number of its wallets."""
 
     last_wallet_id: int = 0
     amounts: dict[int, Decimal] = field(default_factory=dict)
@@ -29,7 +29,7 @@ class Expired:
 def expire_next(
     db: Connection, organization_id: int, after: int, now: datetime, limit: int = WALLETS_AT_ONCE
 ) -> Expired | None:
-    """Post the expiries of the next wallets, by id, of which something is due; None when there are no more."""
+    """Post the expiries of the next wallets, by id, that have any due; None when there are no more."""
     organization = organizations.find(db, organization_id)
     if organization is None:
         return None

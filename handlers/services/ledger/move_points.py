@@ -1,4 +1,4 @@
-"""Minting for a member and burning from one: the ledger and account are looked up where the request names none."""
+"""Minting to and burning from a member; ledger and account are looked up if the request names none."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from persistence import ledger, members, posting
 
 @dataclass(frozen=True, slots=True)
 class MovedPoints:
-    """A transaction as mint and burn by member answer it."""
+    """The transaction of a mint or burn by member, as it is returned."""
 
     ledger_transaction_id: int
     amount: Decimal
@@ -32,9 +32,10 @@ class MovedPoints:
 
 
 def move_points(call: Call, member: Member, transaction_type: int, body: Mapping[str, Any]) -> MovedPoints:
-    """Mint or burn (administration, Members 6); the same key with the same request answers the same transaction.
+    """Mint or burn points of a member (administration, Members 6).
 
-    Raises MemberErased, or MemberInactive unless the key was used before.
+    The same key with the same request returns the same transaction. Raises MemberErased, or MemberInactive unless the
+    key was used before.
     """
     lock_referrers(call.db, call.organization, member.wallet_id, ())
     locked = members.lock(call.db, member)
@@ -69,7 +70,7 @@ def move_points(call: Call, member: Member, transaction_type: int, body: Mapping
 
 
 def _account(call: Call, ledger_id: int | None, ledger_account_id: int | None) -> LedgerAccount:
-    """The account that a request means; the default ledger, and a ledger's default account, where it names none."""
+    """The account of a request; by default the default ledger and the default account of a ledger."""
     organization_id = call.organization.organization_id
     wanted_ledger = ledger_id if ledger_id is not None else call.organization.default_ledger_id
     if wanted_ledger is None or ledger.find_ledger(call.db, organization_id, wanted_ledger) is None:

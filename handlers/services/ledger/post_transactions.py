@@ -1,7 +1,7 @@
-"""Posting ledger transactions: any number of them in a fixed number of statements, each key answered once.
+"""Posting ledger transactions: any number of them in a fixed number of statements, each key once.
 
-Every way of moving points by request comes through here: single calls, sets that are one unit, and batches in which
-items of one set stand or fall together and the others stand alone.
+All movements of points by request are posted here: single calls, sets of which all or none are posted, and batches
+whose items are posted independently, except items of one set.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ MOVED = "Points were moved by request."
 
 @dataclass(frozen=True, slots=True)
 class Movement:
-    """What a request asks the ledger to move: a mint (no `from_wallet_id`), a burn (no `to_wallet_id`), a transfer, or
-    the revert of `reverts`, which is found by id.
+    """A movement that a request asks for.
 
-    `pointer` says where in the request it stands, for faults; `refusal` is what is wrong with an item already.
+    It is a mint (no `from_wallet_id`), a burn (no `to_wallet_id`), a transfer, or the revert of `reverts`, which is
+    found by id. `pointer` is its place in the request, for faults; `refusal` is set for an item that is refused
+    already.
     """
 
     ledger_account_id: int | None = None
@@ -60,7 +61,7 @@ class Movement:
 
     @property
     def digest(self) -> bytes:
-        """What makes two requests the same: all that they ask for."""
+        """The digest of all fields by which two requests are the same."""
         said = [getattr(self, field.name) for field in fields(self) if field.name not in _NOT_ASKED_FOR]
         return digest_of(said)
 
@@ -70,7 +71,7 @@ _NOT_ASKED_FOR = {"system_unique_key", "pointer", "refusal"}
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one movement: the id of its transaction, or why it was refused."""
+    """The outcome of one movement: the id of its transaction, or its refusal."""
 
     ledger_transaction_id: int | None = None
     refusal: Refusal | None = None
@@ -87,7 +88,7 @@ class Poster:
         self._outcomes: dict[int, Outcome] = {}
 
     def post(self, atomic: bool) -> list[Outcome]:
-        """Do the movements in their order and answer an outcome for each; `atomic` raises the first refusal."""
+        """Post the movements in their order. Returns an outcome for each; `atomic` raises the first refusal."""
         reverts = {movement.reverts for movement in self._movements if movement.reverts is not None}
         stored = posting.find_stored(self._db, self._organization_id, reverts)
         self._lock(stored)
@@ -116,7 +117,7 @@ class Poster:
         self._wallets: Mapping[int, Wallet] = lock_wallets(self._db, self._call.organization, wanted)
 
     def _answer_known_keys(self) -> None:
-        """Answer what was done under its key before, and sort out keys that come twice."""
+        """Take the results of keys that were used before, and find keys that are used twice."""
         keys = [each.system_unique_key or "" for each in self._movements]
         known = posting.find_posted(self._db, self._organization_id, keys)
         self._repeats: dict[int, int] = {}
@@ -142,9 +143,9 @@ class Poster:
             self._outcomes[position] = self._outcomes[original]
 
     def _make(self, session: LedgerSession, stored: Mapping[int, Stored], atomic: bool) -> dict[int, Posting]:
-        """Post what can be posted: each item for itself, the items of a set all or none, where its first one stands.
+        """Post what can be posted: each item on its own, a set at the position of its first item, all or none.
 
-        So whatever sets interleave, they come out as if one had been done after the other.
+        So interleaved sets have the same result as sets posted one after the other.
         """
         made: dict[int, Posting] = {}
         for positions in self._units():
@@ -165,7 +166,7 @@ class Poster:
         return made
 
     def _units(self) -> list[list[int]]:
-        """The positions of what is to be done, those of one set together; sets of which an item is refused are none."""
+        """The positions of the movements to post, those of a set together; a set with a refused item is left out."""
         for position in [p for p, outcome in self._outcomes.items() if outcome.refusal is not None]:
             self._fail_set(self._movements[position].atomic_set_id)
         units: dict[tuple[str | None, int], list[int]] = {}
@@ -176,7 +177,7 @@ class Poster:
         return list(units.values())
 
     def _fail_set(self, set_id: str | None) -> None:
-        """Refuse what else belongs to a set of which one item is refused."""
+        """Refuse the other items of a set of which one is refused."""
         for position, movement in enumerate(self._movements):
             if set_id is not None and movement.atomic_set_id == set_id and position not in self._outcomes:
                 self._outcomes[position] = Outcome(refusal=SetFailed("Another item of the set was refused."))
@@ -236,7 +237,7 @@ class Poster:
 
 
 def _add_to_audit_log(call: Call, movement: Movement, step: Posting, transaction_id: int) -> None:
-    """Tell the audit log what a request has moved, and for whom."""
+    """Add an entry to the audit log about the moved points and their owners."""
     call.audit.add(
         "ledger-transaction",
         transaction_id,
@@ -258,7 +259,7 @@ def _add_to_audit_log(call: Call, movement: Movement, step: Posting, transaction
 
 
 def _check(movement: Movement, now: datetime) -> None:
-    """Refuse what the members of a movement cannot say together."""
+    """Refuse a movement whose fields contradict each other."""
     faults = []
     is_mint = movement.from_wallet_id is None and movement.to_wallet_id is not None
     if movement.from_wallet_id is None and movement.to_wallet_id is None:
@@ -276,19 +277,19 @@ _EXPIRATION = "/expirationDate"
 
 
 def _placed(refusal: Refusal, pointer: str) -> Refusal:
-    """The refusal of one item, its faults pointing into the whole request."""
+    """The refusal of one item, with pointers of its faults into the whole request."""
     if not pointer or not isinstance(refusal, InvalidRequest):
         return refusal
     return InvalidRequest([replace(fault, pointer=pointer + (fault.pointer or "")) for fault in refusal.faults])
 
 
 def post_one(call: Call, movement: Movement) -> int:
-    """Post one movement and answer its transaction's id; raises what refuses it."""
+    """Post one movement. Returns the id of its transaction, or raises its refusal."""
     return post_set(call, [movement])[0]
 
 
 def post_set(call: Call, movements: Sequence[Movement]) -> list[int]:
-    """Post movements as one unit and answer their transactions' ids; raises the first refusal."""
+    """Post movements as one unit. Returns the ids of their transactions, or raises the first refusal."""
     outcomes = Poster(call, movements).post(atomic=True)
     for outcome in outcomes:
         if outcome.refusal is not None:
@@ -297,14 +298,14 @@ def post_set(call: Call, movements: Sequence[Movement]) -> list[int]:
 
 
 def post_batch(call: Call, movements: Sequence[Movement]) -> list[Outcome]:
-    """Post each movement for itself, those of one atomic set together."""
+    """Post each movement on its own, those of one atomic set together."""
     return Poster(call, movements).post(atomic=False)
 
 
 def answered(call: Call, movements: Sequence[Movement], ids: Sequence[int]) -> list[list[TransactionRow]]:
-    """The rows of each movement's transaction as they were first answered, with what was posted as part of it.
+    """The rows of each movement's transaction as first returned, with those posted as part of it.
 
-    Whatever has become of it since does not show.
+    Later changes of the transactions are not included.
     """
     rows = ledger_transactions.rows_as_answered(call.db, call.organization.organization_id, ids)
     return [
@@ -315,7 +316,7 @@ def answered(call: Call, movements: Sequence[Movement], ids: Sequence[int]) -> l
 
 
 def capture(call: Call, account: LedgerAccount, amounts: Sequence[tuple[int, Decimal | None]]) -> None:
-    """Capture pending transactions of the account, all or none; raises what refuses the first that is refused."""
+    """Capture pending transactions of the account, all or none; raises the first refusal."""
     organization_id = call.organization.organization_id
     ids = {transaction_id for transaction_id, _ in amounts}
     stored = posting.find_stored(call.db, organization_id, ids)

@@ -1,7 +1,7 @@
-"""Work on wallets, whoever has them: points that move by request or by time.
+"""Work on wallets, of members or not: movements of points by request or by expiry.
 
-The ledger session is flushed at the end; tiers that go by the points move with it, and what is to be reported is
-tracked in a unit of work of its own, within the same database transaction.
+The ledger session is flushed at the end. Tiers that depend on the points move with it, and derived events are tracked
+in a unit of work of their own, within the same database transaction.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from persistence import events, member_tiers, posting
 
 @dataclass(slots=True)
 class WalletWork:
-    """Points in work: `transaction_ids` are those of the session's steps, once it is flushed."""
+    """An open ledger session; `transaction_ids` are the ids of its postings, known after the flush."""
 
     ledger: LedgerSession
     transaction_ids: list[int] = field(default_factory=list)
@@ -45,9 +45,9 @@ class WalletWork:
 def work_on_wallets(
     execution: Execution, wallet_ids: Collection[int], ledger_account_ids: Collection[int], reason: str
 ) -> Iterator[WalletWork]:
-    """Work on locked wallets; all that was posted in the block is flushed at its end, with what comes of it.
+    """Work on locked wallets; the postings of the block are flushed at its end, with their consequences.
 
-    `reason` is what the events that come of it say about why they were reported.
+    `reason` is the reason in the derived events.
     """
     db, organization = execution.db, execution.organization
     work = WalletWork(open_session(db, organization, wallet_ids, ledger_account_ids, execution.now))
@@ -62,7 +62,10 @@ def open_session(
     ledger_account_ids: Collection[int],
     at: datetime,
 ) -> LedgerSession:
-    """The session of locked wallets, as `posting.open_session`, with the limits locked that may count in the end."""
+    """The session of locked wallets, as `posting.open_session`.
+
+    The limits that derived events may count are locked, too.
+    """
     configuration = configuration_of(db, organization)
     if _concern(configuration, ledger_account_ids):
         # Limits of all members come before accounts in the order of `locks`; a member's own go by the wallet's lock.
@@ -81,7 +84,7 @@ def open_session(
 
 
 def report(execution: Execution, derived: Collection[DerivedEvent], reason: str) -> None:
-    """Track what the server itself reports, all of it in one batch."""
+    """Track derived events, all of them in one batch."""
     incoming = [
         IncomingEvent(
             system_unique_key=f"{event.event_type}-{execution.new_key()}",

@@ -1,4 +1,4 @@
-"""Checking what is stored: every invariant of the ledger, and that nobody changed the audit log."""
+"""Checks of stored data: every invariant of the ledger, and that nobody changed the audit log."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _MOST_OF_ONE_KIND = 50
 
 
 def verify(db: Connection, organization_id: int | None) -> list[str]:
-    """What is broken in ledger and audit log of one organization, or of all; empty if nothing. Changes nothing."""
+    """The faults in ledger and audit log of one organization, or of all; empty if there are none. Changes nothing."""
     findings: list[str] = []
     ledger_checks.plan_for_many(db)
     for check in (*ledger_checks.CHECKS, *audit_checks.CHECKS):

@@ -1,4 +1,4 @@
-"""Enrolment of members: the record, a wallet, the default tier of the default program, and what tells of it."""
+"""Enrolment of members: the record, a wallet, the default tier of the default program, an event, and messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ MEMBER_CREATED = "member-created"
 
 
 def enrol_member(call: Call, values: Mapping[str, Any], add: Callable[..., Any] = members.add_member) -> Member:
-    """Insert a member by `add`; the caller tracks `created_event`, then tells those outside by `tell_created`."""
+    """Insert a member by `add`.
+
+    The caller tracks `created_event`, then tells triggers by `tell_created`.
+    """
     organization = call.organization
     member: Member = add(
         call.db,

@@ -1,4 +1,4 @@
-"""Erasing a member: who it was goes, what was counted stays."""
+"""Erasing a member: personal data are removed, figures stay."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from persistence import audit_log, erasing
 
 
 def erase(call: Call, member: Member) -> Member:
-    """Erase the member; one that was erased before is as it was left then.
+    """Erase the member; a member who was erased before stays unchanged.
 
-    Whoever is at work with the member is waited for, and whoever comes after finds nobody by the old ids.
+    Running work on the member is waited for; later calls do not find the member by the old ids.
     """
     before = erasing.lock(call.db, member)
     if before.erased_at is not None:

@@ -1,4 +1,4 @@
-"""Locking wallets outside of tracking, with those of whoever may be rewarded for what comes of it."""
+"""Locking wallets outside of tracking, together with those of members who may be rewarded as a consequence."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from persistence import posting, referrals
 def lock_wallets(
     db: Connection, organization: Organization, wallet_ids: Collection[int], reported: Collection[str] = ()
 ) -> Mapping[int, Wallet]:
-    """Lock the wallets in their order and answer them by id, as `posting.lock_wallets`.
+    """Lock the wallets in their order. Returns them by id, as `posting.lock_wallets`.
 
-    Where a referral program rewards what the server reports, of the types `reported` or because of it, the wallets of
-    those who brought their members are locked in one go with them: wallets come first in the order of `locks`.
+    If a referral program rewards derived events of the types `reported`, or of types that follow from them, the wallets
+    of the referrers are locked in one go with the others: wallets come first in the order of `locks`.
     """
     organization_id = organization.organization_id
     distance = reach_of_own_events(configuration_of(db, organization), reported)
@@ -31,6 +31,6 @@ def lock_wallets(
 
 
 def lock_referrers(db: Connection, organization: Organization, wallet_id: int, reported: Collection[str]) -> None:
-    """Lock a member's wallet together with those of `lock_wallets`; nothing where there can be none."""
+    """Lock a member's wallet together with those of `lock_wallets`; does nothing if there can be no others."""
     if reach_of_own_events(configuration_of(db, organization), reported):
         lock_wallets(db, organization, [wallet_id], reported)

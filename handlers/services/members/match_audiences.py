@@ -1,4 +1,4 @@
-"""Which audiences members are in."""
+"""The audiences of members."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def match_audiences(
     members: Collection[Member],
     at: datetime,
 ) -> dict[int, list[CompiledAudience]]:
-    """Those of the audiences that each member is in at `at`, by member id; one statement, and only if one is a list."""
+    """The audiences that each member is in at `at`, by member id; one statement, and only if one of them is a list."""
     in_force = [audience for audience in among if audience.applies(at)]
     by_id = {member.member_id: member for member in members}
     lists = {}

@@ -1,4 +1,4 @@
-"""Members with what belongs to their record but stands elsewhere: tiers and balances."""
+"""Members with the parts of their record that are stored elsewhere: tiers and balances."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from persistence import ledger_wallets
 
 
 def view_members(call: Call, found: Sequence[Member], *, with_balances: bool = False) -> list[dict[str, Any]]:
-    """The members as they are answered, in their order; the number of statements does not grow with theirs.
+    """The member records in order; the number of statements does not depend on the number of members.
 
-    With the balances comes what of them counts for the tiers.
+    With the balances come the amounts that count for the tiers.
     """
     organization_id = call.organization.organization_id
     tiers = current_tiers(call, found)
@@ -45,7 +45,7 @@ def _statuses(
     tiers: Mapping[int, Sequence[MemberTier]],
     balances: Mapping[int, Sequence[WalletView]],
 ) -> dict[int, list[TierStatus]]:
-    """Where the members stand in every active program; at most one statement, where tiers go by a period."""
+    """The tier status of the members in every active program; at most one statement, if tiers depend on a period."""
     configuration = configuration_of(call.db, call.organization)
     known = {tier.loyalty_tier_id: tier for tier in configuration.tiers.values()}
     points = points_of(call, found, balances)

@@ -19,9 +19,10 @@ from persistence import missions
 
 
 def advance_mission(call: Call, member: Member, mission: Mission, body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Count `amount` for the mission and pay what that achieves; the same key with the same request answers alike.
+    """Count `amount` for the mission and pay the rewards that it achieves.
 
-    Raises KeyReused, MemberInactive, MissionClosed or MissionExhausted.
+    The same key with the same request returns the same answer. Raises KeyReused, MemberInactive, MissionClosed or
+    MissionExhausted.
     """
     organization_id = call.organization.organization_id
     among = configuration_of(call.db, call.organization).audiences

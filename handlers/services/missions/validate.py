@@ -1,4 +1,4 @@
-"""What a mission must fulfil to be saved: its members go together, and all that it names is there."""
+"""Checks of a mission before it is saved: its fields are consistent, and its references exist."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ from persistence.coupons import books
 
 
 def validate_mission(call: Call, body: dict[str, Any], before: Mission | None) -> None:
-    """Refuse a mission whose members (by inside names) do not go together, or that names what is not there.
+    """Refuse a mission whose fields (by inside names) contradict each other, or with unknown references.
 
-    The event type that it named `before` may have been deactivated since, and what its expression named be gone.
+    The event type that it named `before` may have been deactivated since, and records that its expression named may be
+    gone.
 
     Raises InvalidRequest with every fault, else NotFound of its kind, or WalletNotInLedger.
     """
@@ -54,7 +55,7 @@ def validate_mission(call: Call, body: dict[str, Any], before: Mission | None) -
 
 
 def _faults_of_count(call: Call, expression: str) -> list[FieldFault]:
-    """What is wrong with an expression of what an event counts, and what it names that is not there."""
+    """The faults of a count expression, including unknown keys."""
     try:
         sources = count_sources(expression)
     except InvalidRequest as refusal:
@@ -102,7 +103,7 @@ def _refuse_unknown_book(call: Call, body: dict[str, Any]) -> None:
 
 
 def _check_points(call: Call, body: Mapping[str, Any]) -> None:
-    """The account of the reward is one that members' wallets can hold, and the amount one that it can move."""
+    """Refuse a reward whose account cannot be held by members' wallets, or whose amount the account cannot move."""
     amount = body["points_accrual"]
     if amount is None:
         return

@@ -1,4 +1,4 @@
-"""Purchase orders that are entered as such: tracked as the events that lead to their status, all in one batch."""
+"""Purchase orders created by request: tracked in one batch as the events that lead to their status."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from persistence import orders
 
 @dataclass(frozen=True, slots=True)
 class NewOrder:
-    """An order to be created; `payload` is what its creation event says of it, the member goes by one of two ids."""
+    """An order to be created; `payload` is that of its creation event, and the member is given by one of two ids."""
 
     external_id: str
     status: str
@@ -32,7 +32,7 @@ class NewOrder:
 
 @dataclass(frozen=True, slots=True)
 class CreatedOrder:
-    """What became of a new order: the order with the answers of its events, or why there is none."""
+    """The outcome of a new order: the order with the results of its events, or its refusal."""
 
     external_id: str
     order: tuple[Order, tuple[OrderItem, ...]] | None = None
@@ -41,7 +41,7 @@ class CreatedOrder:
 
 
 def create_order(call: Call, wanted: NewOrder) -> CreatedOrder:
-    """Create one order; raises what refuses it."""
+    """Create one order, or raise its refusal."""
     [created] = create_orders(call, [wanted])
     if created.refusal is not None:
         raise created.refusal
@@ -49,7 +49,7 @@ def create_order(call: Call, wanted: NewOrder) -> CreatedOrder:
 
 
 def create_orders(call: Call, wanted: Sequence[NewOrder]) -> list[CreatedOrder]:
-    """Create orders, each for itself, in a number of statements that is the same for any number."""
+    """Create orders, each on its own, in a fixed number of statements."""
     refused = _refused(call, wanted)
     steps = [[] if refused[at] else _steps(call, each) for at, each in enumerate(wanted)]
     # All creations first: what follows of any of them then needs them stored but once.
@@ -78,7 +78,7 @@ def _outcome(external_id: str, results: Sequence[Result], stored: Mapping[str, A
 
 
 def _refused(call: Call, wanted: Sequence[NewOrder]) -> list[Refusal | None]:
-    """Why orders are refused before anything is tracked, so that nothing is left of them."""
+    """The refusals of orders that are refused before anything is tracked, so that nothing of them is stored."""
     organization_id = call.organization.organization_id
     taken = orders.known_external_ids(call.db, organization_id, [new_order.external_id for new_order in wanted])
     program_ids = {

@@ -1,4 +1,4 @@
-"""What a caller may do by now, whatever its token was issued for."""
+"""The present permissions of a caller, which may be less than its token was issued for."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _FORMER_USER = "The user of this access token is no longer active in the organiz
 
 
 def known_caller(db: Connection, caller: Caller) -> Caller:
-    """The caller with its user, where a token of the external issuer speaks of one.
+    """The caller with its user, if a token of the external issuer names one.
 
-    What such a user may do is the record's to say, so the claims of the token are not looked at.
+    The record of such a user decides about the permissions, so the claims of the token are not used.
     """
     if not caller.is_external or caller.user_id is not None or caller.loyalty_member_id is not None:
         return caller
@@ -27,14 +27,15 @@ def known_caller(db: Connection, caller: Caller) -> Caller:
 
 
 def of_record(caller: Caller, user_id: int) -> Caller:
-    """The caller as a user whose record alone says what it may do; `caller_by_now` limits it to that."""
+    """The caller as a user whose record alone decides; `caller_by_now` limits it to that."""
     return replace(caller, user_id=user_id, roles=ROLES, is_admin=True, is_system_admin=True)
 
 
 def caller_by_now(caller: Caller, rights: CurrentRights) -> Caller:
-    """The caller with no more than its user has now: deactivation, removal and every loss count from this request on.
+    """The caller limited to the present permissions of its user.
 
-    Raises Unauthorized for one who does not belong to the organization any more, and for a token that was ended.
+    Deactivation, removal and every lost permission count from this request on. Raises Unauthorized for a user who no
+    longer belongs to the organization, and for a revoked token.
     """
     is_ended = not caller.is_external and caller.token_generation != rights.token_generation
     if not rights.is_active or is_ended:

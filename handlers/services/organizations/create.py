@@ -1,4 +1,4 @@
-"""Creating an organization with all it needs to take its first purchase."""
+"""Creating an organization with everything that it needs for its first purchase."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from persistence.tables.programs import loyalty_programs, loyalty_tiers
 
 @dataclass(frozen=True, slots=True)
 class CreatedOrganization:
-    """What the operator needs to use the new organization; the client secret is not readable again."""
+    """The data that the operator needs for the new organization; the client secret cannot be read again."""
 
     organization_id: int
     organization_key: str
@@ -35,8 +35,10 @@ class CreatedOrganization:
 
 
 def create_organization(db: Connection, *, name: str, now: datetime, timezone: str = "UTC") -> CreatedOrganization:
-    """Create the organization, a default ledger with the account `points`, a program with a default tier, an
-    administrator and one API user, who has the roles that an integration needs.
+    """Create the organization, its ledger, account, program, administrator and API user.
+
+    The default ledger has the account `points`, the program a default tier, and the API user the roles that an
+    integration needs.
     """
     stamps = {"created_at": now, "updated_at": now}
     organization = organizations.add_organization(
@@ -127,7 +129,7 @@ def _add_program(db: Connection, owned: Mapping[str, Any], ledger_id: int, ledge
 
 
 def _add_users(db: Connection, organization_id: int, now: datetime) -> tuple[str, str]:
-    """The administrator, who has no password yet, and the API user; returns the API user's credentials."""
+    """Create the administrator, without a password yet, and the API user. Returns the API user's credentials."""
     stamps = {"created_at": now, "updated_at": now}
     organizations.add_user(
         db,

@@ -1,4 +1,4 @@
-"""Bodies that name the organization which the path has named already."""
+"""Bodies that repeat the organization of the path."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from handlers.call import Call
 
 
 def refuse_other_organization(call: Call, body: dict[str, Any]) -> None:
-    """Take `organization_id` out of a body; another one than the call's is refused."""
+    """Take `organization_id` out of a body; refuses another organization than the call's."""
     named = body.pop("organization_id")
     if named is not None and named != call.organization.organization_id:
         raise InvalidRequest([FieldFault("organizationId is that of the path", pointer="/organizationId")])

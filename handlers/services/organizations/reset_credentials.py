@@ -1,4 +1,4 @@
-"""Another secret for a program that uses the API, given by an operator."""
+"""A new secret for an API user, given by an operator."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from persistence import organizations, users
 
 
 class CredentialsNotFound(LookupError):
-    """The organization or its API user does not exist, or it is not clear which one is meant."""
+    """The organization or its API user does not exist, or it is ambiguous which one is meant."""
 
 
 def reset_credentials(db: Connection, organization_id: int, client_id: str | None, now: datetime) -> tuple[str, str]:

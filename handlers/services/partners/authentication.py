@@ -1,4 +1,4 @@
-"""API keys of partners: made from 256 random bits, kept as hashes, looked up at every call."""
+"""API keys of partners: made from 256 random bits, stored as hashes, looked up at every call."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from persistence.engine import autocommit
 
 
 def new_key(organization_id: int) -> str:
-    """A key that nobody can guess."""
+    """A new random key."""
     return key_of(organization_id, secrets.token_urlsafe(32))
 
 
 def hash_of(key: str) -> bytes:
-    """The form in which a key is kept: since it is random, a fast hash says nothing of it."""
+    """The stored form of a key: as the key is random, a fast hash reveals nothing of it."""
     return hashlib.sha256(key.encode()).digest()
 
 
@@ -30,13 +30,13 @@ HINT_LENGTH = 4
 
 
 class KeyAuthenticator:
-    """Turns an API key into a caller; a revoked key counts no more from the next call on."""
+    """Turns an API key into a caller; a revoked key is invalid from the next call on."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = autocommit(engine)
 
     def __call__(self, key: str) -> Caller:
-        """The caller of a valid key; raises Unauthorized. The use is written down, once a minute at most."""
+        """The caller of a valid key; raises Unauthorized. The use is recorded once a minute at most."""
         organization_id = organization_of(key)
         if organization_id is None:
             raise Unauthorized("The API key is malformed.")

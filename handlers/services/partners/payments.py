@@ -1,4 +1,4 @@
-"""Payment intents of partners: the customer is found or enrolled, the payment tracked, and the partner told what came.
+"""Payment intents of partners: find or enrol the customer, track the payment, and return its results to the partner.
 
 All of it is one database transaction: an intent that is refused leaves neither a member nor a payment.
 """
@@ -38,7 +38,7 @@ PAYMENT_CONFIRMED = "member-payment-confirmed"
 
 
 def create_payment_intent(call: Call, key: PartnerKey, intent: PaymentIntent) -> PaymentOutcome:
-    """Do what a payment sets in motion and return it (integration 2.9 and 4.7).
+    """Track a payment and return its results (integration 2.9 and 4.7).
 
     Raises UnknownOrganization, PaymentExists, UnknownMember, MemberNotCreated, AmbiguousMember or MemberInactive.
     """
@@ -86,7 +86,7 @@ def _payment_event(call: Call, key: PartnerKey, intent: PaymentIntent, member: M
 
 
 def _found_or_enrolled(call: Call, key: PartnerKey, intent: PaymentIntent) -> tuple[Member, bool]:
-    """The customer's member, and whether it is a new one."""
+    """The customer's member, and True if it is a new one."""
     found = _find(call, intent)
     if found is not None:
         return found, False
@@ -118,7 +118,7 @@ def _found_or_enrolled(call: Call, key: PartnerKey, intent: PaymentIntent) -> tu
 
 
 def _find(call: Call, intent: PaymentIntent) -> Member | None:
-    """The member by `loyaltyMemberId`, else by the same as a government id, else by the id of `memberInfo`."""
+    """The member by `loyaltyMemberId`, else by the same id as a government id, else by the id of `memberInfo`."""
     organization_id = call.organization.organization_id
     known = members.find_all_by_loyalty_member_id(
         call.db, organization_id, {intent.loyalty_member_id, intent.new_member_id}
@@ -158,7 +158,7 @@ def _outcome(call: Call, intent: PaymentIntent, member: Member, is_new: bool, un
 
 
 def _tier_name(call: Call, member: Member) -> str | None:
-    """The name of the tier that the member has in the default program by now."""
+    """The name of the member's present tier in the default program."""
     program_id = call.organization.default_loyalty_program_id
     for held in current_tiers(call, [member])[member.member_id]:
         if held.loyalty_program_id == program_id:
@@ -168,7 +168,7 @@ def _tier_name(call: Call, member: Member) -> str | None:
 
 
 def _accruals(member: Member, unit: UnitOfWork) -> list[AccountAccrual]:
-    """What the work moved of the member's accounts; what had expired before is none of it."""
+    """The points moved for the member, by account, without those that had expired before."""
     if not unit.is_open:
         return []
     moved: dict[int, Decimal] = {}
@@ -193,7 +193,7 @@ def _accruals(member: Member, unit: UnitOfWork) -> list[AccountAccrual]:
 
 
 def _with_messages(call: Call, outcomes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The outcomes with what the missions say for people, as `userMessage`."""
+    """The outcomes with the missions' messages for people, as `userMessage`."""
     known = configuration_of(call.db, call.organization).missions
     return [
         {

@@ -1,4 +1,4 @@
-"""Checking that the figures of reports are what a count of all records comes to."""
+"""Checks that the figures of reports equal a count of all records."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MOST_OF_ONE_KIND = 50
 
 
 def verify_reports(db: Connection, organization_id: int | None) -> list[str]:
-    """What differs for one organization, or for all; empty if nothing. Changes nothing."""
+    """The differences for one organization, or for all; empty if there are none. Changes nothing."""
     findings: list[str] = []
     ledger_checks.plan_for_many(db)
     for check in checks.CHECKS:

@@ -1,4 +1,4 @@
-"""The tiers that members have at a moment: what is stored, and what comes of a tier that has expired since."""
+"""The present tiers of members: the stored ones, or the successors of tiers that have expired since."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from persistence import ledger_wallets, member_tiers
 
 
 def current_tiers(call: Call, found: Sequence[Member]) -> dict[int, list[MemberTier]]:
-    """The tiers of the members, by member id; those that have expired as they will be evaluated. Writes nothing."""
+    """The tiers of the members, by member id.
+
+    Expired ones are replaced as the evaluation will do it. Writes nothing.
+    """
     stored = member_tiers.of_members(call.db, call.organization.organization_id, [member.member_id for member in found])
     lapsed = [m for m in found if any(_held(tier).has_lapsed(call.now) for tier in stored[m.member_id])]
     if lapsed:
@@ -31,9 +34,9 @@ def current_tiers(call: Call, found: Sequence[Member]) -> dict[int, list[MemberT
 def points_of(
     call: Call, found: Sequence[Member], balances: Mapping[int, Sequence[WalletView]] | None = None
 ) -> Callable[[Member], Points]:
-    """What each member has of each account now, without what has expired; at most two queries for all of them.
+    """The present points of each member by account, without expired ones; at most two queries for all members.
 
-    `balances` are those of the wallets, by id, where they are known already.
+    `balances` are those of the wallets, by id, if they are known already.
     """
     organization_id, wallets = call.organization.organization_id, [member.wallet_id for member in found]
     if balances is None:

@@ -1,4 +1,4 @@
-"""Evaluating tiers again without points having moved: those that have expired, or all of them."""
+"""Evaluating tiers without movements of points: expired ones, or all."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WALLETS_AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """What was done for some members: how many were looked at, and how many places changed."""
+    """The numbers of members evaluated and of tiers changed."""
 
     last_wallet_id: int
     members: int
@@ -31,9 +31,9 @@ class Evaluated:
 def evaluate_next(
     db: Connection, organization_id: int, after: int, now: datetime, *, everyone: bool, limit: int = WALLETS_AT_ONCE
 ) -> Evaluated | None:
-    """Evaluate the tiers of the next members, by wallet id, of whom one has expired; or of `everyone`.
+    """Evaluate the tiers of the next members, by wallet id, who have an expired one; or of `everyone`.
 
-    None when there are no more. What has expired of the members' points is posted first.
+    None when there are no more. Expiries of the members' points are posted first.
     """
     organization = organizations.find(db, organization_id)
     if organization is None:

@@ -1,4 +1,4 @@
-"""Setting a member's tier by hand, and giving it back to the points."""
+"""Setting a member's tier by hand, and returning it to the points."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from persistence import member_tiers
 def set_tier(
     call: Call, member: Member, program: LoyaltyProgram, tier: LoyaltyTier | None, body: Mapping[str, Any]
 ) -> TierTracking:
-    """Put the member into the tier, or where the points belong without one; returns what was kept of the request.
+    """Set the member's tier, or return it to the points if `tier` is None. Returns the record of the request.
 
     Raises KeyReused, MemberInactive, TierInactive, or InvalidRequest for an `expires_at` that is past or has no tier.
     """

@@ -1,1 +1,1 @@
-"""One unit of work: what it loads and locks, the subjects that take part in it, and what it flushes."""
+"""One unit of work: loading and locking, the participants of each subject, and the flush."""

@@ -1,4 +1,4 @@
-"""What the server itself reports when points have moved: tiers that changed hands, and the transactions."""
+"""Derived events of the ledger: tiers that changed because points moved, and the transactions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COUPON_ASSIGNED, COUPON_USED, BENEFIT_USED = COUPON_EVENTS = "coupon-code-assign
 
 @dataclass(frozen=True, slots=True)
 class DerivedEvent:
-    """Something that the server reports of a member."""
+    """An event that the server itself reports of a member."""
 
     member_id: int
     event_type: str
@@ -31,7 +31,7 @@ class DerivedEvent:
 
 
 def possible_types(configuration: Configuration) -> frozenset[str]:
-    """The types of event that the server itself can come to report in the organization, because of others."""
+    """The types of derived events that can occur in the organization, because other records ask for them."""
     found: set[str] = set(COUPON_EVENTS)
     if any(schedule.moves for schedule in configuration.tier_schedules) or configuration.sets_tiers:
         found |= {TIER_SET, TIER_REMOVED}
@@ -48,9 +48,9 @@ def possible_types(configuration: Configuration) -> frozenset[str]:
 
 
 class LedgerEvents:
-    """The events that come of the ledger session of a unit of work; tiers are moved with the points.
+    """The derived events of the ledger session of a unit of work; tiers are moved with the points.
 
-    `member_ids` are those of the wallets, by wallet id; `transaction_id` answers the id of the nth posting.
+    `member_ids` are those of the wallets, by wallet id; `transaction_id` returns the id of the nth posting.
     """
 
     def __init__(
@@ -73,9 +73,9 @@ class LedgerEvents:
         self._postings = 0
 
     def begin(self, always: Collection[int] = ()) -> list[DerivedEvent]:
-        """What comes of points and tiers that had expired when the unit was opened.
+        """The events of points and tiers that had expired when the unit was opened.
 
-        Tiers that go by the accounts of `always` are evaluated in any case.
+        Tiers that depend on the accounts of `always` are evaluated in any case.
         """
         changed = _changed(self._session.steps)
         self._steps = len(self._session.steps)
@@ -87,7 +87,7 @@ class LedgerEvents:
         ]
 
     def take_derived(self) -> list[DerivedEvent]:
-        """What comes of the steps that were not looked at yet, in their order; tiers last."""
+        """The events of the new steps, in their order; those of tiers last."""
         steps = self._session.steps[self._steps :]
         self._steps += len(steps)
         if not self._possible:
@@ -99,7 +99,10 @@ class LedgerEvents:
         return found
 
     def _transactions(self, steps: Iterable[Step]) -> list[DerivedEvent]:
-        """The transactions, each of the member who got the points, else of the one who gave them; expiries are none."""
+        """The transactions, each of the member who received the points, else of the one who gave them.
+
+        Expiries are not reported.
+        """
         found = []
         for step in steps:
             if not isinstance(step, Posting):
@@ -125,12 +128,12 @@ class LedgerEvents:
 
 
 def balance_of(session: LedgerSession, wallet_id: int, ledger_account_id: int) -> Decimal:
-    """What the wallet holds of the account at this point of the work."""
+    """The balance of the wallet in the account at this point of the unit."""
     return session.holding(wallet_id, ledger_account_id).current
 
 
 def _changed(steps: Iterable[Step]) -> dict[int, set[int]]:
-    """The accounts that the steps touched, by wallet."""
+    """The accounts that the steps changed, by wallet."""
     found: dict[int, set[int]] = {}
     for step in steps:
         for entry in step.entries:

@@ -1,4 +1,4 @@
-"""How long the expressions of an event may take, in all units of work of this process."""
+"""The time limit of the expressions of an event, for all units of work of this process."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _seconds = Settings.evaluation_ms / 1000
 
 
 def limit_evaluation(settings: Settings) -> None:
-    """Go by these settings from now on."""
+    """Use these settings from now on."""
     global _seconds
     _seconds = settings.evaluation_ms / 1000
 
 
 def evaluation_deadline() -> Deadline:
-    """A deadline for what this thread evaluates from now on, by the CPU time that it uses."""
+    """A deadline for the evaluation by this thread from now on, in CPU time of the thread."""
     return Deadline(_seconds, time.thread_time)

@@ -1,4 +1,4 @@
-"""What the evaluation is told of an event: the facts it goes by, and the variables that expressions see."""
+"""The facts of an event for its evaluation, and the variables of its expressions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def event_facts(
     audiences: Sequence[CompiledAudience],
     now: datetime,
 ) -> EventFacts:
-    """The facts of one event, as the unit stands at this point; `order` is the order with its items, or None."""
+    """The facts of one event at this point of the unit; `order` is the order with its items, or None."""
     record, items = order or (None, ())
     payment = payment_variable(tracked.event.payload)
     tier_ids = participants.tier_ids(tracked.member.member_id, tracked.member.wallet_id)

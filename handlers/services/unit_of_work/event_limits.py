@@ -25,10 +25,10 @@ def open_limits(
     given_back: Collection[CounterKey],
     lock: bool,
 ) -> Counters:
-    """The counters of all limits that may count the events, or those of the types `derived` that come of them.
+    """The counters of all limits that may count the events, or derived events of the types `derived`.
 
-    Those of all members are locked if `lock`, a member's own go by the member's lock. `given_back` are counters that
-    are needed whatever the campaigns are now.
+    Counters of all members are locked if `lock` is True; a member's own are protected by the member's lock.
+    `given_back` are counters that are needed whatever the campaigns are now.
     """
     limited = {
         campaign.campaign.campaign_id: campaign
@@ -57,9 +57,9 @@ def open_limits(
 def _moments(
     tracked: Sequence[TrackedEvent], derived: Collection[str], now: datetime, zones: Collection[tzinfo]
 ) -> Mapping[str, set[datetime]]:
-    """When the events happened, by type; what comes of them happens then or now.
+    """The moments of the events, by type; derived events happen at the same moments or now.
 
-    Of moments on the same day in all the `zones` there is one.
+    Moments on the same day in all the `zones` are merged into one.
     """
     days: dict[str, dict[tuple[date, ...], datetime]] = {}
     for tracked_event in tracked:

@@ -1,4 +1,4 @@
-"""Events as they are kept, in rows."""
+"""The rows of stored events."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ def event_row(
     location: str | None = None,
     reverted: Sequence[RevertedEvent] = (),
 ) -> dict[str, Any]:
-    """The row of an event with what came of it; it has every field of LoyaltyEvent.
+    """The row of an event with its results; it has every field of LoyaltyEvent.
 
-    The last of the `reverted` is what the event itself undid, those before it are what that had caused.
+    The last of the `reverted` is the part that the event itself reversed; those before it are the parts of events that
+    it had caused.
     """
     counted = [*(evaluation.counted if evaluation else ()), *counted_back(reverted)]
     event = tracked.event

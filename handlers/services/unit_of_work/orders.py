@@ -1,4 +1,4 @@
-"""Purchase orders from events: the creation event makes the order, the later ones move its status."""
+"""Purchase orders from events: the creation event creates the order, later events change its status."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _TEXTS = {
 
 
 def order_payload(event: IncomingEvent) -> Mapping[str, Any] | None:
-    """The order in an event's payload, for events about orders; raises PayloadMissing where there is none."""
+    """The order in an event's payload, for events about orders; raises PayloadMissing if there is none."""
     if status_of_event(event.event_type) is None:
         return None
     found: Mapping[str, Any] | None = (event.payload or {}).get("order")
@@ -54,7 +54,7 @@ def order_payload(event: IncomingEvent) -> Mapping[str, Any] | None:
 
 
 class OrderWork:
-    """The orders of a batch: those that exist, and what its events make of them; `flush` stores it all."""
+    """The orders of a batch: the existing ones, and the changes by its events; `flush` stores the changes."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class OrderWork:
 
     @classmethod
     def none(cls, execution: Execution) -> Self:
-        """The orders of a unit that has to do with none."""
+        """The orders of a unit that has nothing to do with orders."""
         return cls(execution, ())
 
     def stored(self, external_id: str) -> Order | None:
@@ -86,9 +86,9 @@ class OrderWork:
         return self._orders[external_id][0] if external_id in self._stored else None
 
     def take(self, event: IncomingEvent, loyalty_event_id: int, member: Member) -> Found | None:
-        """What an event would make of its order, None for other events; `keep` it once nothing can refuse the event.
+        """The order as an event would leave it, None for other events.
 
-        Raises the conflicts of `domain.orders`.
+        `keep` it once nothing can refuse the event any more. Raises the conflicts of `domain.orders`.
         """
         payload, wanted = order_payload(event), status_of_event(event.event_type)
         if payload is None or wanted is None:
@@ -111,7 +111,7 @@ class OrderWork:
         return found
 
     def keep(self, found: Found) -> None:
-        """Let the order be as `take` answered it."""
+        """Set the order to the value that `take` returned."""
         order = found[0]
         self._orders[order.external_id] = found
         if order.external_id in self._stored:
@@ -120,7 +120,7 @@ class OrderWork:
             self._returned.update({item.order_item_id: item for item in found[1] if item.returned_quantity})
 
     def cancel(self, external_id: str, loyalty_event_id: int) -> None:
-        """Cancel the order that an event created, where its status allows that."""
+        """Cancel the order that an event created, if its status allows that."""
         found = self._orders.get(external_id)
         if found is None or found[0].loyalty_event_id != loyalty_event_id:
             return
@@ -134,7 +134,7 @@ class OrderWork:
 
     @property
     def moved(self) -> list[Found]:
-        """The orders that existed, as they are by now."""
+        """The orders that existed before the batch, in their present state."""
         known = self._orders
         return [(replace(each, updated_at=self._at), known[each.external_id][1]) for each in self._moved.values()]
 
@@ -191,7 +191,7 @@ class OrderWork:
 
 
 def _moved(known: Found, wanted: str, payload: Mapping[str, Any], loyalty_event_id: int) -> Found:
-    """The order as an event leaves it that gives it the status `wanted`."""
+    """The order after an event that sets the status `wanted`."""
     order, items = known
     if wanted == PARTIALLY_RETURNED:
         return with_returned(order, items, payload)

@@ -1,4 +1,4 @@
-"""The way of one event through a unit of work: its order, its evaluation, and what the server reports of it."""
+"""The evaluation of one event in a unit of work: its order, its effects, and its derived events."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class EventPipeline:
-    """Evaluates the events of an open unit of work; `event_ids` are for those that the server itself reports."""
+    """Evaluates the events of an open unit of work; `event_ids` are for derived events."""
 
     def __init__(self, unit: UnitOfWork, event_ids: IdAllocator) -> None:
         self._unit = unit
@@ -39,12 +39,12 @@ class EventPipeline:
         self._caused = 0
 
     def evaluate(self, tracked: TrackedEvent) -> Result:
-        """Evaluate an event that came from outside, and what comes of it."""
+        """Evaluate an event from outside, and its derived events."""
         self._caused = 0
         return self._evaluate(tracked)
 
     def report(self, derived: Sequence[DerivedEvent], reason: str, cause: TrackedEvent | None = None) -> None:
-        """Evaluate what the server itself reports, because of another event or for a `reason`."""
+        """Evaluate derived events, caused by another event or reported for a `reason`."""
         self._event_ids.expect(len(derived))
         for event in derived:
             if cause is None:
@@ -52,7 +52,10 @@ class EventPipeline:
             self._evaluate(self._tracked(event, reason, cause))
 
     def _evaluate(self, tracked: TrackedEvent) -> Result:
-        """Build the order of one event, evaluate it and what comes of it; a refusal fails this event and no other."""
+        """Build the order of one event, evaluate it and its derived events.
+
+        A refusal fails this event and no other.
+        """
         unit = self._unit
         evaluation: Evaluation | None = None
         order: Found | None = None
@@ -86,7 +89,7 @@ class EventPipeline:
         return Result(answer, refusal)
 
     def _run(self, tracked: TrackedEvent, order: Found | None) -> Evaluation:
-        """Run one event through all that looks at it: missions, campaigns, referral programs."""
+        """Evaluate one event in missions, campaigns and referral programs."""
         unit, participants = self._unit, self._unit.participants
         facts, deadline = self._facts(tracked, order), unit.deadline or evaluation_deadline()
         if unit.mode in (FULL, DRY_RUN) and participants.missions.handle(facts, deadline):
@@ -111,13 +114,13 @@ class EventPipeline:
         return evaluation
 
     def _facts(self, tracked: TrackedEvent, order: Found | None) -> EventFacts:
-        """The facts of an event as the unit stands now."""
+        """The facts of an event at this point of the unit."""
         unit = self._unit
         audiences = unit.audiences[tracked.member.member_id]
         return event_facts(tracked, order, unit.participants, unit.configuration, audiences, unit.execution.now)
 
     def _reverse(self, tracked: TrackedEvent, order: Order) -> list[RevertedEvent]:
-        """Take back what the order's events gave, as far as the order's new status undoes it."""
+        """Reverse the effects of the order's events, as far as the order's new status requires."""
         unit, extent = self._unit, extent_of(order)
         standing = [event_id for event_id in reversed(order.event_ids) if unit.reversals.stands(event_id)]
         if extent is None or not unit.is_open or not standing:
@@ -127,7 +130,7 @@ class EventPipeline:
         return unit.reversals.reverse(standing, by, unit.participants)
 
     def _tracked(self, derived: DerivedEvent, reason: str, cause: TrackedEvent | None) -> TrackedEvent:
-        """An event that the server reports; it is not evaluated any more where too many have followed each other."""
+        """A derived event; it is not evaluated any more if too many have followed each other."""
         unit, now = self._unit, self._unit.execution.now
         self._caused += 1
         depth = 1 if cause is None else cause.depth + 1

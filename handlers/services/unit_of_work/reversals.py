@@ -1,4 +1,4 @@
-"""Reversing events: what they gave is taken back, within a unit of work that is open.
+"""Reversing events: their effects are reversed within an open unit of work.
 
 Used by the cancellation of an event and by the events that undo an order, whole or in part.
 """
@@ -27,7 +27,7 @@ from persistence import reversals
 
 
 class Tracked(Protocol):
-    """What has an event."""
+    """An object that has an event."""
 
     event: IncomingEvent
 
@@ -36,7 +36,7 @@ Each = TypeVar("Each", bound=Tracked)
 
 
 class Reversals:
-    """Events that may be undone, with all that they caused; loaded once what their members have is locked."""
+    """The events that may be reversed, with all that they caused; loaded after their members are locked."""
 
     def __init__(self, execution: Execution, event_ids: Collection[int]) -> None:
         db = self._db = execution.db
@@ -57,19 +57,19 @@ class Reversals:
 
     @property
     def event_ids(self) -> frozenset[int]:
-        """All that may be undone, with what it caused."""
+        """The ids of all events that may be reversed, and of those that they caused."""
         return frozenset(self._events)
 
     @property
     def counter_keys(self) -> set[CounterKey]:
-        """The counters that undoing gives back to."""
+        """The counters from which reversals subtract."""
         return {
             counter_key(counted, event.member_id) for event in self._events.values() for counted in event.limit_counters
         }
 
     @property
     def ledger_account_ids(self) -> set[int]:
-        """The accounts whose points undoing moves."""
+        """The accounts whose points reversals move."""
         return {
             transaction.ledger_account_id
             for transactions in self._transactions.values()
@@ -77,14 +77,14 @@ class Reversals:
         }
 
     def stands(self, event_id: int) -> bool:
-        """Whether the event is there and not undone yet."""
+        """True if the event exists and is not reversed yet."""
         return event_id in self._families and self._events[event_id].reversal_loyalty_event_id is None
 
     def reverse(self, event_ids: Sequence[int], by: Reversal, participants: Participants) -> list[RevertedEvent]:
-        """Undo events, the newest first, each with those that it caused; answers what was taken back of each.
+        """Reverse events, newest first, each with those that it caused. Returns the reversed parts of each.
 
-        Of others than the last one only what gave something is answered. In part, only points and what they counted are
-        taken back. Raises what the ledger refuses, such as AccountInactive, and has then changed nothing.
+        Of other events than the last one, only those with effects are returned. A partial reversal covers only points
+        and their counts. If the ledger refuses, for example with AccountInactive, nothing has changed.
         """
         session = participants.ledger
         savepoint, numbers = session.savepoint(), count(1)
@@ -140,7 +140,7 @@ class Reversals:
     def _give_back(
         self, event: LoyaltyEvent, by: Reversal, session: LedgerSession, counters: Counters
     ) -> tuple[tuple[CounterKey, Decimal], ...]:
-        """Give back what the event counted, and note it on the event."""
+        """Subtract the event's counts from the counters, and record that on the event."""
         given: list[tuple[CounterKey, Decimal]] = []
         kept: list[Mapping[str, Any]] = []
         for counted in event.limit_counters:
@@ -161,7 +161,7 @@ class Reversals:
         return tuple(given)
 
     def _decimals(self, event: LoyaltyEvent, counted: Mapping[str, Any], session: LedgerSession) -> int:
-        """The fraction digits of what was counted; a count of all accounts is known by the mint of its amount."""
+        """The fraction digits of a count; a count of all accounts is recognized by the mint of its amount."""
         account_id = counted["ledgerAccountId"]
         if account_id is None:
             minted = self._transactions.get(event.loyalty_event_id, ())
@@ -173,17 +173,17 @@ class Reversals:
         return 0 if account is None else account.decimals
 
     def flush(self, at: datetime) -> None:
-        """Store what became of the events; the ledger and the counters are flushed by the unit."""
+        """Store the reversed events; the unit flushes the ledger and the counters."""
         reversals.write_events(self._db, self._organization_id, [self._events[each] for each in self._changed], at)
 
 
 def _gave(reverted: RevertedEvent) -> bool:
-    """Whether anything was taken back of an event."""
+    """True if any effect of an event was reversed."""
     return bool(reverted.transactions or reverted.limits or reverted.others)
 
 
 def _reversed(event: LoyaltyEvent, by: Reversal, participants: Participants) -> tuple[ReversedPart, ...]:
-    """Take back what one event did beside points and limits."""
+    """Reverse the effects of one event except points and limits."""
     return tuple(each for subject in participants.subjects for each in subject.reverse(event.loyalty_event_id, by))
 
 
@@ -193,7 +193,10 @@ def reversed_orders(incoming: Iterable[IncomingEvent]) -> set[str]:
 
 
 def segments(accepted: Sequence[Each]) -> list[list[Each]]:
-    """A batch, cut before what undoes an order of which it has other events: these must be stored by then."""
+    """A batch in segments, cut before each event that undoes an order of earlier events in the batch.
+
+    The earlier events must be stored before it.
+    """
     found: list[list[Each]] = [[]]
     led_to: set[str | None] = set()
     for event in accepted:
@@ -217,7 +220,7 @@ def _order_of(event: IncomingEvent) -> str | None:
 
 
 def extent_of(order: Order) -> Extent | None:
-    """How much of an order's events its status undoes; None for a status that undoes nothing."""
+    """The extent to which the status of an order undoes its events; None for a status that undoes nothing."""
     if order.status in UNDONE:
         return WHOLE
     return Extent.part(order.returned_total, order.total) if order.status == PARTIALLY_RETURNED else None

@@ -1,4 +1,4 @@
-"""The scope that every participant of a unit of work is opened with, and what a participant offers."""
+"""The scope that opens every participant of a unit of work, and the interface of participants."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TransactionIds:
         self.taken: list[int] = []
 
     def expect(self, count: int) -> None:
-        """Prepare for so many transactions more, so that their ids come with the next statement."""
+        """Prepare for `count` more transactions, so that their ids come with the next statement."""
         if self._allocator is not None:
             self._allocator.expect(count)
 
@@ -41,18 +41,18 @@ class TransactionIds:
         return None if self._allocator is None else self.taken[number]
 
     def last(self) -> int | None:
-        """The id of what was posted last."""
+        """The id of the last posting."""
         return self.of(sum(isinstance(step, Posting) for step in self._ledger.steps) - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class UnitScope:
-    """The scope of a unit of work: the members, by id, whose locks it holds, and the stored events it may reverse.
+    """The scope of a unit of work: the members, by id, that it has locked, and the stored events it may reverse.
 
     `event_types` are those of the events it was begun for, None for a request, which may be about anything; `moments`
     are when they happened, and now, so that all it does happens at one of them. `referral_code_ids` are the referral
-    codes that may be used, of members who are among the members. A dry run locks nothing, takes no ids from
-    the database and writes nothing.
+    codes that may be used, of members who are among the members. A dry run locks nothing, takes no ids from the
+    database and writes nothing.
     """
 
     db: Connection
@@ -74,7 +74,7 @@ class UnitScope:
 
 @dataclass(frozen=True, slots=True)
 class Reversal:
-    """The reversal of events by another event, given by its id and key, and how it goes about it."""
+    """A reversal of events by another event: the id and key of that event, and options."""
 
     loyalty_event_id: int
     key: str
@@ -85,13 +85,13 @@ class Reversal:
 
 
 class Participant(Protocol):
-    """One subject's part in a unit of work."""
+    """The part of a unit of work that is about one subject."""
 
     def take_derived(self) -> Sequence[DerivedEvent]:
-        """The events that the server is to report of what was done here, each once."""
+        """Returns the derived events of this subject, each once."""
 
     def reverse(self, event_id: int, by: Reversal) -> Sequence[ReversedPart]:
-        """Take back what a stored event did here, as far as it still stands; points are the ledger's to take back."""
+        """Reverse the effects of a stored event here, as far as possible; the ledger reverses points."""
 
     def flush(self) -> None:
-        """Store what has changed since the last flush."""
+        """Store the changes since the last flush."""

@@ -1,4 +1,4 @@
-"""The participants of one unit of work: what it keeps of each subject while it is under way."""
+"""The participants of one unit of work: its state of each subject while it is open."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from handlers.services.unit_of_work.scope import Participant, UnitScope
 
 @dataclass(frozen=True, slots=True)
 class Participants:
-    """What a unit of work changes, beside events and orders: points, limits, tiers, and each other subject."""
+    """All changes of a unit of work except events and orders: points, limits, tiers, and each other subject."""
 
     scope: UnitScope
     ledger: LedgerSession
@@ -37,12 +37,12 @@ class Participants:
 
     @property
     def subjects(self) -> tuple[Participant, ...]:
-        """The participants in the order in which they are flushed, and reversed."""
+        """The participants in the order of flushing and reversing."""
         return self.tiers, self.badges, self.coupons, self.missions, self.referrals, self.outbox
 
     @property
     def executors(self) -> Mapping[str, Executor]:
-        """What carries out effects that are not about points, by effect id."""
+        """The executors of effects that are not about points, by effect id."""
         return {
             **self.tiers.executors,
             **self.badges.executors,
@@ -60,11 +60,11 @@ class Participants:
         return self.tier_assignments.tier_ids(member_id, self.scope.tier_points.of(wallet_id))
 
     def take_derived(self) -> list[DerivedEvent]:
-        """The events that the subjects have to report, each once."""
+        """The derived events of all subjects, each once."""
         return [derived for subject in self.subjects for derived in subject.take_derived()]
 
     def flush(self) -> None:
-        """Store what has changed of each subject; points, limits and tiers are flushed by the unit."""
+        """Store the changes of each subject; the unit flushes points, limits and tiers."""
         for subject in self.subjects:
             subject.flush()
 

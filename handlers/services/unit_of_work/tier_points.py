@@ -1,4 +1,4 @@
-"""What members have that tiers can go by, at every point of a unit of work."""
+"""The points of members that tiers depend on, at every point of a unit of work."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Earnings = Mapping[Pair, tuple[Earning, ...]]
 
 
 class TierPointsReader:
-    """What the members of a unit of work have: `stored` is what they had earned before, where periods ask for it."""
+    """The points of the members of a unit of work; `stored` are earlier earnings, if tiers depend on periods."""
 
     def __init__(self, session: LedgerSession, stored: Earnings) -> None:
         self._session = session
         self._stored = stored
 
     def of(self, wallet_id: int) -> Points:
-        """What a member has of each account at this point."""
+        """The points of a member by account, at this point of the unit."""
         return partial(self._points, wallet_id)
 
     def _points(self, wallet_id: int, ledger_account_id: int) -> TierPoints:
@@ -41,7 +41,7 @@ def open_tier_points(
     session: LedgerSession,
     wallet_ids: Collection[int],
 ) -> TierPointsReader:
-    """The points of locked wallets, of whose session nothing is flushed yet: at most one statement."""
+    """The points of locked wallets before the first flush of their session: at most one statement."""
     return TierPointsReader(session, earnings_of(db, organization_id, tier_schedules, wallet_ids, session.at))
 
 
@@ -52,7 +52,7 @@ def earnings_of(
     wallet_ids: Collection[int],
     at: datetime,
 ) -> Earnings:
-    """When wallets earned what may count at a moment or later, where tiers go by a period: at most one statement."""
+    """The earnings of wallets that count at a moment or later, if tiers depend on a period: at most one statement."""
     since: dict[int, datetime] = {}
     for schedule in tier_schedules:
         if schedule.moves and schedule.policy.has_period and schedule.ledger_account_id is not None:

@@ -1,4 +1,4 @@
-"""An event that a unit of work evaluates, and what becomes of it."""
+"""An event that a unit of work evaluates, and its result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from handlers.services.idempotency import digest_of
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The answer to one event as a client gets it, and the refusal behind a failure."""
+    """The result of one event in the form of the answer, and the refusal of a failed one."""
 
     answer: dict[str, Any]
     refusal: Refusal | None = None
@@ -23,11 +23,11 @@ class Result:
 
 @dataclass(slots=True)
 class TrackedEvent:
-    """An event to be evaluated, or only kept, with what was looked up for it.
+    """An event to be evaluated, or only stored, with its looked-up records.
 
-    `position` is its place in the batch, -1 for what the server itself reports. `request_id` is that of the request
-    that tracked it, where that is not the one at work. `tracked_at` is set for an event that is stored already, and
-    `evaluated_at` for one that was captured before.
+    `position` is its place in the batch, -1 for derived events. `request_id` is that of the request that tracked it, if
+    that is another one than the present. `tracked_at` is set for an event that is stored already, and `evaluated_at`
+    for one that was captured before.
     """
 
     position: int
@@ -49,7 +49,7 @@ class TrackedEvent:
 def event_digest(
     event: IncomingEvent, member: Member, sponsor: Member | None, mode: str, campaign_keys: Sequence[str] | None
 ) -> bytes:
-    """The digest of all that a request says of an event: two requests with the same digest are the same request."""
+    """The digest of an event in a request: two requests with the same digest are the same request."""
     return digest_of(
         (
             member.member_id,

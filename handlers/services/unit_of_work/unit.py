@@ -1,8 +1,8 @@
 """One unit of work on members of an organization, within one database transaction.
 
-Lock the members, open what may be touched, act on values alone, flush all of it: every use case that moves something
-for a member goes this way. Tracking evaluates events in it; a request acts on the participants by `unit_of_work`. What
-the server itself reports of either is evaluated in the same unit. After a flush a unit can be opened again.
+Lock the members, open the participants, act on values alone, flush all changes: every use case that moves something for
+a member goes this way. Tracking evaluates events in it; a request acts on the participants by `unit_of_work`. The
+derived events of either are evaluated in the same unit. After a flush a unit can be opened again.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ EXPIRED = "Points or a tier had expired."
 class UnitOfWork:
     """A unit of work in an execution mode: a dry run locks nothing and is never flushed.
 
-    `campaign_keys` limit the campaigns that are evaluated; `tracing` has expressions explained;
-    `reported` are types of events that the server may report of it whatever the configuration says. `outcomes` has what
-    came of every event, the server's own included, beside the id of its member.
+    `campaign_keys` limit the campaigns that are evaluated; `tracing` has expressions explained; `reported` are types of
+    derived events that are reported whatever the configuration says. `outcomes` has the outcome of every event, derived
+    ones included, beside the id of its member.
     """
 
     def __init__(
@@ -93,22 +93,22 @@ class UnitOfWork:
 
     @property
     def is_dry_run(self) -> bool:
-        """Whether nothing is locked, and nothing will be stored."""
+        """True if nothing is locked, and nothing will be stored."""
         return self.mode == DRY_RUN
 
     @property
     def rewards(self) -> bool:
-        """Whether events of an order give something that is stored, and may be reversed by later ones of the batch."""
+        """True if the effects of events of an order are stored, and may be reversed by later events of the batch."""
         return self.mode in (FULL, AUTHORIZE)
 
     @property
     def is_open(self) -> bool:
-        """Whether there are participants: there are none where nothing looks at any of the events."""
+        """True if there are participants; there are none if no record looks at any of the events."""
         return self._participants is not None
 
     @property
     def participants(self) -> Participants:
-        """All subjects that take part."""
+        """The participants of all subjects."""
         if self._participants is None:
             raise AssertionError("the unit of work is not open")
         return self._participants
@@ -139,7 +139,7 @@ class UnitOfWork:
         return self.participants.missions
 
     def plan_of(self, event_type: str) -> EvaluationPlan:
-        """The campaigns to be evaluated for events of a type: in a dry run all of them, since each is explained."""
+        """The campaigns to be evaluated for events of a type; all of them in a dry run, since each is explained."""
         return self._complete_plan if self.is_dry_run else self._plans.of(event_type)
 
     def lock(
@@ -148,7 +148,10 @@ class UnitOfWork:
         member_ids: Collection[int] = (),
         incoming: Sequence[IncomingEvent] = (),
     ) -> dict[Any, Member]:
-        """Lock and load members, and those whose referral codes the events may use; returns them by either id."""
+        """Lock and load members, and the owners of referral codes that the events may use.
+
+        Returns them by either id.
+        """
         if self.mode in (FULL, DRY_RUN):
             self._referral_codes = usable_codes(
                 self._db, self.configuration, incoming, loyalty_member_ids, member_ids, self._reported
@@ -170,9 +173,9 @@ class UnitOfWork:
         *,
         moments: Collection[datetime] | None = None,
     ) -> None:
-        """Open what the events may touch; a request, which may touch anything, says the `moments` of what it does.
+        """Open everything that the events may touch; a request, which may touch anything, gives its `moments`.
 
-        What has expired until now is reported first.
+        Expiries until now are reported first.
         """
         self.orders = OrderWork.none(self.execution) if orders is None else orders
         self.reversals = Reversals.none(self.execution) if reversals is None else reversals
@@ -202,29 +205,29 @@ class UnitOfWork:
         self._pipeline.report(self._ledger_events.begin(), EXPIRED)
 
     def evaluate(self, tracked: TrackedEvent) -> Result:
-        """Evaluate one event and what comes of it; a refusal fails this event and no other."""
+        """Evaluate one event and its derived events; a refusal fails this event and no other."""
         return self._pipeline.evaluate(tracked)
 
     def report(self, reason: str, cause: TrackedEvent | None = None) -> None:
-        """Evaluate what the server reports of all that was done since the last report."""
+        """Evaluate the derived events of all changes since the last report."""
         if self.is_open:
             derived = [*self._ledger_events.take_derived(), *self.participants.take_derived()]
             self._pipeline.report(derived, reason, cause)
 
     def keep(self, tracked: TrackedEvent, status: str, answer: Mapping[str, Any], **known: Any) -> None:
-        """Keep an event to be stored when the unit is flushed; `known` is what else `event_row` takes."""
+        """Keep an event to be stored by the flush; `known` are further arguments of `event_row`."""
         request_id = tracked.request_id or self.execution.request_id
         self.rows.append(event_row(tracked, status, answer, request_id, self.execution.now, **known))
 
     def fail(self, tracked: TrackedEvent, refusal: Refusal) -> Result:
-        """Keep an event that could be tracked when it came, and cannot be evaluated any more."""
+        """Keep an event that was trackable when it came, but cannot be evaluated any more."""
         answer = track_result(tracked.event, tracked.key, FAILURE, None, refusal)
         self._stored_ids.add(tracked.loyalty_event_id)
         self.keep(tracked, FAILURE, answer)
         return Result(answer, refusal)
 
     def flush(self) -> None:
-        """Store all that was done, in the order of `persistence.locks`."""
+        """Store all changes, in the order of `persistence.locks`."""
         db, organization_id, now = self._db, self._organization_id, self.execution.now
         self.flush_events()
         self.orders.flush()
@@ -252,14 +255,14 @@ class UnitOfWork:
         self.rows = []
 
     def _is_looked_at(self, event: IncomingEvent) -> bool:
-        """Whether anything may come of an event."""
+        """True if the event can have any effect."""
         looked_at = self.configuration.concerns(self._plans, event.event_type)
         return looked_at or may_refer(self.configuration, event, self._referral_codes)
 
     def _open_participants(
         self, tracked: Sequence[TrackedEvent], event_types: frozenset[str] | None, moments: frozenset[datetime]
     ) -> Participants:
-        """The counters, balances and subjects that may be touched, locked unless this is a dry run."""
+        """The counters, balances and participants that may be touched, locked unless this is a dry run."""
         db, organization_id, now = self._db, self._organization_id, self.execution.now
         schedules = self.configuration.tier_schedules
         counters = open_limits(
@@ -298,7 +301,7 @@ class UnitOfWork:
         return open_participants(scope, counters)
 
     def _tell_orders(self) -> None:
-        """Tell the triggers that listen of the orders that were created or moved on."""
+        """Tell the listening triggers of new and changed orders."""
         if any(listener.hears_entity(PURCHASE_ORDER) for listener in self.configuration.listeners):
             changes = [(CREATED, order_record(order)) for order in self.orders.new]
             changes += [(UPDATED, order_record(order)) for order in self.orders.moved]
@@ -315,9 +318,8 @@ def unit_of_work(
 ) -> Iterator[UnitOfWork]:
     """A unit of work for a request, its members locked; flushed at the end of the block.
 
-    `reason` is what the events that come of it say about why they were reported; `moments` are when something happens
-    that does not happen now; `reported` is as `UnitOfWork` has it. Raises MemberErased. A Refusal raised in the block
-    leaves nothing behind.
+    `reason` is the reason in the derived events; `moments` are those of changes that do not happen now; `reported` is
+    as in `UnitOfWork`. Raises MemberErased. A Refusal raised in the block leaves no changes.
     """
     unit = UnitOfWork(call, reported=reported)
     members = unit.lock(member_ids=member_ids)

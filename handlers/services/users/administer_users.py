@@ -1,4 +1,4 @@
-"""The frame of every change of users: one at a time, by callers who may, and never without an administrator left."""
+"""Common rules of every change of users: one at a time, by callers with the permissions, leaving an administrator."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ ROLE = "users:write"
 
 @contextmanager
 def administering(call: Call, organization_ids: Collection[int] = ()) -> Iterator[Grant]:
-    """Keep others from changing users of the organization, and of those named, until the transaction ends.
+    """Keep others from changing users of the call's and the named organizations until the transaction ends.
 
-    Gives what the caller holds now that nobody else changes it, and refuses in the end if an organization that had an
-    administrator has none any more: raises LastAdministrator.
+    Yields the present permissions of the caller, which nobody else can change meanwhile. Raises LastAdministrator at
+    the end of the block if an organization that had an administrator has none any more.
     """
     own = call.organization.organization_id
     wanted = {own, *organization_ids}
@@ -62,7 +62,7 @@ def _held_now(call: Call) -> Grant:
 
 
 def note_change(call: Call, before: User | None, after: User | None) -> None:
-    """Leave in the audit log what a user was and is: None before it was made, or after it was removed."""
+    """Add a change of a user to the audit log; `before` is None for a new user, `after` for a removed one."""
     named = after or before
     assert named is not None
     call.audit.add("user", named.user_id, before=_audited(before), after=_audited(after))
@@ -90,7 +90,7 @@ def _audited(user: User | None) -> dict[str, Any]:
 
 
 def as_of_now(call: Call, user: User) -> User:
-    """The user as it is now that others cannot change it; raises NotFound for one who was removed meanwhile."""
+    """The present state of a user, which others cannot change now; raises NotFound for a removed user."""
     users.lock_users(call.db, [user.user_id])
     found = users.find(call.db, call.organization.organization_id, user.user_id)
     if found is None:
@@ -109,7 +109,7 @@ def find_groups(call: Call, keys: Collection[str]) -> list[PermissionGroup]:
 def require_grantable(
     held: Grant, membership: Membership | None, inline: Grant, groups: Collection[PermissionGroup] | None = None
 ) -> None:
-    """Refuse what a change of permissions adds, inline or by groups, unless the caller holds it."""
+    """Refuse permissions that a change adds, inline or by groups, unless the caller holds them."""
     before = Grant(frozenset()) if membership is None else membership.inline
     own_groups = () if membership is None else membership.permission_group_keys
     given = merged([added(before, inline), granted_by(list(groups or ()), beyond=own_groups)])
@@ -117,7 +117,7 @@ def require_grantable(
 
 
 def refuse_shared(call: Call, held: Grant, user: User, what: str) -> None:
-    """Refuse a change of what the user is in other organizations, too, unless a system administrator makes it."""
+    """Refuse a change that also affects the user's other organizations, unless by a system administrator."""
     if held.is_system_admin:
         return
     if user.is_system_admin:

@@ -1,6 +1,6 @@
-"""Adding, reassigning and removing users by address, each with an outcome of its own (administration "Users" 4).
+"""Adding, reassigning and removing users by address, each with its own outcome (administration "Users" 4).
 
-However many addresses there are, the number of statements is the same.
+The number of statements does not depend on the number of addresses.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ADDED, REASSIGNED, REMOVED, FAILED = "added", "reassigned", "removed", "failed"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one address."""
+    """The outcome of one address."""
 
     email: str
     status: str
@@ -43,7 +43,7 @@ class Outcome:
 
 
 def add_many(call: Call, body: Mapping[str, Any]) -> list[Outcome]:
-    """Make a user, to be provisioned by a password of its own, for each address that the organization does not have."""
+    """Create a user for each new address; each is to be provisioned with a password of its own."""
     with administering(call) as held:
         groups = find_groups(call, body["permission_group_keys"] or ())
         inline = Grant(highest(body["roles"] or ()), bool(body["is_admin"]))
@@ -98,7 +98,7 @@ def _insert(call: Call, emails: Sequence[str], inline: Grant, group_ids: Sequenc
 
 
 def reassign_many(call: Call, body: Mapping[str, Any]) -> list[Outcome]:
-    """Give the users with these addresses the permissions of the body; what it leaves out stays."""
+    """Set the permissions of the users with these addresses; permissions that the body leaves out stay."""
     keys, organization_id = body["permission_group_keys"], call.organization.organization_id
     with administering(call) as held:
         groups = find_groups(call, keys or ())
@@ -159,14 +159,14 @@ def remove_many(call: Call, body: Mapping[str, Any]) -> list[Outcome]:
 
 
 class _Ruling:
-    """Who administers the organization while a call goes from address to address."""
+    """The administrators of the organization while a call goes from address to address."""
 
     def __init__(self, call: Call) -> None:
         organization_id = call.organization.organization_id
         self._administrators = {user_id for _, user_id in users.administrators(call.db, [organization_id])}
 
     def change(self, user: User, administers: bool) -> None:
-        """Note whether the user administers from now on; raises LastAdministrator where nobody else would."""
+        """Record whether the user administers from now on; raises LastAdministrator if nobody else would."""
         if administers:
             self._administrators.add(user.user_id)
         elif self._administrators == {user.user_id}:
@@ -183,7 +183,7 @@ def _user(known: Mapping[str, User], email: str) -> User:
 
 
 def _each(emails: Sequence[str], done: str, act: Callable[[str], None]) -> list[Outcome]:
-    """Act on one address after the other, as if each were a call of its own."""
+    """Act on the addresses one after the other, as if each were a call of its own."""
     outcomes = []
     for email in emails:
         try:

@@ -1,4 +1,4 @@
-"""Making, changing and removing one user (administration "Users" 2 to 5)."""
+"""Creating, changing and removing one user (administration "Users" 2 to 5)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _COMMON = ("name", "nickname", "profile_picture_url", "pending_provisioning")
 
 
 def create_user(call: Call, body: dict[str, Any], password_hash: str | None) -> tuple[User, str | None]:
-    """Make a user of the organization; answers the password beside it, the given one or the one made here.
+    """Create a user of the organization. Returns it with its password, which is the given one or a new one.
 
     `password_hash` is that of the given password.
     """
@@ -95,7 +95,7 @@ def _refuse_contradictions(body: Mapping[str, Any]) -> None:
 
 
 def update_user(call: Call, user: User, body: dict[str, Any]) -> User:
-    """Change what the body names; memberships are added or changed, never removed."""
+    """Change the fields that are sent; memberships are added or changed, never removed."""
     items, organization_id = body["organizations"], call.organization.organization_id
     named = [item["organizationId"] for item in items]
     if len(set(named)) < len(named):
@@ -155,7 +155,7 @@ def _regroup(call: Call, held: Grant, user: User, keys: Sequence[str]) -> None:
 
 
 def set_permissions(call: Call, user: User, body: Mapping[str, Any]) -> User:
-    """Replace what the user has inline, and the groups; what the body leaves out stays."""
+    """Replace the user's inline permissions and groups; fields that the body leaves out stay."""
     keys = body.get("permission_group_keys")
     if not keys:
         missing = [wire for wire, name in (("isAdmin", "is_admin"), ("roles", "roles")) if name not in body]
@@ -184,7 +184,10 @@ def remove_user(call: Call, user: User) -> None:
 
 
 def reset_password(call: Call, user: User, permanent: bool | None, password_hash: str) -> None:
-    """Give the user another password; who does so could sign in as the user, and so must hold all that the user has."""
+    """Give the user another password.
+
+    Its new holder could sign in as the user, so the caller must hold all permissions of the user.
+    """
     with administering(call) as held:
         user = as_of_now(call, user)
         if user.is_external:
@@ -200,7 +203,7 @@ def reset_password(call: Call, user: User, permanent: bool | None, password_hash
 
 
 def save(call: Call, membership: Membership) -> None:
-    """Write what a membership gives inline."""
+    """Store the inline permissions of a membership."""
     users.save_memberships(call.db, [membership], call.now)
 
 

@@ -1,4 +1,4 @@
-"""Invitations: what a new user needs to set a password, told to the triggers that name them."""
+"""Invitations of new users to set a password, sent to the triggers that name them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from handlers.services.webhooks.outbox import queue_to
 
 @dataclass(frozen=True, slots=True)
 class Invitation:
-    """Whom to invite; `temporary_password` is None where the user has a permanent one, or none here."""
+    """A user to invite; `temporary_password` is None if the user has a permanent one, or none here."""
 
     user_id: int
     name: str
@@ -33,13 +33,13 @@ class Invitation:
 
 
 def hears_invitations(call: Call) -> bool:
-    """True if an active trigger of the organization is told of invitations."""
+    """True if an active trigger of the organization receives invitations."""
     listeners = configuration_of(call.db, call.organization).listeners
     return any(listener.hears_invitations for listener in listeners)
 
 
 def queue_invitations(call: Call, invitations: Sequence[Invitation]) -> None:
-    """Tell the triggers that name invitations; at most one statement."""
+    """Queue invitations for the triggers that name them; at most one statement."""
     configuration = configuration_of(call.db, call.organization)
     listeners = [listener for listener in configuration.listeners if listener.hears_invitations]
     data = [

@@ -1,6 +1,6 @@
-"""Telling triggers: messages are rows, written with what they tell in one database transaction, and sent later.
+"""Messages for triggers, stored in the database transaction of the change that they report, and sent later.
 
-Where no active trigger listens, nothing is read or written.
+If no active trigger listens, nothing is read or written.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from persistence import triggers
 
 @dataclass(frozen=True, slots=True)
 class AsyncResult:
-    """What became of an event that was tracked asynchronously; `result` is as in the answer of synchronous tracking."""
+    """The result of an asynchronously tracked event; `result` is as in the answer of synchronous tracking."""
 
     event_type: str
     member_id: int
@@ -46,7 +46,7 @@ def queue_events(
     members: Mapping[int, Member],
     now: datetime,
 ) -> None:
-    """Tell of events that were evaluated or cancelled, given as their rows; at most one statement."""
+    """Queue messages of evaluated or cancelled events, given as their rows; at most one statement."""
     listeners = [listener for listener in configuration.listeners if listener.type == WEB_HOOK]
     messages = []
     for row in rows if listeners else ():
@@ -63,7 +63,7 @@ def queue_events(
 def queue_notifications(
     db: Connection, configuration: Configuration, notifications: Sequence[Mapping[str, Any]], now: datetime
 ) -> None:
-    """Tell what campaigns have to say, to all triggers of the type; at most one statement."""
+    """Queue notifications of campaigns for all triggers of the type; at most one statement."""
     listeners = [listener.trigger_id for listener in configuration.listeners if listener.type == WEB_HOOK]
     messages = [
         (trigger_id, NOTIFICATION, message(NOTIFICATION, data, now), data["memberId"])
@@ -76,7 +76,7 @@ def queue_notifications(
 def queue_async_results(
     db: Connection, organization: Organization, results: Sequence[AsyncResult], now: datetime
 ) -> None:
-    """Tell what became of events that were tracked asynchronously; at most one statement."""
+    """Queue results of asynchronously tracked events; at most one statement."""
     configuration = configuration_of(db, organization)
     listeners = [listener for listener in configuration.listeners if listener.type == ASYNC_TRACK]
     messages = []
@@ -97,9 +97,9 @@ def queue_async_results(
 
 
 def entity_changed(call: Call, entity: str, action: str, record: Callable[[], Mapping[str, Any]]) -> None:
-    """Tell that a record was created or updated; `record` makes its JSON, and is not called if nobody listens.
+    """Queue a message that a record was created or updated; `record` makes its JSON if anybody listens.
 
-    Whoever changes what is part of the configuration has read the configuration before, as for every check.
+    A change of records in the configuration has read the configuration before, as for every check.
     """
     configuration = configuration_of(call.db, call.organization)
     if any(listener.hears_entity(entity) for listener in configuration.listeners):
@@ -113,7 +113,7 @@ def queue_entities(
     changes: Sequence[tuple[str, Mapping[str, Any]]],
     now: datetime,
 ) -> None:
-    """Tell of records of one kind that were created or updated, given as their JSON; at most one statement."""
+    """Queue messages of created or updated records of one kind, given as their JSON; at most one statement."""
     listeners = [listener.trigger_id for listener in configuration.listeners if listener.hears_entity(entity)]
     messages = []
     for action, record in changes if listeners else ():
@@ -131,7 +131,7 @@ def queue_to(
     data: Sequence[Mapping[str, Any]],
     now: datetime,
 ) -> None:
-    """Tell each of these triggers each of these things; at most one statement."""
+    """Queue each message for each of these triggers; at most one statement."""
     messages = [
         (listener.trigger_id, type_, message(type_, item, now), None) for item in data for listener in listeners
     ]

@@ -1,7 +1,7 @@
-"""One POST to a receiver outside: no redirects, an end to it whatever the receiver does, and public addresses only.
+"""One POST to an external receiver: no redirects, a deadline for everything, and public addresses only.
 
-A name is looked up once, and its addresses are checked before one of them is connected to: what the name means a
-moment later plays no part.
+A name is looked up once, and its addresses are checked before one of them is connected to, so that a later change of
+the name has no effect.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ Resolve = Callable[[str, int], Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came of a POST: the receiver's status code, or why there is none."""
+    """The result of a POST: the receiver's status code, or the reason why there is none."""
 
     status_code: int | None
     error: str | None = None
 
 
 class NotSent(Exception):
-    """Why a POST was not made; the message is for whoever owns the receiver."""
+    """The reason why a POST was not made, written for the owner of the receiver."""
 
 
 def resolve(host: str, port: int) -> Sequence[str]:
-    """The addresses of a host, in the order of preference of the machine; raises OSError if there are none."""
+    """The addresses of a host, in the machine's order of preference; raises OSError if there are none."""
     return list(dict.fromkeys(str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)))
 
 
 @dataclass(frozen=True, slots=True)
 class Poster:
-    """Posts to receivers within `seconds`, all in all; `resolve` answers the addresses of a host."""
+    """Posts to receivers within `seconds` in all; `resolve` returns the addresses of a host."""
 
     http_allowed: bool = False
     private_allowed: bool = False
@@ -57,7 +57,7 @@ class Poster:
     ssl_context: ssl.SSLContext | None = None
 
     def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Reply:
-        """Post the body; whatever goes wrong is told in the reply."""
+        """Post the body; every failure is described in the reply."""
         try:
             return Reply(self._status_of(url, headers, body))
         except NotSent as fault:
@@ -85,7 +85,7 @@ class Poster:
 
 
 def _told(error: Exception) -> str:
-    """The class of a fault: the system's own words could tell of the network around the server."""
+    """The class of an error; the system's own words could reveal the network around the server."""
     causes: list[BaseException] = [error]
     while causes[-1].__cause__ is not None or causes[-1].__context__ is not None:
         causes.append(causes[-1].__cause__ or causes[-1].__context__ or error)
@@ -101,7 +101,7 @@ def _told(error: Exception) -> str:
 
 
 def _address(parts: SplitResult) -> httpcore.URL:
-    """The URL in parts: what takes it apart by itself drops what follows a semicolon in the path."""
+    """The URL in parts; httpcore's own parser drops the rest of the path after a semicolon."""
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return httpcore.URL(scheme=parts.scheme, host=parts.hostname or "", port=parts.port, target=target)
 
@@ -112,7 +112,7 @@ def _usual_ssl_context() -> ssl.SSLContext:
 
 
 def _read_a_little(response: httpcore.Response) -> None:
-    """Read what most receivers have to say; the status is known already, however this ends."""
+    """Read the beginning of the answer; the status is known already, so errors do not matter."""
     left = _MOST_BYTES
     try:
         for part in response.iter_stream():
@@ -124,7 +124,7 @@ def _read_a_little(response: httpcore.Response) -> None:
 
 
 class _Deadline:
-    """The moment at which everything about one POST is over."""
+    """The deadline of one POST."""
 
     def __init__(self, seconds: float) -> None:
         self._end = time.monotonic() + seconds
@@ -138,7 +138,7 @@ class _Deadline:
 
 
 class _CheckedNetwork(httpcore.NetworkBackend):
-    """Connects to addresses that were checked, and bounds all that happens by one deadline."""
+    """Connects to checked addresses, and bounds all steps by one deadline."""
 
     def __init__(self, deadline: _Deadline, resolve: Resolve, private_allowed: bool) -> None:
         self._deadline = deadline
@@ -154,7 +154,7 @@ class _CheckedNetwork(httpcore.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
-        """Connect to the first of the host's public addresses that answers."""
+        """Connect to the first public address of the host that accepts the connection."""
         found = self._addresses(host, port)
         addresses = [each for each in found if self._private_allowed or is_public(each)]
         if not addresses:
@@ -170,7 +170,7 @@ class _CheckedNetwork(httpcore.NetworkBackend):
         raise fault
 
     def _addresses(self, host: str, port: int) -> Sequence[str]:
-        """Look the host up; the system's own look-up knows no deadline, so it is left alone when time is up."""
+        """Look up the host; the system's look-up has no deadline, so it is abandoned when time is up."""
         answer: Future[Sequence[str]] = Future()
 
         def look_up() -> None:
@@ -196,11 +196,11 @@ class _TimedStream(httpcore.NetworkStream):
         self._deadline = deadline
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        """Read what is there."""
+        """Read the available bytes."""
         return self._stream.read(max_bytes, self._deadline.left())
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        """Write all of it; a receiver that takes it in slowly gets no more time for each part."""
+        """Write all bytes; a slow receiver gets no more time for each part."""
         connection: socket.socket = self._stream.get_extra_info("socket")
         while buffer:
             connection.settimeout(self._deadline.left())
@@ -218,9 +218,9 @@ class _TimedStream(httpcore.NetworkStream):
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.NetworkStream:
-        """Go on encrypted."""
+        """Continue with encryption."""
         return _TimedStream(self._stream.start_tls(ssl_context, server_hostname, self._deadline.left()), self._deadline)
 
     def get_extra_info(self, info: str) -> Any:
-        """What the stream below knows."""
+        """The information of the stream below."""
         return self._stream.get_extra_info(info)

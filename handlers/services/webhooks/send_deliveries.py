@@ -1,6 +1,6 @@
-"""Sending what is due to the receivers of webhooks, and removing what is old (integration 6).
+"""Sending due deliveries to the receivers of webhooks, and removing old ones (integration 6).
 
-What is due is claimed in one short transaction, sent without any, and what became of it is written down in another. A
+Due deliveries are claimed in one short transaction, sent outside of any, and their results are stored in another. A
 sender that dies in between leaves its deliveries to the next one, so that each is made at least once.
 """
 
@@ -39,7 +39,7 @@ def _never() -> bool:
 
 
 class Sender:
-    """Sends due deliveries on threads of its own; a receiver that is slow keeps a few of them, not all."""
+    """Sends due deliveries on threads of its own; a slow receiver occupies a few of them, not all."""
 
     def __init__(
         self,
@@ -58,9 +58,9 @@ class Sender:
         self._under_way: dict[Future[Reply], ClaimedDelivery] = {}
 
     def send_due(self, stopping: Callable[[], bool] = _never) -> int:
-        """Send until nothing is due and nothing under way; answers how many attempts were made.
+        """Send until nothing is due and nothing is being sent. Returns the number of attempts.
 
-        Once `stopping`, nothing more is begun.
+        After `stopping`, no new attempts are begun.
         """
         made = 0
         with ThreadPoolExecutor(self._threads, thread_name_prefix="webhooks") as pool:
@@ -74,7 +74,7 @@ class Sender:
                 self._conclude(done)
 
     def _begin(self, pool: ThreadPoolExecutor) -> int:
-        """Claim as many deliveries as there are free threads for, and send them."""
+        """Claim as many deliveries as there are free threads, and send them."""
         room = self._threads - len(self._under_way)
         if not room:
             return 0
@@ -108,7 +108,7 @@ class Sender:
             return Reply(None, f"The message could not be sent: {type(error).__name__}.")
 
     def _conclude(self, done: set[Future[Reply]]) -> None:
-        """Write down what became of deliveries; who answered that there is nobody any more is not told again."""
+        """Store the results of deliveries; a receiver that reports that it is gone gets no more messages."""
         if not done:
             return
         now = datetime.now(UTC)
@@ -139,12 +139,12 @@ def send_due(
     stopping: Callable[[], bool] = _never,
     organization_id: int | None = None,
 ) -> int:
-    """Send what is due, of all organizations unless one is named, until nothing is; how many attempts were made."""
+    """Send all due deliveries, of all organizations unless one is named. Returns the number of attempts."""
     return Sender(engine, settings, organization_id=organization_id).send_due(stopping)
 
 
 def message_headers(delivery: ClaimedDelivery, now: datetime, body: bytes) -> dict[str, str]:
-    """The headers of one attempt: the trigger's own, which may say another `User-Agent`, and the sender's."""
+    """The headers of one attempt: the trigger's own, which may set another `User-Agent`, and the sender's."""
     timestamp = int(now.timestamp())
     secrets = [each for each in (delivery.secret, delivery.previous_secret) if each is not None]
     own: Mapping[str, str] = delivery.settings["headers"]
@@ -160,7 +160,7 @@ def message_headers(delivery: ClaimedDelivery, now: datetime, body: bytes) -> di
 
 
 def outcome(delivery: ClaimedDelivery, reply: Reply, now: datetime, fraction: float) -> Mapping[str, Any]:
-    """What a reply makes of a delivery; `fraction` spreads the next attempt, see `delay_after`."""
+    """The changes of a delivery by a reply; `fraction` spreads the next attempt, see `delay_after`."""
     received = reply.status_code is not None and 200 <= reply.status_code < 300
     delay = None if received or reply.status_code == _GONE else delay_after(delivery.attempts, fraction)
     error = None if received else reply.error or f"The receiver answered {reply.status_code}."
@@ -180,7 +180,7 @@ def outcome(delivery: ClaimedDelivery, reply: Reply, now: datetime, fraction: fl
 def remove_old_deliveries(
     engine: Engine, organization_id: int, days: int, stopping: Callable[[], bool] = _never
 ) -> int:
-    """Remove the deliveries of one organization that are older than that, a bounded number at a time; how many."""
+    """Remove the deliveries of one organization older than `days`, a bounded number at a time. Returns their number."""
     before, after, removed = datetime.now(UTC) - timedelta(days=days), 0, 0
 
     def next_batch(db: Connection) -> tuple[int | None, int]:

@@ -1,4 +1,4 @@
-"""Badges in a unit of work: assigned and taken by requests and campaign effects alike."""
+"""Badges in a unit of work: assigned and unassigned by requests and campaign effects alike."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FIRST_IDS = 8
 
 
 class BadgeWork:
-    """The badges of the members of a unit of work; balances are loaded for all of them when first asked for."""
+    """The badges of the members of a unit of work; balances are loaded for all members at first use."""
 
     def __init__(self, scope: UnitScope) -> None:
         self._scope = scope
@@ -39,33 +39,33 @@ class BadgeWork:
 
     @classmethod
     def open(cls, scope: UnitScope) -> Self:
-        """The participant, at no statement: an organization without badges never needs one."""
+        """The participant, without any statement: an organization without badges never needs one."""
         return cls(scope)
 
     def variables(self, member_id: int) -> Mapping[str, Decimal]:
-        """`badges`: what the member holds of every badge, by its key."""
+        """The variable `badges`: the member's balance of every badge, by its key."""
         if not self._badges:
             return {}
         return {badge.badge_key: Decimal(self._balances.balance(member_id, id_)) for id_, badge in self._badges.items()}
 
     def assign(self, grant: Grant) -> BadgeTracking:
-        """Give a member a badge, once for each key, as `BadgeBalances.assign`."""
+        """Assign a badge to a member, once for each key, as `BadgeBalances.assign`."""
         self._recall(grant)
         return self._balances.assign(grant)
 
     def unassign(self, grant: Grant) -> BadgeTracking:
-        """Take a badge from a member, once for each key, as `BadgeBalances.unassign`."""
+        """Unassign a badge from a member, once for each key, as `BadgeBalances.unassign`."""
         self._recall(grant)
         return self._balances.unassign(grant)
 
     def revert(self, badge_tracking_id: int, badge: Badge) -> BadgeTracking:
-        """Undo a stored tracking of a member of this unit, as `BadgeBalances.revert`."""
+        """Revert a stored tracking of a member of this unit, as `BadgeBalances.revert`."""
         stored = badges.find_tracking(self._scope.db, self._organization_id, badge_tracking_id)
         self._balances.know([] if stored is None else [stored])
         return self._balances.revert(badge_tracking_id, badge)
 
     def take_derived(self) -> list[DerivedEvent]:
-        """A `badge-assigned` or `badge-unassigned` for every change since the last time."""
+        """A `badge-assigned` or `badge-unassigned` for every new change."""
         if self._loaded is None:
             return []
         return [
@@ -78,7 +78,7 @@ class BadgeWork:
         ]
 
     def reverse(self, event_id: int, by: Reversal) -> list[ReversedPart]:
-        """Take back what the event assigned and unassigned, as far as balances allow; nothing of it is reported."""
+        """Reverse the trackings of an event, as far as balances allow; reports no events of it."""
         if not self._badges:
             return []
         if not self._knows_reversible:
@@ -92,7 +92,7 @@ class BadgeWork:
         ]
 
     def flush(self) -> None:
-        """Store what has changed since the last time: at most three statements."""
+        """Store the new changes, with three statements at most."""
         if self._loaded is not None:
             badges.store(self._scope.db, self._organization_id, self._loaded.drain(), self._scope.now)
 
@@ -106,7 +106,7 @@ class BadgeWork:
         return self._loaded
 
     def _namer(self) -> Callable[[], tuple[int, str]]:
-        """Ids and keys of new trackings; those of a dry run are of no table."""
+        """A source of ids and keys for new trackings; those of a dry run belong to no table."""
         new_key = self._scope.new_key
         if self._scope.is_dry_run:
             numbers = count(-1, -1)
@@ -115,7 +115,7 @@ class BadgeWork:
         return lambda: (allocator.take(), new_key())
 
     def _recall(self, grant: Grant) -> None:
-        """Look up what was done before under the key of a request."""
+        """Look up the result of an earlier request under the key."""
         if grant.system_unique_key is not None:
             self._balances.know(badges.find_tracked(self._scope.db, self._organization_id, grant.system_unique_key))
 
@@ -126,7 +126,7 @@ class BadgeWork:
         return Performed(Decimal(abs(self._balances.unassign(self._granted(event, params)).amount_assigned)))
 
     def _granted(self, event: EventFacts, params: Mapping[str, Any]) -> Grant:
-        """What an effect asks for; its amount is rounded down to whole badges, as points are to their account's."""
+        """The grant of an effect; its amount is rounded down to whole badges."""
         badge = self._scope.configuration.badges.get(params["badgeKey"].lower())
         if badge is None:
             raise UnknownBadge(f"There is no badge with the key {params['badgeKey']}.")

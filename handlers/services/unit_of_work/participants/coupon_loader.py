@@ -1,4 +1,4 @@
-"""Coupons as a unit of work loads them: books with all that members have of them, and further codes."""
+"""Loading coupons into a unit of work: books with their members' coupons, and further codes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ZERO = Decimal(0)
 
 
 class CouponLoader:
-    """Fills the coupon state of a unit of work; what is loaded is loaded for all members of the unit at once."""
+    """Fills the coupon state of a unit of work; it always loads for all members of the unit at once."""
 
     def __init__(self, scope: UnitScope) -> None:
         self._scope = scope
@@ -40,7 +40,7 @@ class CouponLoader:
         self._coupon_ids = self._ids("coupons", 1)
 
     def expect(self, usages_: int, book: CouponBook | None = None) -> None:
-        """Prepare for so many usages, codes of the book and transactions, so that they come at once."""
+        """Prepare for this many usages, codes of the book and transactions, so that their ids are fetched at once."""
         self._usage_ids = self._ids("coupon_usages", usages_)
         self._scope.transaction_ids.expect(usages_)
         if book is not None:
@@ -48,7 +48,7 @@ class CouponLoader:
             self._coupon_ids = self._ids("coupons", usages_)
 
     def book(self, *, key: str | None = None, coupon_book_id: int | None = None) -> CouponBook:
-        """A book, with what the members of the unit have of it; raises UnknownCouponBook."""
+        """A book, with the coupons of the members of the unit; raises UnknownCouponBook."""
         wanted = (key or "").lower()
         found = self._by_key.get(wanted, coupon_book_id)
         if found not in self.state.books:
@@ -59,7 +59,7 @@ class CouponLoader:
         return self.state.books[found or 0]
 
     def load(self, ids: Collection[int] = (), keys: Collection[str] = (), others: Collection[int] = ()) -> None:
-        """Take books, with what the members of the unit, and `others`, have of them."""
+        """Load books, with the coupons of the members of the unit and of `others`."""
         organization_id, state = self._organization_id, self.state
         members = {*self._scope.members, *others}
         books = holdings.find_books(self._db, organization_id, ids=ids, keys=keys, lock=not self._is_dry_run)
@@ -77,7 +77,7 @@ class CouponLoader:
         state.put_had(holdings.had_of_books(self._db, organization_id, members, found, since))
 
     def count(self, book: CouponBook) -> CouponBook:
-        """The book, locked for this unit alone where a figure says how much of it is left."""
+        """The book, locked for this unit alone if a figure limits how much of it is left."""
         capped = book.type != LIST and stock_left(book) is not None
         if capped and book.coupon_book_id not in self._counted:
             self._counted.add(book.coupon_book_id)
@@ -86,13 +86,13 @@ class CouponLoader:
         return self.state.books[book.coupon_book_id]
 
     def named(self, book: CouponBook, codes: Collection[str], coupon_ids: Collection[int] = ()) -> None:
-        """Take coupons of the book that are asked for by code or id, with what the members have of them."""
+        """Load coupons of the book that are requested by code or id, with their assignments to the members."""
         lock = book.type in PERSONAL and not self._is_dry_run
         coupons = holdings.find_coupons(self._db, book, codes, coupon_ids, lock=lock)
         self._take(coupons)
 
     def revertible(self, found: Iterable[CouponUsage]) -> None:
-        """Take usages that may be reverted, with the books, and with what their members have of the coupons."""
+        """Load usages that may be reverted, with their books, and the members' lots of their coupons."""
         usages_ = list(found)
         if not usages_:
             return
@@ -112,7 +112,7 @@ class CouponLoader:
             self.state.put_lots([] if lot is None else [lot])
 
     def _put_moved_lots(self, usages_: Collection[CouponUsage]) -> None:
-        """Take the lots that the usages moved, and the assignments of which something is still to be taken."""
+        """Load the lots that the usages moved, and the assignments that can still be reverted in part."""
         lot_ids = {usage.coupon_lot_id for usage in usages_ if usage.coupon_lot_id is not None} - set(self.state.lots)
         if not lot_ids:
             return
@@ -133,11 +133,11 @@ class CouponLoader:
 
     @property
     def member_ids(self) -> Collection[int]:
-        """The members of the unit, of whom lots are read at once."""
+        """The members of the unit, whose lots are read at once."""
         return self._scope.members.keys()
 
     def lots(self, among: LotRange, after: Mapping[int, CouponLot | None], limit: int) -> list[CouponLot]:
-        """Further lots, in the order of use; with codes that are one member's comes all that is left of each."""
+        """Further lots, in the order of use; if a code belongs to one member, all of its remaining lots."""
         found = holdings.next_lots(self._db, self._organization_id, among, after, self.state.at, limit)
         if self.state.books[among.coupon_book_id].type in PERSONAL:
             new = {lot.coupon_id for lot in found if (lot.member_id, lot.coupon_id) not in self.state.held}
@@ -145,7 +145,7 @@ class CouponLoader:
         return found
 
     def next_usage_id(self) -> int:
-        """The id of a usage that is made; a dry run has numbers of its own."""
+        """The id of a new usage; a dry run has numbers of its own."""
         return self._usage_ids()
 
     def _take(self, coupons: Collection[Coupon]) -> None:
@@ -155,7 +155,10 @@ class CouponLoader:
         self._put(holdings.held_of_coupons(self._db, self._organization_id, members, ids) if ids else ())
 
     def _make(self, book: CouponBook, count: int) -> list[Coupon]:
-        """New codes; one that the book has already is drawn again, and one made elsewhere meanwhile starts all over."""
+        """New codes.
+
+        A code that the book has already is drawn again; if another call creates one meanwhile, all are drawn again.
+        """
         pattern, codes = pattern_of(book.code_pattern), set[str]()
         while len(codes) < count:
             drawn = {pattern.draw(_RANDOM) for _ in range(count - len(codes))} - codes
@@ -186,7 +189,7 @@ class CouponLoader:
         return self._of_dry_run
 
     def flush(self) -> None:
-        """Store what has changed, in a fixed number of statements."""
+        """Store the changes, in a fixed number of statements."""
         state, db = self.state, self._db
         books, coupons = state.changed_books, state.changed_coupons
         fresh = [coupon for coupon in coupons if coupon.coupon_id in state.new_coupons]
@@ -227,5 +230,5 @@ class CouponLoader:
 
 
 def _difference(now: CouponBook | Coupon, before: CouponBook | Coupon) -> tuple[Decimal, Decimal]:
-    """What was assigned and used more."""
+    """The increase of the amounts assigned and used."""
     return now.total_assigned - before.total_assigned, now.total_usages - before.total_usages

@@ -45,7 +45,7 @@ Badges = Callable[[int], Mapping[str, Decimal]]
 
 
 class CouponWork:
-    """Coupons in a unit of work; `badges` answers what conditions of books see of a member's badges."""
+    """Coupons in a unit of work; `badges` returns the badge variables of a member for conditions of books."""
 
     def __init__(self, scope: UnitScope, badges: Badges) -> None:
         self._scope = scope
@@ -60,7 +60,7 @@ class CouponWork:
 
     @classmethod
     def open(cls, scope: UnitScope, badges: Badges) -> CouponWork:
-        """The participant, with what may be reversed; books are loaded when they are first asked for."""
+        """The participant, with the usages that may be reversed; books are loaded at first use."""
         coupons = cls(scope, badges)
         if scope.reversible:
             organization_id = scope.organization.organization_id
@@ -70,19 +70,19 @@ class CouponWork:
     # -- what is done -------------------------------------------------------------------------------------------------
 
     def assign(self, member_id: int, book: CouponBook, command: Assignment, details: UsageDetails) -> CouponUsage:
-        """Assign a coupon of a loaded book; raises what stands in the way and has changed nothing then."""
+        """Assign a coupon of a loaded book; if it is refused, nothing has changed."""
         self._hold(details)
         return self._service.assign(self._member(member_id), self.loader.count(book), command, details)
 
     def use(self, member_id: int, book: CouponBook, command: Use, details: UsageDetails) -> list[CouponUsage]:
-        """Use coupons of a loaded book; raises what stands in the way and has changed nothing then."""
+        """Use coupons of a loaded book; if it is refused, nothing has changed."""
         self._hold(details)
         if command.auto_assign:
             book = self.loader.count(book)
         return self.together(lambda: self._service.use(self._member(member_id), book, command, details))
 
     def revert(self, usage: CouponUsage, details: UsageDetails, *, force: bool = False) -> CouponUsage:
-        """Take back a loaded usage; raises what stands in the way and has changed nothing then."""
+        """Reverse a loaded usage; if it is refused, nothing has changed."""
         transaction_id = usage.ledger_transaction_id
         if transaction_id is not None:
             self._load_transactions([transaction_id])
@@ -98,7 +98,7 @@ class CouponWork:
         external_event_date: datetime | None = None,
         description: str | None = None,
     ) -> CouponUsage:
-        """Assign `amount` of a coupon of the book for an event; raises UnknownCouponBook, or what refuses it."""
+        """Assign `amount` of a coupon of the book for an event; raises UnknownCouponBook, or its refusal."""
         details = UsageDetails(
             loyalty_event_id=loyalty_event_id, external_event_date=external_event_date, description=description
         )
@@ -113,7 +113,7 @@ class CouponWork:
         return self.loader.state.by_code(book, code)
 
     def together(self, act: Callable[[], T]) -> T:
-        """Do several things or none: what `act` did until it raised a Refusal is taken back."""
+        """Run `act` as a whole: if it raises a Refusal, its changes are rolled back."""
         state, ledger = self.loader.state.savepoint(), self._scope.ledger.savepoint()
         try:
             return act()
@@ -123,7 +123,7 @@ class CouponWork:
             raise
 
     def prepare_reverts(self, found: Collection[CouponUsage]) -> None:
-        """Take usages to be reverted, with their transactions, in a fixed number of statements."""
+        """Load usages to be reverted, with their transactions, in a fixed number of statements."""
         self.loader.revertible(found)
         self._load_transactions(
             [
@@ -137,17 +137,17 @@ class CouponWork:
 
     @property
     def executors(self) -> Mapping[str, Executor]:
-        """What carries out the effects about coupons."""
+        """The executors of the effects about coupons."""
         return {ASSIGN_COUPON: self._assign_by_effect, USE_COUPON: self._use_by_effect}
 
     def take_derived(self) -> Sequence[DerivedEvent]:
-        """The assignments and uses since the last look; a codeless book's use is that of a benefit."""
+        """The new assignments and uses; the use of a codeless book is reported as that of a benefit."""
         made = self.loader.state.made[self._told :]
         self._told += len(made)
         return [self._reported(usage) for usage in made if usage.reverted_usage_id is None]
 
     def reverse(self, event_id: int, by: Reversal) -> Sequence[ReversedPart]:
-        """Take back what an event assigned and used, the newest first; what was used of an assignment stays."""
+        """Reverse the assignments and uses of an event, newest first; the used part of an assignment stays."""
         details = UsageDetails(
             description=by.description,
             loyalty_event_id=by.loyalty_event_id,
@@ -162,7 +162,7 @@ class CouponWork:
         return undone
 
     def flush(self) -> None:
-        """Store what has changed since the last time."""
+        """Store the new changes."""
         self.loader.flush()
         self._told = 0
 
@@ -196,7 +196,7 @@ class CouponWork:
         return member
 
     def _facts(self, member: Member, book: CouponBook) -> MemberFacts:
-        """What eligibility goes by of a member; only what the book asks for is looked up."""
+        """The facts of a member that decide about eligibility; only those that the book needs are looked up."""
         tiers = self._tier_keys(member) if book.tier_keys or book.condition else frozenset()
         audiences = self._audience_keys(member) if book.audience_keys or book.condition else frozenset()
         return MemberFacts(
@@ -239,7 +239,7 @@ class CouponWork:
         )
 
     def _hold(self, details: UsageDetails) -> None:
-        """Take the pending transaction that is to be captured."""
+        """Load the pending transaction that is to be captured."""
         if details.pending is not None:
             self._load_transactions([details.pending])
 
@@ -251,7 +251,7 @@ class CouponWork:
 
 
 def _told(usages_: Collection[CouponUsage]) -> Mapping[str, Any]:
-    """What an effect's answer tells of the coupons."""
+    """The coupons in the outcome of an effect."""
     return {"coupons": [moved_coupon(usage) for usage in usages_]}
 
 

@@ -1,4 +1,4 @@
-"""Missions in a unit of work: events count, goals are rewarded, and what an event counted is taken off again."""
+"""Missions in a unit of work: events are counted, achieved goals rewarded, and counts of events reversed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ POINTS, BADGE, COUPON = "points", "badge", "coupon"
 
 @dataclass(frozen=True, slots=True)
 class _Payment:
-    """Whom a reward is for and what its transaction says; `key` is the beginning of its systemUniqueKey."""
+    """The receiver of a reward and the texts of its transaction; `key` is the beginning of its systemUniqueKey."""
 
     cause: ProgressCause
     key: str
@@ -45,7 +45,7 @@ class _Payment:
 
 
 class MissionWork:
-    """The missions of one unit of work; nothing is loaded of missions that nothing in it can move."""
+    """The missions of one unit of work; only missions that the unit can move are loaded."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class MissionWork:
 
     @classmethod
     def open(cls, scope: UnitScope, badges: BadgeWork, coupons: CouponWork) -> Self:
-        """Load what the unit may move: at most three statements, none where there are no missions to move."""
+        """Load the missions that the unit may move: at most three statements, none if there are no such missions."""
         organization_id = scope.organization.organization_id
         trackings: list[MissionTracking] = []
         if scope.reversible:
@@ -87,11 +87,11 @@ class MissionWork:
 
     @property
     def executors(self) -> Mapping[str, Executor]:
-        """What carries out the effects on missions."""
+        """The executors of the effects on missions."""
         return {ADVANCE_MISSION: self._advance_by_effect}
 
     def variables(self, member_id: int) -> dict[str, Any]:
-        """What expressions see of the member's progress: every mission by its key, if any expression asks at all."""
+        """The member's progress for expressions: every mission by its key, if any expression reads progress."""
         if not self._configuration.speaks_of_missions:
             return {}
         found = {}
@@ -101,9 +101,9 @@ class MissionWork:
         return found
 
     def handle(self, event: EventFacts, deadline: Deadline | None = None) -> bool:
-        """Count an event of an active member in all the missions that it counts for; true if one moved.
+        """Count an event of an active member in all its missions. Returns True if one moved.
 
-        The expressions of all of them share the cost of an event, and the `deadline`.
+        The expressions of all missions share the budget of an event, and the `deadline`.
         """
         if not event.is_active:
             return False
@@ -114,16 +114,16 @@ class MissionWork:
         return len(self._moves) > before
 
     def failed(self) -> list[RuleError]:
-        """The missions since the last time of which nobody could tell what an event counts: it counted nothing."""
+        """The new errors of missions whose count expression failed; the event counted nothing for them."""
         failed, self._failed = self._failed, []
         return failed
 
     def advance(
         self, mission_id: int, amount: int, cause: ProgressCause, audience_keys: Collection[str]
     ) -> tuple[MissionProgress, Advance]:
-        """Count `amount` by request; answers where the member stands then, and what was counted.
+        """Count `amount` by request. Returns the member's progress after it, and the counted part.
 
-        Raises MissionClosed, or MissionExhausted where nothing of it can be counted.
+        Raises MissionClosed, or MissionExhausted if nothing of it can be counted.
         """
         compiled = self._configuration.missions.get(mission_id)
         if compiled is None:
@@ -136,21 +136,21 @@ class MissionWork:
         return self._state.progress(cause.member_id, compiled.mission), advance
 
     def answered(self, answer: Mapping[str, Any]) -> None:
-        """Keep what the last request is answered."""
+        """Keep the answer to the last request."""
         self._state.answered(answer)
 
     def moved(self) -> list[MissionMove]:
-        """The missions that moved since the last time, in their order."""
+        """The missions that moved since the last call, in their order."""
         moved, self._moves = self._moves, []
         return moved
 
     def take_derived(self) -> list[DerivedEvent]:
-        """The missions that were achieved since the last time."""
+        """The missions that were achieved since the last call."""
         achieved, self._to_report = self._to_report, []
         return [DerivedEvent(each.member_id, MISSION_ACHIEVED, achieved_payload(each)) for each in achieved]
 
     def reverse(self, event_id: int, by: Reversal) -> list[ReversedPart]:
-        """Take off what a stored event counted; its rewards are taken back by those who keep them."""
+        """Reverse the progress of a stored event; the participants that paid its rewards reverse those."""
         found = []
         for tracking in self._by_event.get(event_id, ()):
             if not self._state.is_undone(tracking):
@@ -160,13 +160,13 @@ class MissionWork:
         return found
 
     def flush(self) -> None:
-        """Store what has changed since the last time."""
+        """Store the new changes."""
         if not self._scope.is_dry_run:
             organization_id = self._scope.organization.organization_id
             missions.write(self._scope.db, organization_id, self._state.drain(), self._scope.now)
 
     def _count(self, compiled: CompiledMission, event: EventFacts, budget: Budget) -> int:
-        """What the event counts for a mission."""
+        """The amount that the event counts for a mission."""
         at, message = None, compiled.fault
         budget.zone = zone_named(compiled.mission.timezone)
         if compiled.count is not None:
@@ -180,7 +180,7 @@ class MissionWork:
         return 0
 
     def _mission(self, mission_id: int) -> Mission:
-        """The mission, also one that was made after the configuration was read."""
+        """The mission, even if it was created after the configuration was read."""
         compiled = self._configuration.missions.get(mission_id)
         if compiled is not None:
             return compiled.mission
@@ -209,7 +209,7 @@ class MissionWork:
         return self._move(compiled, amount, payment)
 
     def _move(self, compiled: CompiledMission, amount: int, payment: _Payment) -> Advance:
-        """Count, as far as there is room, and pay for what that achieves."""
+        """Count, as far as there is room, and pay for the goals achieved."""
         advance = self._state.count(compiled.mission, amount, payment.cause)
         if advance.counted:
             rewards = tuple(self._rewards(compiled, advance.achieved, payment)) if advance.achieved else ()
@@ -220,7 +220,7 @@ class MissionWork:
         return advance
 
     def _rewards(self, compiled: CompiledMission, times: int, payment: _Payment) -> Iterable[Reward]:
-        """Pay what the mission gives for being achieved; what cannot be paid is told, and stops nothing else."""
+        """Pay the rewards of the mission; a failed payment is recorded and does not stop the others."""
         if compiled.mission.points_accrual:
             yield self._pay_points(compiled, compiled.mission.points_accrual * times, payment)
         if compiled.mission.badge_key is not None:
@@ -285,7 +285,7 @@ class MissionWork:
 
 
 def _refusal_of(pay: Callable[[], object]) -> Mapping[str, Any] | None:
-    """The problem object of what refuses a payment; None where it is made."""
+    """The problem object of the payment's refusal; None if it succeeds."""
     try:
         pay()
     except Refusal as refusal:
@@ -294,7 +294,7 @@ def _refusal_of(pay: Callable[[], object]) -> Mapping[str, Any] | None:
 
 
 def _concerned(scope: UnitScope) -> set[int]:
-    """The missions that the unit can move, or that an expression may ask for."""
+    """The missions that the unit can move, or whose progress an expression may read."""
     configuration = scope.configuration
     if scope.event_types is None or configuration.speaks_of_missions:
         return set(configuration.missions)
@@ -304,7 +304,7 @@ def _concerned(scope: UnitScope) -> set[int]:
 
 
 def _periods(scope: UnitScope, mission_ids: Collection[int]) -> Mapping[tuple[int, date], tuple[datetime, datetime]]:
-    """The periods that what the unit counts can fall in, each with its begin and end."""
+    """The periods that the unit's counts can fall in, each with its begin and end."""
     found = {}
     for mission_id in mission_ids:
         compiled = scope.configuration.missions.get(mission_id)

@@ -15,7 +15,7 @@ from handlers.services.webhooks.outbox import queue_notifications
 
 
 class OutboxWork:
-    """Notifications on their way to the triggers of type `WebHook`; what was said is never taken back."""
+    """Notifications for the triggers of type `WebHook`; a notification is never reversed."""
 
     def __init__(self, scope: UnitScope) -> None:
         self._scope = scope
@@ -23,15 +23,15 @@ class OutboxWork:
 
     @property
     def executors(self) -> Mapping[str, Executor]:
-        """The effect `notify`."""
+        """The executor of the effect `notify`."""
         return {NOTIFY: self._notify}
 
     def take_derived(self) -> Sequence[DerivedEvent]:
-        """Nothing: telling somebody is no event."""
+        """Empty: a notification is no event."""
         return ()
 
     def reverse(self, event_id: int, by: Reversal) -> Sequence[ReversedPart]:
-        """Nothing: the cancellation of the event is told instead."""
+        """Empty: the cancellation of the event is reported instead."""
         return ()
 
     def flush(self) -> None:

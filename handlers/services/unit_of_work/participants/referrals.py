@@ -1,4 +1,4 @@
-"""Referrals in a unit of work: the codes that events come with, what both sides get, and what is reversed of it."""
+"""Referrals in a unit of work: the codes of events, the rewards of both sides, and reversals."""
 
 from __future__ import annotations
 
@@ -47,9 +47,10 @@ def usable_codes(
     member_ids: Collection[int],
     reported: Collection[str] = (),
 ) -> dict[int, int]:
-    """The ids of the referral codes that the events of these members may use, each with the member who has it.
+    """The ids of the referral codes that the events of these members may use, each with its owner's id.
 
-    Those members are to be locked like the others. One statement, and none where no program looks at what may come.
+    The owners are to be locked like the other members. One statement, and none if no program looks at any of the
+    possible events.
     """
     programs = configuration.referral_programs
     if not programs:
@@ -70,9 +71,9 @@ def usable_codes(
 
 
 def reach_of_own_events(configuration: Configuration, reported: Collection[str] = ()) -> int:
-    """How many referrals may follow each other, each by what the server reports of who was rewarded; mostly none.
+    """The longest possible chain of referrals, each caused by a derived event of the one before; mostly 0.
 
-    What is `reported` in any case can be one that nothing follows.
+    An event of the types `reported`, which are reported in any case, may be a referral that no other follows.
     """
     programs = configuration.referral_programs
     if programs and programs.active_types & possible_types(configuration):
@@ -81,7 +82,7 @@ def reach_of_own_events(configuration: Configuration, reported: Collection[str] 
 
 
 def may_refer(configuration: Configuration, event: IncomingEvent, usable: Collection[int]) -> bool:
-    """Whether an event may be a referral, or names a code that there is something to say about."""
+    """True if an event may be a referral, or names a code whose outcome has to be reported."""
     is_considered = event.event_type in configuration.referral_programs.types
     return is_considered and (bool(usable) or named_code(event) is not None)
 
@@ -118,7 +119,7 @@ class ReferralWork:
 
     @classmethod
     def open(cls, scope: UnitScope, coupons: CouponWork) -> ReferralWork:
-        """Load the codes that may be used, and the uses that may be undone: three statements at most."""
+        """Load the usable codes, and the uses that may be reversed: three statements at most."""
         db, organization_id = scope.db, scope.organization.organization_id
         logs: dict[int, list[ReferralLog]] = {}
         code_ids = set(scope.referral_code_ids)
@@ -129,7 +130,7 @@ class ReferralWork:
         return cls(scope, coupons, referrals.load_state(db, organization_id, code_ids, scope.members), logs)
 
     def handle(self, facts: EventFacts, event: IncomingEvent, order: Order | None) -> None:
-        """Use the code that an event comes with, if a program looks at such events; `taken` tells what came of it."""
+        """Use the code of an event, if a program looks at such events; `taken` returns the outcome."""
         if facts.event_type not in self._programs.types:
             return
         named = named_code(event) or (None if order is None else order.referral_code)
@@ -146,7 +147,7 @@ class ReferralWork:
             self._outcomes.append(self._used(facts, event, code, ready))
 
     def taken(self) -> list[ReferralOutcome]:
-        """What came of the codes since the last time."""
+        """The outcomes of codes since the last call."""
         outcomes, self._outcomes = self._outcomes, []
         return outcomes
 
@@ -187,7 +188,7 @@ class ReferralWork:
         )
 
     def _rewarded(self, facts: EventFacts, code: ReferralCode, ready: ReadyProgram, reward: Reward) -> RewardOutcome:
-        """Give one side one of its rewards; that it cannot be given takes nothing from the others."""
+        """Give one side one of its rewards; a refused reward does not affect the others."""
         member_id = code.member_id if reward.recipient == REFERRER else facts.member_id
         coupon_code = None
         try:
@@ -221,11 +222,11 @@ class ReferralWork:
         ledger.mint(account, self._scope.members[member_id].wallet_id, reward.points, details)
 
     def take_derived(self) -> list[DerivedEvent]:
-        """Nothing is reported of referrals but what comes of their rewards."""
+        """Empty: only rewards of referrals are reported."""
         return []
 
     def reverse(self, event_id: int, by: Reversal) -> list[ReversedPart]:
-        """Let what the event used count no more."""
+        """Reverse the uses of codes by an event: they no longer count."""
         found = []
         for log in self._logs.pop(event_id, ()):
             self._state.take_back(log)
@@ -234,7 +235,7 @@ class ReferralWork:
         return found
 
     def flush(self) -> None:
-        """Store what was used and what was undone: three statements at most."""
+        """Store new uses and reversals, with three statements at most."""
         db, organization_id, now = self._scope.db, self._scope.organization.organization_id, self._scope.now
         added, taken_back = self._state.added, self._state.taken_back
         changes = Counter(use.code.referral_code_id for use in added)

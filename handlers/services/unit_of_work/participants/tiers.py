@@ -1,6 +1,6 @@
-"""Tiers in a unit of work: those that campaigns set whatever the points, and what a reversal gives back.
+"""Tiers in a unit of work: set by campaigns regardless of points, and returned by reversals.
 
-`TierAssignments` keeps the tiers of the members, which points move too; the effect `set-tier` is added here.
+`TierAssignments` holds the tiers of the members, which points move too; this module adds the effect `set-tier`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _OF_DRY_RUN = 2**62
 
 
 class TierWork:
-    """Tiers that effects set in a unit of work; nothing is loaded unless there is something to take back."""
+    """Tiers that effects set in a unit of work; rows are loaded only if there is something to reverse."""
 
     def __init__(self, scope: UnitScope) -> None:
         self._scope = scope
@@ -45,9 +45,9 @@ class TierWork:
     def assign(
         self, member_id: int, program: LoyaltyProgram, tier: LoyaltyTier | None, expires_at: datetime | None
     ) -> tuple[int | None, int | None]:
-        """Put a member into a tier until `expires_at`, or where the points belong without one.
+        """Set a member's tier until `expires_at`, or without a tier return it to the points.
 
-        Returns the tiers that the member had and has now, by id. Nothing is reported of a member whose tier stays.
+        Returns the tiers before and after, by id. A tier that stays the same is not reported.
         """
         scope, program_id = self._scope, program.loyalty_program_id
         member_program = member_id, program_id
@@ -72,14 +72,15 @@ class TierWork:
         return before, after
 
     def take_derived(self) -> list[DerivedEvent]:
-        """A `member-tier-set` for every tier that was set since the last time."""
+        """A `member-tier-set` for every newly set tier."""
         news, self._news = self._news, []
         return news
 
     def reverse(self, event_id: int, by: Reversal) -> list[ReversedPart]:
-        """Give back the tiers that the event changed, unless they were set or moved on since.
+        """Return the tiers that the event changed, unless they were set or moved since.
 
-        A tier that went by points goes by them again at once, and that is reported if they have moved meanwhile.
+        A tier that depended on points depends on them again at once; if the points have moved meanwhile, that is
+        reported.
         """
         if not self._knows_reversible and self._scope.reversible:
             self._knows_reversible = True
@@ -88,7 +89,7 @@ class TierWork:
         return [self._reversed(tracking, by) for tracking in self._log.standing(event_id)]
 
     def flush(self) -> None:
-        """Store what has changed since the last time, but for the assignments themselves: at most two statements."""
+        """Store the new changes except the assignments themselves, with two statements at most."""
         new, changed = self._log.drain()
         member_tiers.store_trackings(self._scope.db, self._organization_id, new, changed)
 
@@ -123,7 +124,7 @@ class TierWork:
         return tier
 
     def _schedule(self, program_id: int) -> TierSchedule | None:
-        """The schedule of a program; None for one that is not active."""
+        """The schedule of a program; None for an inactive one."""
         schedules = self._scope.configuration.tier_schedules
         return next((schedule for schedule in schedules if schedule.loyalty_program_id == program_id), None)
 
@@ -158,7 +159,7 @@ class TierWork:
         return reversed_tier(tracking, None if held is None else held.loyalty_tier_id, is_restored)
 
     def _settle(self, tracking: TierTracking) -> None:
-        """Put a member whose tier goes by points again where they belong now."""
+        """Return a member whose tier depends on points to the tier of the present points."""
         configuration, member = self._scope.configuration, self._scope.members[tracking.member_id]
         accounts = {
             schedule.ledger_account_id
