@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import openapi
+from handlers.operation import all_operations
 from tests.contract.documents import operations, table
 
 ROLES = {
@@ -119,6 +120,10 @@ def test_what_is_documented_is_no_longer_to_come() -> None:
 def test_operations_to_come_are_the_planned_ones() -> None:
     for key, row in TO_COME.items():
         assert {name: PLANNED[key][name] for name in row} == row
+
+
+def test_each_operation_has_a_handler_and_each_handler_an_operation() -> None:
+    assert set(all_operations()) == {operation_id for _, operation_id in DOCUMENTED}
 
 
 @pytest.mark.parametrize("key", DOCUMENTED, ids=lambda key: "-".join(key))
