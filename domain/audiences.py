@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from domain.members import Member
+from domain.near_names import LONGEST_NAME
 from domain.problems import Conflict, FieldFault, InvalidRequest, NotFound
 from domain.scalars import LONGEST_TEXT, is_scalar, token
 
@@ -132,8 +133,11 @@ def _attributes(criterion: Mapping[str, Any], pointer: str) -> MemberPredicate:
         if 0 < len(values) <= MOST_VALUES and all(map(is_scalar, values)):
             wanted[name] = frozenset(map(token, values))
         else:
-            detail = f"a text of 1 to {LONGEST_TEXT} characters, a number, a boolean, or a list of 1 to {MOST_VALUES}"
-            faults.append(FieldFault(f"an attribute is compared with {detail}", pointer=f"{pointer}/{_escaped(name)}"))
+            detail = (
+                f"{name[:LONGEST_NAME]} is not compared with a text of 1 to {LONGEST_TEXT} characters, a number, "
+                f"a boolean, or a list of 1 to {MOST_VALUES} of these"
+            )
+            faults.append(FieldFault(detail, pointer=f"{pointer}/{_escaped(name)}"))
     if faults:
         raise InvalidRequest(faults)
     includes = not criterion["not_include"]

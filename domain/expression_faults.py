@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from domain.expressions import ExpressionError
+from domain.field_names import name_at
 from domain.problems import FieldFault, InvalidRequest
 
 
 def invalid_expression(error: ExpressionError, pointer: str) -> InvalidRequest:
     """The refusal of an expression at `pointer`, with the position of every fault in its text."""
+    name = name_at(pointer)
     return InvalidRequest(
         [
-            FieldFault(fault.message, pointer=pointer, code=fault.code, start=fault.start, end=fault.end)
+            FieldFault(
+                f"{name} is not a valid expression: {fault.message}",
+                pointer=pointer,
+                code=fault.code,
+                start=fault.start,
+                end=fault.end,
+            )
             for fault in error.faults
         ]
     )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from domain.near_names import did_you_mean
 from domain.problems import FieldFault, InvalidRequest, NotFound
 from domain.scalars import LONGEST_TEXT, is_number, is_scalar, is_text, token
 
@@ -98,15 +99,18 @@ def _compile_condition(condition: Mapping[str, Any], pointer: str) -> ItemPredic
     field = _ATTRIBUTE if name.startswith(_ATTRIBUTES) else _FIELDS.get(name)
     path = name.split(".")
     if field is None or not all(path):
-        raise _fault(f"an item has no field {name} to match", f"{pointer}/field")
+        known = (*_FIELDS, f"{_ATTRIBUTES}<name>")
+        raise _fault(
+            f"field is {name}, which is not one of: {', '.join(known)}.{did_you_mean(name, known)}", f"{pointer}/field"
+        )
     if sign not in field.operators:
-        raise _fault(f"{name} cannot be asked for {sign}", f"{pointer}/operator")
+        raise _fault(f"operator {sign} does not go with the field {name}", f"{pointer}/operator")
     wanted = _wanted(field, sign)
     if sign == "in":
         if not isinstance(value, list) or not 0 < len(value) <= MOST_VALUES or not all(map(field.accepts, value)):
-            raise _fault(f"in takes a list of 1 to {MOST_VALUES} values, each {wanted}", f"{pointer}/value")
+            raise _fault(f"value is not a list of 1 to {MOST_VALUES} values, each {wanted}", f"{pointer}/value")
     elif not _accepted(field, sign, value):
-        raise _fault(f"{sign} takes {wanted} here", f"{pointer}/value")
+        raise _fault(f"value is not {wanted}, which the operator {sign} needs", f"{pointer}/value")
     test = _test(sign, value)
     if len(path) == 1:
         return lambda item: test(item.get(name))

@@ -24,12 +24,10 @@ class FieldFault:
     start: int | None = None
     end: int | None = None
 
-    @property
-    def told(self) -> str:
-        """The fault with the name of its field, where the detail does not have it."""
-        where = self.parameter or self.pointer or ""
-        names = [part for part in where.split("/") if part and not part.isdigit()]
-        return f"{where}: {self.detail}" if names and names[-1] not in self.detail else self.detail
+    def __post_init__(self) -> None:
+        """End the sentence, which texts put together from parts leave open."""
+        if not self.detail.endswith((".", "?")):
+            object.__setattr__(self, "detail", f"{self.detail}.")
 
     def as_member(self) -> dict[str, Any]:
         """The fault as it stands in a problem's `errors`, without what it does not say."""
@@ -60,8 +58,7 @@ class Refusal(Exception):
         }
 
 
-def _in_one_sentence(texts: Sequence[str]) -> str:
-    return texts[0] if len(texts) == 1 else "; ".join(text.rstrip(".") for text in texts)
+_MOST_SHOWN = 3
 
 
 class InvalidRequest(Refusal):
@@ -72,7 +69,9 @@ class InvalidRequest(Refusal):
     title = "The request is invalid"
 
     def __init__(self, faults: Sequence[FieldFault], detail: str | None = None) -> None:
-        super().__init__(detail or _in_one_sentence([fault.told for fault in faults[:3]]))
+        more = len(faults) - _MOST_SHOWN
+        shown = [fault.detail for fault in faults[:_MOST_SHOWN]] + ([f"And {more} more."] if more > 0 else [])
+        super().__init__(detail or " ".join(shown))
         self.faults = tuple(faults)
         self.members = {"errors": [fault.as_member() for fault in faults]}
 

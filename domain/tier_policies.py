@@ -13,7 +13,7 @@ from domain.calendar import is_zone, start_of_day, zone_named
 from domain.ledger.expiry import add_months
 from domain.ledger.postings import Earning
 from domain.problems import FieldFault
-from domain.timezones import NOT_A_ZONE
+from domain.timezones import not_a_zone
 
 ZERO = Decimal(0)
 
@@ -149,7 +149,7 @@ def faults_of_policy(policy: Mapping[str, Any], pointer: str = "/tierPolicy") ->
 def _faults(policy: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
     period = policy["period"]
     if period != LIFETIME and policy["basis"] != EARNED:
-        yield "period", f"period is {period}, but a balance has no period; basis must be {EARNED}"
+        yield "period", f"period is {period}, which goes with the basis {EARNED} alone"
     if (policy["months"] is None) == (period == ROLLING):
         yield (
             "months",
@@ -159,4 +159,4 @@ def _faults(policy: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
         if policy[name] is not None and period != CALENDAR:
             yield name, f"{name} is given; it goes with period {CALENDAR} alone"
     if policy["timezone"] is not None and not is_zone(policy["timezone"]):
-        yield "timezone", NOT_A_ZONE
+        yield "timezone", not_a_zone(policy["timezone"])

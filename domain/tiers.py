@@ -307,4 +307,4 @@ class TierInactive(Conflict):
 def refuse_inactive_default(name: str, active: bool) -> None:
     """Raise TierInactive for a tier that would be a program's default one without being active."""
     if not active:
-        raise TierInactive(f"The tier {name} is not active, as the default tier of a loyalty program must be.")
+        raise TierInactive(f"The tier {name} is not active, and so cannot be the default tier of a loyalty program.")

@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from domain.calendar import is_zone, moment_in, zone_named
+from domain.calendar import is_zone, moment_in, zone_named, zone_names
+from domain.near_names import LONGEST_NAME, did_you_mean
 from domain.problems import FieldFault
 
-NOT_A_ZONE = "timezone is not a time zone of the IANA database, such as Europe/Madrid"
+
+def not_a_zone(name: str, field: str = "timezone") -> str:
+    """What is wrong with the name of a time zone that is none."""
+    meant = did_you_mean(name, sorted(zone_names()))
+    return f"{field} {name[:LONGEST_NAME]} is not a time zone of the IANA database, such as Europe/Madrid.{meant}"
 
 
 def zone_faults(name: str | None) -> list[FieldFault]:
     """What is wrong with a `timezone`; None is none."""
-    return [] if name is None or is_zone(name) else [FieldFault(NOT_A_ZONE, pointer="/timezone")]
+    return [] if name is None or is_zone(name) else [FieldFault(not_a_zone(name), pointer="/timezone")]
 
 
 def localize(body: dict[str, Any], names: Iterable[str], default: str) -> None:

@@ -70,7 +70,7 @@ def get_audience(call: Call, audience: Audience) -> Audience:
 def update_audience(call: Call, audience: Audience, body: dict[str, Any]) -> Audience:
     """Change an audience, except its list; all processes use the change from their next event on."""
     if body["matcher_type"] != audience.matcher_type:
-        raise MatcherTypeFixed(f"This audience is of type {audience.matcher_type} for good.")
+        raise MatcherTypeFixed(f"The audience {audience.name} is of the type {audience.matcher_type} for good.")
     _check(call, body, audience)
     if audience.matcher_type == LIST_MATCHER:
         del body["member_count"]
@@ -86,11 +86,13 @@ def update_audience_members(call: Call, audience: Audience, body: Mapping[str, A
     Adding a member who is on the list, or removing one who is not, changes nothing.
     """
     if audience.matcher_type != LIST_MATCHER:
-        raise NotAListAudience(f"The audience is of type {audience.matcher_type}.")
+        raise NotAListAudience(
+            f"The audience {audience.name} is of the type {audience.matcher_type}, which has no list."
+        )
     added, removed = set(body["add"]), set(body["remove"])
     contradictions = [index for index, member_id in enumerate(body["remove"]) if member_id in added]
     if contradictions:
-        detail = "remove names a member whom add names, too: member {}"
+        detail = "remove names the member {}, and so does add"
         named = [(index, body["remove"][index]) for index in contradictions]
         raise InvalidRequest([FieldFault(detail.format(one), pointer=f"/remove/{index}") for index, one in named])
     unknown = audiences.unknown_members(call.db, audience.organization_id, added)
@@ -121,7 +123,7 @@ def _check(call: Call, body: dict[str, Any], before: Audience | None) -> None:
     if body["matcher_type"] == ATTRIBUTE_MATCHER:
         if matcher is None:
             raise InvalidRequest(
-                [FieldFault("matcher is required where matcherType is attribute-matcher", pointer="/matcher")]
+                [FieldFault("matcher is missing, which the matcherType attribute-matcher needs", pointer="/matcher")]
             )
         compile_attribute_matcher(matcher)
         is_new = before is None or matcher != before.matcher
@@ -129,5 +131,5 @@ def _check(call: Call, body: dict[str, Any], before: Audience | None) -> None:
             body["refreshed_at"] = call.now
     elif matcher is not None:
         raise InvalidRequest(
-            [FieldFault("matcher is allowed only where matcherType is attribute-matcher", pointer="/matcher")]
+            [FieldFault("matcher is given, and goes with the matcherType attribute-matcher alone", pointer="/matcher")]
         )

@@ -23,6 +23,7 @@ from domain.expressions import MAX_TEXTS, Node
 from domain.ledger.refusals import UnknownLedgerAccount
 from domain.ledger.session import refuse_untracked_expiry
 from domain.missions.records import UnknownMission
+from domain.near_names import unknown_key
 from domain.problems import FieldFault, InvalidRequest
 from domain.programs import UnknownLoyaltyProgram, UnknownTier
 from domain.scalars import is_key
@@ -192,7 +193,7 @@ def _check(call: Call, body: dict[str, Any], before: Campaign | None) -> None:
 def _refuse_unknown_tiers(configuration: Configuration, body: Mapping[str, Any]) -> None:
     unknown = set(body["loyalty_tier_keys"]) - set(configuration.tier_keys.values())
     if unknown:
-        raise UnknownTier(f"There is no tier with the key {min(unknown)}.")
+        raise UnknownTier(unknown_key("tier", min(unknown), configuration.tiers))
 
 
 def _refuse_unknown_audiences(call: Call, body: dict[str, Any]) -> None:
@@ -204,18 +205,18 @@ def _refuse_unknown_audiences(call: Call, body: dict[str, Any]) -> None:
 
 def _refuse_unknown_account(configuration: Configuration, key: str | None) -> None:
     if key is not None and key not in configuration.accounts_by_key:
-        raise UnknownLedgerAccount(f"The default ledger has no account with the key {key}.")
+        raise UnknownLedgerAccount(unknown_key("account of the default ledger", key, configuration.accounts_by_key))
 
 
 def _refuse_unknown_badge(configuration: Configuration, key: str | None) -> None:
     if key is not None and key.lower() not in configuration.badges:
-        raise UnknownBadge(f"There is no badge with the key {key}.")
+        raise UnknownBadge(unknown_key("badge", key, configuration.badges))
 
 
 def _refuse_unknown_mission(configuration: Configuration, key: str | None) -> None:
     known = {mission.mission.mission_key for mission in configuration.missions.values()}
     if key is not None and key.lower() not in known:
-        raise UnknownMission(f"There is no mission with the key {key}.")
+        raise UnknownMission(unknown_key("mission", key, known))
 
 
 def _refuse_unknown_coupon_book(call: Call, key: str | None) -> None:
@@ -229,12 +230,12 @@ def _refuse_unknown_coupon_book(call: Call, key: str | None) -> None:
 def _refuse_unknown_place(configuration: Configuration, program_key: str | None, tier_key: str | None) -> None:
     """Refuse an unknown program, and a tier that is unknown or not in the program."""
     if program_key is not None and program_key.lower() not in configuration.program_keys:
-        raise UnknownLoyaltyProgram(f"There is no loyalty program with the key {program_key}.")
+        raise UnknownLoyaltyProgram(unknown_key("loyalty program", program_key, configuration.program_keys))
     if tier_key is None:
         return
     tier = configuration.tiers.get(tier_key.lower())
     if tier is None or (program_key is not None and tier.loyalty_program_key != program_key.lower()):
-        raise UnknownTier(f"The loyalty program has no tier with the key {tier_key}.")
+        raise UnknownTier(unknown_key("tier of the loyalty program", tier_key, configuration.tiers))
 
 
 def _refuse_unknown_records(call: Call, configuration: Configuration, effect: CompiledEffect) -> None:
@@ -257,7 +258,7 @@ def _matches_without_items(campaign: Campaign, sources: Sources) -> list[FieldFa
         return []
     if not calls_matches(sources):
         return []
-    detail = f"matches() looks at items of orders, and {', '.join(sorted(types))} has none"
+    detail = f"rules call matches(), which looks at items of orders, and {', '.join(sorted(types))} has none"
     return [FieldFault(detail, pointer="/rules")]
 
 
@@ -267,7 +268,7 @@ def _too_long(body: Mapping[str, Any]) -> list[FieldFault]:
     size = sum(len(param.get("expression") or "") for param in params)
     if size <= MAX_TEXTS:
         return []
-    return [FieldFault(f"the expressions have more than {MAX_TEXTS} characters together", pointer="/effects")]
+    return [FieldFault(f"effects have expressions of more than {MAX_TEXTS} characters together", pointer="/effects")]
 
 
 def _check_action(call: Call, campaign: Campaign, body: dict[str, Any], before: Action | None) -> None:

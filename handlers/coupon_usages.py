@@ -85,7 +85,7 @@ def batch_assign_coupons(call: Call, book: CouponBook, body: Mapping[str, Any]) 
     """Assign a coupon to each of many members."""
     items = [BatchItem(**item) for item in body["items"]]
     nameless = [
-        FieldFault("the item names no member: memberId or loyaltyMemberId is required", pointer=f"/items/{index}")
+        FieldFault(f"items[{index}] has neither a memberId nor a loyaltyMemberId", pointer=f"/items/{index}")
         for index, item in enumerate(items)
         if item.member_id is None and item.loyalty_member_id is None
     ]

@@ -58,7 +58,7 @@ def track_events_async(call: Call, body: Mapping[str, Any]) -> dict[str, Any]:
 def track_event(call: Call, body: Mapping[str, Any]) -> dict[str, Any]:
     """Track one event and return its effects; if it is refused, the answer is a problem and nothing is stored."""
     if body["organizationId"] != call.organization.organization_id:
-        fault = FieldFault("organizationId is that of the path", pointer="/organizationId")
+        fault = FieldFault("organizationId is not that of the path", pointer="/organizationId")
         raise InvalidRequest([fault])
     said = {name: value for name, value in body.items() if name != "organizationId"}
     [result] = track(UnitOfWork(call), incoming_events([said]))
@@ -145,14 +145,14 @@ def requeue_dead_letter_event(call: Call, event: LoyaltyEvent) -> dict[str, Any]
 def _moment_of_dry_run(body: Mapping[str, Any], mode: str) -> datetime | None:
     """The moment that a dry run asks about; None in other modes, which happen now and explain nothing."""
     faults = [
-        FieldFault(f"{name} belongs to a dry run", pointer=f"/{name}")
+        FieldFault(f"{name} is given, and goes with the execution mode {DRY_RUN} alone", pointer=f"/{name}")
         for name in ("now", "trace")
         if body.get(name) and mode != DRY_RUN
     ]
     try:
         now = instant_of(body["now"]) if body.get("now") else None
-    except ValueError as error:
-        faults.append(FieldFault(f"now: {error}", pointer="/now"))
+    except ValueError:
+        faults.append(FieldFault("now is not between the years 1 and 9999", pointer="/now"))
     if faults:
         raise InvalidRequest(faults)
     return now

@@ -118,7 +118,7 @@ def mint_wallet_points(call: Call, ledger: Ledger, wallet: Wallet, body: dict[st
 def _default_account(call: Call, of: Ledger) -> LedgerAccount:
     account = ledger.find_default_account(call.db, of.organization_id, of.ledger_id)
     if account is None:
-        raise UnknownLedgerAccount("The ledger has no default account.")
+        raise UnknownLedgerAccount(f"The ledger {of.ledger_id} has no default account.")
     return account
 
 
@@ -155,7 +155,7 @@ def _in_organization(call: Call, item: BatchItem) -> Movement:
     """The item's movement; refused if it names another organization than the path."""
     if item.organization_id in (None, call.organization.organization_id):
         return item.movement
-    return replace(item.movement, refusal=NotFound("The organizationId is not that of the path."))
+    return replace(item.movement, refusal=NotFound(f"organizationId {item.organization_id} is not that of the path."))
 
 
 @operation("batchRevertLedgerTransactions", body=BATCH_REVERT, answer=processed, audit="ledger-transaction")

@@ -41,8 +41,9 @@ def create_loyalty_program(call: Call, body: dict[str, Any]) -> dict[str, Any]:
     """Create a program; it has no tiers yet, so none can be its default."""
     body["tier_policy"] = _tier_policy(body)
     _refuse_unknown(call, body)
-    if body.pop("default_tier_id") is not None:
-        raise UnknownTier("A new loyalty program has no tiers yet.")
+    default_tier_id = body.pop("default_tier_id")
+    if default_tier_id is not None:
+        raise UnknownTier(f"There is no tier {default_tier_id} in the new loyalty program, which has none yet.")
     set_as_default = body.pop("set_as_default")
     organization_id = call.organization.organization_id
     organizations.raise_configuration_version(call.db, organization_id)

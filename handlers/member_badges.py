@@ -61,7 +61,7 @@ def revert_badge_tracking(call: Call, member: Member, badge_tracking: BadgeTrack
     """Revert one assignment or unassignment; campaigns evaluate the event."""
     badge = badges.find(call.db, member.organization_id, badge_tracking.badge_id)
     if badge is None:
-        raise UnknownBadge("The badge of this tracking does not exist.")
+        raise UnknownBadge(f"The badge of the tracking {badge_tracking.badge_tracking_key} does not exist.")
     reason = f"The badge tracking {badge_tracking.badge_tracking_key} was reverted by request."
     with unit_of_work(call, [member.member_id], reason) as unit:
         return unit.badges.revert(badge_tracking.badge_tracking_id, badge)

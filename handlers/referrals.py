@@ -190,5 +190,5 @@ def _check_side(call: Call, configuration: Configuration, body: Mapping[str, Any
     if account is None:
         raise UnknownLedgerAccount("The default ledger has no account that points could go to.")
     if points != round_down(account, points):
-        fault = f"{side}PointsAccrual has at most {account.decimals} fraction digits in this account"
+        fault = f"{side}PointsAccrual has more than the {account.decimals} fraction digits of this account"
         raise InvalidRequest([FieldFault(fault, pointer=f"/{side}PointsAccrual")])

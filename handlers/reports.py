@@ -111,7 +111,7 @@ def report_event_count(call: Call, query: Mapping[str, Any]) -> Decimal:
     """The number of events of a type."""
     event_type = query["eventType"]
     if event_type not in BUILT_IN_EVENT_TYPES and event_types.find(call.db, _organization(call), event_type) is None:
-        fault = f"eventType {event_type!r} is neither a built-in event type nor one of the organization's own"
+        fault = f"eventType {event_type} is neither a built-in event type nor one of the organization's own."
         raise InvalidRequest([FieldFault(fault, parameter="eventType")])
     wanted = _range(call, query)
     return figures.find_sum(call.db, _organization(call), EVENTS, wanted.begin, wanted.end, label=event_type).a

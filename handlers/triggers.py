@@ -9,7 +9,6 @@ from typing import Any
 
 from domain.access import ADMIN
 from domain.event_types import BUILT_IN_EVENT_TYPES
-from domain.events import UnknownEventType
 from domain.problems import FieldFault, InvalidRequest
 from domain.triggers import ENTITY_CHANGE, USER_INVITATION, Trigger, TriggerDelivery, TriggerInactive
 from domain.users import PermissionNotHeld
@@ -27,7 +26,7 @@ from handlers.schemas.triggers import (
     delivery_record,
     trigger_record,
 )
-from handlers.services.configuration import configuration_of
+from handlers.services.configuration import configuration_of, unknown_event_type
 from handlers.settings import ports_of
 from persistence import organizations, triggers
 from persistence.paging import Page, Paged
@@ -149,10 +148,11 @@ def _validated(call: Call, body: dict[str, Any], stored: Mapping[str, Any]) -> s
     faults = _faults(call, body["type"], {**given, "secret": secret})
     if faults:
         raise InvalidRequest(faults)
-    own = configuration_of(call.db, call.organization).custom_event_types
+    configuration = configuration_of(call.db, call.organization)
+    own = configuration.custom_event_types
     for event_type in given["eventTypes"]:
         if event_type not in BUILT_IN_EVENT_TYPES and event_type not in (*own, *stored.get("eventTypes", ())):
-            raise UnknownEventType(f"There is no active event type {event_type}.")
+            raise unknown_event_type(configuration, event_type)
     body["settings"] = given
     return secret
 
@@ -163,24 +163,37 @@ def _faults(call: Call, type_: str, given: Mapping[str, Any]) -> list[FieldFault
     ports = ports_of(settings.webhook_ports)
     fault = url_fault(given["url"], settings.webhook_allow_http, settings.webhook_allow_private, ports)
     if fault is not None:
-        found.append(FieldFault(f"The url {fault}.", pointer="/settings/url"))
+        found.append(FieldFault(f"url {fault}.", pointer="/settings/url"))
     if given.get("secret") is not None:
         try:
             key_of(given["secret"])
         except ValueError as error:
-            found.append(FieldFault(f"the secret {error}", pointer="/settings/secret"))
+            found.append(FieldFault(f"secret {error}", pointer="/settings/secret"))
     headers = given.get("headers", {})
     for name, value in headers.items():
         fault = header_fault(name)
         if fault is not None:
-            found.append(FieldFault(f"{name} {fault}", pointer="/settings/headers"))
+            found.append(FieldFault(f"headers has {name}, which {fault}", pointer="/settings/headers"))
         elif value is None:
-            found.append(FieldFault(f"{name} has no value yet that could be kept.", pointer="/settings/headers"))
+            found.append(
+                FieldFault(
+                    f"headers has null for {name}, which has no value yet that could be kept",
+                    pointer="/settings/headers",
+                )
+            )
     repeated = repeated_header(headers)
     if repeated is not None:
-        found.append(FieldFault(f"{repeated} is there twice", pointer="/settings/headers"))
+        found.append(FieldFault(f"headers has {repeated} twice, in letters of any case", pointer="/settings/headers"))
     if given.get("eventTypes") and type_ == ENTITY_CHANGE:
-        found.append(FieldFault(f"event types do not go with {type_}", pointer="/settings/eventTypes"))
+        found.append(
+            FieldFault(
+                f"eventTypes is given for a trigger of the type {type_}, which has none", pointer="/settings/eventTypes"
+            )
+        )
     if given.get("entities") and type_ != ENTITY_CHANGE:
-        found.append(FieldFault(f"entities do not go with {type_}", pointer="/settings/entities"))
+        found.append(
+            FieldFault(
+                f"entities is given for a trigger of the type {type_}, which has none", pointer="/settings/entities"
+            )
+        )
     return found

@@ -21,9 +21,14 @@ def faults_of_limits(rules: Sequence[Mapping[str, Any]]) -> list[FieldFault]:
     for index, rule in enumerate(rules):
         at = f"/limitRules/{index}"
         if rule["type"] == TRANSACTIONS and rule["limit"] % 1:
-            faults.append(FieldFault("limit of transactions must be a whole number", pointer=f"{at}/limit"))
+            faults.append(
+                FieldFault(
+                    f"limit of transactions is {rule['limit']}, which is not a whole number",
+                    pointer=f"{at}/limit",
+                )
+            )
         if rule["type"] == TRANSACTIONS and rule.get("ledgerAccountKey"):
-            detail = "ledgerAccountKey goes with a limit of points alone"
+            detail = "ledgerAccountKey is given with a limit of transactions; it goes with a limit of points alone"
             faults.append(FieldFault(detail, pointer=f"{at}/ledgerAccountKey"))
     return faults
 
@@ -46,17 +51,17 @@ def faults_of_constants(
 def _faults(effect_id: str, values: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, str]]:
     amount = values.get("amount")
     if amount is not None and amount <= 0:
-        yield "amount", f"amount of {effect_id} is {amount}; it must be more than 0"
+        yield "amount", f"amount of {effect_id} is {amount}, which is not more than 0"
     if effect_id == DISCOUNT and isinstance(values.get("value"), int | Decimal):
         yield from _of_discount(values)
     for name in _DATES:
         if values.get(name) is not None and values[name] <= now:
-            yield name, f"{name} of {effect_id} must be in the future"
+            yield name, f"{name} of {effect_id} is not in the future"
 
 
 def _of_discount(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     value = values["value"]
     if value <= 0:
-        yield "value", f"value of a discount is {value}; it must be more than 0"
+        yield "value", f"value of {DISCOUNT} is {value}, which is not more than 0"
     elif values.get("type") == "percentage" and value > 100:
-        yield "value", f"value of a discount is {value} percent; it must be at most 100"
+        yield "value", f"value of {DISCOUNT} is {value} percent, which is more than 100"

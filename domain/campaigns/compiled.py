@@ -17,9 +17,9 @@ from domain.campaigns.restrictions import Restriction, restrictions_of
 from domain.campaigns.variables import ENVIRONMENT
 from domain.expression_faults import invalid_expression
 from domain.expressions import ExpressionError, Node, Program, compile_expression, from_tree, parse
-from domain.expressions.check import did_you_mean
 from domain.expressions.types import BOOL, DECIMAL, STRING, TIMESTAMP, Type
 from domain.ledger.records import LedgerAccount
+from domain.near_names import did_you_mean
 from domain.problems import FieldFault, InvalidRequest
 
 
@@ -141,7 +141,7 @@ def compile_rules(rules: Mapping[str, Any]) -> tuple[Node | None, Program | None
         return None, None
     if len(rules) > 1:
         raise InvalidRequest(
-            [FieldFault("rules hold both an expression and a node; only one of them is allowed", pointer="/rules")]
+            [FieldFault("rules has both an expression and a node, and takes one of them", pointer="/rules")]
         )
     [(form, source)] = rules.items()
     node, program = _compile(source, form == "node", BOOL, f"/rules/{form}")
@@ -158,7 +158,7 @@ def compile_effects(effects: Mapping[str, Any]) -> tuple[CompiledEffect, ...]:
         if effect is None:
             faults.append(
                 FieldFault(
-                    _unknown(f"there is no effect {item['effectId']}", item["effectId"], EFFECTS),
+                    _unknown(f"effectId {item['effectId']} is no effect.", item["effectId"], EFFECTS),
                     pointer=f"{pointer}/effectId",
                 )
             )
@@ -175,7 +175,7 @@ def compile_effects(effects: Mapping[str, Any]) -> tuple[CompiledEffect, ...]:
 
 def _unknown(detail: str, name: str, known: Collection[str]) -> str:
     """The detail about an unknown name, with the known one that it may stand for, or else all of them."""
-    return detail + (did_you_mean(name, known) or f"; there are: {', '.join(known)}")
+    return detail + (did_you_mean(name, known) or f" There are: {', '.join(known)}.")
 
 
 def _compile_params(effect: Effect, given: Sequence[Mapping[str, Any]], pointer: str) -> tuple[CompiledParameter, ...]:
@@ -188,19 +188,19 @@ def _compile_params(effect: Effect, given: Sequence[Mapping[str, Any]], pointer:
         if parameter is None:
             faults.append(
                 FieldFault(
-                    _unknown(f"{effect.effect_id} has no parameter {param['id']}", param["id"], known),
+                    _unknown(f"id {param['id']} is no parameter of {effect.effect_id}.", param["id"], known),
                     pointer=f"{at}/id",
                 )
             )
         elif parameter.id in compiled:
-            faults.append(FieldFault(f"{parameter.id} is given twice", pointer=f"{at}/id"))
+            faults.append(FieldFault(f"id {parameter.id} is in params twice", pointer=f"{at}/id"))
         else:
             try:
                 compiled[parameter.id] = _compile_param(parameter, param, at)
             except InvalidRequest as refusal:
                 faults.extend(refusal.faults)
     faults += [
-        FieldFault(f"{effect.effect_id} needs the parameter {parameter.id}", pointer=pointer)
+        FieldFault(f"params of {effect.effect_id} lack {parameter.id}", pointer=pointer)
         for parameter in effect.params
         if not parameter.is_optional and not any(p["id"] == parameter.id for p in given)
     ]
@@ -217,7 +217,7 @@ def _compile_param(parameter: Parameter, param: Mapping[str, Any], pointer: str)
         return CompiledParameter(parameter, program=program)
     value = constant(parameter, param["value"])
     if value is _BAD:
-        raise InvalidRequest([FieldFault(_wanted(parameter), pointer=f"{pointer}/value")])
+        raise InvalidRequest([FieldFault(f"value of {_refused(parameter)}", pointer=f"{pointer}/value")])
     return CompiledParameter(parameter, value)
 
 
@@ -260,9 +260,10 @@ def _moment(value: Any) -> Any:
         return _BAD
 
 
-def _wanted(parameter: Parameter) -> str:
+def _refused(parameter: Parameter) -> str:
+    """What is wrong with a value of the wrong kind for a parameter, whose name it begins with."""
     if parameter.choices:
-        return f"{parameter.id} must be one of {', '.join(parameter.choices)}"
+        return f"{parameter.id} is not one of: {', '.join(parameter.choices)}"
     if parameter.type == JSON_OBJECT:
-        return f"{parameter.id} must be a JSON object within bounds"
-    return f"{parameter.id} must be a {parameter.type}"
+        return f"{parameter.id} is not a JSON object, or too large a one"
+    return f"{parameter.id} is not a {parameter.type}"

@@ -117,7 +117,9 @@ class PointEffects:
         account = campaign.main_account if key is None else self._accounts.get(key)
         account = None if account is None else self._session.accounts.get(account.ledger_account_id)
         if account is None:
-            raise BadParameter("The campaign's program has no main account." if key is None else f"No account {key}.")
+            raise BadParameter(
+                "The campaign's program has no main account." if key is None else f"There is no ledger account {key}."
+            )
         return account
 
     def _details(self, params: Mapping[str, Any]) -> Details:

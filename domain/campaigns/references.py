@@ -10,6 +10,8 @@ from domain.campaigns.compiled import CompiledCampaign, CompiledEffect
 from domain.campaigns.variables import MATCHES
 from domain.expressions import Node
 from domain.expressions.tree import Call, Constant, Identifier, ListLiteral, Macro, Select, parts
+from domain.field_names import name_at
+from domain.near_names import did_you_mean, nearest
 from domain.problems import FieldFault
 
 Sources = Sequence[tuple[str, Node]]
@@ -36,7 +38,12 @@ def unknown_matchers(sources: Sources, known: Collection[str]) -> list[FieldFaul
     """A fault for every key of a matcher that is written in an expression and is not known."""
     return [
         FieldFault(
-            f"there is no matcher {key.value}", pointer=pointer, code="unknown-matcher", start=key.start, end=key.end
+            f"{name_at(pointer)} names the matcher {key.value}, which does not exist."
+            + did_you_mean(str(key.value), known),
+            pointer=pointer,
+            code="unknown-matcher",
+            start=key.start,
+            end=key.end,
         )
         for pointer, node in sources
         for key in _keys(node)
@@ -140,17 +147,26 @@ def unknown_keys(sources: Sources, known: Mapping[str, Mapping[str, str]]) -> li
         for found in named_keys(node):
             keys = known.get(found.variable)
             if keys is not None and found.key not in keys:
-                detail = f'there is no {KEYED[found.variable]} with the key "{found.key[:60]}"; {_listed(keys)}'
+                of = KEYED[found.variable]
+                detail = f'{name_at(pointer)} names "{found.key[:60]}", which is the key of no {of}.'
+                detail += _listed(found.key, keys)
                 fault = FieldFault(detail, pointer=pointer, code="unknown-key", start=found.start, end=found.end)
                 faults.append(fault)
     return faults
 
 
-def _listed(keys: Mapping[str, str]) -> str:
+def _listed(key: str, keys: Mapping[str, str]) -> str:
+    """The key that comes close, by itself or by its name, and the first of all keys with their names."""
     if not keys:
-        return "there is none at all"
-    shown = [f"{name}: {key}" for key, name in islice(keys.items(), MOST_LISTED)]
-    return f"there are {', '.join(shown)}" + (f" and {len(keys) - MOST_LISTED} more" if len(keys) > MOST_LISTED else "")
+        return " There is none at all."
+    close = nearest(key, keys)
+    if close is None:
+        close_name = nearest(key, keys.values())
+        close = next((each for each, name in keys.items() if name == close_name), None)
+    meant = "" if close is None else f" Did you mean {close} ({keys[close]})?"
+    shown = ", ".join(f"{name}: {each}" for each, name in islice(keys.items(), MOST_LISTED))
+    more = f" and {len(keys) - MOST_LISTED} more" if len(keys) > MOST_LISTED else ""
+    return f"{meant} There are {shown}{more}."
 
 
 def calls_matches(sources: Sources) -> bool:

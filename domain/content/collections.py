@@ -86,7 +86,7 @@ def slug_fault(slug: str | None) -> FieldFault | None:
     """What is wrong with a slug beyond its letters."""
     if slug is None or not (is_uuid(slug) or slug == RESERVED_SLUG):
         return None
-    return FieldFault(f"slug {slug} is a key or a reserved word; choose another text", pointer="/slug")
+    return FieldFault(f"slug is {slug}, which is a key or a reserved word", pointer="/slug")
 
 
 def slug_of(name: str, taken: Collection[str]) -> str:
@@ -108,7 +108,7 @@ def check_collection(values: Mapping[str, Any]) -> None:
     faults = [fault] if (fault := slug_fault(values.get("slug"))) else []
     for field in values.get("facet_fields") or ():
         if not 0 < len(field) <= LONGEST_FIELD_NAME:
-            detail = f"the name of a facet field has 1 to {LONGEST_FIELD_NAME} characters"
+            detail = f"facetFields holds a name that does not have 1 to {LONGEST_FIELD_NAME} characters"
             faults.append(FieldFault(detail, pointer="/facetFields"))
     if faults:
         raise InvalidRequest(faults)

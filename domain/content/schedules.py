@@ -8,7 +8,7 @@ from typing import Any
 
 from domain.calendar import day_of_week, zone_named
 from domain.problems import FieldFault
-from domain.timezones import NOT_A_ZONE
+from domain.timezones import not_a_zone
 
 HOURS_OF_DAY = 24
 
@@ -44,7 +44,8 @@ def schedule_faults(schedule: Mapping[str, Any] | None, zones: frozenset[str]) -
         return []
     faults = []
     if schedule["timezone"] not in zones:
-        faults.append(FieldFault(NOT_A_ZONE, pointer="/dayOfWeekSchedule/timezone"))
+        detail = not_a_zone(schedule["timezone"])
+        faults.append(FieldFault(detail, pointer="/dayOfWeekSchedule/timezone"))
     for place, window in enumerate(schedule["schedule"]):
         if window["fromHour"] > window["toHour"]:
             detail = "fromHour is after toHour; a window across midnight is two, one for each day"

@@ -10,6 +10,7 @@ from typing import Any
 
 from domain.content.collections import BOOLEAN, DATE, NUMBER, STRING, ContentCollection
 from domain.content.values import LONGEST_TEXT, is_date, moment_of, number_of, number_text
+from domain.near_names import did_you_mean
 from domain.problems import FieldFault, InvalidRequest
 
 RECORD_FIELDS = ("documentKey", "slug", "status", "locale", "fromDate", "toDate", "createdAt", "updatedAt")
@@ -96,7 +97,7 @@ class SearchReader:
     def _facet_values(self, name: str, parameter: str, value: str) -> list[str]:
         kind = self._collection.type_of(name)
         if not 0 < len(value) <= LONGEST_TEXT:
-            self.fault(parameter, f"A value of {name} has 1 to {LONGEST_TEXT} characters.")
+            self.fault(parameter, f"{name} is compared with a text that does not have 1 to {LONGEST_TEXT} characters.")
         elif kind == NUMBER:
             number = number_of(value)
             if number is not None:
@@ -149,7 +150,9 @@ class SearchReader:
         return Bounds(name, kind, least=least, most=most)
 
     def _unknown(self, parameter: str, name: str) -> None:
-        self.fault(parameter, f"The field {name[:100]} is neither in facetFields nor in jsonschema of the collection.")
+        known = (*self._collection.facet_fields, *self._collection.properties)
+        detail = f"The field {name[:100]} is neither in facetFields nor in jsonschema of the collection."
+        self.fault(parameter, detail + did_you_mean(name, known))
 
 
 def sort_of(collection: ContentCollection, text: str | None) -> Any:

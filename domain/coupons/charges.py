@@ -81,7 +81,7 @@ class PointsCharge:
             return None
         account = self.account_of(book)
         if account is None:
-            raise UnknownLedgerAccount("The account of the coupon book's points does not exist.")
+            raise UnknownLedgerAccount(f"The ledger account of the coupon book {book.name} does not exist.")
         if details.points_override is None:
             amount = round_down(account, amount)
             if not amount:

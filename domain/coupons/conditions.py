@@ -53,7 +53,9 @@ def check_condition(condition: Mapping[str, Any]) -> None:
     if not condition:
         return
     if len(condition) > 1:
-        raise InvalidRequest([FieldFault("a condition holds an expression or a node, not both", pointer="/condition")])
+        raise InvalidRequest(
+            [FieldFault("condition has both an expression and a node, and takes one of them", pointer="/condition")]
+        )
     try:
         _program_of(condition)
     except ExpressionError as error:

@@ -56,12 +56,12 @@ def check_pattern(given: Mapping[str, Any], pointer: str = "/codePattern") -> Co
     pattern = pattern_of(given)
     faults = []
     if len(set(pattern.alphabet)) < len(pattern.alphabet):
-        faults.append(FieldFault("a character of the alphabet stands twice", pointer=f"{pointer}/alphabet"))
+        faults.append(FieldFault("alphabet has the same character twice", pointer=f"{pointer}/alphabet"))
     elif pattern.bits < LEAST_BITS:
-        detail = f"{pattern.bits:.1f} bits could be guessed; length and alphabet come to at least {LEAST_BITS}"
+        detail = f"length and alphabet come to {pattern.bits:.1f} bits, which could be guessed; {LEAST_BITS} are needed"
         faults.append(FieldFault(detail, pointer=f"{pointer}/length"))
     if len(pattern.prefix) + pattern.length + len(pattern.suffix) > _MOST_CHARACTERS:
-        faults.append(FieldFault(f"a code has at most {_MOST_CHARACTERS} characters", pointer=pointer))
+        faults.append(FieldFault(f"codePattern makes codes longer than {_MOST_CHARACTERS} characters", pointer=pointer))
     if faults:
         raise InvalidRequest(faults)
     return pattern

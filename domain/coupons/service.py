@@ -178,8 +178,8 @@ class CouponService:
             return lot
         expired_too = replace(usable, with_expired=True)
         if not command.bypass and self._state.next_lot(member.member_id, expired_too, 1) is not None:
-            raise CouponExpired("The coupon has expired.")
-        raise CouponNotAssigned("The member has no such coupon left to use.")
+            raise CouponExpired(f"The coupon of the coupon book {book.name} has expired.")
+        raise CouponNotAssigned(f"The member has no coupon of the coupon book {book.name} left to use.")
 
     def revert(self, usage_id: int, details: UsageDetails, *, force: bool = False) -> CouponUsage:
         """Take back an assignment or a use, with its points; answers the reversal.
@@ -189,7 +189,7 @@ class CouponService:
         usage = self._standing(usage_id)
         lot = self._lot_of(usage)
         if not usage.is_use and lot is not None and lot.amount_used > 0 and not force:
-            raise AssignmentUsed(f"Of {lot.amount} assigned, {lot.amount_used} are used.")
+            raise AssignmentUsed(f"The assignment was of {lot.amount} coupons, of which {lot.amount_used} are used.")
         key = self._new_key()
         transaction_id = None
         if usage.ledger_transaction_id is not None:

@@ -150,7 +150,7 @@ class CouponState:
         """The book's coupon with this code; raises UnknownCoupon."""
         coupon_id = self._by_code.get((book.coupon_book_id, code))
         if coupon_id is None:
-            raise UnknownCoupon("The coupon book has no such code.")
+            raise UnknownCoupon(f"The coupon book {book.name} has no code {code}.")
         return self.coupons[coupon_id]
 
     def to_assign(self, member_id: int, book: CouponBook, coupon: Coupon | None, amount: Decimal) -> Coupon:
@@ -163,7 +163,7 @@ class CouponState:
         else:
             shared = self.shared.get(book.coupon_book_id)
             if shared is None:
-                raise OutOfStock("The coupon book has no code yet.")
+                raise OutOfStock(f"The coupon book {book.name} has no code yet.")
             coupon = self.coupons[shared]
         most = book.max_assigned_per_coupon
         if coupon.code is not None and most is not None and coupon.total_assigned + amount > most:
@@ -176,7 +176,7 @@ class CouponState:
         held = self.held.get((member_id, coupon.coupon_id))
         own_assigned, own_used = (ZERO, ZERO) if held is None else (held.amount_assigned, held.amount_used)
         if coupon.total_assigned > own_assigned or coupon.total_usages > own_used:
-            raise CodeHeld("The code was given to another member.")
+            raise CodeHeld(f"The code {coupon.code} was given to another member.")
 
     def _next_code(self, book: CouponBook) -> Coupon:
         free = self._free.setdefault(book.coupon_book_id, [])
@@ -185,7 +185,7 @@ class CouponState:
             if place == len(free):
                 more = self._supply.more(book)
                 if not more:
-                    raise OutOfStock("All codes of the coupon book are assigned.")
+                    raise OutOfStock(f"All codes of the coupon book {book.name} are assigned.")
                 self.put_coupons(more, new=book.type == GENERATED)
                 free.extend(coupon.coupon_id for coupon in more)
                 continue

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any
 
 from domain.expressions.environment import Environment
@@ -40,6 +39,7 @@ from domain.expressions.types import (
     fits,
     join,
 )
+from domain.near_names import nearest
 
 _CONSTANTS: dict[str, Type] = {"int": INT, "decimal": DECIMAL, "string": STRING, "bool": BOOL, "null": NULL}
 
@@ -91,10 +91,10 @@ def _article(kind: Type) -> str:
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def _meant(name: str, known: Iterable[str]) -> str:
     """The ending of a message about an unknown name."""
-    close = get_close_matches(name, known, n=1, cutoff=0.6)
-    return f"; did you mean '{close[0]}'?" if close else ""
+    close = nearest(name, known)
+    return f"; did you mean '{close}'?" if close is not None else ""
 
 
 class _Checker:
@@ -139,14 +139,14 @@ class _Checker:
             return scope[node.name]
         if node.name in TYPE_NAMES:
             return TYPE
-        return self.fault(node, f"unknown variable '{node.name}'{did_you_mean(node.name, scope)}", "unknown-variable")
+        return self.fault(node, f"unknown variable '{node.name}'{_meant(node.name, scope)}", "unknown-variable")
 
     def select(self, node: Select, scope: Mapping[str, Type]) -> Type:
         target = self.type(node.target, scope)
         if isinstance(target, ObjectOf):
             if node.field in target.fields:
                 return target.fields[node.field].type
-            hint = did_you_mean(node.field, target.fields) or f"; known: {', '.join(sorted(target.fields))}"
+            hint = _meant(node.field, target.fields) or f"; known: {', '.join(sorted(target.fields))}"
             return self.fault(node, f"{target} has no field '{node.field}'{hint}", "unknown-field")
         if isinstance(target, MapOf) and target.key in (STRING, DYN):
             return target.value
@@ -294,7 +294,7 @@ class _Checker:
         if name in others:
             hint = f"; write {name}(...)" if method else f"; write it after a dot: x.{name}(...)"
         else:
-            hint = did_you_mean(name, known)
+            hint = _meant(name, known)
         return self.fault(node, f"unknown {kind} '{name}'{hint}", "unknown-function")
 
     def misuse(self, node: Call, given: tuple[Type, ...], takes: Iterable[tuple[Type, ...]]) -> Type:

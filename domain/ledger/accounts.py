@@ -53,7 +53,7 @@ def _expires(settings: Mapping[str, Any]) -> bool:
 
 def _tracking_faults(settings: Mapping[str, Any]) -> list[FieldFault]:
     if settings.get("point_tracking_enabled") is False and _expires(settings):
-        detail = "pointTrackingEnabled cannot be false on an account whose value expires"
+        detail = "pointTrackingEnabled is false on an account whose value expires"
         return [FieldFault(detail, pointer="/pointTrackingEnabled")]
     return []
 
@@ -61,7 +61,9 @@ def _tracking_faults(settings: Mapping[str, Any]) -> list[FieldFault]:
 def _overdraft_faults(settings: Mapping[str, Any]) -> list[FieldFault]:
     limit = settings["overdraft_limit"]
     if limit is not None and limit > 0 and not settings["is_revolving"]:
-        return [FieldFault("overdraftLimit may be more than 0 on a revolving account only", pointer="/overdraftLimit")]
+        return [
+            FieldFault("overdraftLimit is more than 0, but the account is not revolving", pointer="/overdraftLimit")
+        ]
     return []
 
 
@@ -75,4 +77,4 @@ def fraction_fault(wire: str, amount: Decimal | None, decimals: int) -> FieldFau
     """What is wrong with an amount of the account that is more finely divided than the account allows."""
     if amount is None or amount == round(amount, decimals):
         return None
-    return FieldFault(f"{wire} has at most {decimals} fraction digits in this account", pointer=f"/{wire}")
+    return FieldFault(f"{wire} has more than the {decimals} fraction digits of this account", pointer=f"/{wire}")

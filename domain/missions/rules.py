@@ -168,24 +168,23 @@ def _faults(body: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if body["valid_from"] and body["valid_to"] and body["valid_to"] < body["valid_from"]:
         yield "/validTo", "validTo is before validFrom"
     if body["min_spend_value"] is not None and not has_items:
-        yield "/minSpendValue", "minSpendValue goes with purchase order events and member-payment-confirmed alone"
+        yield "/minSpendValue", f"minSpendValue is given for the event type {event_type}, which has no items"
     for name, pointer in (("matcher_id", "/matcherId"), ("inline_matcher", INLINE_MATCHER)):
         if body[name] is None:
             continue
         if not has_items:
-            fault = "goes with purchase order events and member-payment-confirmed alone, which have items"
-            yield pointer, f"{pointer[1:]} {fault}"
+            yield pointer, f"{pointer[1:]} is given for the event type {event_type}, which has no items"
         if body["badge_matcher"] is not None:
-            yield pointer, f"{pointer[1:]} does not go together with badgeMatcher"
+            yield pointer, f"{pointer[1:]} is given beside badgeMatcher, and a mission has one of them"
     if body["badge_matcher"] is not None and event_type not in BADGE_EVENTS:
-        yield "/badgeMatcher", "badgeMatcher goes with badge-assigned and badge-unassigned alone"
+        yield "/badgeMatcher", f"badgeMatcher is given for the event type {event_type}, which has no badge"
     if body["period_limit"] is not None and body["repetition_period"] is None:
-        yield "/periodLimit", "periodLimit needs the repetitionPeriod that it limits"
+        yield "/periodLimit", "periodLimit needs repetitionPeriod beside it"
     if body["repetition_period"] is not None and body["period_limit"] is None:
-        yield "/repetitionPeriod", "repetitionPeriod needs the periodLimit that is to hold in it"
+        yield "/repetitionPeriod", "repetitionPeriod needs periodLimit beside it"
     if body["ledger_id"] is not None and body["points_accrual"] is None:
-        yield "/ledgerId", "ledgerId goes with pointsAccrual alone"
+        yield "/ledgerId", "ledgerId is given without pointsAccrual"
     if body["ledger_account_id"] is not None and body["points_accrual"] is None:
-        yield "/ledgerAccountId", "ledgerAccountId goes with pointsAccrual alone"
+        yield "/ledgerAccountId", "ledgerAccountId is given without pointsAccrual"
     if body["manual_expiration"] is not None and body["points_accrual"] is None:
-        yield "/manualExpiration", "manualExpiration goes with pointsAccrual alone"
+        yield "/manualExpiration", "manualExpiration is given without pointsAccrual"

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 from domain.calendar import start_of_day
 from domain.problems import FieldFault, InvalidRequest
+from domain.timezones import not_a_zone
 
 DEFAULT_DAYS = 30
 MOST_DAYS = 3_660
@@ -38,9 +39,7 @@ def zone_of(name: str | None) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (ValueError, OSError, LookupError):
-        raise InvalidRequest(
-            [FieldFault(f"tz {name!r} is no time zone; IANA names are, such as Europe/Madrid", parameter="tz")]
-        ) from None
+        raise InvalidRequest([FieldFault(not_a_zone(name, "tz"), parameter="tz")]) from None
 
 
 def report_range(since_from: datetime | None, since_to: datetime | None, tz: str | None, now: datetime) -> ReportRange:
@@ -50,7 +49,7 @@ def report_range(since_from: datetime | None, since_to: datetime | None, tz: str
     """
     zone = zone_of(tz)
     if since_from is not None and since_to is not None and since_to < since_from:
-        fault = "sinceTo is before sinceFrom; it is that moment or a later one"
+        fault = "sinceTo is before sinceFrom"
         raise InvalidRequest([FieldFault(fault, parameter="sinceTo")])
     if since_to is None:
         tomorrow = start_of_day(_local_date(now, zone) + timedelta(days=1), zone)
@@ -63,7 +62,7 @@ def report_range(since_from: datetime | None, since_to: datetime | None, tz: str
 def days_of(wanted: ReportRange) -> list[Day]:
     """The days of a range, in their order; raises InvalidRequest for more than `MOST_DAYS` of them."""
     if (wanted.end - wanted.begin).days > MOST_DAYS:
-        fault = f"sinceFrom is more than {MOST_DAYS:,} days before sinceTo; a series has at most so many days"
+        fault = f"sinceFrom is more than {MOST_DAYS:,} days before sinceTo, and a series has at most so many"
         raise InvalidRequest([FieldFault(fault, parameter="sinceFrom")])
     found: list[Day] = []
     begin = wanted.begin

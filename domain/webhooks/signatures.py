@@ -25,7 +25,7 @@ def key_of(secret: str) -> bytes:
     except binascii.Error as error:
         raise ValueError("is not Base64") from error
     if not secret.startswith(SECRET_PREFIX) or not _LEAST_BYTES <= len(key) <= _MOST_BYTES:
-        raise ValueError(f"is {SECRET_PREFIX} and {_LEAST_BYTES} to {_MOST_BYTES} bytes in Base64")
+        raise ValueError(f"is not {SECRET_PREFIX} followed by {_LEAST_BYTES} to {_MOST_BYTES} bytes in Base64")
     return key
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from domain.content.collections import is_uuid
 from domain.content.documents import DEFAULT_LOCALE, DEFAULT_LOCALE_IN_PATHS, DocumentAddress
 from domain.members import AmbiguousMember
+from domain.near_names import LONGEST_NAME
 from domain.problems import Forbidden, NotFound
 from handlers.call import Call
 from persistence import (
@@ -180,7 +181,6 @@ _NOUNS: Mapping[str, str] = {
     "program": "loyalty program",
     "transaction": "ledger transaction",
 }
-_MOST_TOLD = 100
 
 
 def resolve_addresses(call: Call, path: Mapping[str, Any]) -> dict[str, Any]:
@@ -193,6 +193,6 @@ def resolve_addresses(call: Call, path: Mapping[str, Any]) -> dict[str, Any]:
         record = resolve(call, value, found)
         if record is None:
             noun = _NOUNS.get(argument, argument.replace("_", " "))
-            raise NotFound(f"There is no {noun} with the {name} {str(value)[:_MOST_TOLD]}.")
+            raise NotFound(f"There is no {noun} with the {name} {str(value)[:LONGEST_NAME]}.")
         found[argument] = record
     return found

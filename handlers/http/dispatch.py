@@ -159,13 +159,13 @@ def _organization_of(db: Connection, request: Request, scopes: tuple[str, ...]) 
     if caller.user_id is None:
         organization = organizations.find(db, organization_id)
         if organization is None:
-            raise NotFound("There is no such organization.")
+            raise NotFound(f"There is no organization {organization_id}.")
         if caller.loyalty_member_id is not None:
             _refuse_former_member(db, organization_id, caller)
         return organization, caller
     found = organizations.find_with_rights(db, organization_id, caller.user_id)
     if found is None:
-        raise NotFound("There is no such organization.")
+        raise NotFound(f"There is no organization {organization_id}.")
     organization, rights = found
     current = caller_by_now(caller, rights)
     if current is not caller:
@@ -205,7 +205,7 @@ def _path_organization(value: Any) -> int:
         return value
     if value.isascii() and value.isdigit() and len(value) <= 18:
         return int(value)
-    raise InvalidRequest([FieldFault("organizationId is a whole number", parameter="organizationId")])
+    raise InvalidRequest([FieldFault("organizationId is not a whole number", parameter="organizationId")])
 
 
 @dataclass(frozen=True, slots=True)

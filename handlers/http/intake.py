@@ -78,20 +78,26 @@ class BodyPlan:
         """The media type of the body; raises a 415 for one that is not served, before the body is read."""
         coding = exchange.headers.get("content-encoding", "identity").strip().lower()
         if coding not in ("", "identity"):
-            raise HttpProblem(415, "The body must not be compressed.", headers={"Accept-Encoding": "identity"})
+            raise HttpProblem(
+                415, "The body is compressed, which is not supported.", headers={"Accept-Encoding": "identity"}
+            )
         media_type, *parameters = exchange.headers.get("content-type", "").split(";")
         media_type = media_type.strip().lower()
         if media_type not in self._validators:
             shown = media_type[:100] if media_type else "missing"
             raise HttpProblem(
                 415,
-                f"The Content-Type is {shown!r}; the body must be {self._accepted}.",
+                f"The Content-Type is {shown}; it can be {self._accepted}.",
                 headers={"Accept": self._accepted},
             )
         for parameter in parameters:
             name, _, value = parameter.partition("=")
             if name.strip().lower() == "charset" and value.strip().strip('"').lower() not in _UTF8:
-                raise HttpProblem(415, "The charset of the body must be UTF-8.", headers={"Accept": self._accepted})
+                raise HttpProblem(
+                    415,
+                    f"The charset of the body is {value.strip()[:50]}, and not UTF-8.",
+                    headers={"Accept": self._accepted},
+                )
         return media_type
 
     def read(self, raw: bytes, media_type: str, faults: list[FieldFault]) -> Any:

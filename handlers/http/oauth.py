@@ -12,7 +12,7 @@ def oauth_error(refusal: InvalidRequest) -> dict[str, str]:
     """The error object of a token request that the document does not accept."""
     faults = {fault.pointer: fault.detail for fault in refusal.faults}
     grant_fault = faults.get("/grant_type")
-    if grant_fault is not None and "required" not in grant_fault:
+    if grant_fault is not None and not grant_fault.endswith(" is missing."):
         error = "unsupported_grant_type"
     elif set(faults) == {"/scope"}:
         error = "invalid_scope"

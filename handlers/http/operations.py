@@ -27,8 +27,9 @@ from handlers.http.oauth import TOKEN_OPERATION
 from handlers.http.parameters import ParameterPlan
 from handlers.http.routing import METHODS, variables_of
 from handlers.http.throttle import Throttle
+from handlers.messages.faults import MAX_FAULTS
 from handlers.messages.json_text import encode
-from handlers.messages.validation import MAX_FAULTS, DocumentError, Schemas
+from handlers.messages.validation import DocumentError, Schemas
 from persistence.deadlines import Deadline, deadline_of_thread
 
 Dispatch = Callable[[Request], Answer]
@@ -98,7 +99,7 @@ class OperationPlan:
             return None
         if media_type is None:
             if self.body.required:
-                faults.append(FieldFault("A request body is required.", pointer=""))
+                faults.append(FieldFault("The body is missing.", pointer=""))
             return None
         try:
             return self.body.read(raw, media_type, faults)
@@ -228,7 +229,4 @@ def _parameters(item: Mapping[str, Any], operation: Mapping[str, Any], schemas: 
 
 
 def _invalid(faults: list[FieldFault]) -> InvalidRequest:
-    faults = list(dict.fromkeys(faults))[:MAX_FAULTS]
-    shown = [f"{fault.parameter or fault.pointer or 'request'}: {fault.detail}" for fault in faults[:3]]
-    more = f" And {len(faults) - 3} more." if len(faults) > 3 else ""
-    return InvalidRequest(faults, " ".join(shown) + more)
+    return InvalidRequest(list(dict.fromkeys(faults))[:MAX_FAULTS])

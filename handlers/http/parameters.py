@@ -6,13 +6,14 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from difflib import get_close_matches
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
+from domain.near_names import did_you_mean
 from domain.problems import FieldFault
+from handlers.messages.faults import MAX_FAULTS
 from handlers.messages.json_text import UnreadableNumber, exact_number
-from handlers.messages.validation import MAX_FAULTS, DocumentError, Schemas
+from handlers.messages.validation import DocumentError, Schemas
 
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
@@ -29,35 +30,35 @@ MAX_FAMILY, MAX_FAMILY_TEXT = 50, 2000
 
 
 class UnreadableText(ValueError):
-    """A text of a URL or form that has no value of its documented type."""
+    """A text of a URL or form that has no value of its documented type; what is wrong follows its name."""
 
 
 def decode_text(raw: bytes) -> str:
     """Undo percent-encoding; raises UnreadableText for bad escapes, invalid UTF-8 and U+0000."""
     if b"%" in raw:
         if _BAD_ESCAPE.search(raw):
-            raise UnreadableText("A percent sign is not followed by two hexadecimal digits; a plain one is %25.")
+            raise UnreadableText("has a percent sign without two hexadecimal digits behind it; a plain one is %25")
         raw = unquote_to_bytes(raw)
     try:
         text = raw.decode()
     except UnicodeDecodeError:
-        raise UnreadableText("The text is not valid UTF-8.") from None
+        raise UnreadableText("is not valid UTF-8") from None
     if "\x00" in text:
-        raise UnreadableText("The character U+0000 is not allowed.")
+        raise UnreadableText("holds the character U+0000")
     return text
 
 
 def _integer(text: str) -> int:
     if not _INTEGER.fullmatch(text):
-        raise UnreadableText("The value is not of type integer.")
+        raise UnreadableText("is not of type integer")
     if len(text) > _MAX_INTEGER_DIGITS:
-        raise UnreadableText("The integer is out of range.")
+        raise UnreadableText("is a number out of range")
     return int(text)
 
 
 def _number(text: str) -> Decimal | int:
     if not _NUMBER.fullmatch(text):
-        raise UnreadableText("The value is not of type number.")
+        raise UnreadableText("is not of type number")
     try:
         return exact_number(text)
     except UnreadableNumber as error:
@@ -69,7 +70,7 @@ def _boolean(text: str) -> bool:
         return True
     if text == "false":
         return False
-    raise UnreadableText("The value is not of type boolean: true or false.")
+    raise UnreadableText("is neither true nor false")
 
 
 def _string(text: str) -> str:
@@ -98,7 +99,7 @@ class Parameter:
         """The typed value of the texts that were sent under the name; raises UnreadableText."""
         if not self.is_array:
             if len(texts) > 1:
-                raise UnreadableText("The parameter is given more than once.")
+                raise UnreadableText("is there more than once")
             return self.read(texts[0])
         if self.separated:
             # Clients write `a,b`, encode the comma, or repeat the key: all mean the same list.
@@ -150,7 +151,7 @@ class ParameterPlan:
             try:
                 texts[name] = [decode_text(segment)]
             except UnreadableText as error:
-                faults.append(FieldFault(str(error), parameter=name))
+                faults.append(FieldFault(f"{name} {error}.", parameter=name))
         return self._typed("path", texts, faults)
 
     def read_query(self, raw: bytes, faults: list[FieldFault]) -> tuple[dict[str, Any], Iterable[str]]:
@@ -166,12 +167,10 @@ class ParameterPlan:
                     if len(families.setdefault(family, [])) < MAX_FAMILY and len(text) <= MAX_FAMILY_TEXT:
                         families[family].append((name, text))
                     else:
-                        detail = f"There are more than {MAX_FAMILY} parameters {family}, or one is too long."
+                        detail = f"{name[:100]} is too long, or one of more than {MAX_FAMILY} parameters {family}."
                         faults.append(FieldFault(detail, parameter=name[:100]))
                 else:
-                    near = get_close_matches(name[:100], known, 1)
-                    meant = f" Did you mean {near[0]}?" if near else ""
-                    detail = f"The query parameter {name[:100]} is not known here.{meant}"
+                    detail = f"The query parameter {name[:100]} is not known here.{did_you_mean(name, known)}"
                     faults.append(FieldFault(detail, parameter=name[:100]))
         values = self._typed("query", texts, faults)
         for name, default in self._defaults.items():
@@ -196,10 +195,10 @@ class ParameterPlan:
             try:
                 values[name] = known[name].value(given)
             except UnreadableText as error:
-                faults.append(FieldFault(str(error), parameter=name))
+                faults.append(FieldFault(f"{name} {error}.", parameter=name))
         for name in self._required[place]:
             if name not in texts and not any(fault.parameter == name for fault in faults):
-                faults.append(FieldFault("This parameter is required.", parameter=name))
+                faults.append(FieldFault(f"{name} is missing.", parameter=name))
         validator = self._validators[place]
         if validator is not None and values and not validator.accepts(values):
             faults.extend(
@@ -213,7 +212,7 @@ def pairs_of(raw: bytes, faults: list[FieldFault]) -> Iterable[tuple[str, str]]:
     """The decoded pairs of a query string or form; a fault for each undecodable one is added to `faults`."""
     for count, piece in enumerate(raw.replace(b"+", b" ").split(b"&")):
         if count >= _MAX_PAIRS or len(faults) >= MAX_FAULTS:
-            faults.append(FieldFault(f"More than {_MAX_PAIRS} parameters, or too many faults."))
+            faults.append(FieldFault(f"The request has more than {_MAX_PAIRS} parameters, or too many faults."))
             return
         if not piece:
             continue
@@ -221,12 +220,12 @@ def pairs_of(raw: bytes, faults: list[FieldFault]) -> Iterable[tuple[str, str]]:
         try:
             decoded = decode_text(name)
         except UnreadableText as error:
-            faults.append(FieldFault(f"The name of a parameter: {error}"))
+            faults.append(FieldFault(f"The name of a parameter {error}."))
             continue
         try:
             yield decoded, decode_text(text)
         except UnreadableText as error:
-            faults.append(FieldFault(str(error), parameter=decoded[:100]))
+            faults.append(FieldFault(f"{decoded[:100]} {error}.", parameter=decoded[:100]))
 
 
 class FormPlan:
@@ -238,17 +237,17 @@ class FormPlan:
         self._readers = {name: _READERS.get(kind, _string) for name, kind in types.items()}
 
     def read(self, raw: bytes, faults: list[FieldFault]) -> dict[str, Any]:
-        """The fields of the form, typed; faults are added to `faults`."""
+        """The fields of the form, typed; what is wrong is added to `faults`."""
         body: dict[str, Any] = {}
         unlocated: list[FieldFault] = []
         for name, text in pairs_of(raw, unlocated):
             if name in body:
-                faults.append(FieldFault("The member is given more than once.", pointer=f"/{name[:100]}"))
+                faults.append(FieldFault(f"{name[:100]} is there more than once.", pointer=f"/{name[:100]}"))
                 continue
             try:
                 body[name] = self._readers.get(name, _string)(text)
             except UnreadableText as error:
-                faults.append(FieldFault(str(error), pointer=f"/{name[:100]}"))
+                faults.append(FieldFault(f"{name[:100]} {error}.", pointer=f"/{name[:100]}"))
         faults.extend(FieldFault(f.detail, pointer=f"/{f.parameter}" if f.parameter else "") for f in unlocated)
         return body
 

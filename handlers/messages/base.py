@@ -49,6 +49,10 @@ def json_able(value: Any) -> Any:
     return instant_text(value) if isinstance(value, datetime) else value
 
 
+class UnusableText(ValueError):
+    """A text that its document allows and that cannot be used; what is wrong follows the field's name."""
+
+
 class Instant(fields.Field[Any]):
     """A date-time: aware UTC inside, RFC 3339 with `Z` on the wire."""
 
@@ -163,8 +167,10 @@ class Shape:
                     loaded[inside] = self._default(inside)
                 else:
                     loaded[inside] = value if convert is None else convert(value)
-            except ValueError as error:
-                faults.append(FieldFault(f"{wire}: {error}", pointer=f"/{wire}"))
+            except UnusableText as error:
+                faults.append(FieldFault(f"{wire} {error}", pointer=f"/{wire}"))
+            except ValueError:
+                faults.append(FieldFault(f"{wire} is not between the years 1 and 9999", pointer=f"/{wire}"))
         if faults:
             raise InvalidRequest(faults)
         return loaded

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import msgspec
 
+from domain.field_names import name_of
 from domain.problems import FieldFault, InvalidRequest
 
 MAX_DEPTH = 200
@@ -23,21 +25,21 @@ encode = _encoder.encode
 
 
 class UnreadableNumber(ValueError):
-    """A number with more digits, or a larger exponent, than the server reads."""
+    """A number with more digits, or a larger exponent, than the product reads; the text follows the field's name."""
 
 
 def exact_number(text: str) -> Decimal | int:
     """Read a JSON number with a fraction or exponent; a whole one such as 1.0 becomes an int."""
     if len(text) > MAX_DIGITS:
-        raise UnreadableNumber(f"A number has more than {MAX_DIGITS} digits.")
+        raise UnreadableNumber(f"has more than {MAX_DIGITS} digits")
     if text[-1] != "0" and "e" not in text and "E" not in text:
         return Decimal(text)
     try:
         number = Decimal(text)
     except InvalidOperation:
-        raise UnreadableNumber("A number is out of range.") from None
+        raise UnreadableNumber("is a number out of range") from None
     if not -MAX_EXPONENT <= number.adjusted() <= MAX_EXPONENT:
-        raise UnreadableNumber("A number is out of range.")
+        raise UnreadableNumber("is a number out of range")
     if -_INT64 <= number < _INT64 and number == number.to_integral_value():
         return int(number)
     return number
@@ -50,8 +52,9 @@ def decode(raw: bytes) -> Any:
     """Read a request body; raises InvalidRequest for a text that is not JSON, and for JSON that cannot be stored."""
     try:
         value = _decode(raw)
-    except msgspec.ValidationError as error:
-        raise _refuse(str(error)[:200]) from None
+    except msgspec.ValidationError:
+        # Its text names no field: the body is read again, slowly, to find the number.
+        raise InvalidRequest(_number_faults(raw)) from None
     except UnicodeDecodeError:
         raise _refuse("The body is not valid UTF-8.") from None
     except RecursionError:
@@ -97,30 +100,75 @@ def _check_duplicates(raw: bytes, value: Any) -> None:
     # the value written out again, and more if a member was lost: two scans in C, no walk.
     if b"\\u0022" not in raw and raw.count(b'"') == encode(value).count(b'"'):
         return
-    seen: list[str] = []
-
-    def members(pairs: list[tuple[str, Any]]) -> None:
-        if len({name for name, _ in pairs}) < len(pairs):
-            names = [name for name, _ in pairs]
-            seen.append(next(name for name in names if names.count(name) > 1))
-
-    json.loads(raw, object_pairs_hook=members, parse_float=str, parse_int=str)
-    if seen:
-        name = seen[0][:100]
-        raise _refuse(f'The body names the member "{name}" twice in one object.')
+    faults = [
+        FieldFault(f"{name_of((*path, node.name))} is in the body twice.", pointer=pointer_to((*path, node.name)))
+        for path, node in _places(json.loads(raw, object_pairs_hook=_members, parse_float=str, parse_int=str))
+        if type(node) is _Repeating
+    ]
+    if faults:
+        raise InvalidRequest(faults[:50])
 
 
-def _nul_faults(value: Any) -> Any:
-    stack: list[tuple[tuple[str | int, ...], Any]] = [((), value)]
+class _Repeating(dict[str, Any]):
+    """An object of a body in which a field is there twice: `name`."""
+
+    name: str
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) == len(pairs):
+        return members
+    names = [name for name, _ in pairs]
+    repeating = _Repeating(members)
+    repeating.name = next(name for name in names if names.count(name) > 1)
+    return repeating
+
+
+def _number_faults(raw: bytes) -> list[FieldFault]:
+    """Where the numbers stand that cannot be read."""
+
+    def read(text: str) -> Decimal | int | UnreadableNumber:
+        try:
+            return exact_number(text)
+        except UnreadableNumber as error:
+            return error
+
+    def read_integer(text: str) -> int | UnreadableNumber:
+        try:
+            return int(text)
+        except ValueError:
+            return UnreadableNumber("is a number out of range")
+
+    try:
+        body = json.loads(raw, parse_float=read, parse_int=read_integer)
+    except (ValueError, RecursionError):
+        # There is more wrong with it, behind the number.
+        body = None
+    faults = [
+        FieldFault(f"{name_of(path)} {node}.", pointer=pointer_to(path))
+        for path, node in _places(body)
+        if isinstance(node, UnreadableNumber)
+    ]
+    # What stands twice under one name is lost here, and is refused all the same.
+    return faults[:50] or [FieldFault("The body holds a number that is out of range.", pointer="")]
+
+
+def _places(body: Any) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+    """Every value in a body with its place."""
+    stack: list[tuple[tuple[str | int, ...], Any]] = [((), body)]
     while stack:
         path, node = stack.pop()
-        if type(node) is str:
-            if "\x00" in node:
-                yield FieldFault("The character U+0000 is not allowed.", pointer=pointer_to(path))
-        elif type(node) is dict:
-            for name, child in node.items():
-                if "\x00" in name:
-                    yield FieldFault("The character U+0000 is not allowed in a name.", pointer=pointer_to(path))
-                stack.append(((*path, name), child))
-        elif type(node) is list:
-            stack.extend(((*path, index), child) for index, child in enumerate(node))
+        yield path, node
+        if isinstance(node, dict):
+            stack.extend(((*path, name), child) for name, child in reversed(node.items()))
+        elif isinstance(node, list):
+            stack.extend(((*path, index), child) for index, child in reversed(list(enumerate(node))))
+
+
+def _nul_faults(value: Any) -> Iterator[FieldFault]:
+    for path, node in _places(value):
+        if type(node) is str and "\x00" in node:
+            yield FieldFault(f"{name_of(path)} holds the character U+0000.", pointer=pointer_to(path))
+        elif type(node) is dict and any("\x00" in name for name in node):
+            yield FieldFault(f"{name_of(path)} has a field with U+0000 in its name.", pointer=pointer_to(path))

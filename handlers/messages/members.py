@@ -8,7 +8,7 @@ from typing import Any
 from marshmallow import fields
 
 from domain.members import is_reserved_id
-from handlers.messages.base import Exact, Instant, Part, Plain, Shape, WireSchema
+from handlers.messages.base import Exact, Instant, Part, Plain, Shape, UnusableText, WireSchema
 
 _PROFILE: Mapping[str, Any] = {
     **dict.fromkeys(("name", "lastName", "email", "birthdate", "phoneNumber", "pictureUrl", "nickname")),
@@ -52,7 +52,7 @@ class _LoyaltyMemberId(fields.Field[Any]):
 
     def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
         if is_reserved_id(value):
-            raise ValueError(f"{value} is part of the path of an operation, which would hide the member.")
+            raise UnusableText(f"is {value}, which is part of the path of an operation, and would hide the member")
         return value
 
 

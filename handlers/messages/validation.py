@@ -3,34 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from itertools import islice
-from types import MappingProxyType
 from typing import Any
 
 import jsonschema_rs
 
 from domain.problems import FieldFault
+from handlers.messages.faults import MASK, MAX_FAULTS, PATTERN_FAULT, Explainer, Place, SchemaAt
 from handlers.messages.json_text import pointer_to
-
-MAX_FAULTS = 50
 
 ITEM_BY_ITEM = "x-checked-item-by-item"
 """On an array: what is wrong with an item is told in the answer for that item, and refuses no other."""
 
-PATTERN_FAULT = "x-pattern-fault"
-"""Beside a `pattern`: the sentence that says what is wrong with a text that does not match it."""
-
 _INT_BOUNDS = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
-_MASK = "The value"
 _CARRIED = (
     *("type", "enum", "format", "pattern", "maxLength", "minLength", "maximum", "minimum", "multipleOf"),
-    *("maxItems", "minItems", "uniqueItems", "maxProperties", "minProperties", "required"),
+    *("maxItems", "minItems", "uniqueItems", "maxProperties", "minProperties", "required", PATTERN_FAULT),
 )
 _ANNOTATIONS = {"title", "description", "deprecated", "example", "externalDocs", "readOnly", "writeOnly", "default"}
-# As the documents write enumerations that may be null, and what lists can be ordered by.
-_WORDS = re.compile(r"\^\((?P<words>[A-Za-z0-9|_-]+)\)(?:\((?P<direction>[,:])\(asc\|desc\)\)\?)?\$")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _DATE_TIME = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:?[0-9]{2})?"
@@ -72,13 +64,10 @@ class Schemas:
     def __init__(self, name: str, document: Mapping[str, Any]) -> None:
         self._document = document
         self._base = f"urn:loyalty:{name}"
-        # By the pattern itself, which is what a fault of validation names.
-        self._pattern_faults: dict[str, str] = {}
         components = document.get("components", {}).get("schemas", {})
         translated = {key: self.translate(schema) for key, schema in components.items()}
-        self._registry = jsonschema_rs.Registry(
-            [(self._base, {"components": {"schemas": translated}})], draft=jsonschema_rs.Draft202012
-        )
+        self._components = {"components": {"schemas": translated}}
+        self._registry = jsonschema_rs.Registry([(self._base, self._components)], draft=jsonschema_rs.Draft202012)
 
     def validator(self, schema: Mapping[str, Any]) -> Validator:
         """Compile a schema of the document."""
@@ -92,13 +81,13 @@ class Schemas:
                 registry=self._registry,
                 formats={"date": is_date, "date-time": is_date_time},
                 validate_formats=True,
-                mask=_MASK,
+                mask=MASK,
                 # Linear time whatever the client sends; look-around and back references are refused at start.
                 pattern_options=jsonschema_rs.RegexOptions(),
             )
         except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
             raise DocumentError(f"a schema cannot be compiled: {error}") from error
-        return Validator(compiled, self._pattern_faults)
+        return Validator(compiled, schema_holding(self._components, translated))
 
     def resolved(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
         """The schema itself, or the target of its `$ref`."""
@@ -129,8 +118,6 @@ class Schemas:
             # How a document describes the use of a component; for the validator it is the component.
             return self.translate(schema["allOf"][0])
         result = {key: schema[key] for key in _CARRIED if key in schema}
-        if PATTERN_FAULT in schema:
-            self._pattern_faults[schema["pattern"]] = schema[PATTERN_FAULT]
         _bound(schema, result)
         if "properties" in schema:
             result["properties"] = {name: self.translate(child) for name, child in schema["properties"].items()}
@@ -207,96 +194,44 @@ def _nullable(result: dict[str, Any]) -> dict[str, Any]:
 
 
 class Validator:
-    """A compiled schema that describes every fault of a value in words."""
+    """A compiled schema that tells every fault of a value in words; `root` is where its values stand in a body."""
 
-    def __init__(self, compiled: Any, pattern_faults: Mapping[str, str] = MappingProxyType({})) -> None:
+    def __init__(self, compiled: Any, schema_at: SchemaAt, root: Place = ()) -> None:
         self.accepts: Callable[[Any], bool] = compiled.is_valid
-        self._pattern_faults = pattern_faults
         self._errors = compiled.iter_errors
+        self._explainer = Explainer(schema_at, root)
 
-    def faults(self, value: Any) -> list[tuple[tuple[str | int, ...], str]]:
-        """The faults of the value as (place, description), at most 50."""
-        found: list[tuple[tuple[str | int, ...], str]] = []
+    def faults(self, value: Any) -> list[tuple[Place, str]]:
+        """Every fault of the value as (place, what is wrong), at most 50."""
+        found: list[tuple[Place, str]] = []
         errors = list(islice(self._errors(value), MAX_FAULTS))
         # A text of the wrong length need not hear of its form, too.
         lengths = {tuple(each.instance_path) for each in errors if each.kind.name in ("minLength", "maxLength")}
         for error in errors:
             if error.kind.name != "pattern" or tuple(error.instance_path) not in lengths:
-                found.extend(_explain(error, self._pattern_faults))
+                found.extend(self._explainer.explain(error))
         return list(dict.fromkeys(found))[:MAX_FAULTS]
+
+
+def schema_holding(*roots: Mapping[str, Any]) -> SchemaAt:
+    """Finds the schema around a keyword by its path from one of the roots."""
+
+    def schema_at(path: Sequence[str | int]) -> Mapping[str, Any]:
+        for root in roots:
+            node: Any = root
+            for part in path[:-1]:
+                is_there = part in node if isinstance(node, Mapping) else isinstance(part, int) and part < len(node)
+                if not is_there:
+                    break
+                node = node[part]
+            else:
+                if isinstance(node, Mapping):
+                    return node
+        return {}
+
+    return schema_at
 
 
 def body_faults(validator: Validator, body: Any) -> list[FieldFault]:
     """The faults of a request body, each with its JSON pointer."""
     return [FieldFault(detail, pointer=pointer_to(place)) for place, detail in validator.faults(body)]
-
-
-def _explain(error: Any, pattern_faults: Mapping[str, str]) -> Iterable[tuple[tuple[str | int, ...], str]]:
-    place = tuple(error.instance_path)
-    kind = error.kind
-    match kind.name:
-        case "required":
-            yield (*place, kind.property), f"The field {kind.property} is required."
-        case "additionalProperties":
-            for name in kind.unexpected[:MAX_FAULTS]:
-                yield (*place, name[:100]), f"The field {name[:100]} is not known here."
-        case "maxProperties" if kind.limit == 0:
-            yield place, "No fields are allowed here."
-        case "enum":
-            shown = ", ".join("null" if option is None else str(option) for option in kind.options[:20])
-            yield place, f"The value is not one of: {shown}{', ...' if len(kind.options) > 20 else ''}."[:400]
-        case "type":
-            wanted = [type_ for type_ in kind.types if type_ != "null"]
-            yield place, f"The value is not of type {' or '.join(wanted)}."
-        case "oneOf" | "anyOf":
-            yield from _closest(place, kind.context, pattern_faults)
-        case "pattern" if kind.pattern in pattern_faults:
-            yield place, pattern_faults[kind.pattern]
-        case "pattern":
-            yield place, _in_words(kind.pattern)
-        case "falseSchema":
-            yield place, "Nothing is allowed here."
-        case "format":
-            yield place, f"The value is not a valid {kind.format}."
-        case _:
-            message = error.message[:300]
-            yield place, message if message.endswith(".") else message + "."
-
-
-def _in_words(pattern: str) -> str:
-    """The form required by a pattern that does not match; lists of words or of columns to order by are spelled out."""
-    words = _WORDS.fullmatch(pattern)
-    if words is None:
-        return "The text does not have the form that the document describes."
-    listed = ", ".join(words["words"].split("|"))
-    if words["direction"] is None:
-        return f"The value is not one of: {listed}."
-    mark = words["direction"]
-    return f"The value is not one of these columns, alone or with {mark}asc or {mark}desc after it: {listed}."
-
-
-def _closest(
-    place: tuple[str | int, ...], branches: list[list[Any]], pattern_faults: Mapping[str, str]
-) -> Iterable[tuple[tuple[str | int, ...], str]]:
-    """The faults of the alternative nearest to the value: one that does not fail as a whole."""
-
-    def fails_as_a_whole(errors: list[Any]) -> bool:
-        return any(e.kind.name == "type" and tuple(e.instance_path) == place for e in errors)
-
-    near = [errors for errors in branches if errors and not fails_as_a_whole(errors)]
-    if near:
-        for error in min(near, key=len):
-            yield from _explain(error, pattern_faults)
-        return
-    kinds = dict.fromkeys(
-        type_
-        for errors in branches
-        for e in errors
-        if e.kind.name == "type"
-        for type_ in e.kind.types
-        if type_ != "null"
-    )
-    if kinds:
-        yield place, f"The value is not of type {' or '.join(kinds)}."
-    else:
-        yield place, "The value has none of the allowed forms, or more than one."

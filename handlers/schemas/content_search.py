@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from domain.content.collections import BOOLEAN, NUMBER, ContentCollection
+from domain.content.documents import PUBLISHED
 from domain.content.searching import Search, SearchReader
 from handlers.messages.base import exact_number
 from handlers.messages.content import COLLECTION_NAME
@@ -40,7 +41,7 @@ def search_of(collection: ContentCollection, query: Mapping[str, Any]) -> tuple[
     search = Search(
         collection=collection,
         locale=query["locale"],
-        status=query["status"],
+        status=query.get("status", PUBLISHED),
         words=tuple(query.get("q", "").split()),
         facets=reader.facets(facets),
         ranges=reader.ranges(ranges),

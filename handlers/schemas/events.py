@@ -50,9 +50,9 @@ def incoming_events(bodies: Sequence[Mapping[str, Any]]) -> list[IncomingEvent]:
                 instant_of(dated)
         except InvalidRequest as refusal:
             faults += [replace(f, pointer=f"/events/{index}{f.pointer}") for f in refusal.faults]
-        except ValueError as error:
+        except ValueError:
             pointer = f"/events/{index}/payload/order/externalEventDate"
-            faults.append(FieldFault(f"externalEventDate: {error}", pointer=pointer))
+            faults.append(FieldFault("externalEventDate is not between the years 1 and 9999", pointer=pointer))
     if faults:
         raise InvalidRequest(faults)
     return loaded

@@ -166,7 +166,9 @@ def days_of(query: Mapping[str, Any], today: date) -> tuple[date, date]:
     if first > last:
         raise InvalidRequest([FieldFault("fromDate is after toDate", parameter="fromDate")])
     if (last - first).days >= _MOST_DAYS:
-        raise InvalidRequest([FieldFault(f"these are more than {_MOST_DAYS} days", parameter="fromDate")])
+        raise InvalidRequest(
+            [FieldFault(f"fromDate is more than {_MOST_DAYS} days before toDate", parameter="fromDate")]
+        )
     return first, min(last, today)
 
 

@@ -138,13 +138,13 @@ def _batch_item(item: Mapping[str, Any], pointer: str) -> BatchItem:
     organization_id = loaded.pop("organization_id")
     if loaded["reverts"] is not None:
         faults = [
-            FieldFault(f"{name} is not a member of a revert", pointer=f"{pointer}/{name}")
+            FieldFault(f"{name} is given beside reverts, and a revert has none", pointer=f"{pointer}/{name}")
             for name in _NOT_OF_A_REVERT
             if item.get(name) is not None
         ]
     else:
         faults = [
-            FieldFault(f"{name} is required", pointer=f"{pointer}/{name}")
+            FieldFault(f"{name} is missing", pointer=f"{pointer}/{name}")
             for name in _NEEDED
             if name not in item or (item[name] is None and not name.endswith("WalletId"))
         ]
@@ -195,9 +195,9 @@ def partial_fiat_values(body: Mapping[str, Any]) -> dict[str, Decimal]:
     for index, each in enumerate(body["partial_fiat_values"]):
         transaction_id, place = each["ledger_transaction_id"], f"/partialFiatValues/{index}/ledgerTransactionId"
         if transaction_id in values:
-            faults.append(FieldFault("the transaction has a fiat value already", pointer=place))
+            faults.append(FieldFault(f"ledgerTransactionId {transaction_id} has a fiat value already", pointer=place))
         elif transaction_id not in body["transaction_ids"]:
-            faults.append(FieldFault("the transaction is not in transactionIds", pointer=place))
+            faults.append(FieldFault(f"ledgerTransactionId {transaction_id} is not in transactionIds", pointer=place))
         values[transaction_id] = each["partial_fiat_value"]
     if faults:
         raise InvalidRequest(faults)

@@ -19,7 +19,9 @@ def new_order(body: Mapping[str, Any], pointer: str = "", member_id: int | None 
     try:
         moment = None if dated is None else instant_of(dated)
     except ValueError as error:
-        fault = FieldFault(f"externalEventDate: {error}", pointer=f"{pointer}/externalEventDate")
+        fault = FieldFault(
+            "externalEventDate is not between the years 1 and 9999", pointer=f"{pointer}/externalEventDate"
+        )
         raise InvalidRequest([fault]) from error
     return NewOrder(
         external_id=body["externalId"],

@@ -300,6 +300,37 @@ def enumerations(document: Document) -> list[str]:
     return found
 
 
+def shared_enumerations(document: Document) -> list[str]:
+    """Enums of the same values, and names for them, are one schema; another one may be the same with null."""
+    places: dict[tuple[Any, ...], list[str]] = {}
+
+    def look(node: Any, place: str) -> None:
+        if isinstance(node, list):
+            node = dict(enumerate(node))
+        if not isinstance(node, dict):
+            return
+        values = node.get("enum")
+        if isinstance(values, list):
+            known = frozenset(value for value in values if value is not None)
+            names = tuple(node.get("x-enum-varnames", ()))
+            places.setdefault((known, names, None in values), []).append(place)
+        for name, child in node.items():
+            if name not in ("example", "examples"):
+                look(child, f"{place}/{name}")
+
+    look(document, "")
+    return [" = ".join(equal) for equal in places.values() if len(equal) > 1]
+
+
+def defaults(document: Document) -> list[str]:
+    """Defaults of fields are told in prose: generators make fields with a `default` required, or send it."""
+    return [".".join(place) for place, schema in reached(document, _components(document)) if "default" in schema]
+
+
+def _components(document: Document) -> list[tuple[tuple[str, ...], dict[str, Any]]]:
+    return [((name,), schema) for name, schema in document["components"]["schemas"].items()]
+
+
 def counts(document: Document) -> list[str]:
     """What is counted in answers is int64."""
     return [
@@ -506,6 +537,8 @@ ALL: tuple[Lint, ...] = (
     named,
     plain_nulls,
     enumerations,
+    shared_enumerations,
+    defaults,
     counts,
     known_problems,
     patterns,

@@ -78,6 +78,8 @@ BREAKS = [
     ("enumerations", lambda d: _schema(d, "LedgerTransaction")["properties"]["status"].pop("x-enum-varnames")),
     ("enumerations", lambda d: _schema(d, "Tags").update(items={"oneOf": [{"type": "string"}]})),
     ("enumerations", lambda d: _schema(d, "Tag").update(pattern="^(old|new)$")),
+    ("shared_enumerations", lambda d: _schema(d, "Name").update(enum=_schema(d, "ActionStatus")["enum"])),
+    ("defaults", lambda d: _schema(d, "Name").update(default="x")),
     ("counts", lambda d: _schema(d, "TotalCount").update(format="int32")),
     ("known_problems", lambda d: _schema(d, "ProblemType")["x-extensible-enum"].pop()),
     ("known_problems", lambda d: _schema(d, "ProblemType").update(enum=["/problems/not-found"])),

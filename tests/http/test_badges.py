@@ -154,7 +154,9 @@ def test_filters_find_what_a_look_at_every_badge_finds(badges, integration):
 
 def test_a_list_tells_what_it_can_be_ordered_by(integration):
     [fault] = integration.get("/badges", order="tags", expect=400)["errors"]
-    assert fault["detail"].startswith("The value is not one of these columns, alone or with ,asc or ,desc after it: ")
+    assert fault["detail"].startswith("order is not one of these columns, alone or with ,asc or ,desc after it: ")
     assert fault["detail"].endswith(" badgeId, name, active, maxAmount, createdAt, updatedAt.")
+    [fault] = integration.get("/badges", order="creatdAt,desc", expect=400)["errors"]
+    assert fault["detail"].endswith("updatedAt. Did you mean createdAt?")
     [fault] = integration.get("/badges", ordr="name", expect=400)["errors"]
     assert fault["detail"] == "The query parameter ordr is not known here. Did you mean order?"

@@ -240,14 +240,49 @@ def test_all_faults_of_a_body_are_told_at_once(served):
     )
     assert reply.faults() == {
         "colour": "The query parameter colour is not known here.",
-        "/title": "The field title is required.",
-        "/pages": "The value is less than the minimum of 1.",
-        "/x": "The field x is not known here.",
-        "/owner/name": "The field name is required.",
-        "/parts/0/title": "The value is shorter than 1 character.",
-        "/parts/1/y~0~1": "The field y~/ is not known here.",
-        "/size": "The value is not one of: s, l, null.",
+        "/title": "title is missing.",
+        "/pages": "pages is less than 1.",
+        "/x": "x is not a known field.",
+        "/owner/name": "owner.name is missing.",
+        "/parts/0/title": "parts[0].title is empty.",
+        "/parts/1/y~0~1": "parts[1].y~/ is not a known field.",
+        "/size": "size is not one of: s, l, null.",
     }
+
+
+def test_a_near_name_is_told(served):
+    client, _ = served
+    reply = client("POST", "/v2/books", json_body={"tilte": "a", "title": "a", "parts": [{"title": "x", "Titel": "x"}]})
+    assert reply.faults() == {
+        "/tilte": "tilte is not a known field. Did you mean title?",
+        "/parts/0/Titel": "parts[0].Titel is not a known field. Did you mean title?",
+    }
+    reply = client("POST", "/v2/books", json_body={"title": "a", "action": {"kind": "nota", "text": "a"}})
+    assert reply.faults() == {"/action/kind": "action.kind is not one of: mint, note. Did you mean note?"}
+
+
+@pytest.mark.parametrize(
+    ("body", "faults"),
+    [
+        (
+            b'{"title": "a", "extra": [1, {"b": 1e999, "c": [0.' + b"1" * 100 + b"]}]}",
+            {
+                "/extra/1/b": "extra[1].b is a number out of range.",
+                "/extra/1/c/0": "extra[1].c[0] has more than 80 digits.",
+            },
+        ),
+        (b'{"title": ' + b"1" * 5000 + b"}", {"/title": "title is a number out of range."}),
+        (b"1e999", {"": "The body is a number out of range."}),
+        (b'{"title": 1e999, "title": 1}', {"": "The body holds a number that is out of range."}),
+        (b'{"title": 1e999, ', {"": "The body holds a number that is out of range."}),
+        (b'{"title": "a", "extra": [{"b": 1, "b": 1}]}', {"/extra/0/b": "extra[0].b is in the body twice."}),
+        (b'{"title": "a", "extra": {"b": "\\u0000"}}', {"/extra/b": "extra.b holds the character U+0000."}),
+    ],
+    ids=["numbers", "a long integer", "nothing else", "lost", "not whole", "twice", "U+0000"],
+)
+def test_what_json_cannot_hold_is_told_by_the_name_of_the_field(served, body, faults):
+    client, _ = served
+    assert client("POST", "/v2/books", body=body).faults() == faults
 
 
 def test_faults_of_alternatives_are_those_of_the_one_that_was_meant(served):
@@ -256,13 +291,13 @@ def test_faults_of_alternatives_are_those_of_the_one_that_was_meant(served):
     def faults(action):
         return client("POST", "/v2/books", json_body={"title": "a", "action": action}).faults()
 
-    assert faults({"kind": "mint"}) == {"/action/amount": "The field amount is required."}
+    assert faults({"kind": "mint"}) == {"/action/amount": "action.amount is missing."}
     assert faults({"kind": "note", "text": 1, "amount": 2}) == {
-        "/action/text": "The value is not of type string.",
-        "/action/amount": "The field amount is not known here.",
+        "/action/text": "action.text is not of type string.",
+        "/action/amount": "action.amount is not a known field.",
     }
-    assert faults({"kind": "burn"}) == {"/action/kind": "The value is not one of: mint, note."}
-    assert faults({"amount": 1}) == {"/action/kind": "The field kind is required."}
+    assert faults({"kind": "burn"}) == {"/action/kind": "action.kind is not one of: mint, note."}
+    assert faults({"amount": 1}) == {"/action/kind": "action.kind is missing."}
 
 
 def test_a_fault_does_not_repeat_a_long_value(served):
@@ -346,9 +381,9 @@ def test_a_body_that_turns_out_too_large_is_a_413(served, errors):
 
 def test_a_required_body_is_required_and_an_optional_one_is_not(served):
     client, recorder = served
-    assert client("POST", "/v2/books").faults() == {"": "A request body is required."}
+    assert client("POST", "/v2/books").faults() == {"": "The body is missing."}
     typed = {"Content-Type": "application/json"}
-    assert client("POST", "/v2/books", headers=typed).faults() == {"": "A request body is required."}
+    assert client("POST", "/v2/books", headers=typed).faults() == {"": "The body is missing."}
     assert client("PATCH", "/v2/any").status == 200
     assert recorder.last.body is None
     assert client("PATCH", "/v2/any", headers=typed).status == 200

@@ -61,7 +61,7 @@ def test_an_id_that_looks_like_another_is_refused(integration, administration, n
     ):
         [(pointer, detail)] = faults(problem)
         assert pointer == "/loyaltyMemberId"
-        assert detail.startswith("The loyaltyMemberId begins or ends with a blank")
+        assert detail.startswith("loyaltyMemberId begins or ends with a blank")
 
 
 def test_a_public_id_that_looks_like_another_is_refused(integration, administration):
@@ -73,7 +73,7 @@ def test_a_public_id_that_looks_like_another_is_refused(integration, administrat
         ):
             [(pointer, detail)] = faults(problem)
             assert pointer == "/publicLoyaltyMemberId"
-            assert detail.startswith("The publicLoyaltyMemberId begins or ends with a blank")
+            assert detail.startswith("publicLoyaltyMemberId begins or ends with a blank")
     integration.patch("/members/ben", {"publicLoyaltyMemberId": "BEAN 7/8 ..."})
 
 
@@ -86,7 +86,7 @@ def test_an_id_that_is_the_path_of_an_operation_is_refused(integration, administ
         integration.patch("/members/ben", body, expect=400),
     ):
         [(pointer, detail)] = faults(problem)
-        assert (pointer, detail.split(": ")[1].split()[0]) == ("/loyaltyMemberId", "exists")
+        assert (pointer, detail.split()[2].rstrip(",")) == ("/loyaltyMemberId", "exists")
     integration.post("/members", {"loyaltyMemberId": "Exists"})
     assert integration.get("/members/Exists")["loyaltyMember"]["loyaltyMemberId"] == "Exists"
 
@@ -158,11 +158,11 @@ def test_names_of_blanks_only_are_refused(organization, integration, administrat
         lambda: administration.post("/users", {"name": blank}, expect=400),
         lambda: administration.post("/triggers", {"name": blank}, expect=400),
     ):
-        assert ("/name", "The name consists of blanks only.") in faults(call())
+        assert ("/name", "name consists of blanks only.") in faults(call())
     for name in ("name", "lastName", "nickname"):
         body = {"loyaltyMemberId": "ana", "profile": {name: blank}}
         assert faults(integration.post("/members", body, expect=400)) == [
-            (f"/profile/{name}", "The name consists of blanks only.")
+            (f"/profile/{name}", f"profile.{name} consists of blanks only.")
         ]
     integration.post(
         "/members", {"loyaltyMemberId": "ana", "profile": {"name": "Ana", "lastName": "", "nickname": None}}

@@ -187,7 +187,7 @@ def test_defaults_are_applied_and_absent_parameters_are_absent(served):
 
 def test_a_required_parameter_is_required(served):
     client, _ = served
-    assert client("GET", "/v2/needs").faults() == {"must": "This parameter is required."}
+    assert client("GET", "/v2/needs").faults() == {"must": "must is missing."}
     assert client("GET", "/v2/needs?must=").status == 200
 
 

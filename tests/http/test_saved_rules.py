@@ -37,17 +37,17 @@ def discount(kind, value):
 @pytest.mark.parametrize(
     ("what", "said"),
     [
-        (mint(-5), "amount of mint-points is -5; it must be more than 0"),
-        (mint(0), "amount of mint-points is 0; it must be more than 0"),
+        (mint(-5), "amount of mint-points is -5, which is not more than 0."),
+        (mint(0), "amount of mint-points is 0, which is not more than 0."),
         (
             effect("discount", type="percentage", value=150),
-            "value of a discount is 150 percent; it must be at most 100",
+            "value of discount is 150 percent, which is more than 100.",
         ),
-        (discount("amount", -1), "value of a discount is -1; it must be more than 0"),
-        (mint(1, expirationDate="2001-01-01T00:00:00Z"), "expirationDate of mint-points must be in the future"),
-        (effect("mint-point", amount=1), "there is no effect mint-point; did you mean 'mint-points'?"),
-        (mint(1, amonut=2), "mint-points has no parameter amonut; did you mean 'amount'?"),
-        (mint(1, recipient="nobody"), "recipient must be one of member, sponsor"),
+        (discount("amount", -1), "value of discount is -1, which is not more than 0."),
+        (mint(1, expirationDate="2001-01-01T00:00:00Z"), "expirationDate of mint-points is not in the future."),
+        (effect("mint-point", amount=1), "effectId mint-point is no effect. Did you mean mint-points?"),
+        (mint(1, amonut=2), "id amonut is no parameter of mint-points. Did you mean amount?"),
+        (mint(1, recipient="nobody"), "value of recipient is not one of: member, sponsor."),
     ],
 )
 def test_constants_that_can_never_work_are_refused(shop, what, said):
@@ -58,7 +58,7 @@ def test_constants_that_can_never_work_are_refused(shop, what, said):
 def test_an_unknown_account_is_refused_with_those_there_are(shop, rule):
     account = shop.account(alias="stars")
     [said] = refused(shop, running(mint(1), rule=rule))
-    assert said.startswith('there is no ledger account with the key "pionts"; there are ')
+    assert said.startswith('rules.expression names "pionts", which is the key of no ledger account. ')
     assert f"Stars: {account['ledgerAccountKey']}" in said
     assert "Stars: stars" in said
     shop.campaign(running(mint(1), rule="balances.stars >= 0 && balancesAfter.stars >= 0"))
@@ -79,7 +79,7 @@ def test_the_name_of_a_tier_is_refused_with_the_keys_that_stand_for_it(shop, rul
     program = shop.organization.created.loyalty_program_id
     tiers = shop.administration.get(f"/loyalty-programs/{program}/tiers")["results"]
     [said] = refused(shop, running(mint(1), rule=rule))
-    assert said.startswith('there is no tier with the key "gold"; there are ')
+    assert said.startswith('rules.expression names "gold", which is the key of no tier. ')
     assert f"{tiers[0]['name']}: {tiers[0]['loyaltyTierKey']}" in said
     shop.campaign(running(mint(1), rule=rule.replace("gold", tiers[0]["loyaltyTierKey"])))
 
@@ -95,8 +95,24 @@ def test_the_name_of_a_tier_is_refused_with_the_keys_that_stand_for_it(shop, rul
 )
 def test_unknown_keys_of_other_kinds_are_refused(shop, rule, what):
     assert refused(shop, running(mint(1), rule=rule)) == [
-        f'there is no {what} with the key "vip"; there is none at all'
+        f'rules.expression names "vip", which is the key of no {what}. There is none at all.'
     ]
+
+
+def test_the_key_that_comes_close_is_told(shop):
+    shop.account(alias="stars")
+    [said] = refused(shop, running(mint(1), rule="balances.satrs > 1"))
+    assert "which is the key of no ledger account. Did you mean stars (Stars)? There are " in said
+    program = shop.organization.created.loyalty_program_id
+    [tier] = shop.administration.get(f"/loyalty-programs/{program}/tiers", limit=1)["results"]
+    [said] = refused(shop, running(mint(1), rule=f'"{tier["name"].lower()}" in tiers'))
+    assert f"Did you mean {tier['loyaltyTierKey']} ({tier['name']})?" in said
+
+
+def test_an_event_type_that_comes_close_is_told(shop):
+    body = {"code": "c", "name": "n", "eventType": "member-creatd"}
+    problem = shop.administration.post("/campaigns", body, expect=404)
+    assert problem["detail"] == "There is no active event type member-creatd. Did you mean member-created?"
 
 
 def test_keys_of_variables_that_hide_these_are_free(shop):
@@ -114,7 +130,7 @@ def test_a_matcher_has_nothing_to_look_at_without_items(shop):
     body["matcher"]["conditions"] = [{"field": "productCode", "operator": "equals", "value": "c"}]
     key = shop.administration.post("/matchers", body)["matcher"]["matcherKey"]
     said = refused(shop, running(mint(1), rule=rule.replace('"k"', f'"{key}"')), eventType="member-created")
-    assert said == ["matches() looks at items of orders, and member-created has none"]
+    assert said == ["rules call matches(), which looks at items of orders, and member-created has none."]
 
 
 def test_limits_of_transactions_are_whole(shop):
@@ -123,7 +139,7 @@ def test_limits_of_transactions_are_whole(shop):
     problem = shop.administration.post("/campaigns", body, expect=400)
     [fault] = problem["errors"]
     assert (fault["detail"], fault["pointer"]) == (
-        "limit of transactions must be a whole number",
+        "limit of transactions is 1.5, which is not a whole number.",
         "/limitRules/0/limit",
     )
 
@@ -131,7 +147,7 @@ def test_limits_of_transactions_are_whole(shop):
 def test_the_end_before_the_begin_is_told_as_such(shop):
     window = {"validFrom": "2026-02-01T00:00:00Z", "validTo": "2026-01-01T00:00:00Z"}
     problem = shop.administration.post("/campaigns", {"code": "c", "name": "n", **window}, expect=400)
-    assert problem["errors"][0]["detail"] == "validTo is before validFrom"
+    assert problem["errors"][0]["detail"] == "validTo is before validFrom."
 
 
 @pytest.mark.parametrize(
@@ -150,7 +166,7 @@ def test_null_beside_what_is_given_counts_as_left_out(shop, member, param, rules
 
 def test_neither_value_nor_expression_is_refused(shop):
     body = running({"effectId": "mint-points", "params": [{"id": "amount", "expression": None}]})
-    assert refused(shop, body) == ["amount needs either a value or an expression"]
+    assert refused(shop, body) == ["amount needs either a value or an expression."]
 
 
 def test_what_names_a_deactivated_event_type_can_still_be_changed(shop):

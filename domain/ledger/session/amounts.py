@@ -32,10 +32,14 @@ def check_amount(account: LedgerAccount, amount: Decimal) -> None:
     if not account.active:
         raise AccountInactive(f"The ledger account {account.name} is inactive.")
     if amount > MAX_AMOUNT:
-        raise InvalidRequest([FieldFault(f"amount is at most {MAX_AMOUNT}", pointer="/amount")])
+        raise InvalidRequest([FieldFault(f"amount is more than {MAX_AMOUNT}", pointer="/amount")])
     if amount != round_down(account, amount):
         raise InvalidRequest(
-            [FieldFault(f"amount has at most {account.decimals} fraction digits in this account", pointer="/amount")]
+            [
+                FieldFault(
+                    f"amount has more than the {account.decimals} fraction digits of this account", pointer="/amount"
+                )
+            ]
         )
 
 

@@ -113,7 +113,9 @@ class Movements(Balances):
         """Move `amount` between wallets, value keeping its expiry; raises as `burn` does."""
         _check(account, amount, details, fiat_allowed=False)
         if from_wallet_id == to_wallet_id:
-            raise InvalidRequest([FieldFault("a transfer is between two wallets", pointer="/toWalletId")])
+            raise InvalidRequest(
+                [FieldFault("toWalletId is fromWalletId, and a transfer is between two wallets", pointer="/toWalletId")]
+            )
         self._refuse_unavailable(account, from_wallet_id, amount)
         if manual:
             return self._hold(account, TRANSFER, from_wallet_id, to_wallet_id, amount, details)

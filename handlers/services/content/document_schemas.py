@@ -12,14 +12,15 @@ import msgspec
 
 from domain.content.schema_checks import DIALECT, patterns_of, schema_faults
 from domain.problems import FieldFault, InvalidRequest
+from handlers.messages.faults import MASK, Explainer
 from handlers.messages.json_text import encode, pointer_to
-from handlers.messages.validation import Validator
+from handlers.messages.validation import Validator, schema_holding
 
 _AT = "/jsonschema"
 # A pattern compiled is a program of this size at most, and matches in linear time.
 _PATTERNS = jsonschema_rs.RegexOptions(size_limit=100_000, dfa_size_limit=200_000)
 _KEPT_SCHEMAS = 256
-_META = jsonschema_rs.Draft202012Validator({"$ref": DIALECT}, offline=True)
+_META = jsonschema_rs.Draft202012Validator({"$ref": DIALECT}, offline=True, mask=MASK)
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
 
 
@@ -49,11 +50,13 @@ def attrs_faults(schema: Mapping[str, Any], attrs: Mapping[str, Any], at: str = 
 
 
 def _meta_faults(schema: Mapping[str, Any]) -> list[FieldFault]:
+    explainer = Explainer(schema_holding(), root=("jsonschema",))
     found = [
-        FieldFault(error.message[:300], pointer=pointer_to(list(error.instance_path)))
+        FieldFault(detail, pointer=pointer_to(place))
         for error in _META.iter_errors(schema)
+        for place, detail in explainer.explain(error)
     ]
-    return found[:50]
+    return list(dict.fromkeys(found))[:50]
 
 
 def _pattern_faults(schema: Mapping[str, Any]) -> list[FieldFault]:
@@ -62,18 +65,19 @@ def _pattern_faults(schema: Mapping[str, Any]) -> list[FieldFault]:
         try:
             jsonschema_rs.Draft202012Validator({"pattern": pattern}, pattern_options=_PATTERNS)
         except (jsonschema_rs.ValidationError, ValueError):
-            detail = "the pattern is no regular expression without look-around and back references, or is too large"
+            detail = "pattern is no regular expression without look-around and back references, or is too large"
             faults.append(FieldFault(detail, pointer=pointer))
     return faults
 
 
 @lru_cache(_KEPT_SCHEMAS)
 def _compiled(text: bytes) -> Validator:
+    schema = _decode(text)
     compiled = jsonschema_rs.Draft202012Validator(
-        _decode(text),
+        schema,
         validate_formats=True,
         pattern_options=_PATTERNS,
         offline=True,
-        mask="The value",
+        mask=MASK,
     )
-    return Validator(compiled)
+    return Validator(compiled, schema_holding(schema), root=("attrs",))

@@ -181,7 +181,7 @@ class _Batch:
         key = item.system_unique_key
         try:
             if member is None:
-                raise UnknownMember("The organization has no such member.")
+                raise UnknownMember(f"There is no member {_named_by(item)}.")
             digest = self._command.digest("batch-assign", member.member_id, self._book)
             usage = self._done.get(key or "")
             if usage is None:
@@ -240,13 +240,13 @@ def _refuse_twofold_price(command: CouponCommand) -> None:
         if command.points_override is not None:
             faults.append(
                 FieldFault(
-                    "pendingCaptureLedgerTransactionId stands in place of pointsOverride, not beside it",
+                    "pendingCaptureLedgerTransactionId is given beside pointsOverride, and stands in its place",
                     pointer=pointer,
                 )
             )
         if command.count > 1:
             faults.append(
-                FieldFault("pendingCaptureLedgerTransactionId pays for one code, not for several", pointer=pointer)
+                FieldFault(f"pendingCaptureLedgerTransactionId pays for one code, not {command.count}", pointer=pointer)
             )
     if faults:
         raise InvalidRequest(faults)
@@ -259,7 +259,7 @@ def _refuse_past_expiry(call: Call, command: CouponCommand) -> None:
     """
     if command.expires_at is not None and command.expires_at <= call.now:
         name = "expiredAt" if call.surface == ADMINISTRATION else "expiresAt"
-        raise InvalidRequest([FieldFault(f"{name} must be in the future", pointer=f"/{name}")])
+        raise InvalidRequest([FieldFault(f"{name} is not in the future", pointer=f"/{name}")])
 
 
 def _members_of(call: Call, items: Collection[BatchItem]) -> dict[Any, Member]:
@@ -277,6 +277,11 @@ def _member_of(item: BatchItem, found: Mapping[Any, Member]) -> Member | None:
     """The member of an item; None if its two ids belong to different members, or to none."""
     named = [found.get(each) for each in (item.member_id, item.loyalty_member_id) if each is not None]
     return named[0] if all(each is named[0] or each == named[0] for each in named) else None
+
+
+def _named_by(item: BatchItem) -> str:
+    """How an item names its member."""
+    return " and ".join(str(each) for each in (item.member_id, item.loyalty_member_id) if each is not None)
 
 
 def _first(keys: Sequence[str]) -> str | None:

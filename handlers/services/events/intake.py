@@ -13,14 +13,13 @@ from domain.events import (
     IncomingEvent,
     NotTrackable,
     PayloadMissing,
-    UnknownEventType,
     UnknownMember,
 )
 from domain.idempotency import refuse_other_request
 from domain.members import Member, MemberInactive, refuse_erased
 from domain.problems import Refusal
 from handlers.messages.events import track_result
-from handlers.services.configuration import Configuration
+from handlers.services.configuration import Configuration, unknown_event_type
 from handlers.services.unit_of_work.orders import order_payload
 from handlers.services.unit_of_work.tracked import Result, TrackedEvent, event_digest
 from handlers.services.unit_of_work.unit import UnitOfWork
@@ -58,7 +57,7 @@ def refuse_untrackable(event: IncomingEvent, member: Member, configuration: Conf
     MemberInactive, PayloadMissing or PayloadInvalid.
     """
     if event.event_type not in _BUILT_IN and event.event_type not in configuration.custom_event_types:
-        raise UnknownEventType(f"There is no active event type {event.event_type}.")
+        raise unknown_event_type(configuration, event.event_type)
     if event.event_type in NOT_TRACKABLE and not by_server:
         raise NotTrackable(f"Events of type {event.event_type} are emitted by the server alone.")
     if not by_server:
@@ -122,12 +121,12 @@ class Intake:
         unit = self._unit
         member = members.get(event.member_id or event.loyalty_member_id)
         if member is None:
-            raise UnknownMember("The organization has no such member.")
+            raise UnknownMember(f"There is no member {event.member_id or event.loyalty_member_id}.")
         sponsor = None
         if event.sponsor_loyalty_member_id is not None:
             sponsor = members.get(event.sponsor_loyalty_member_id)
             if sponsor is None:
-                raise UnknownMember("The organization has no such sponsor.")
+                raise UnknownMember(f"There is no sponsor {event.sponsor_loyalty_member_id}.")
         digest = event_digest(event, member, sponsor, unit.mode, unit.campaign_keys)
         at = moment_of(event, unit.execution.now)
         return TrackedEvent(position, event, digest, member, sponsor, at, is_evaluated=unit.mode != CAPTURE_ONLY)

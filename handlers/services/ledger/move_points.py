@@ -8,7 +8,11 @@ from decimal import Decimal
 from typing import Any
 
 from domain.ledger.records import MINT, LedgerAccount
-from domain.ledger.refusals import UnknownLedger, UnknownLedgerAccount, WalletNotInLedger
+from domain.ledger.refusals import (
+    UnknownLedger,
+    UnknownLedgerAccount,
+    WalletNotInLedger,
+)
 from domain.members import Member, refuse_erased, refuse_inactive
 from handlers.call import Call
 from handlers.services.ledger.post_transactions import Movement, post_one

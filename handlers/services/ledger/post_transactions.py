@@ -14,7 +14,13 @@ from decimal import Decimal
 from domain.idempotency import refuse_other_request
 from domain.ledger.postings import Details, Fiat, Posting, Stored
 from domain.ledger.records import TRANSACTION_TYPES, LedgerAccount, Wallet
-from domain.ledger.refusals import SetFailed, UnknownLedgerAccount, UnknownLedgerTransaction, UnknownWallet
+from domain.ledger.refusals import (
+    SetFailed,
+    UnknownLedgerAccount,
+    UnknownLedgerTransaction,
+    UnknownWallet,
+    unknown_account,
+)
 from domain.ledger.session import LedgerSession
 from domain.ledger.views import TransactionRow
 from domain.problems import FieldFault, InvalidRequest, Refusal
@@ -197,7 +203,7 @@ class Poster:
             return self._revert(session, movement, details, stored)
         account = session.accounts.get(movement.ledger_account_id or 0)
         if account is None or (movement.ledger_id is not None and account.ledger_id != movement.ledger_id):
-            raise UnknownLedgerAccount(f"The ledger has no account {movement.ledger_account_id}.")
+            raise UnknownLedgerAccount(unknown_account(movement.ledger_id, movement.ledger_account_id))
         source, target = movement.from_wallet_id, movement.to_wallet_id
         _check(movement, self._call.now)
         for wallet_id in (source, target):
@@ -263,12 +269,12 @@ def _check(movement: Movement, now: datetime) -> None:
     faults = []
     is_mint = movement.from_wallet_id is None and movement.to_wallet_id is not None
     if movement.from_wallet_id is None and movement.to_wallet_id is None:
-        faults.append(FieldFault("fromWalletId and toWalletId cannot both be null", pointer="/fromWalletId"))
+        faults.append(FieldFault("fromWalletId and toWalletId are both null", pointer="/fromWalletId"))
     if movement.expiration_date is not None:
         if not is_mint:
-            faults.append(FieldFault("only a mint has an expirationDate", pointer=_EXPIRATION))
+            faults.append(FieldFault("expirationDate is given for what is not a mint", pointer=_EXPIRATION))
         elif movement.expiration_date <= now:
-            faults.append(FieldFault("expirationDate must be in the future", pointer=_EXPIRATION))
+            faults.append(FieldFault("expirationDate is not in the future", pointer=_EXPIRATION))
     if faults:
         raise InvalidRequest(faults)
 

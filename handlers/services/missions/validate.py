@@ -11,7 +11,12 @@ from domain.campaigns.references import unknown_keys, unknown_matchers
 from domain.coupons.books import UnknownCouponBook
 from domain.events import UnknownCampaign
 from domain.ledger.records import LedgerAccount
-from domain.ledger.refusals import UnknownLedger, UnknownLedgerAccount, WalletNotInLedger
+from domain.ledger.refusals import (
+    UnknownLedger,
+    UnknownLedgerAccount,
+    WalletNotInLedger,
+    unknown_ledger,
+)
 from domain.ledger.session import round_down
 from domain.matchers import UnknownMatcher, compile_matcher
 from domain.missions.counting import count_sources
@@ -109,7 +114,7 @@ def _check_points(call: Call, body: Mapping[str, Any]) -> None:
         return
     account = _account(call, body["ledger_id"], body["ledger_account_id"])
     if amount != round_down(account, amount):
-        detail = f"pointsAccrual has at most {account.decimals} fraction digits in this account"
+        detail = f"pointsAccrual has more than the {account.decimals} fraction digits of this account"
         raise InvalidRequest([FieldFault(detail, pointer="/pointsAccrual")])
     if body["manual_expiration"] is not None and not account.point_tracking_enabled:
         detail = "manualExpiration needs a ledger account with pointTrackingEnabled, whose points can expire"
@@ -120,7 +125,7 @@ def _account(call: Call, ledger_id: int | None, ledger_account_id: int | None) -
     organization_id, default_id = call.organization.organization_id, call.organization.default_ledger_id
     wanted = default_id if ledger_id is None else ledger_id
     if wanted is None or ledger.find_ledger(call.db, organization_id, wanted) is None:
-        raise UnknownLedger(f"There is no ledger {wanted}.")
+        raise UnknownLedger(unknown_ledger(wanted))
     if ledger_account_id is None:
         account = ledger.find_default_account(call.db, organization_id, wanted)
     else:

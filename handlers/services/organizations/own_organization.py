@@ -12,4 +12,4 @@ def refuse_other_organization(call: Call, body: dict[str, Any]) -> None:
     """Take `organization_id` out of a body; refuses another organization than the call's."""
     named = body.pop("organization_id")
     if named is not None and named != call.organization.organization_id:
-        raise InvalidRequest([FieldFault("organizationId is that of the path", pointer="/organizationId")])
+        raise InvalidRequest([FieldFault("organizationId is not that of the path", pointer="/organizationId")])

@@ -87,8 +87,8 @@ def _digest(member: Member, program: LoyaltyProgram, tier: LoyaltyTier | None, b
 
 def _refuse(tier: LoyaltyTier | None, expires_at: datetime | None, now: datetime) -> None:
     if expires_at is not None and tier is None:
-        raise InvalidRequest([FieldFault("only a tier that is set expires", pointer="/expiresAt")])
+        raise InvalidRequest([FieldFault("expiresAt is given without a tier", pointer="/expiresAt")])
     if expires_at is not None and expires_at <= now:
-        raise InvalidRequest([FieldFault("expiresAt must be in the future", pointer="/expiresAt")])
+        raise InvalidRequest([FieldFault("expiresAt is not in the future", pointer="/expiresAt")])
     if tier is not None and not tier.active:
         raise TierInactive(f"The tier {tier.name} is not active.")

@@ -54,7 +54,7 @@ def _held_now(call: Call) -> Grant:
     # Another call may have taken permissions away while this one waited for its turn.
     found = organizations.find_with_rights(call.db, call.organization.organization_id, caller.user_id)
     if found is None:
-        raise NotFound("There is no such organization.")
+        raise NotFound(f"There is no organization {call.organization.organization_id} for the user any more.")
     current = caller_by_now(caller, found[1])
     if not current.holds(ROLE):
         raise Forbidden(f"The user of this access token does not have {ROLE} any more.")

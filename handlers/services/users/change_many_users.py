@@ -53,7 +53,7 @@ def add_many(call: Call, body: Mapping[str, Any]) -> list[Outcome]:
 
         def add(email: str) -> None:
             if not is_email(email):
-                raise InvalidRequest([FieldFault(f"{email} is no email address")])
+                raise InvalidRequest([FieldFault(f"email {email} is not an email address")])
             if email.lower() in known:
                 raise UserExists(f"The organization has a user with the address {email} already.")
             known.add(email.lower())

@@ -84,9 +84,9 @@ def _refuse_contradictions(body: Mapping[str, Any]) -> None:
     faults = []
     has_email, is_external = body["email"] is not None, body["is_external"]
     if is_external and body["password"] is not None:
-        faults.append(FieldFault("password does not go with isExternal", pointer="/password"))
+        faults.append(FieldFault("password is given for an external user, who has none here", pointer="/password"))
     if body["password_is_temporary"] and (is_external or not has_email):
-        detail = "passwordIsTemporary is for people with an email and a password here; API users keep theirs"
+        detail = "passwordIsTemporary is true for a user without an email or a password here"
         faults.append(FieldFault(detail, pointer="/passwordIsTemporary"))
     if body["send_invite"] and not has_email:
         faults.append(FieldFault("sendInvite needs an email", pointer="/sendInvite"))
@@ -160,7 +160,7 @@ def set_permissions(call: Call, user: User, body: Mapping[str, Any]) -> User:
     if not keys:
         missing = [wire for wire, name in (("isAdmin", "is_admin"), ("roles", "roles")) if name not in body]
         if missing:
-            detail = "{0} is missing: it is required unless permissionGroupKeys names a group"
+            detail = "{0} is missing, and permissionGroupKeys names no group"
             raise InvalidRequest([FieldFault(detail.format(name), pointer=f"/{name}") for name in missing])
     with administering(call) as held:
         user = as_of_now(call, user)
@@ -193,7 +193,7 @@ def reset_password(call: Call, user: User, permanent: bool | None, password_hash
         if user.is_external:
             raise ExternalUser("The password of a user of the external issuer is not kept here.")
         if user.is_api_user and permanent is False:
-            raise InvalidRequest([FieldFault("permanent is true for API users", pointer="/permanent")])
+            raise InvalidRequest([FieldFault("permanent is false for an API user", pointer="/permanent")])
         require_held(held, user.grant, "The user has more permissions than the caller")
         refuse_shared(call, held, user, "the password")
         until = None if permanent or user.is_api_user else call.now + TEMPORARY_PASSWORD_LIFETIME

@@ -192,7 +192,7 @@ class CouponWork:
     def _member(self, member_id: int) -> Member:
         member = self._scope.members.get(member_id)
         if member is None:
-            raise UnknownMember("The organization has no such member.")
+            raise UnknownMember(f"There is no member {member_id}.")
         return member
 
     def _facts(self, member: Member, book: CouponBook) -> MemberFacts:

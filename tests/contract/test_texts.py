@@ -1,0 +1,164 @@
+"""The texts of faults are sentences for people: about this request, with the name of the field, without patterns."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import openapi
+from handlers.messages.validation import Schemas
+
+ROOT = Path(openapi.__file__).parent.parent
+LAYERS = ("domain", "persistence", "handlers")
+# Commands talk to whoever runs the server, in words of the command line.
+OF_THE_COMMAND_LINE = ROOT / "handlers" / "server" / "commands"
+# What begins a text that is put together elsewhere, with the field's name before it.
+NAMELESS = {"UnreadableText", "UnreadableNumber", "UnusableText"}
+# Pieces of regular expressions, and of the paths that decoders of JSON tell.
+OF_A_PATTERN = re.compile(r"\^\[|\[\^|\\[swdS]|\(\?|\$\[|\]\+|\]\*|\{\d+,\d*\}|\.\*")
+RULES_AS_FAULTS = re.compile(r"\b(must|has to|should|shall|ought)\b|\bis required\b|\bmay not\b|\bcannot both\b")
+# No text of these matches everything.
+CANDIDATES = ("", " ", "\n", "\u00e9 , / @", ".", "a:b:c:", "9.9", "=", "\u200b", "\t\u0001", "a@@b c,,")
+
+
+def _patterns(node: Any, where: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    if isinstance(node, dict):
+        if isinstance(node.get("pattern"), str):
+            yield where, node
+        for name, child in node.items():
+            # Clients are told of what they send; headers are the server's.
+            if name not in ("headers", "example", "examples"):
+                yield from _patterns(child, f"{where}/{name}")
+    elif isinstance(node, list):
+        for index, child in enumerate(node):
+            yield from _patterns(child, f"{where}/{index}")
+
+
+@pytest.mark.parametrize("surface", openapi.SURFACES)
+def test_every_pattern_is_told_in_words(surface):
+    document = openapi.bundle(surface)
+    schemas = Schemas(surface, document)
+    found = list(_patterns(document))
+    assert len(found) > 40
+    wrong = []
+    for where, schema in found:
+        alone = {name: schema[name] for name in ("type", "pattern", "x-pattern-fault") if name in schema}
+        validator = schemas.validator({"type": "object", "properties": {"field": alone}})
+        told = {
+            detail.partition(" Did you")[0] for text in CANDIDATES for _, detail in validator.faults({"field": text})
+        }
+        if len(told) != 1:
+            wrong.append(f"{where}: no text that it refuses is known, or it is told in several ways: {told}")
+        wrong += [f"{where}: {detail}" for detail in told if _faults_of(detail) or "the pattern" in detail]
+    assert wrong == []
+
+
+def _faults_of(text: str) -> list[str]:
+    """What is wrong with the words of a text."""
+    found = []
+    if OF_A_PATTERN.search(text):
+        found.append("shows a pattern")
+    if RULES_AS_FAULTS.search(text):
+        found.append("tells the rule as if it were the fault")
+    if re.search(r"[!:;,]$|\s$|  ", text):
+        found.append("is no sentence")
+    return found
+
+
+def _classes(trees: dict[Path, ast.Module]) -> set[str]:
+    """The names of all refusals."""
+    bases = {
+        node.name: {getattr(base, "id", getattr(base, "attr", "")) for base in node.bases}
+        for tree in trees.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    }
+    found = {"Refusal", "HttpProblem"}
+    while more := {name for name, of in bases.items() if of & found} - found:
+        found |= more
+    return found
+
+
+def _written(node: ast.expr | None) -> Iterator[str]:
+    """The texts that an expression can come to, with `{}` for what is put in."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
+    elif isinstance(node, ast.JoinedStr):
+        yield "".join(part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)
+    elif isinstance(node, ast.IfExp):
+        yield from _written(node.body)
+        yield from _written(node.orelse)
+    elif isinstance(node, ast.BinOp):
+        yield from (f"{text}{{}}" for text in _written(node.left))
+
+
+def _texts() -> Iterator[tuple[str, str, str]]:
+    """(where, class, text) of what refusals and faults say; names such as `detail` stand for what they are set to."""
+    files = [path for layer in LAYERS for path in sorted((ROOT / layer).rglob("*.py"))]
+    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in files if not _is_a_command(path)}
+    refusals = _classes(trees)
+    for path, tree in trees.items():
+        for scope in ast.walk(tree):
+            if not isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            named: dict[str, list[str]] = {}
+            for node in ast.walk(scope):
+                if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                    named.setdefault(node.targets[0].id, []).extend(_written(node.value))
+            for node in ast.walk(scope):
+                if not isinstance(node, ast.Call):
+                    continue
+                name = getattr(node.func, "id", getattr(node.func, "attr", ""))
+                if name not in refusals | {"FieldFault"} | NAMELESS:
+                    continue
+                place = 1 if name == "HttpProblem" else 0
+                argument = node.args[place] if len(node.args) > place else None
+                said = named.get(argument.id, []) if isinstance(argument, ast.Name) else _written(argument)
+                yield from ((f"{path.relative_to(ROOT)}:{node.lineno}", name, text) for text in said)
+
+
+def _is_a_command(path: Path) -> bool:
+    return path.is_relative_to(OF_THE_COMMAND_LINE)
+
+
+def _field_names() -> set[str]:
+    """The names of all fields and parameters."""
+    found = {"attrs", "jsonschema", "$ref", "$id", "$schema", "pattern", "{}"}
+
+    def look(node: Any) -> None:
+        if isinstance(node, dict):
+            if isinstance(node.get("properties"), dict):
+                found.update(node["properties"])
+            if "in" in node and isinstance(node.get("name"), str):
+                found.add(node["name"])
+            for child in node.values():
+                look(child)
+        elif isinstance(node, list):
+            for child in node:
+                look(child)
+
+    for surface in openapi.SURFACES:
+        look(openapi.bundle(surface))
+    return found
+
+
+def test_texts_are_sentences_that_begin_with_their_subject():
+    names = _field_names()
+    wrong = []
+    texts = list(_texts())
+    assert len(texts) > 300
+    for where, kind, text in texts:
+        faults = _faults_of(text)
+        first = re.match(r"\{\}|[$\w]*", text.split(" ")[0]).group(0)  # type: ignore[union-attr]
+        if kind not in NAMELESS and not (first[:1].isupper() or first in names):
+            faults.append("begins neither with a capital nor with the name of a field")
+        # Faults of fields end their sentences by themselves.
+        if kind not in NAMELESS | {"FieldFault"} and not text.endswith((".", "?", "{}")):
+            faults.append("has no full stop")
+        wrong += [f"{where}: {text!r} {fault}" for fault in faults]
+    assert wrong == []
