@@ -209,7 +209,7 @@ class BadgeBalances:
         self._news.append(reversal)
         return reversal
 
-    def take_back(self, badge_tracking_id: int, badge: Badge, loyalty_event_id: int) -> BadgeTracking:
+    def reverse(self, badge_tracking_id: int, badge: Badge, loyalty_event_id: int) -> BadgeTracking:
         """Undo a tracking that stands, as far as it can be: take what is left, or give what there is room for."""
         tracking = self._trackings[badge_tracking_id]
         held = self.balance(tracking.member_id, badge.badge_id)

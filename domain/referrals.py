@@ -305,7 +305,7 @@ class ReferralUsageState:
         self.added.append(use)
         self._count(use.code.referral_code_id, use.referred_member_id, 1)
 
-    def take_back(self, log: ReferralLog) -> None:
+    def reverse(self, log: ReferralLog) -> None:
         """Count a stored use no more."""
         self.taken_back.append(log)
         self._count(log.referral_code_id, log.referred_member_id, -1)

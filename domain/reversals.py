@@ -116,7 +116,7 @@ def counter_key(counted: Mapping[str, Any], member_id: int) -> CounterKey:
     )
 
 
-def to_give_back(counted: Mapping[str, Any], extent: Extent, decimals: int) -> Decimal:
+def amount_to_reverse(counted: Mapping[str, Any], extent: Extent, decimals: int) -> Decimal:
     """What of a count is still to be given back: of points their share, of transactions only with the whole event."""
     amount, given = Decimal(counted["amount"]), Decimal(counted.get("givenBack", 0))
     if extent.is_whole:

@@ -261,7 +261,7 @@ class TierLog:
         """What the event set and nothing took back, the newest first."""
         return [each for each in self._newest_first() if each.loyalty_event_id == loyalty_event_id]
 
-    def take_back(self, member_tier_tracking_id: int, tier_assignments: TierAssignments, loyalty_event_id: int) -> bool:
+    def reverse(self, member_tier_tracking_id: int, tier_assignments: TierAssignments, loyalty_event_id: int) -> bool:
         """Give a place back to what there was before it was set; False if it has been set or moved on since.
 
         What was set right after goes back further from then on, so that the order of cancelling plays no part.

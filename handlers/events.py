@@ -15,7 +15,7 @@ from domain.problems import FieldFault, InvalidRequest
 from domain.queue import EventNotDead
 from handlers.call import Call
 from handlers.messages.base import listed
-from handlers.messages.events import kept_event
+from handlers.messages.events import event_record
 from handlers.messages.reversals import reverted_event
 from handlers.operation import operation
 from handlers.schemas.events import dead_letter, detailed_event, event_outcome, incoming_events
@@ -139,7 +139,7 @@ def requeue_dead_letter_event(call: Call, event: LoyaltyEvent) -> dict[str, Any]
     call.audit.add(
         "event", event.loyalty_event_id, before=next(states), after=next(states), member_ids=(event.member_id,)
     )
-    return {"event": kept_event(queued)}
+    return {"event": event_record(queued)}
 
 
 def _moment_of_dry_run(body: Mapping[str, Any], mode: str) -> datetime | None:

@@ -204,8 +204,8 @@ def find_tracking(db: Connection, organization_id: int, system_unique_key: str) 
 
 def write(db: Connection, organization_id: int, changes: MissionChanges, at: datetime) -> None:
     """Store the changes of a unit of work; at most four statements, whatever there is."""
-    if changes.undone:
-        undone = [{"mission_tracking_id": each, "by_event_id": by} for each, by in changes.undone.items()]
+    if changes.reversals:
+        undone = [{"mission_tracking_id": each, "by_event_id": by} for each, by in changes.reversals.items()]
         db.exec_driver_sql(_UNDO, (as_json(undone), organization_id))
     if changes.trackings:
         rows = [{name: getattr(tracking, name) for name in _NEW_TRACKING} for tracking in changes.trackings]

@@ -101,7 +101,7 @@ class Counters:
             self._used[key] = self.used(key) + amount
             self.journal.append((key, amount))
 
-    def give_back(self, key: CounterKey, amount: Decimal) -> None:
+    def reverse(self, key: CounterKey, amount: Decimal) -> None:
         """Take `amount` off a counter, which never falls below zero."""
         given = min(amount, self.used(key))
         self._used[key] = self.used(key) - given

@@ -97,7 +97,7 @@ class PointsCharge:
             raise InvalidRequest([replace(fault, pointer=pointer) for fault in invalid.faults]) from invalid
         return self._transaction_id(number)
 
-    def give_back(self, ledger_transaction_id: int, details: UsageDetails, usage_key: str) -> int | None:
+    def reverse(self, ledger_transaction_id: int, details: UsageDetails, usage_key: str) -> int | None:
         """Revert the points of a usage; None where that was done before. Raises what the books refuse."""
         stored = self.stored[ledger_transaction_id]
         if stored.status == REVERTED:

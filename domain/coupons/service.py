@@ -193,7 +193,7 @@ class CouponService:
         key = self._new_key()
         transaction_id = None
         if usage.ledger_transaction_id is not None:
-            transaction_id = self._charge.give_back(usage.ledger_transaction_id, details, key)
+            transaction_id = self._charge.reverse(usage.ledger_transaction_id, details, key)
         if usage.is_use or lot is None:
             return self._take_back_use(usage, lot, details, key, transaction_id)
         after = lot.taken_back(usage.amount_assigned, self._state.at)

@@ -39,11 +39,11 @@ class MissionProgress:
 
 @dataclass(frozen=True, slots=True)
 class MissionChanges:
-    """Changes to be stored; `undone` are trackings by id, with the event that reversed each."""
+    """Changes to be stored; `reversals` are trackings by id, with the event that reversed each."""
 
     progress_of_members: Mapping[MemberMission, MissionProgress]
     trackings: tuple[MissionTracking, ...]
-    undone: Mapping[int, int]
+    reversals: Mapping[int, int]
     # Where an achievement was undone, so that another one may be the last now.
     lost: frozenset[MemberMission]
 
@@ -77,7 +77,7 @@ class MissionProgressState:
         self._achieved = dict(achieved)
         self._touched: set[MemberMission] = set()
         self._trackings: list[MissionTracking] = []
-        self._undone: dict[int, int] = {}
+        self._reversed: dict[int, int] = {}
         self._known_undone: set[int] = set()
         self._lost: set[MemberMission] = set()
 
@@ -114,21 +114,21 @@ class MissionProgressState:
         self._trackings.append(_tracking(mission, advance, cause))
         return advance
 
-    def take_back(self, tracking: MissionTracking, mission: Mission, by_event_id: int) -> Advance:
+    def reverse(self, tracking: MissionTracking, mission: Mission, by_event_id: int) -> Advance:
         """Undo what an event counted."""
         place = (tracking.member_id, tracking.mission_id)
         before = self.progress(tracking.member_id, mission)
         after = before.progress.taken_back(tracking.counted, tracking.achieved, tracking.goal_count)
         self._progress[place] = replace(before, progress=after)
         self._touched.add(place)
-        self._undone[tracking.mission_tracking_id] = by_event_id
+        self._reversed[tracking.mission_tracking_id] = by_event_id
         self._known_undone.add(tracking.mission_tracking_id)
         if tracking.achieved:
             self._lost.add(place)
             self._count_period(mission, tracking.member_id, tracking.happened_at, -tracking.achieved)
         return Advance(before.progress, after, -tracking.counted, -tracking.achieved)
 
-    def is_undone(self, tracking: MissionTracking) -> bool:
+    def is_reversed(self, tracking: MissionTracking) -> bool:
         """True if the tracking was undone in this unit of work."""
         return tracking.mission_tracking_id in self._known_undone
 
@@ -141,10 +141,10 @@ class MissionProgressState:
         changes = MissionChanges(
             progress_of_members={place: self._progress[place] for place in sorted(self._touched)},
             trackings=tuple(self._trackings),
-            undone=self._undone,
+            reversals=self._reversed,
             lost=frozenset(self._lost),
         )
-        self._touched, self._trackings, self._undone, self._lost = set(), [], {}, set()
+        self._touched, self._trackings, self._reversed, self._lost = set(), [], {}, set()
         return changes
 
     def _count_period(self, mission: Mission, member_id: int, at: datetime, achieved: int) -> None:

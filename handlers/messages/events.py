@@ -13,7 +13,7 @@ from domain.problems import Refusal
 from handlers.messages.base import Exact, Instant, Plain, Shape, WireSchema, exact_number, json_able
 
 
-class _Kept(WireSchema):
+class _EventRecord(WireSchema):
     loyalty_event_id = Plain()
     loyalty_event_key = Plain()
     organization_id = Plain()
@@ -38,12 +38,12 @@ class _Kept(WireSchema):
     updated_at = Instant()
 
 
-_KEPT = Shape(_Kept)
+_RECORD = Shape(_EventRecord)
 
 
-def kept_event(event: LoyaltyEvent | Mapping[str, Any]) -> dict[str, Any]:
+def event_record(event: LoyaltyEvent | Mapping[str, Any]) -> dict[str, Any]:
     """The record of an event, made of the event or of its stored row."""
-    answer = _KEPT.dump(event)
+    answer = _RECORD.dump(event)
     answer["tags"] = answer["tags"] or []
     return answer
 

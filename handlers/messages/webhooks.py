@@ -8,7 +8,7 @@ from typing import Any
 
 from domain.members import Member
 from handlers.messages.base import instant_text
-from handlers.messages.events import kept_event
+from handlers.messages.events import event_record
 
 EVENT_EVALUATED, EVENT_CANCELLED = "event.evaluated", "event.cancelled"
 NOTIFICATION = "campaign.notification"
@@ -25,7 +25,7 @@ def event_data(row: Mapping[str, Any], member: Member) -> dict[str, Any]:
     """An event that was evaluated, or that cancelled another, with its results; `row` is the row of the event."""
     return {
         "loyaltyMemberId": member.loyalty_member_id,
-        "event": kept_event(row),
+        "event": event_record(row),
         "payload": row["payload"],
         "result": row["result"],
     }

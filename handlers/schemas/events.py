@@ -17,7 +17,7 @@ from handlers.messages.base import (
     WireSchema,
     instant_text,
 )
-from handlers.messages.events import kept_event
+from handlers.messages.events import event_record
 
 # What `include` may name.
 PAYLOAD, RESULT = "payload", "result"
@@ -60,7 +60,7 @@ def incoming_events(bodies: Sequence[Mapping[str, Any]]) -> list[IncomingEvent]:
 
 def detailed_event(event: LoyaltyEvent, include: Collection[str]) -> dict[str, Any]:
     """The record of an event with its `payload` and its `result`, as far as `include` names them."""
-    answer = kept_event(event)
+    answer = event_record(event)
     if PAYLOAD in include:
         answer["payload"] = event.payload
     if RESULT in include:

@@ -174,12 +174,12 @@ def test_taking_back_gives_and_takes_as_much_as_the_bounds_allow():
     held = balances()
     given = held.assign(grant(3, event_id=5))
     held.unassign(grant(2))
-    back = held.take_back(given.badge_tracking_id, badge(), 6)
+    back = held.reverse(given.badge_tracking_id, badge(), 6)
     assert (back.amount_assigned, back.updated_total_assigned, back.loyalty_event_id) == (-1, 0, 6)
     held.assign(grant(2))
     taken = held.unassign(grant(2, event_id=7))
     held.assign(grant(2))
-    assert held.take_back(taken.badge_tracking_id, badge(), 8).amount_assigned == 1
+    assert held.reverse(taken.badge_tracking_id, badge(), 8).amount_assigned == 1
     assert held.balance(ANA, 1) == 3
     assert held.standing(5) == held.standing(7) == []
 
@@ -187,7 +187,7 @@ def test_taking_back_gives_and_takes_as_much_as_the_bounds_allow():
 def test_taking_back_never_gives_beyond_a_lowered_maximum():
     held = balances(ana=3)
     taken = held.unassign(grant(1, event_id=7))
-    assert held.take_back(taken.badge_tracking_id, badge(max_amount=1), 8).amount_assigned == 0
+    assert held.reverse(taken.badge_tracking_id, badge(max_amount=1), 8).amount_assigned == 0
 
 
 def test_what_stands_of_an_event_is_told_newest_first_and_taking_back_is_no_news():
@@ -198,7 +198,7 @@ def test_what_stands_of_an_event_is_told_newest_first_and_taking_back_is_no_news
     assert held.standing(5) == [third, first]
     held.news()
     for each in held.standing(5):
-        held.take_back(each.badge_tracking_id, badge(), 9)
+        held.reverse(each.badge_tracking_id, badge(), 9)
     assert held.news() == []
     assert held.balance(ANA, 1) == 0
 

@@ -185,10 +185,10 @@ def test_no_limit_is_ever_passed_and_what_is_taken_back_makes_room(steps, per_co
     owners = {1: 7, 2: 7, 3: 6}
     state = ReferralUsageState({n: code(n, str(n), owner) for n, owner in owners.items()}, {}, {})
     stand: list[tuple[int, int]] = []
-    for code_id, member_id, is_undone in steps:
-        if is_undone and stand:
+    for code_id, member_id, is_reversed in steps:
+        if is_reversed and stand:
             taken = stand.pop(0)
-            state.take_back(log(state.codes[taken[0]], taken[1]))
+            state.reverse(log(state.codes[taken[0]], taken[1]))
         of_code = sum(each[0] == code_id for each in stand)
         of_member = sum(owners[each[0]] == owners[code_id] for each in stand)
         of_pair = stand.count((code_id, member_id))

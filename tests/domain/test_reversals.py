@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.orders import CREATED, OrderStatusConflict, steps_to
-from domain.reversals import WHOLE, Extent, to_give_back
+from domain.reversals import WHOLE, Extent, amount_to_reverse
 
 AMOUNTS = st.decimals(0, 10**13, places=6)
 
@@ -45,12 +45,12 @@ def test_what_is_taken_only_grows_and_never_beyond_the_whole(amount, parts, extr
 def test_counts_are_given_back_once():
     points = {"type": "points", "amount": 10}
     third = Extent.part(Decimal(1), Decimal(3))
-    assert to_give_back(points, third, 0) == 4
-    assert to_give_back({**points, "givenBack": 4}, third, 0) == 0
-    assert to_give_back({**points, "givenBack": 4}, WHOLE, 0) == 6
+    assert amount_to_reverse(points, third, 0) == 4
+    assert amount_to_reverse({**points, "givenBack": 4}, third, 0) == 0
+    assert amount_to_reverse({**points, "givenBack": 4}, WHOLE, 0) == 6
     all_items = Extent.part(Decimal(3), Decimal(3))
-    assert to_give_back({"type": "transactions", "amount": 1}, all_items, 0) == 0
-    assert to_give_back({"type": "transactions", "amount": 1}, WHOLE, 0) == 1
+    assert amount_to_reverse({"type": "transactions", "amount": 1}, all_items, 0) == 0
+    assert amount_to_reverse({"type": "transactions", "amount": 1}, WHOLE, 0) == 1
 
 
 def test_a_new_order_reaches_every_status_but_one():

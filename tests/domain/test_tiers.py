@@ -195,7 +195,7 @@ def test_a_tier_that_an_event_set_gives_way_to_the_one_before_with_its_expiry():
     log.know([tracking(1, GOLD, 5, before)])
     found.put((MEMBER, PROGRAM), HeldTier(GOLD, True))
     assert [each.member_tier_tracking_id for each in log.standing(5)] == [1]
-    assert log.take_back(1, found, 9)
+    assert log.reverse(1, found, 9)
     assert found.held((MEMBER, PROGRAM)) == before
     assert log.standing(5) == []
     new, [changed] = log.drain()
@@ -207,7 +207,7 @@ def test_a_tier_that_an_event_set_gives_way_to_the_one_before_with_its_expiry():
 def test_a_tier_that_has_moved_on_since_is_kept(now_held):
     found, log = tier_assignments(now_held), TierLog()
     log.know([tracking(1, GOLD, 5, HeldTier(SILVER))])
-    assert not log.take_back(1, found, 9)
+    assert not log.reverse(1, found, 9)
     assert found.held((MEMBER, PROGRAM)) == now_held
 
 
@@ -227,6 +227,6 @@ def test_in_any_order_of_cancelling_the_last_tier_that_stands_is_held(settings, 
     cancelled = [stand for stand in stands if stand.loyalty_event_id is not None]
     random.shuffle(cancelled)
     for each in cancelled:
-        log.take_back(each.member_tier_tracking_id, found, 99)
+        log.reverse(each.member_tier_tracking_id, found, 99)
         stands.remove(each)
         assert found.held(member_program) == (HeldTier(stands[-1].loyalty_tier_id or 0, True) if stands else first)

@@ -61,7 +61,7 @@ class Missions(RuleBasedStateMachine):
 
     @rule(tracking=consumes(standing_events))
     def undo(self, tracking):
-        self.state.take_back(tracking, self.mission, by_event_id=999)
+        self.state.reverse(tracking, self.mission, by_event_id=999)
         self.events[tracking.member_id] = [
             event for event in self.events[tracking.member_id] if event[0] != tracking.loyalty_event_id
         ]

@@ -59,7 +59,7 @@ class Claims(Movements):
         """What a transaction moves, or has set aside, by now."""
         return stored.amount - self.released_of(stored) + stored.released
 
-    def undoable_of(self, stored: Stored) -> Decimal:
+    def reversible_of(self, stored: Stored) -> Decimal:
         """What a transaction gave or was to give, less what of it has expired: that is gone already."""
         expired = stored.expired + sum((self._expired.get(lot, ZERO) for lot in stored.lots), ZERO)
         return self.given_of(stored) - expired
@@ -100,14 +100,14 @@ class Claims(Movements):
     def _take_missing(
         self,
         account: LedgerAccount,
-        undone: Stored,
+        reverted: Stored,
         back: Returned,
         lots: Iterable[LotUse],
         step: Posting | Capture,
     ) -> None:
         """Take what is missing of mints from what undoing a debit has given back, partly to these lots."""
-        wallet_id, preferred = undone.from_wallet_id or 0, tuple(lots)
-        for mint in self._claims_on(undone, account):
+        wallet_id, preferred = reverted.from_wallet_id or 0, tuple(lots)
+        for mint in self._claims_on(reverted, account):
             # What has expired of the mint itself is gone already.
             missing = self.missing_of(mint) - sum((back.expired.get(lot, ZERO) for lot in mint.lots), ZERO)
             missing = max(ZERO, missing)
@@ -117,7 +117,7 @@ class Claims(Movements):
             self._journal.put(self._missing, mint.ledger_transaction_id, missing - points - debt)
             if points or debt:
                 moves = taken(account, wallet_id, points, mint.ledger_transaction_id, preferred)
-                details = _details_of(mint, undone, step, self)
+                details = _details_of(mint, reverted, step, self)
                 # What has repaid a debt is debt again.
                 self._take_part(account, mint, points, moves, details, debt, step)
 
@@ -138,20 +138,20 @@ class Claims(Movements):
         posting = reversal(mint, account, details, amount, entries, lot_moves=moves, minted=-amount)
         return self._post(replace(posting, is_partial=True, part_of=part_of))
 
-    def _claims_on(self, undone: Stored, account: LedgerAccount) -> list[Stored]:
+    def _claims_on(self, reverted: Stored, account: LedgerAccount) -> list[Stored]:
         """The mints of which something is missing that an undone debit gives back, the oldest first."""
-        known = {mint.ledger_transaction_id: mint for mint in undone.claims}
-        pair = (undone.from_wallet_id, account.ledger_account_id)
+        known = {mint.ledger_transaction_id: mint for mint in reverted.claims}
+        pair = (reverted.from_wallet_id, account.ledger_account_id)
         # Whatever is undone was posted before this unit of work began, and so before what was clamped in it.
         here = (mint for mint, _ in self._clamped.values())
         known.update({m.ledger_transaction_id: m for m in here if (m.to_wallet_id, m.ledger_account_id) == pair})
         return [known[i] for i in sorted(known)]
 
 
-def _details_of(mint: Stored, undone: Stored, step: Posting | Capture, session: Claims) -> Details:
+def _details_of(mint: Stored, reverted: Stored, step: Posting | Capture, session: Claims) -> Details:
     """What the taking of a missing part says of itself: what the revert says that made it possible."""
     # The moment makes it a key that no client can have used for something else.
-    key = f"missing-{mint.ledger_transaction_id}-after-{undone.ledger_transaction_id}-{session.at.timestamp():.6f}"
+    key = f"missing-{mint.ledger_transaction_id}-after-{reverted.ledger_transaction_id}-{session.at.timestamp():.6f}"
     if isinstance(step, Capture):
         return Details(key)
     said = step.details

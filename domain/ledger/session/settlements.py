@@ -161,7 +161,7 @@ class LedgerSession(Claims):
         )
         return posting
 
-    def take_back(
+    def reverse_part(
         self,
         stored: Stored,
         account: LedgerAccount,
@@ -281,7 +281,7 @@ class LedgerSession(Claims):
 
     def _left_of(self, stored: Stored) -> Decimal:
         """What of a transaction is still to be undone."""
-        return max(ZERO, self.undoable_of(stored) - self.taken_back_of(stored) - self.released_of(stored))
+        return max(ZERO, self.reversible_of(stored) - self.taken_back_of(stored) - self.released_of(stored))
 
     def _available_of(self, stored: Stored) -> Decimal:
         """What the wallet that a transaction debits can spend."""

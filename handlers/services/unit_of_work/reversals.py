@@ -18,7 +18,15 @@ from domain.ledger.postings import Details
 from domain.ledger.session import LedgerSession
 from domain.orders import CONFIRMED, CREATED, PARTIALLY_RETURNED, UNDONE, Order, status_of_event
 from domain.problems import Refusal
-from domain.reversals import WHOLE, Extent, ReversedPart, RevertedEvent, RevertedTransaction, counter_key, to_give_back
+from domain.reversals import (
+    WHOLE,
+    Extent,
+    ReversedPart,
+    RevertedEvent,
+    RevertedTransaction,
+    amount_to_reverse,
+    counter_key,
+)
 from handlers.call import Execution
 from handlers.messages.base import exact_number
 from handlers.services.unit_of_work.scope import Reversal
@@ -99,7 +107,7 @@ class Reversals:
             RevertedEvent(
                 event,
                 transactions,
-                self._give_back(event, by, session, participants.counters),
+                self._reverse_counters(event, by, session, participants.counters),
                 _reversed(event, by, participants) if by.extent.is_whole else (),
             )
             for event, transactions in zip(standing, posted, strict=True)
@@ -122,7 +130,7 @@ class Reversals:
             )
             before = session.taken_back_of(stored) + session.released_of(stored)
             if by.extent.is_whole:
-                wanted = session.undoable_of(stored)
+                wanted = session.reversible_of(stored)
                 posting = session.revert(stored, account, details, by.allow_overdraft, burn_available=True)
                 taken.append(RevertedTransaction.of(stored, posting, wanted - before))
                 # What came back may be missing of other mints.
@@ -130,24 +138,24 @@ class Reversals:
                     if part.reverts is not None:
                         taken.append(RevertedTransaction.of(part.reverts, part, part.amount))
             else:
-                wanted = by.extent.of(session.undoable_of(stored), account.decimals)
+                wanted = by.extent.of(session.reversible_of(stored), account.decimals)
                 unearned = by.extent.of(session.given_of(stored), account.decimals)
-                found = session.take_back(stored, account, wanted, details, unearned)
+                found = session.reverse_part(stored, account, wanted, details, unearned)
                 if found is not None and (found.amount or wanted > before):
                     taken.append(RevertedTransaction.of(stored, found, wanted - before))
         return tuple(taken)
 
-    def _give_back(
+    def _reverse_counters(
         self, event: LoyaltyEvent, by: Reversal, session: LedgerSession, counters: Counters
     ) -> tuple[tuple[CounterKey, Decimal], ...]:
         """Subtract the event's counts from the counters, and record that on the event."""
         given: list[tuple[CounterKey, Decimal]] = []
         kept: list[Mapping[str, Any]] = []
         for counted in event.limit_counters:
-            amount = to_give_back(counted, by.extent, self._decimals(event, counted, session))
+            amount = amount_to_reverse(counted, by.extent, self._decimals(event, counted, session))
             if amount > 0:
                 key = counter_key(counted, event.member_id)
-                counters.give_back(key, amount)
+                counters.reverse(key, amount)
                 given.append((key, amount))
                 total = Decimal(counted.get("givenBack", 0)) + amount
                 kept.append({**counted, "givenBack": exact_number(total)})

@@ -36,7 +36,7 @@ class PointsCharge:
             raise Conflict("no points")
         self.taken.append(price)
 
-    def give_back(self, ledger_transaction_id, details, usage_key):
+    def reverse(self, ledger_transaction_id, details, usage_key):
         raise AssertionError("no points were taken")
 
 

@@ -229,13 +229,13 @@ class Ledger(RuleBasedStateMachine):
             self.work(lambda b: b.revert(stored, known, details(), overdraft, available))
 
     @rule(data=st.data(), part=st.integers(1, 4))
-    def take_back(self, data, part):
+    def reverse_part(self, data, part):
         """A return in part: so many quarters of what a mint was to give at first are not earned any more."""
         stored = self.some_transaction(data, lambda each: each.transaction_type == MINT)
         if stored is not None:
             known = ACCOUNTS[stored.ledger_account_id]
             in_all = round_down(known, (stored.amount + stored.released) * part / 4)
-            is_kept = self.work(lambda b: b.take_back(stored, known, in_all, details()))
+            is_kept = self.work(lambda b: b.reverse_part(stored, known, in_all, details()))
             if is_kept and self.stored[stored.ledger_transaction_id].status != REVERTED:
                 before = self.returned.get(stored.ledger_transaction_id, 0)
                 self.returned[stored.ledger_transaction_id] = max(before, in_all)

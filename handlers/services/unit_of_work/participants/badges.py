@@ -86,7 +86,7 @@ class BadgeWork:
             found = badges.find_trackings_of_events(self._scope.db, self._organization_id, self._scope.reversible)
             self._balances.know(found)
         return [
-            reversed_badge(tracking, self._balances.take_back(tracking.badge_tracking_id, badge, by.loyalty_event_id))
+            reversed_badge(tracking, self._balances.reverse(tracking.badge_tracking_id, badge, by.loyalty_event_id))
             for tracking in self._balances.standing(event_id)
             if (badge := self._badges.get(tracking.badge_id)) is not None
         ]

@@ -155,11 +155,11 @@ class CouponWork:
         )
         found = self.loader.state.found
         of_event = [each.coupon_usage_id for each in found.values() if each.loyalty_event_id == event_id]
-        undone = []
+        parts = []
         for usage_id in sorted(of_event, reverse=True):
             if self._service.stands(usage_id):
-                undone.append(self._undone(found[usage_id], self._service.reverse(usage_id, details)))
-        return undone
+                parts.append(self._reversed(found[usage_id], self._service.reverse(usage_id, details)))
+        return parts
 
     def flush(self) -> None:
         """Store the new changes."""
@@ -185,7 +185,7 @@ class CouponWork:
             event_type = BENEFIT_USED if book.type == CODELESS else COUPON_USED
         return DerivedEvent(usage.member_id, event_type, coupon_payload(usage, book, self.code_of(usage)))
 
-    def _undone(self, usage: CouponUsage, reversal: CouponUsage | None) -> ReversedPart:
+    def _reversed(self, usage: CouponUsage, reversal: CouponUsage | None) -> ReversedPart:
         book = self.loader.state.books[usage.coupon_book_id]
         return reversed_coupon(usage, reversal, book, self.code_of(usage))
 

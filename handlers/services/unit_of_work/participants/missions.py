@@ -153,9 +153,9 @@ class MissionWork:
         """Reverse the progress of a stored event; the participants that paid its rewards reverse those."""
         found = []
         for tracking in self._by_event.get(event_id, ()):
-            if not self._state.is_undone(tracking):
+            if not self._state.is_reversed(tracking):
                 mission = self._mission(tracking.mission_id)
-                advance = self._state.take_back(tracking, mission, by.loyalty_event_id)
+                advance = self._state.reverse(tracking, mission, by.loyalty_event_id)
                 found.append(ReversedPart(MISSIONS, reversed_mission(mission, tracking, advance)))
         return found
 

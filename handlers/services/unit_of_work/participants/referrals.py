@@ -114,7 +114,7 @@ class ReferralWork:
         }
         self._state = state
         self._logs = dict(logs)
-        self._undone: dict[int, int] = {}
+        self._reversed: dict[int, int] = {}
         self._outcomes: list[ReferralOutcome] = []
 
     @classmethod
@@ -229,8 +229,8 @@ class ReferralWork:
         """Reverse the uses of codes by an event: they no longer count."""
         found = []
         for log in self._logs.pop(event_id, ()):
-            self._state.take_back(log)
-            self._undone[log.referral_log_id] = by.loyalty_event_id
+            self._state.reverse(log)
+            self._reversed[log.referral_log_id] = by.loyalty_event_id
             found.append(reversed_referral(log, self._state.codes[log.referral_code_id].code))
         return found
 
@@ -241,6 +241,6 @@ class ReferralWork:
         changes = Counter(use.code.referral_code_id for use in added)
         changes.subtract(log.referral_code_id for log in taken_back)
         referrals.add_logs(db, added, now)
-        referrals.reverse_logs(db, organization_id, self._undone, now)
+        referrals.reverse_logs(db, organization_id, self._reversed, now)
         referrals.count_usages(db, organization_id, changes, now)
-        self._state.added, self._state.taken_back, self._undone = [], [], {}
+        self._state.added, self._state.taken_back, self._reversed = [], [], {}

@@ -152,7 +152,7 @@ class TierWork:
 
     def _reversed(self, tracking: TierTracking, by: Reversal) -> ReversedPart:
         name = tracking.member_tier_tracking_id
-        is_restored = self._log.take_back(name, self._assignments, by.loyalty_event_id)
+        is_restored = self._log.reverse(name, self._assignments, by.loyalty_event_id)
         if is_restored and (tracking.previous is None or not tracking.previous.is_manual):
             self._settle(tracking)
         held = self._assignments.held(tracking.member_program)
