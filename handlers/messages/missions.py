@@ -60,14 +60,14 @@ def _reward(reward: Reward, is_dry_run: bool) -> dict[str, Any]:
     answer: dict[str, Any] = {
         "kind": reward.kind,
         "status": status,
-        "amount": exact_number(reward.amount),
+        "amount": exact_number(reward.amount) if reward.refusal is None else 0,
         "ledgerAccountKey": reward.ledger_account_key,
         "badgeKey": reward.badge_key,
         "couponBookKey": reward.coupon_book_key,
         "code": None if is_dry_run else reward.code,
     }
     if reward.refusal is not None:
-        answer["error"] = reward.refusal
+        answer |= {"requestedAmount": exact_number(reward.amount), "error": reward.refusal}
     return answer
 
 

@@ -42,6 +42,7 @@ LEFT_OUT = {
     # Results are answered again as they were stored, some before these were told.
     ("AppliedEffect", "coupons"),
     ("MissionReward", "code"),
+    ("MissionReward", "requestedAmount"),
     ("ReferralReward", "code"),
     ("ActionEffectParam", "expression"),
     ("ActionEffectParam", "value"),

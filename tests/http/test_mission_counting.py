@@ -231,9 +231,10 @@ class TestRewards:
         result = shop.track_one(event(ana))
         assert result["status"] == "success"
         [entry] = result["missions"]
-        assert [(reward["kind"], reward["status"], reward["error"]["type"]) for reward in entry["rewards"]] == [
-            ("points", "failed", "/problems/supply-exceeded"),
-            ("badge", "failed", "/problems/badge-limit"),
+        names = ("kind", "status", "amount", "requestedAmount")
+        assert [(*(each[name] for name in names), each["error"]["type"]) for each in entry["rewards"]] == [
+            ("points", "failed", 0, 10, "/problems/supply-exceeded"),
+            ("badge", "failed", 0, 1, "/problems/badge-limit"),
         ]
         assert stand(shop, ana, mission) == (2, 1)
         assert shop.balance(ana, account["ledgerAccountId"]) == 10

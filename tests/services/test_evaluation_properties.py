@@ -36,6 +36,7 @@ class World:
     """What campaigns can speak of."""
 
     shop: Shop
+    points: str
     stars: str
     gold: str
     badge: dict[str, Any]
@@ -49,13 +50,16 @@ def world(settings):
         stars = shop.account(decimals=2, pointTrackingEnabled=True, expiresInMonths=12)["ledgerAccountKey"]
         badge = Badges(shop).create()
         mission = missions.create(shop, goalCount=2, pointsAccrual=4, maxRepetitions=2)
-        yield World(shop, stars, TierSchedule.new(shop, Gold=10).key("Gold"), badge, mission["missionKey"])
+        accounts = shop.rows("ledger_accounts", "ledger_account_key::text", "is_default_account DESC")
+        yield World(
+            shop, accounts[0][0], stars, TierSchedule.new(shop, Gold=10).key("Gold"), badge, mission["missionKey"]
+        )
         shop.check_ledger()
 
 
 # --- random campaigns and events ---------------------------------------------------------------------------------
 
-AMOUNT = st.integers(1, 9) | st.just(("=", "0.0")) | st.just(("=", "order.total / 3"))
+AMOUNT = st.integers(1, 9) | st.sampled_from([("=", "0.0"), ("=", "order.total / 3"), Decimal("2.5"), Decimal("7.125")])
 
 
 def effects(world: World) -> st.SearchStrategy[dict[str, Any]]:
@@ -245,6 +249,37 @@ def executed(done: dict[str, Any]) -> dict[str, Any]:
     return {**done, "status": done["status"].replace("evaluated", "executed")}
 
 
+POSTED = """
+SELECT t.transaction_type, a.ledger_account_key::text, t.status, sum(t.amount) FROM ledger_transactions t
+JOIN ledger_accounts a USING (organization_id, ledger_account_id)
+JOIN members m ON m.organization_id = t.organization_id AND m.wallet_id = coalesce(t.to_wallet_id, t.from_wallet_id)
+WHERE t.organization_id = :id AND m.loyalty_member_id = ANY(:names) GROUP BY 1, 2, 3
+"""
+TYPES = {"mint-points": 1, "burn-points": 2}
+
+
+def posted(shop: Shop, names: dict[str, str]) -> dict[tuple[Any, ...], Decimal]:
+    """What was minted and burned of each account by the members' transactions, pending (0) or settled (1)."""
+    with shop.organization.api.engine.connect() as db:
+        rows = db.execute(text(POSTED), {"id": shop.organization.id, "names": list(names.values())})
+        return {tuple(key): amount for *key, amount in rows}
+
+
+def answered(results: list[dict[str, Any]], default: str) -> dict[tuple[Any, ...], Decimal]:
+    """What the answers say was minted and burned, by effects and as rewards of missions, as `posted` has it."""
+    sums: dict[tuple[Any, ...], Decimal] = defaultdict(Decimal)
+    for result in results:
+        for done in result["effects"]:
+            if done["effectId"] in TYPES:
+                params = {each["id"]: each["value"] for each in done["params"]}
+                status = 0 if done["status"] == "authorized" else 1
+                sums[TYPES[done["effectId"]], params.get("ledgerAccountKey") or default, status] += params["amount"]
+        for reward in (each for mission in result["missions"] for each in mission["rewards"]):
+            if reward["kind"] == "points":
+                sums[TYPES["mint-points"], reward["ledgerAccountKey"], 1] += reward["amount"]
+    return {place: amount for place, amount in sums.items() if amount}
+
+
 # --- the properties ----------------------------------------------------------------------------------------------
 
 
@@ -294,6 +329,23 @@ def test_cancelling_what_one_member_did_leaves_what_others_did_in_between(world,
         assert after[names["ana"]] == before[names["ana"]]
         assert after[names["ben"]] == between[names["ben"]]
         assert missions_after == {"ana": missions_before["ana"], "ben": missions_between["ben"]}
+
+
+@QUICK
+@given(data=st.data())
+def test_the_sum_of_what_tracking_answers_is_the_sum_of_what_the_ledger_holds(world, data):
+    shop = world.shop
+    with running_campaigns(shop, data.draw(campaigns(world, [GENERIC, ORDER_CREATED], ["member", "campaign"]))) as keys:
+        names = enrolled(shop)
+        before = posted(shop, names)
+        mode = data.draw(st.sampled_from(["full", "full", "authorize"]))
+        results = shop.track(*sent(data.draw(events(sponsored=True)), names), campaignKeys=keys, executionMode=mode)
+        after = posted(shop, names)
+        grown = {place: amount - before.get(place, 0) for place, amount in after.items()}
+        told = answered(results, world.points)
+        assert told == {place: amount for place, amount in grown.items() if amount}
+        for result in results:
+            assert shop.integration.get(f"/events/{result['loyaltyEventKey']}")["result"] == result
 
 
 def test_the_examples_reach_what_they_are_about(world):
