@@ -4,10 +4,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from sqlalchemy import Engine
 
 from handlers.settings import Settings
+from persistence.engine import create_engine
 from tests.builders.api import Api, running_api
+from tests.builders.coupon_shop import CouponShop
 from tests.builders.tracking import Shop
+from tests.conftest import SLOW_MS
 
 THREADS = 32
 
@@ -25,3 +29,25 @@ def shop(busy_api: Api) -> Iterator[Shop]:
     shop = Shop(busy_api.organization())
     yield shop
     shop.check_ledger()
+
+
+@pytest.fixture(scope="module")
+def busy_engine(settings: Settings) -> Iterator[Engine]:
+    """A database with as many connections as threads meet; who waits for the others waits long on a busy machine."""
+    engine = create_engine(
+        settings.database_url,
+        threads=THREADS,
+        statement_timeout_ms=SLOW_MS,
+        lock_timeout_ms=SLOW_MS,
+        application_name="loyalty-tests-coupons",
+    )
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def coupon_shop(busy_engine: Engine) -> Iterator[CouponShop]:
+    """An organization of the test's own, in which every sum must be right in the end."""
+    shop = CouponShop.new(busy_engine)
+    yield shop
+    shop.check()

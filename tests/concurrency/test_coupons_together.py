@@ -3,49 +3,19 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
 from decimal import Decimal
 
 import pytest
 
 from domain.coupons.refusals import OutOfStock
-from domain.problems import Conflict
-from persistence.coupons import usages
-from persistence.engine import create_engine
-from tests.builders.coupon_shop import CouponShop, priced
+from tests.builders.coupon_shop import priced
 from tests.concurrency.conftest import THREADS
-from tests.concurrency.together import together
-
-
-@pytest.fixture(scope="module")
-def busy_engine(settings):
-    engine = create_engine(settings.database_url, threads=THREADS, application_name="loyalty-tests-coupons")
-    yield engine
-    engine.dispose()
+from tests.concurrency.together import outcomes, race, together
 
 
 @pytest.fixture
-def shop(busy_engine):
-    """An organization of the test's own, in which every sum must be right in the end."""
-    shop = CouponShop.new(busy_engine)
-    yield shop
-    shop.check()
-
-
-def outcomes(calls):
-    """What became of calls that many threads make: how often each refusal, or "done"."""
-
-    def one(call):
-        try:
-            call()
-        except Conflict as refusal:
-            return refusal.slug
-        return "done"
-
-    with ThreadPoolExecutor(THREADS) as pool:
-        return Counter(pool.map(one, calls))
+def shop(coupon_shop):
+    return coupon_shop
 
 
 @pytest.mark.parametrize(
@@ -104,14 +74,11 @@ def test_using_and_taking_back_the_assignment_exclude_each_other(shop):
     book = shop.book("list")
     shop.add_codes(book, [f"R-{n}" for n in range(12)])
 
-    def race(member, assigned):
-        calls = (lambda: shop.use(member, book)), (lambda: shop.revert(assigned))
-        return sorted(together([lambda call=call: next(iter(outcomes([call]))) for call in calls]))
-
     for _ in range(12):
         member = shop.member()
         [assigned] = shop.assign(member, book)
-        assert race(member, assigned) in (["coupon-assignment-used", "done"], ["coupon-not-assigned", "done"])
+        seen = race(lambda m=member: shop.use(m, book), lambda a=assigned: shop.revert(a))
+        assert seen in (("done", "coupon-assignment-used"), ("coupon-not-assigned", "done"))
 
 
 def test_a_usage_is_reverted_once_and_its_points_come_back_once(shop):
@@ -147,78 +114,3 @@ def test_codes_that_come_back_go_out_again_under_load(shop):
 
     together([lambda m=m: visit(m) for m in members])
     assert shop.stored(book).total_assigned == 0
-
-
-def test_lots_assigned_used_and_reverted_at_once(shop):
-    """Whatever comes first, each lot has what was taken from it, and nothing that has expired is used."""
-    book = shop.book(**priced(shop, assignment_required_points=Decimal(1), usage_required_points=Decimal(1)))
-    members = [shop.member(points=1000) for _ in range(3)]
-    soon, late = shop.now + timedelta(hours=1), shop.now + timedelta(days=30)
-    refused = set()
-
-    def work(number):
-        chance, member = random.Random(number), members[number % len(members)]
-        made = []
-        for _ in range(12):
-            call = chance.choice(["assign", "assign", "use", "use", "revert"])
-            try:
-                if call == "assign":
-                    expires_at = chance.choice([None, soon, late])
-                    made += shop.assign(member, book, amount=Decimal(chance.randint(1, 3)), expires_at=expires_at)
-                elif call == "use":
-                    made.append(shop.use(member, book))
-                elif made:
-                    shop.revert(made.pop(chance.randrange(len(made))), force=chance.random() < 0.2)
-            except Conflict as refusal:
-                refused.add(refusal.slug)
-
-    together([lambda n=n: work(n) for n in range(THREADS)])
-    assert refused <= {"coupon-not-assigned", "coupon-assignment-used"}
-    shop.now += timedelta(hours=2)
-    alive = """SELECT member_id, sum(amount - amount_used) FROM coupon_lots WHERE organization_id = :org
-        AND amount > amount_used AND coalesce(expired_at > :now, true) GROUP BY 1"""
-    left_of = dict(shop.ask(alive, now=shop.now))
-    left, before = sum(left_of.values()), shop.stored(book).total_usages
-    calls = [lambda m=m: shop.use(m, book) for m in members for _ in range(int(left_of.get(m.member_id, 0)) + 3)]
-    found = outcomes(calls)
-    assert found.pop("done", 0) == left
-    assert set(found) <= {"coupon-expired", "coupon-not-assigned"}
-    assert shop.stored(book).total_usages == before + left
-
-
-def test_a_use_and_the_revert_of_one_of_two_lots_exclude_each_other(shop):
-    """The lot that expires first is used or reverted; the other one is there for whoever comes second."""
-    book = shop.book("single")
-    shop.add_codes(book, ["ALL"])
-
-    def race(member, assigned):
-        calls = (lambda: shop.use(member, book)), (lambda: shop.revert(assigned))
-        return sorted(together([lambda call=call: next(iter(outcomes([call]))) for call in calls]))
-
-    for _ in range(8):
-        member = shop.member()
-        [assigned] = shop.assign(member, book, expires_at=shop.now + timedelta(days=1))
-        [kept] = shop.assign(member, book)
-        seen = race(member, assigned)
-        taken = shop.ask(
-            "SELECT coupon_lot_id FROM coupon_lots WHERE organization_id = :org AND member_id = :member"
-            " AND amount_used = 1",
-            member=member.member_id,
-        )
-        if seen == ["done", "done"]:
-            assert taken == [(kept.coupon_usage_id,)]
-        else:
-            assert seen == ["coupon-assignment-used", "done"]
-            assert taken == [(assigned.coupon_usage_id,)]
-
-
-def test_the_last_of_a_lot_is_used_once_and_comes_back_once(shop):
-    book, member = shop.book(), shop.member()
-    shop.assign(member, book, expires_at=shop.now + timedelta(days=1))
-    shop.assign(member, book)
-    assert outcomes([lambda: shop.use(member, book)] * 20) == {"done": 2, "coupon-not-assigned": 18}
-    uses = shop.ask("SELECT coupon_usage_id FROM coupon_usages WHERE organization_id = :org AND amount_used = 1")
-    found = [shop.run(lambda call, each=each: usages.find(call.db, shop.id, each)) for (each,) in uses]
-    assert outcomes([lambda u=u: shop.revert(u) for u in found * 6]) == {"done": 2, "coupon-usage-reverted": 10}
-    lots = shop.ask("SELECT amount, amount_used FROM coupon_lots WHERE organization_id = :org")
-    assert lots == [(1, 0), (1, 0)]

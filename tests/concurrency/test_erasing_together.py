@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from tests.builders.coupons import CouponBooks
 from tests.builders.person import NAME, WORD, event, order, traces, word
 from tests.builders.queue import drain
 from tests.concurrency.together import together
@@ -40,6 +41,37 @@ def test_whoever_is_at_work_with_an_erased_member_leaves_nothing(shop):
             assert refused <= LATE, reply.text
         drain(shop)
         assert traces(shop.engine) == {}
+
+
+def test_coupons_of_a_member_who_is_erased(shop):
+    """Whoever comes first, sums and lots agree, and nothing tells any more whose the coupons were."""
+    i, a = shop.integration, shop.administration
+    book = CouponBooks(shop.organization).make(type="codeless", maxAssignedPerMember=9)
+    path = f"/members/{NAME}/coupon-books/{book['couponBookKey']}"
+    said = {"description": word("a coupon"), "usageData": {WORD: word("of a coupon")}}
+    data = {**said, "couponData": {WORD: word("seat")}}
+    for _ in range(4):
+        member_id = i.post("/members", {"loyaltyMemberId": NAME})["loyaltyMember"]["memberId"]
+        for _ in range(4):
+            given = i.post(f"{path}/assign", data, expect=200)["couponUsage"]
+        used = i.post(f"{path}/use", said, expect=200)["couponUsage"]
+        revert = [f"/members/{NAME}/coupon-usages/{each['couponUsageKey']}/revert" for each in (given, used)]
+        calls = [
+            partial(a.request, "DELETE", f"/members/{member_id}"),
+            *[partial(i.request, "POST", f"{path}/use", said) for _ in range(4)],
+            *[partial(i.request, "POST", f"{path}/assign", data) for _ in range(2)],
+            *[partial(i.request, "POST", each) for each in revert],
+        ]
+        replies = together(calls)
+        assert replies[0].status == 200
+        refused = {reply.json["type"] for reply in replies if reply.status >= 400}
+        assert refused <= LATE | {"/problems/coupon-not-assigned", "/problems/coupon-assignment-used"}
+        assert traces(shop.engine) == {}
+    [stored] = shop.rows("coupon_books", "total_assigned, total_usages")
+    lots = shop.rows("coupon_lots", "amount, amount_used, custom_attributes")
+    sums = sum(each.amount for each in lots), sum(each.amount_used for each in lots)
+    assert (stored.total_assigned, stored.total_usages) == sums
+    assert all(0 <= each.amount_used <= each.amount and each.custom_attributes == {} for each in lots)
 
 
 def track(surface, path):

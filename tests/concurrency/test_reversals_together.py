@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from functools import partial
 
-from tests.builders.campaigns import mint
+from tests.builders.campaigns import effect, mint
+from tests.builders.coupons import CouponBooks
 from tests.builders.tracking import GENERIC, ORDER_CREATED, WHOLE_DOLLARS, event, order, running
-from tests.concurrency.together import together
+from tests.concurrency.together import outcomes, together
 
 
 def cancel(shop, tracked):
@@ -44,6 +45,22 @@ def test_points_are_burned_or_taken_back_but_not_both(shop):
         [transaction] = cancelled.json["results"][0]["ledgerTransactions"]
         assert burned + transaction["revertedAmount"] == 10
         assert shop.balance(member) == 0
+
+
+def test_coupons_are_used_or_taken_back_and_nothing_is_left_in_the_end(shop):
+    book = CouponBooks(shop.organization).make(type="codeless")["couponBookKey"]
+    shop.campaign(running(effect("assign-coupon", couponBookKey=book, amount=3)), eventType=GENERIC)
+    member = shop.member()
+    for _ in range(4):
+        tracked = shop.track_one(event(member))
+        uses = [partial(shop.integration.request, "POST", f"/members/{member}/coupon-books/{book}/use", {})] * 4
+        *replies, cancelled = together([*uses, partial(cancel, shop, tracked)])
+        assert cancelled.status == 200
+        used = [reply.json["couponUsage"]["couponUsageKey"] for reply in replies if reply.status == 200]
+        assert len(used) <= 3
+        paths = [f"/members/{member}/coupon-usages/{key}/revert" for key in used]
+        outcomes(partial(shop.integration.post, path, expect=200) for path in paths)
+        assert shop.integration.get(f"/members/{member}/coupons")["results"] == []
 
 
 def test_an_order_is_returned_once(shop):

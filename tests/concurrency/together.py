@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+
+from domain.problems import Conflict
 
 
 def together(calls: Iterable[Callable[[], Any]]) -> list[Any]:
@@ -29,3 +33,23 @@ def together(calls: Iterable[Callable[[], Any]]) -> list[Any]:
     if failures:
         raise failures[0]
     return answers
+
+
+def outcome(call: Callable[[], Any]) -> str:
+    """What became of a call: the slug of its refusal, or "done"."""
+    try:
+        call()
+    except Conflict as refusal:
+        return refusal.slug
+    return "done"
+
+
+def outcomes(calls: Iterable[Callable[[], Any]], threads: int = 32) -> Counter[str]:
+    """What became of calls that many threads make: how often each refusal, or "done"."""
+    with ThreadPoolExecutor(threads) as pool:
+        return Counter(pool.map(outcome, calls))
+
+
+def race(*calls: Callable[[], Any]) -> tuple[str, ...]:
+    """What became of calls that start at the same moment, in order."""
+    return tuple(together([lambda call=call: outcome(call) for call in calls]))

@@ -57,6 +57,20 @@ def test_connexion_loads_the_document(surface: str) -> None:
 
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)
+def test_what_is_said_of_the_document_suits_generators(surface: str) -> None:
+    """Packages are named by the title, and some generators do not go without somebody to contact."""
+    info = openapi.bundle(surface)["info"]
+    assert len(info["title"].split()) <= 2
+    assert info["contact"]["name"]
+
+
+def test_a_token_request_may_hold_anything() -> None:
+    """As RFC 6749 asks; and a form with `additionalProperties` has no good code in any generator."""
+    request = openapi.bundle("integration")["components"]["schemas"]["AccessTokenRequest"]
+    assert "additionalProperties" not in request
+
+
+@pytest.mark.parametrize("surface", openapi.SURFACES)
 def test_document_is_json_with_internal_references_only(surface: str) -> None:
     document = openapi.bundle(surface)
     assert json.loads(json.dumps(document)) == document

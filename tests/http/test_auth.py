@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import base64
+import logging
+import threading
 from datetime import UTC, datetime
 from urllib.parse import quote_plus
 
@@ -10,6 +12,9 @@ from argon2 import PasswordHasher
 from sqlalchemy import select, update
 
 from domain.access import INTEGRATION_ROLES
+from handlers import metrics
+from handlers.http.app import TOKEN_THREADS
+from handlers.services import passwords
 from persistence import organizations, transactions
 from persistence.tables.organizations import organization_users, users
 
@@ -212,25 +217,61 @@ def test_an_outdated_hash_is_replaced(api, ask, api_user, db):
     assert stored() == after
 
 
-def test_an_unknown_client_takes_as_long_as_a_wrong_secret(monkeypatch, ask, credentials):
-    from handlers.services import passwords
-
-    verified = []
-    real = passwords._HASHER
+@pytest.fixture
+def watched(monkeypatch):
+    """What is noted by `note` whenever a password is verified the slow way."""
+    found = []
 
     class Watched:
-        def verify(self, stored, secret):
-            verified.append(stored)
-            return real.verify(stored, secret)
+        note = staticmethod(lambda stored: stored)
+        hash = staticmethod(passwords._HASHER.hash)
+        real = passwords._HASHER
 
-        hash = staticmethod(real.hash)
+        def verify(self, stored, secret):
+            found.append(self.note(stored))
+            return self.real.verify(stored, secret)
 
     monkeypatch.setattr(passwords, "_HASHER", Watched())
+    return found, Watched
+
+
+def test_an_unknown_client_takes_as_long_as_a_wrong_secret(watched, ask, credentials):
     ask({**GRANT, "client_id": "nobody", "client_secret": "x"}, expect=401)
     ask({**GRANT, **credentials, "client_secret": "x"}, expect=401)
-    unknown, wrong = verified
+    unknown, wrong = watched[0]
     # The parameters that the time depends on stand between the dollar signs.
     assert unknown.split("$")[1:4] == wrong.split("$")[1:4]
+
+
+def test_passwords_are_verified_in_a_few_threads_of_their_own_and_hold_no_connection(api, watched, ask, credentials):
+    found, hasher = watched
+    hasher.note = staticmethod(lambda _: (threading.current_thread().name, api.engine.pool.checkedout()))
+    for _ in range(3):
+        ask({**GRANT, **credentials, "client_secret": "x"}, expect=401)
+    assert len(found) == 3
+    assert {(name.partition("_")[0], connections) for name, connections in found} == {("token", 0)}
+    assert TOKEN_THREADS <= 2
+
+
+def test_a_secret_that_the_server_made_is_not_verified_the_slow_way(watched, ask, credentials):
+    ask({**GRANT, **credentials})
+    ask({**GRANT, **credentials, "client_secret": f"{credentials['client_secret']}x"}, expect=401)
+    assert watched[0] == []
+
+
+def test_wrong_secrets_are_counted_and_noted_without_the_secret(ask, credentials, caplog):
+    def counted():
+        lines = metrics.exposition().decode().splitlines()
+        return sum(float(line.split()[-1]) for line in lines if line.startswith("loyalty_token_requests_refused_total"))
+
+    before = counted()
+    with caplog.at_level(logging.WARNING, "loyalty.security"):
+        ask({**GRANT, **credentials, "client_secret": "correct-horse-battery"}, expect=401)
+        ask(GRANT, basic=(credentials["client_id"], "correct-horse-staple"), expect=401)
+    assert counted() == before + 2
+    noted = [each.getMessage() for each in caplog.records if each.name == "loyalty.security"]
+    assert [credentials["client_id"] in each for each in noted] == [True, True]
+    assert "correct-horse" not in caplog.text
 
 
 @pytest.mark.parametrize("table", ["users", "organization_users"])

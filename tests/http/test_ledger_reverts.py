@@ -107,9 +107,9 @@ def test_what_was_spent_cannot_be_taken_back(points, ana):
 
 
 def test_a_fiat_value_is_taken_back_in_part(points, ana):
-    burn = posted(points, ana, None, 20, fiatValue=10)
+    burn = posted(points, ana, None, 20, fiatValue=10, fiatCurrency="EUR")
     [row] = points.revert(burn, partialFiatValue=Decimal("2.5"))
-    assert row["fiatValue"] == Decimal("2.5")
+    assert (row["fiatValue"], row["fiatCurrency"]) == (Decimal("2.5"), "EUR")
     assert points.wallet_of(ana)["totalFiatValue"] == Decimal("7.5")
     mint = posted(points, None, ana, 1)
     assert points.revert(mint, partialFiatValue=0, expect=409)["type"] == "/problems/fiat-not-allowed"

@@ -40,6 +40,7 @@ def test_alive_whatever_the_database_does(served):
     [
         ({"database": True, "migrations": True}, 200, "ready"),
         ({"database": True, "migrations": False}, 503, "unavailable"),
+        ({"database": True, "storage": False, "migrations": True}, 503, "unavailable"),
         ({"database": False, "migrations": False}, 503, "unavailable"),
     ],
 )

@@ -106,6 +106,18 @@ def test_an_order_is_created_with_every_field(shop, member, member_id):
     assert shop.administration.get(path) == {"order": found}
 
 
+def test_an_order_tells_what_was_done_beside_what_was_asked_for(shop, member, member_id):
+    limit = {"scope": "member", "type": "points", "period": "total", "limit": 3}
+    shop.campaign(running(mint(10)), limitRules=[limit], allowPartialApplicationOnLimit=True, eventType=ORDER_CREATED)
+    shop.campaign(running(mint(("=", "order.total / 2.0"))), eventType=ORDER_CREATED)
+    [result] = create(shop, member_id, total=3)["evaluationResults"]
+    told = [{each["id"]: each["value"] for each in done["params"]} for done in result["effects"]]
+    amounts = [(each["amount"], each["requestedAmount"]) for each in told]
+    assert amounts == [(3, 10), (1, Decimal("1.5"))]
+    assert (result["limitDiscardedTotalAmount"], shop.balance(member)) == (7, 4)
+    assert shop.integration.get(f"/events/{result['loyaltyEventKey']}")["result"] == result
+
+
 def test_an_order_of_the_least_members_has_the_others_empty(shop, member_id):
     found = create(shop, member_id)["order"]
     nothing = ("externalEventDate", "description", "loyaltyProgramId", "discountedTotal", "subTotal", "merchantId")

@@ -11,6 +11,7 @@ from sqlalchemy import text
 from domain.problems import Unauthorized
 from handlers.call import Answer
 from handlers.http import storage
+from handlers.http.app import _readiness
 from tests.http.support import SETTINGS, Recorder, body, operation, serve
 
 OK = {"200": {"description": "done", "content": {"application/json": {"schema": {}}}}}
@@ -121,3 +122,4 @@ def test_a_full_disk_is_told_and_shows_in_the_readiness(engine, monkeypatch):
     reply = client("GET", "/v2/books")
     assert (reply.status, reply.json["type"]) == (503, "/problems/storage-full")
     assert storage.is_full()
+    assert _readiness(engine)() == {"database": True, "storage": False, "migrations": True}
