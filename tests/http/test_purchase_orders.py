@@ -114,8 +114,7 @@ def test_an_order_tells_what_was_done_beside_what_was_asked_for(shop, member, me
     told = [{each["id"]: each["value"] for each in done["params"]} for done in result["effects"]]
     amounts = [(each["amount"], each["requestedAmount"]) for each in told]
     assert amounts == [(3, 10), (1, Decimal("1.5"))]
-    assert (result["limitDiscardedTotalAmount"], shop.balance(member)) == (7, 4)
-    assert shop.integration.get(f"/events/{result['loyaltyEventKey']}")["result"] == result
+    assert shop.balance(member) == 4
 
 
 def test_an_order_of_the_least_members_has_the_others_empty(shop, member_id):
