@@ -1,4 +1,4 @@
-"""What a caller may be allowed to do: roles, and the scopes by which a token is asked for and limited."""
+"""Permissions of callers: roles, and the scopes by which tokens are requested and limited."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RESOURCES = (
     "users",
 )
 ROLES = frozenset(f"{resource}:{action}" for resource in RESOURCES for action in ("read", "write"))
-# What a system that integrates the API needs: everything of that interface but changes of what campaigns go by.
+# The roles that an integrating system needs: the whole integration interface, but no changes to configuration.
 INTEGRATION_ROLES = (
     "badges:write",
     "benefits:write",
@@ -29,13 +29,13 @@ INTEGRATION_ROLES = (
     "orders:write",
     "tiers:write",
 )
-# No role: stands for an administrator of the organization, who may do everything in it.
+# Not a role: marks an administrator of the organization, who may do everything in it.
 ADMIN = "admin"
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What a token allows: roles, or everything in the organization, or everything in every organization."""
+    """The permissions of a token: roles, or everything in the organization, or everything in every organization."""
 
     roles: frozenset[str]
     is_admin: bool = False
@@ -43,12 +43,12 @@ class Grant:
 
     @property
     def scopes(self) -> tuple[str, ...]:
-        """The grant as scopes, in a certain order."""
+        """The grant as scopes, in a fixed order."""
         return (*((ADMIN,) if self.is_admin or self.is_system_admin else ()), *sorted(self.roles))
 
 
 def merged(grants: Iterable[Grant]) -> Grant:
-    """All that several grants give together; of the actions on one resource the highest stands alone."""
+    """The union of several grants; for each resource only the highest action is kept."""
     roles: set[str] = set()
     is_admin = is_system_admin = False
     for grant in grants:
@@ -59,13 +59,16 @@ def merged(grants: Iterable[Grant]) -> Grant:
 
 
 def highest(roles: Iterable[str]) -> frozenset[str]:
-    """The roles without those that another of them implies: `x:read` beside `x:write`."""
+    """The roles without those that another of them implies, such as `x:read` beside `x:write`."""
     given = frozenset(roles)
     return frozenset(role for role in given if not (role.endswith(":read") and _write(role) in given))
 
 
 def limited(claimed: Grant, current: Grant) -> Grant:
-    """What is left of the grant of a token, where its user has `current` by now: never more than either."""
+    """The grant of a token limited to `current`, the present permissions of its user.
+
+    The result never exceeds either of the two.
+    """
     if not lacking(current, claimed):
         return claimed
     return Grant(
@@ -76,7 +79,7 @@ def limited(claimed: Grant, current: Grant) -> Grant:
 
 
 def lacking(held: Grant, wanted: Grant) -> list[str]:
-    """What `held` lacks of `wanted`, in the names of requests; empty means that the one may give the other."""
+    """Permissions in `wanted` that `held` lacks, as named in requests; empty if `held` covers all of `wanted`."""
     found = []
     if wanted.is_system_admin and not held.is_system_admin:
         found.append("isSystemAdmin")
@@ -86,7 +89,7 @@ def lacking(held: Grant, wanted: Grant) -> list[str]:
 
 
 def added(before: Grant, after: Grant) -> Grant:
-    """What a change from one grant to another gives beyond what was there."""
+    """Permissions that a change from one grant to another adds."""
     return Grant(
         roles=after.roles - _implied(before),
         is_admin=after.is_admin and not before.is_admin,
@@ -99,7 +102,7 @@ def _administers(grant: Grant) -> bool:
 
 
 def _implied(grant: Grant) -> frozenset[str]:
-    """Every role that a grant amounts to."""
+    """Every role that a grant includes or implies."""
     if _administers(grant):
         return ROLES
     return grant.roles | {_read(role) for role in grant.roles}
@@ -114,9 +117,10 @@ def _write(role: str) -> str:
 
 
 def narrowed(held: Grant, wanted: Iterable[str]) -> Grant | None:
-    """The part of a grant that is asked for by scopes; None if they ask for more than is held.
+    """The part of a grant that the requested scopes name; None if they ask for more than is held.
 
-    `x:write` holds `x:read`, and an administrator holds every role. Who asks for less than `admin` gets no more.
+    `x:write` includes `x:read`, and an administrator holds every role. A request for less than `admin` gets only what
+    it names.
     """
     scopes = frozenset(wanted)
     allowed = _implied(held)

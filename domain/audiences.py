@@ -1,4 +1,4 @@
-"""Audiences: groups of members, by what is known of them or by a list (administration "Audiences").
+"""Audiences: groups of members, defined by attributes or by a list (administration "Audiences").
 
 An audience applies while it is active and not expired. One of type `null-matcher` is kept outside and matches nobody.
 """
@@ -25,7 +25,8 @@ MemberPredicate = Callable[[Member], bool]
 class Audience:
     """A stored audience.
 
-    `matcher` is None unless it goes by attributes; `member_count` counts the list, otherwise it is what was reported.
+    `matcher` is set only for audiences defined by attributes. `member_count` is the length of the list; for other types
+    it is the reported number.
     """
 
     organization_id: int
@@ -46,7 +47,7 @@ class Audience:
 
 
 class UnknownAudience(NotFound):
-    """A request names an audience that the organization does not have."""
+    """The organization does not have the audience that the request names."""
 
     slug = "unknown-audience"
     title = "The audience does not exist"
@@ -60,7 +61,7 @@ class NotAListAudience(Conflict):
 
 
 class MatcherTypeFixed(Conflict):
-    """An audience keeps its matcherType for good, so that no list is lost or left behind."""
+    """The matcherType of an audience cannot change, so that no list is lost or left unused."""
 
     slug = "matcher-type-fixed"
     title = "The matcherType of an audience cannot change"
@@ -68,7 +69,7 @@ class MatcherTypeFixed(Conflict):
 
 @dataclass(frozen=True, slots=True)
 class CompiledAudience:
-    """An active audience made ready: `matches` is None for one that goes by its list."""
+    """An active audience ready to use; `matches` is None for one that is defined by its list."""
 
     audience_id: int
     audience_key: str
@@ -80,12 +81,12 @@ class CompiledAudience:
         return self.expires_at is None or at < self.expires_at
 
     def has(self, member: Member, lists: Collection[int]) -> bool:
-        """True if the member is in it; `lists` are the ids of the audiences that list the member."""
+        """True if the member is in the audience; `lists` are the ids of the audiences that list the member."""
         return self.audience_id in lists if self.matches is None else self.matches(member)
 
 
 def compile_audience(audience: Audience) -> CompiledAudience | None:
-    """The audience made ready; None for one that matches nobody, whatever the member."""
+    """Compile an audience; None for one that matches nobody."""
     if not audience.active or audience.matcher_type == NULL_MATCHER:
         return None
     matches = None if audience.matcher is None else compile_attribute_matcher(audience.matcher)
@@ -93,10 +94,11 @@ def compile_audience(audience: Audience) -> CompiledAudience | None:
 
 
 def compile_attribute_matcher(matcher: Mapping[str, Any], pointer: str = "/matcher") -> MemberPredicate:
-    """Whether a member matches all that is named; raises InvalidRequest for values that no attribute is compared with.
+    """Compile a matcher to a predicate that is true for members who meet every given criterion.
 
-    `matcher` has custom_attributes ({values, not_include} or None), tags, locations, email_domains and member_types.
-    A matcher that names nothing matches every member.
+    `matcher` has custom_attributes ({values, not_include} or None), tags, locations, email_domains and member_types. A
+    matcher without criteria matches every member. Raises InvalidRequest for values that no attribute can be compared
+    with.
     """
     tests = [_any_of(matcher[name], of) for name, of in _CRITERIA.items() if matcher[name]]
     if matcher["email_domains"]:
@@ -125,7 +127,7 @@ def _any_of(values: Collection[str], of: Callable[[Member], Collection[str]]) ->
 
 
 def _attributes(criterion: Mapping[str, Any], pointer: str) -> MemberPredicate:
-    """Each attribute named has one of its values; with `not_include`, the members of whom that is not so."""
+    """A predicate for custom attributes: each has one of its values; `not_include` negates it as a whole."""
     wanted: dict[str, frozenset[Any]] = {}
     faults: list[FieldFault] = []
     for name, value in criterion["values"].items():
@@ -145,12 +147,12 @@ def _attributes(criterion: Mapping[str, Any], pointer: str) -> MemberPredicate:
 
 
 def _escaped(name: str) -> str:
-    """A name as it stands in a JSON Pointer (RFC 6901)."""
+    """A name escaped for a JSON Pointer (RFC 6901)."""
     return name.replace("~", "~0").replace("/", "~1")
 
 
 def _attribute_is(member: Member, name: str, wanted: frozenset[Any]) -> bool:
-    """Whether the attribute, or one of its elements, is wanted; the profile's counts if the member has none."""
+    """True if the attribute, or one of its elements, has a wanted value; the profile is the fallback."""
     own = member.custom_attributes
     found = own[name] if name in own else (member.profile.get("customAttributes") or {}).get(name)
     return any(token(each) in wanted for each in (found if isinstance(found, list | tuple) else [found]))

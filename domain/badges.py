@@ -1,6 +1,7 @@
-"""Badges: what members hold of them, within 0 and the badge's `max_amount`, and every change of that.
+"""Badges: the amounts that members hold, from 0 to the badge's `max_amount`, and every change of them.
 
-`BadgeBalances` holds the balances of the members of one unit of work: it decides, and keeps what is to be stored.
+`BadgeBalances` holds the balances of the members of one unit of work: it decides on changes and collects those to be
+stored.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from domain.members import MemberInactive
 from domain.problems import Conflict, NotFound
 
 Place = tuple[int, int]
-"""A member's id and a badge's."""
+"""A member's id and a badge's id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Badge:
-    """Something that members are given; none of them holds more than `max_amount` of it."""
+    """Something that members are given; no member can hold more than `max_amount` of it."""
 
     organization_id: int
     badge_id: int
@@ -56,9 +57,10 @@ class BadgeBalance:
 
 @dataclass(frozen=True, slots=True)
 class BadgeTracking:
-    """One change of what a member holds of a badge: `amount_assigned` is what it added, below zero for what it took.
+    """One change of a member's badge balance; `amount_assigned` is the amount added, negative if taken away.
 
-    `updated_total_assigned` is what the member held then. A reversal and what it reverts name each other.
+    `updated_total_assigned` is the balance after the change. A reversal and the tracking that it reverts refer to each
+    other.
     """
 
     organization_id: int
@@ -80,14 +82,14 @@ class BadgeTracking:
 
 
 class UnknownBadge(NotFound):
-    """The request or an effect names a badge that the organization does not have."""
+    """The organization does not have the badge that the request or an effect names."""
 
     slug = "unknown-badge"
     title = "There is no such badge"
 
 
 class BadgeInactive(Conflict):
-    """A badge that is not active is neither assigned nor unassigned; what was done before can be reverted."""
+    """An inactive badge cannot be assigned or unassigned; earlier trackings can still be reverted."""
 
     slug = "badge-inactive"
     title = "The badge is not active"
@@ -108,14 +110,14 @@ class InsufficientBadges(Conflict):
 
 
 class BadgeTrackingReverted(Conflict):
-    """A tracking is reverted once."""
+    """A tracking can be reverted only once."""
 
     slug = "badge-tracking-reverted"
     title = "The badge tracking is reverted already"
 
 
 class BadgeTrackingNotRevertible(Conflict):
-    """What reverted another tracking stands."""
+    """A tracking that reverts another one cannot be reverted."""
 
     slug = "badge-tracking-not-revertible"
     title = "The badge tracking cannot be reverted"
@@ -123,7 +125,10 @@ class BadgeTrackingNotRevertible(Conflict):
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A wish to give a member `amount` of a badge, or to take it away; without a key of its own it is always done."""
+    """A command to give a member `amount` of a badge, or to take it away.
+
+    Without a `system_unique_key` it is always executed.
+    """
 
     member_id: int
     badge: Badge
@@ -137,7 +142,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class BadgeChanges:
-    """Changes to be stored: balances as they are, new trackings, and the reversals of stored ones, ids by id."""
+    """Changes to be stored: balances, new trackings, and reversals of stored trackings, as ids by id."""
 
     balances: Mapping[Place, int]
     trackings: tuple[BadgeTracking, ...]
@@ -148,10 +153,10 @@ class BadgeChanges:
 
 
 class BadgeBalances:
-    """What the members of one unit of work hold of badges, at the moment `at`.
+    """Badge balances of the members of one unit of work at the moment `at`.
 
-    A place that is not in `balances` holds nothing. `new_name` answers the id and the key of the next tracking.
-    Nothing is assigned to members who are `inactive`, nor unassigned from them.
+    A missing entry in `balances` is a balance of zero. `new_name` returns the id and the key of the next tracking.
+    Nothing is assigned to, or unassigned from, members who are `inactive`.
     """
 
     def __init__(
@@ -173,7 +178,7 @@ class BadgeBalances:
         self._reversed: set[int] = set()
 
     def know(self, stored: Iterable[BadgeTracking]) -> None:
-        """Take note of stored trackings, to answer for their keys and to revert them."""
+        """Register stored trackings, to recognize their keys and to revert them."""
         for tracking in stored:
             if tracking.badge_tracking_id not in self._trackings:
                 self._trackings[tracking.badge_tracking_id] = tracking
@@ -184,7 +189,7 @@ class BadgeBalances:
         return self._balances.get((member_id, badge_id), 0)
 
     def assign(self, grant: Grant) -> BadgeTracking:
-        """Give a badge; a key that is known answers what it did.
+        """Assign a badge; for a key that was used, return the tracking that it made.
 
         Raises KeyReused, MemberInactive, BadgeInactive or BadgeLimit.
         """
@@ -195,7 +200,7 @@ class BadgeBalances:
         return self._answered(grant) or self._grant(grant, -grant.amount)
 
     def revert(self, badge_tracking_id: int, badge: Badge, loyalty_event_id: int | None = None) -> BadgeTracking:
-        """Undo a tracking that is known, whole; the badge need not be active.
+        """Revert a registered tracking as a whole; the badge need not be active.
 
         Raises BadgeTrackingReverted, BadgeTrackingNotRevertible, BadgeLimit or InsufficientBadges.
         """
@@ -210,7 +215,7 @@ class BadgeBalances:
         return reversal
 
     def reverse(self, badge_tracking_id: int, badge: Badge, loyalty_event_id: int) -> BadgeTracking:
-        """Undo a tracking that stands, as far as it can be: take what is left, or give what there is room for."""
+        """Revert a tracking as far as possible: take what the member still holds, or give up to the maximum."""
         tracking = self._trackings[badge_tracking_id]
         held = self.balance(tracking.member_id, badge.badge_id)
         if tracking.amount_assigned > 0:
@@ -220,7 +225,7 @@ class BadgeBalances:
         return self._revert(tracking, amount, loyalty_event_id)
 
     def standing(self, loyalty_event_id: int) -> list[BadgeTracking]:
-        """The trackings of an event that nothing has reverted yet, the newest first."""
+        """Trackings of an event that are not reverted yet, newest first."""
         found = [
             tracking
             for tracking in self._trackings.values()
@@ -231,12 +236,12 @@ class BadgeBalances:
         return sorted(found, key=lambda each: each.badge_tracking_id, reverse=True)
 
     def news(self) -> list[BadgeTracking]:
-        """What was assigned, unassigned and reverted since the last time; not what was taken back."""
+        """Trackings assigned, unassigned and reverted since the last call; without those of `take_back`."""
         news, self._news = self._news, []
         return news
 
     def drain(self) -> BadgeChanges:
-        """What has changed since the last time; it counts as stored from now on."""
+        """Changes since the last call, which count as stored from now on."""
         changes = BadgeChanges(
             balances={place: self._balances[place] for place in sorted(self._touched)},
             trackings=tuple(self._trackings[each] for each in self._new),
@@ -246,7 +251,7 @@ class BadgeBalances:
         return changes
 
     def _answered(self, grant: Grant) -> BadgeTracking | None:
-        """What was done for the key of the request, if it was used; raises KeyReused for another request."""
+        """The tracking that the request's key has made, if any; raises KeyReused for another request."""
         known = self._keys.get(grant.system_unique_key or "")
         if known is None:
             return None
@@ -277,7 +282,7 @@ class BadgeBalances:
         return tracking
 
     def _refuse(self, member_id: int, badge: Badge, amount: int) -> None:
-        """Refuse a change that would leave 0..max_amount; what is held beyond a lowered maximum may be taken away."""
+        """Refuse a change that leaves 0..max_amount; amounts above a lowered maximum may be reduced."""
         held = self.balance(member_id, badge.badge_id)
         if amount > 0 and held + amount > badge.max_amount:
             raise BadgeLimit(f"The member holds {held} of at most {badge.max_amount} of the badge {badge.name}.")

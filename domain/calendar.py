@@ -17,7 +17,7 @@ _OFFSET_WITHOUT_COLON = re.compile(r"([+-]\d{2})(\d{2})$")
 def instant_of(text: str) -> datetime:
     """The moment of an RFC 3339 text, in UTC; a text without an offset is UTC (integration 1, convention 5).
 
-    Raises ValueError for what is no moment between the years 1 and 9999.
+    Raises ValueError for anything but a moment between the years 1 and 9999.
     """
     found = _parsed(text)
     try:
@@ -27,7 +27,7 @@ def instant_of(text: str) -> datetime:
 
 
 def local_of(text: str) -> datetime:
-    """As `instant_of`, but a text without an offset is local time in a zone yet to be found, and has none."""
+    """As `instant_of`, but a text without an offset stays without one: a local time whose zone is not known yet."""
     found = instant_of(text)
     return found if _parsed(text).tzinfo is not None else found.replace(tzinfo=None)
 
@@ -54,7 +54,7 @@ def zone_named(name: str | None) -> tzinfo:
 
 
 def moment_in(zone: tzinfo, moment: datetime) -> datetime:
-    """The moment in UTC; one without an offset is local time in `zone`, the first of two where clocks are put back."""
+    """The moment in UTC; without an offset it is local time in `zone`, the first of two where clocks are put back."""
     return moment if moment.tzinfo is not None else _local(moment.replace(tzinfo=zone), UTC).replace(tzinfo=UTC)
 
 
@@ -76,13 +76,13 @@ def period_start(period: str, at: datetime, zone: tzinfo = UTC) -> date:
 
 
 def start_of_day(day: date, zone: tzinfo = UTC) -> datetime:
-    """The first moment of a day in `zone`, also where that day has no midnight or has it twice."""
+    """The first moment of a day in `zone`, also where midnight is skipped or occurs twice on that day."""
     return _local(datetime.combine(day, time(), zone), UTC).replace(tzinfo=UTC)
 
 
 def next_period(period: str, first_day: date) -> date:
-    """The first day of the period after the one that begins on `first_day`; the calendar's last day ends them all."""
-    # Longer than the period, and shorter than it and the next one together.
+    """The first day of the period after the one that begins on `first_day`; the calendar's last day at its end."""
+    # More than one period later, and less than two.
     days = {DAILY: 1, WEEKLY: 7, MONTHLY: 31, YEARLY: 366}[period]
     try:
         return period_start(period, datetime.combine(first_day + timedelta(days=days), time.min, UTC))
@@ -96,7 +96,7 @@ def day_of_week(at: datetime, zone: tzinfo = UTC) -> int:
 
 
 def _local(at: datetime, zone: tzinfo) -> datetime:
-    """The moment in `zone`; as it is where the calendar ends, at the year 1 or 9999, between the two zones."""
+    """The moment in `zone`; unchanged where it would leave the calendar (year 1 or 9999)."""
     try:
         return at.astimezone(zone)
     except OverflowError:

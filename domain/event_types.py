@@ -1,4 +1,4 @@
-"""Event types: the built-in ones and those an organization adds (integration 2.8 and 6)."""
+"""Event types: the built-in ones and those added by an organization (integration 2.8 and 6)."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ BUILT_IN_EVENT_TYPES: tuple[str, ...] = (
 
 EVENTS_WITH_ORDER = frozenset(each for each in BUILT_IN_EVENT_TYPES if each.startswith("member-purchase-order-"))
 
-# Emitted by the server alone: a client that reports one would claim a movement that never happened.
+# Emitted by the server only: a client that reports one would claim a movement that never happened.
 NOT_TRACKABLE = frozenset({"ledger-transaction-created"})
 
 
 @dataclass(frozen=True, slots=True)
 class CustomEventType:
-    """An event type of the organization's own, identified by `api_code`."""
+    """An organization's own event type, identified by `api_code`."""
 
     organization_id: int
     api_code: str
@@ -57,19 +57,19 @@ class CustomEventType:
 
     @property
     def is_custom_type(self) -> bool:
-        """Always true: told apart from the built-in types in lists of both."""
+        """Always true; distinguishes it from built-in types in lists of both."""
         return True
 
 
 class PayloadInvalid(Conflict):
-    """The payload of an event is not what the `schemaType` of its type asks for."""
+    """The payload of an event does not have the form of its type's `schemaType`."""
 
     slug = "payload-invalid"
     title = "The payload is not what the event type asks for"
 
 
 def refuse_other_payload(api_code: str, schema_type: str, payload: Mapping[str, Any] | None) -> None:
-    """Raise PayloadInvalid unless `payload.value` is what events of the type carry (integration 2.8)."""
+    """Raise PayloadInvalid if `payload.value` does not have the form of the type (integration 2.8)."""
     check = _CHECKS.get(schema_type)
     if check is None:
         return
@@ -90,7 +90,7 @@ def _is_string(value: Any) -> bool:
 
 
 def _is_absolute_url(value: Any) -> bool:
-    """True for a text with a scheme and a host, and a port that can be one if there is any."""
+    """True for a text with a scheme, a host, and a valid port if there is one."""
     if not isinstance(value, str) or any(char.isspace() or not char.isprintable() for char in value):
         return False
     try:
@@ -101,7 +101,7 @@ def _is_absolute_url(value: Any) -> bool:
     return bool(parts.scheme and parts.hostname)
 
 
-# schemaType -> what payload.value is, in words and as a test; the others ask for nothing.
+# schemaType -> the form of payload.value, in words and as a test; the others allow any value.
 _CHECKS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "number": ("a number", _is_number),
     "string": ("a string", _is_string),
@@ -115,7 +115,7 @@ def pascal_case(event_type: str) -> str:
 
 
 def built_in(event_type: str) -> Mapping[str, Any]:
-    """A built-in type in the form of the organization's own, for lists of both."""
+    """A built-in type in the form of a custom one, for lists of both."""
     return {
         "api_code": event_type,
         "name": event_type.replace("-", " ").capitalize(),
@@ -130,7 +130,7 @@ def built_in(event_type: str) -> Mapping[str, Any]:
 
 
 class ApiCodeFixed(Conflict):
-    """An event type keeps its apiCode for good: events name it."""
+    """The apiCode of an event type cannot change, since events refer to it."""
 
     slug = "api-code-fixed"
     title = "The apiCode of an event type cannot change"

@@ -11,13 +11,13 @@ from typing import Any
 from domain.problems import Conflict, NotFound
 
 SUCCESS, FAILURE = "success", "failed"
-# Of events that are queued: those that nobody has looked at yet, and those of which an attempt failed.
+# States of queued events: not attempted yet, and after a failed attempt.
 PENDING, RUNNING = "pending", "running"
 WAITING = frozenset({PENDING, RUNNING})
 
 NOT_EVALUATED, EVALUATED, EVALUATION_FAILED = 0, 1, 2
 
-# What the server reports because of an event may set off more, so far and not farther.
+# Events that the server emits because of another one may cause further ones, up to this depth.
 MAX_DEPTH, MAX_CAUSED = 5, 100
 
 FULL, DRY_RUN, CAPTURE_ONLY, AUTHORIZE = "full", "dryRun", "captureOnly", "authorize"
@@ -25,7 +25,7 @@ FULL, DRY_RUN, CAPTURE_ONLY, AUTHORIZE = "full", "dryRun", "captureOnly", "autho
 
 @dataclass(frozen=True, slots=True)
 class IncomingEvent:
-    """An event as a client tracks it, or as the server emits it; the member by one of its two ids."""
+    """An event as tracked by a client or emitted by the server; one of two ids names the member."""
 
     system_unique_key: str
     event_type: str
@@ -42,9 +42,9 @@ class IncomingEvent:
 
 @dataclass(frozen=True, slots=True)
 class LoyaltyEvent:
-    """An event as it was stored; `result` is the answer that its request got, or None once that was released.
+    """A stored event; `result` is the answer to its request, None after it was released.
 
-    `evaluated_at` is when an event was evaluated that had only been captured.
+    `evaluated_at` is the moment of the later evaluation of an event that was only captured at first.
     """
 
     organization_id: int
@@ -78,48 +78,48 @@ class LoyaltyEvent:
 
     @property
     def is_captured_only(self) -> bool:
-        """True for an event that a client tracked without having it evaluated, and that nothing has evaluated since."""
+        """True for a tracked event that was captured without evaluation and is still not evaluated."""
         is_clients = self.reason is None
         return is_clients and self.status == SUCCESS and self.evaluation_status == NOT_EVALUATED
 
 
 class UnknownMember(NotFound):
-    """The event names a member that the organization does not have."""
+    """The organization does not have the member of the event."""
 
     slug = "unknown-member"
     title = "The member does not exist"
 
 
 class UnknownEventType(NotFound):
-    """The event's type is neither built in nor an active one of the organization's own."""
+    """The event's type is neither built-in nor an active custom type of the organization."""
 
     slug = "unknown-event-type"
     title = "The event type does not exist or is inactive"
 
 
 class NotTrackable(Conflict):
-    """Only the server itself reports this."""
+    """Only the server itself can report events of this type."""
 
     slug = "event-type-not-trackable"
     title = "Events of this type are emitted by the server alone"
 
 
 class PayloadMissing(Conflict):
-    """The event's type needs a part of the payload that is not there."""
+    """The payload lacks a part that the event's type requires."""
 
     slug = "payload-missing"
     title = "The payload lacks what events of this type need"
 
 
 class EventNotCaptured(Conflict):
-    """Only an event that was captured can be evaluated by request, and only while its order stands."""
+    """Only a captured event can be evaluated by request, and only before anything of its order has come back."""
 
     slug = "event-not-captured"
     title = "The event does not wait for an evaluation by request"
 
 
 class UnknownCampaign(NotFound):
-    """A request names a campaign that the organization does not have."""
+    """The organization does not have the campaign that a request names."""
 
     slug = "unknown-campaign"
     title = "The campaign does not exist"

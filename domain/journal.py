@@ -1,4 +1,4 @@
-"""Savepoints of state in memory: what was changed since one can be rolled back."""
+"""Savepoints of in-memory state, to which later changes can be rolled back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Savepoint = NewType("Savepoint", tuple[int, ...])
 
 
 class Journal:
-    """The changes of dictionaries, which go through `put`, and of lists that are only appended to."""
+    """Records changes of dictionaries, which are made by `put`, and of lists that are only appended to."""
 
     def __init__(self, *lists: list[Any]) -> None:
         self._lists = lists
@@ -32,7 +32,7 @@ class Journal:
         return Savepoint((len(self._changes), *map(len, self._lists)))
 
     def rollback_to(self, savepoint: Savepoint) -> None:
-        """Take back all that was done since the savepoint."""
+        """Roll back all changes since the savepoint."""
         changes, *lengths = savepoint
         for appended, length in zip(self._lists, lengths, strict=True):
             del appended[length:]
@@ -44,5 +44,5 @@ class Journal:
                 store[key] = before
 
     def clear(self) -> None:
-        """Forget the changes, which stay as they are."""
+        """Forget the recorded changes, which remain in effect."""
         self._changes.clear()

@@ -1,7 +1,7 @@
 """Item matchers: stored conditions on the items of orders (administration "Matchers and effects").
 
-An item is a mapping by the names of the API. What an item does not have, or has as another kind of value, fulfils no
-condition: a matcher never fails.
+An item is a mapping by the names of the API. A field that is missing, or of another kind, meets no condition: a matcher
+never fails.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Matcher:
 
 
 class UnknownMatcher(NotFound):
-    """A request names a matcher that the organization does not have."""
+    """The organization does not have the matcher that a request names."""
 
     slug = "unknown-matcher"
     title = "The matcher does not exist"
@@ -59,7 +59,7 @@ class UnknownMatcher(NotFound):
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """What a field holds: which operators it knows, and which values it can be compared with."""
+    """A field of items: the operators that it supports, and the values that it can be compared with."""
 
     operators: frozenset[str]
     accepts: Callable[[Any], bool]
@@ -79,7 +79,7 @@ _FIELDS: Mapping[str, _Field] = {
 
 
 def compile_matcher(matcher: Mapping[str, Any], pointer: str = "/matcher") -> ItemPredicate:
-    """Whether an item matches, as a function; raises InvalidRequest with every fault, `pointer` being the matcher's."""
+    """Compile a matcher to a predicate of items; raises InvalidRequest with every fault, at `pointer`."""
     tests: list[ItemPredicate] = []
     faults: list[FieldFault] = []
     for index, condition in enumerate(matcher["conditions"]):
@@ -134,7 +134,7 @@ def _accepted(field: _Field, sign: str, value: Any) -> bool:
 
 
 def _at(item: Mapping[str, Any], path: Sequence[str]) -> Any:
-    """What stands in the item under names inside each other; None where there is nothing."""
+    """The value in the item under nested names; None if there is none."""
     found: Any = item
     for name in path:
         if not isinstance(found, Mapping):
@@ -159,7 +159,7 @@ def _test(sign: str, value: Any) -> _Test:
 
 
 def _contains(value: Any) -> _Test:
-    """A part of a text, or an element of a list."""
+    """True if a text contains the text, or a list the element."""
     one = token(value)
 
     def test(actual: Any) -> bool:

@@ -10,14 +10,14 @@ from typing import Any
 
 from domain.problems import Conflict
 
-# What stands in a profile as an object with members of its own, which an update changes one by one.
+# Fields of the profile that are objects, whose own fields are updated one by one.
 _PARTS_OF_PROFILE = ("govId", "address")
 
 LONGEST_ID = 255
-# Ids that differ by these alone look the same: they are refused at both ends, control characters everywhere.
+# Ids that differ only by these characters look the same: refused at both ends; control characters are refused anywhere.
 _BLANK = r"\s\u200b-\u200f\u2060\ufeff"
 _CONTROL = r"\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069"
-# It stands in paths: no slash, not only dots, and not the name of an operation beside it.
+# The id is part of paths: no slash, not only dots, and not the name of an operation at the same place.
 _ID = re.compile(rf"(?![{_BLANK}])(?!\.+\Z)[^/{_CONTROL}]+(?<![{_BLANK}])")
 _OPERATIONS_BESIDE = frozenset({"exists"})
 
@@ -26,7 +26,7 @@ _OPERATIONS_BESIDE = frozenset({"exists"})
 class Member:
     """A member; `wallet_id` holds the member's balances in the organization's default ledger.
 
-    `profile` and `notifications` hold only what is known, by the names of the API; what is not known is absent.
+    `profile` and `notifications` hold only known fields, by the names of the API; unknown ones are absent.
     """
 
     organization_id: int
@@ -45,13 +45,13 @@ class Member:
     wallet_key: str
     created_at: datetime
     updated_at: datetime
-    # When all that said who the member is was erased.
+    # When the member's personal data was erased.
     erased_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class MemberTier:
-    """The tier that a member holds in one program; `is_manual` until `expires_at`, or for good, whatever the points."""
+    """The tier that a member holds in one program; `is_manual` until `expires_at`, or forever, whatever the points."""
 
     organization_id: int
     member_id: int
@@ -63,38 +63,38 @@ class MemberTier:
 
 
 class MemberExists(Conflict):
-    """The `loyaltyMemberId` or `publicLoyaltyMemberId` belongs to a member already."""
+    """Another member has the `loyaltyMemberId` or `publicLoyaltyMemberId` already."""
 
     slug = "member-exists"
     title = "The id belongs to another member"
 
 
 class MemberInactive(Conflict):
-    """What is asked for is done for active members only: nothing is given to others, nothing taken from them."""
+    """The operation is for active members only: inactive ones receive nothing, and nothing is taken from them."""
 
     slug = "member-inactive"
     title = "The member is not active"
 
 
 class AmbiguousMember(Conflict):
-    """An id fits several members, so it does not say which one is meant."""
+    """An id matches several members and does not identify one of them."""
 
     slug = "ambiguous-member"
     title = "The id fits several members"
 
 
 def is_loyalty_member_id(text: str) -> bool:
-    """True if a member may be called so from now on: the rule of `NewLoyaltyMemberId` in the documents."""
+    """True if a member can get this id: the rule of `NewLoyaltyMemberId` in the documents."""
     return len(text) <= LONGEST_ID and _ID.fullmatch(text) is not None and not is_reserved_id(text)
 
 
 def is_reserved_id(text: str) -> bool:
-    """True if a member who is called so cannot be reached, because the path belongs to an operation."""
+    """True if a member with this id could not be reached, because its path belongs to an operation."""
     return text in _OPERATIONS_BESIDE
 
 
 class MemberErased(Conflict):
-    """The member was erased: nobody is known any more to whom something could be given or done."""
+    """The member was erased: nobody can receive anything, and nothing can be done for them."""
 
     slug = "member-erased"
     title = "The member was erased"
@@ -113,7 +113,7 @@ def refuse_inactive(member: Member) -> None:
 
 
 def merged(known: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """What is known after an update: the members present in `changes` replace those known, None forgets one."""
+    """The fields after an update: those in `changes` replace known ones, and None removes one."""
     return {name: value for name, value in {**known, **changes}.items() if value is not None}
 
 
@@ -128,7 +128,7 @@ def merged_profile(known: Mapping[str, Any], changes: Mapping[str, Any]) -> dict
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any], prefix: str = "") -> dict[str, dict[str, Any]]:
-    """What an update changed, as `{"profile.city": {"from": ..., "to": ...}}`, for the log and the event."""
+    """The changes of an update, as `{"profile.city": {"from": ..., "to": ...}}`, for the log and the event."""
     found: dict[str, dict[str, Any]] = {}
     for name in sorted({*before, *after}):
         old, new = before.get(name), after.get(name)

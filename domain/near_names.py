@@ -1,4 +1,4 @@
-"""What a client may have meant by a name that is not known."""
+"""Known names that a client may have meant by an unknown one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Purchase orders and the machine of their status, which follows their events (administration "Purchase orders")."""
+"""Purchase orders and the state machine of their status (administration "Purchase orders")."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ TRANSITIONS: Mapping[str, frozenset[str]] = {
     PARTIALLY_RETURNED: frozenset({PARTIALLY_RETURNED, RETURNED}),
 }
 
-# After these nothing is left of the order, nor of what its creation gave.
+# In these states nothing is left of the order, nor of what its creation gave.
 UNDONE = frozenset({CANCELLED, REJECTED, RETURNED})
 
-# Looked up, not cut from the type: an organization's own type may begin like an order event.
+# Looked up, not derived from the type's name: a custom event type may begin like an order event.
 _STATUS_OF_EVENT: Mapping[str, str] = {
     _EVENT_PREFIX + status: status for status in (CREATED, CONFIRMED, CANCELLED, REJECTED, RETURNED, PARTIALLY_RETURNED)
 }
@@ -52,12 +52,12 @@ class OrderItem:
 
     @property
     def quantity_left(self) -> Decimal:
-        """How many did not come back yet; a line that says nothing of a quantity is one."""
+        """The quantity that was not returned yet; a line without a quantity counts as one."""
         return (self.quantity or Decimal(1)) - self.returned_quantity
 
     @property
     def total_left(self) -> Decimal:
-        """What did not come back yet is worth, zero where the order does not say."""
+        """The value that was not returned yet, zero if the order does not tell it."""
         return (self.total or Decimal(0)) - self.returned_total
 
     @property
@@ -68,9 +68,9 @@ class OrderItem:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A purchase order, built from its creation event; `returned_total` is the worth of what came back of `total`.
+    """A purchase order, built from its creation event; `returned_total` is the returned part of `total`.
 
-    `event_ids` are the events that led to it, the creation first: what they set in motion goes with what comes back.
+    `event_ids` are the events that led to it, the creation first: their results are reversed in proportion to returns.
     """
 
     organization_id: int
@@ -101,21 +101,21 @@ class Order:
 
 
 class OrderExists(Conflict):
-    """The `externalId` belongs to an order already."""
+    """Another order has the `externalId` already."""
 
     slug = "order-exists"
     title = "An order with this externalId exists"
 
 
 class UnknownOrder(NotFound):
-    """The event speaks of an order that the member does not have."""
+    """The member does not have the order that the event is about."""
 
     slug = "unknown-order"
     title = "The member has no such order"
 
 
 class OrderStatusConflict(Conflict):
-    """The order's status does not allow what the event reports."""
+    """The order's status does not allow the reported event."""
 
     slug = "order-status"
     title = "The order's status does not allow this"
@@ -129,17 +129,17 @@ class ReturnExceedsOrder(Conflict):
 
 
 def status_of_event(event_type: str) -> str | None:
-    """The order status that an event stands for; None for events that are not about orders."""
+    """The order status that an event leads to; None for events that are not about orders."""
     return _STATUS_OF_EVENT.get(event_type)
 
 
 def event_of_status(status: str) -> str:
-    """The type of the events that bring an order to a status."""
+    """The type of events that lead an order to a status."""
     return _EVENT_PREFIX + status
 
 
 def steps_to(status: str) -> tuple[str, ...]:
-    """The statuses that a new order goes through to its first one; raises OrderStatusConflict where none lead there."""
+    """The statuses on a new order's way to its first one; raises OrderStatusConflict if there is no way."""
     if status == PARTIALLY_RETURNED:
         raise OrderStatusConflict("An order is returned in part by an event, which lists the items that came back.")
     if status == RETURNED:
@@ -148,6 +148,6 @@ def steps_to(status: str) -> tuple[str, ...]:
 
 
 def check_transition(status: str, wanted: str) -> None:
-    """Refuse a status that does not follow the present one."""
+    """Refuse a status that cannot follow the present one."""
     if wanted not in TRANSITIONS.get(status, frozenset()):
         raise OrderStatusConflict(f"An order that is {status} cannot become {wanted}.")

@@ -10,9 +10,9 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Organization:
-    """A tenant; `timezone` is where days begin for what has no zone of its own.
+    """A tenant; `timezone` is used for everything without a time zone of its own.
 
-    `configuration_version` rises with every change to what evaluation of events depends on.
+    `configuration_version` rises with every change that the evaluation of events depends on.
     """
 
     organization_id: int

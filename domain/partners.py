@@ -1,4 +1,4 @@
-"""Partners of an organization: their API keys, and the payments that they report (integration 2.9 and 4.7)."""
+"""Partners of an organization: their API keys and the payments that they report (integration 2.9 and 4.7)."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from typing import Any
 
 from domain.problems import Conflict, NotFound
 
-# How often the last use of a key is written down at most: a key that is in use all the time is no hot row by it.
+# How often the last use of a key is stored at most, so that a key in constant use does not become a hot row.
 LAST_USE_KEPT_FOR = timedelta(minutes=1)
 # Random characters of a key: 256 bits in base64url.
 SECRET_LENGTH = 43
 
 _KEY = re.compile(rf"partner_([1-9][0-9]{{0,17}})_[A-Za-z0-9_-]{{{SECRET_LENGTH}}}", re.ASCII)
 _PERCENTAGE = "percentage"
-# Money is told in hundredths, or in the finer units in which the total came.
+# Money is reported in hundredths, or with the fraction digits of the total if these are more.
 _FRACTION_DIGITS = 2
-# Wider than any number that a request or an expression may come to: only the result is rounded.
+# Wider than any number of a request or an expression: only the result is rounded.
 _WIDE = Context(prec=1000)
 
 
 @dataclass(frozen=True, slots=True)
 class PartnerApiKey:
-    """An API key without the key itself, of which only a hash is kept; `key_hint` is how the key ends."""
+    """An API key, stored as a hash only; `key_hint` is the end of the key."""
 
     organization_id: int
     partner_api_key_id: int
@@ -41,7 +41,7 @@ class PartnerApiKey:
 
 @dataclass(frozen=True, slots=True)
 class MemberInfo:
-    """Onboarding data of a customer; `data` is free."""
+    """Onboarding data of a customer; `data` has no fixed form."""
 
     loyalty_member_id: str | None = None
     user_gov_id: str | None = None
@@ -53,7 +53,7 @@ class MemberInfo:
 
     @property
     def profile(self) -> dict[str, Any]:
-        """The data as a member's profile, without what is not known; names of blanks only are not."""
+        """The data as a member's profile, without unknown fields and blank names."""
         known = {
             "name": _without_blanks_alone(self.first_name),
             "lastName": _without_blanks_alone(self.last_name),
@@ -84,13 +84,13 @@ class PaymentIntent:
 
     @property
     def new_member_id(self) -> str:
-        """The `loyaltyMemberId` that a member would be created with."""
+        """The `loyaltyMemberId` for the member that would be created."""
         named = None if self.member_info is None else self.member_info.loyalty_member_id
         return self.loyalty_member_id if named is None else named
 
     @property
     def payload(self) -> dict[str, Any]:
-        """The payload of the event `member-payment-confirmed`; of `memberInfo` only what is no personal data."""
+        """The payload of the event `member-payment-confirmed`; personal data in `memberInfo` is left out."""
         return {
             "payment": {
                 "paymentId": self.payment_id,
@@ -109,7 +109,7 @@ class PaymentIntent:
 
 @dataclass(frozen=True, slots=True)
 class AccountAccrual:
-    """What a payment moved of one account: `new_accrual` in all, and the `balance` after it."""
+    """The points that a payment accrued in one account: `new_accrual` in total, and the `balance` after it."""
 
     ledger_account_id: int
     unit_name: str
@@ -119,7 +119,7 @@ class AccountAccrual:
 
 @dataclass(frozen=True, slots=True)
 class PaymentEffect:
-    """An effect that took place; the last three only of a discount."""
+    """An executed effect; the last three fields are for discounts only."""
 
     effect_id: str
     discount: Decimal | None = None
@@ -129,7 +129,7 @@ class PaymentEffect:
 
 @dataclass(frozen=True, slots=True)
 class PaymentOutcome:
-    """What came of a payment intent; `missions` are outcomes as tracking tells them, each mission once."""
+    """The outcome of a payment intent; `missions` are outcomes as in tracking, with each mission once."""
 
     loyalty_member_id: str
     tier: str | None
@@ -140,21 +140,21 @@ class PaymentOutcome:
 
 
 class PaymentExists(Conflict):
-    """Another transaction of the organization has this `paymentId`."""
+    """Another transaction of the organization has the `paymentId` already."""
 
     slug = "payment-exists"
     title = "The payment exists already"
 
 
 class MemberNotCreated(NotFound):
-    """The customer is no member and cannot be made one with these data."""
+    """The customer is not a member, and the data do not suffice to create one."""
 
     slug = "member-not-created"
     title = "The member cannot be created"
 
 
 class UnknownOrganization(NotFound):
-    """The `organizationKey` is not that of the organization that the API key belongs to."""
+    """The `organizationKey` is not that of the API key's organization."""
 
     slug = "unknown-organization"
     title = "The organization does not exist"
@@ -165,21 +165,21 @@ def _without_blanks_alone(name: str | None) -> str | None:
 
 
 def key_of(organization_id: int, secret: str) -> str:
-    """The text of an API key; it names its organization so that keys are looked up inside of it."""
+    """The text of an API key; it contains the organization, so that keys are searched inside of it."""
     return f"partner_{organization_id}_{secret}"
 
 
 def organization_of(key: str) -> int | None:
-    """The organization that an API key says to belong to; None if it is no key at all."""
+    """The organization in the text of an API key; None if the text is not a key."""
     found = _KEY.fullmatch(key)
     return None if found is None else int(found[1])
 
 
 def discounted(total: Decimal, effects: Iterable[tuple[str, Mapping[str, Any]]]) -> list[PaymentEffect]:
-    """The effects as a payment of `total` has them, from (effect id, parameters) in the order of the evaluation.
+    """The effects as applied to a payment of `total`, from (effect id, parameters) in the order of the evaluation.
 
-    Discounts add up: each is taken off what those before it have left, and no more than that. They are rounded half
-    up to hundredths, or to as many fraction digits as the total has, if these are more.
+    Discounts add up: each is taken off what those before it have left, and is at most that. They are rounded half up to
+    hundredths, or to the number of fraction digits of the total, if these are more.
     """
     left, found = total, []
     for effect_id, params in effects:
@@ -199,13 +199,13 @@ def _fraction_digits(total: Decimal) -> int:
 
 def _amount_off(total: Decimal, kind: str, value: Decimal, digits: int) -> Decimal:
     amount = _WIDE.divide(_WIDE.multiply(total, value), Decimal(100)) if kind == _PERCENTAGE else value
-    # Beyond the total it is cut anyway, and need not be rounded first.
+    # Cut to the total first, so that greater amounts need not be rounded.
     kept = max(Decimal(0), min(amount, total))
     return kept.quantize(Decimal(1).scaleb(-digits), rounding=ROUND_HALF_UP, context=_WIDE)
 
 
 def joined_missions(outcomes: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Each mission once, from the first count before to the last one after, in the order in which they moved."""
+    """Each mission once, from the first count before to the last one after, in the order in which they changed."""
     found: dict[int, dict[str, Any]] = {}
     for outcome in outcomes:
         before = found.get(outcome["missionId"])

@@ -1,4 +1,4 @@
-"""Portals: the pages of an organization where its members help themselves (administration "Records": Portal)."""
+"""Portals: pages of an organization where its members help themselves (administration "Records": Portal)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 @dataclass(frozen=True, slots=True)
 class Portal:
-    """How a portal looks, what it offers, and where people come back to after they have signed in."""
+    """A portal: its appearance, its features, and the page that people return to after signing in."""
 
     organization_id: int
     portal_id: int
@@ -33,7 +33,7 @@ class Portal:
 
 
 def redirect_url_fault(url: str) -> str | None:
-    """What is wrong with an `authRedirectUrl`, as the end of a sentence; None if people can be sent there safely."""
+    """A fault of an `authRedirectUrl`, as the end of a sentence; None if it is safe to redirect to it."""
     if not url.isprintable() or any(character.isspace() or character == "\\" for character in url):
         return "holds blanks, control characters or backslashes"
     try:

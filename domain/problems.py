@@ -1,4 +1,4 @@
-"""Refusals: every way the product says no, as classes with a stable slug and a kind (RFC 9457).
+"""Refusals: every reason for which a request fails, as classes with a stable slug and a kind (RFC 9457).
 
 A refusal is raised by any layer and turned into an answer in one place, `handlers.http.problems`.
 """
@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 @dataclass(frozen=True, slots=True)
 class FieldFault:
-    """One fault of a request: `pointer` (RFC 6901, into the body) or `parameter` says where, `detail` what.
+    """A fault of a request: `pointer` (RFC 6901, into the body) or `parameter` is its place, `detail` its text.
 
     A fault inside an expression has a `code` and its place in the text, `start` to `end` (exclusive) in characters.
     """
@@ -30,7 +30,7 @@ class FieldFault:
             object.__setattr__(self, "detail", f"{self.detail}.")
 
     def as_member(self) -> dict[str, Any]:
-        """The fault as it stands in a problem's `errors`, without what it does not say."""
+        """The fault as an element of a problem's `errors`, without unset fields."""
         return {name: value for name in self.__slots__ if (value := getattr(self, name)) is not None}
 
 
@@ -62,7 +62,7 @@ _MOST_SHOWN = 3
 
 
 class InvalidRequest(Refusal):
-    """The request is malformed; `faults` names every fault that was found, not only the first."""
+    """The request is malformed; `faults` has every fault that was found, not only the first."""
 
     kind = "invalid"
     slug = "invalid-request"
@@ -77,7 +77,7 @@ class InvalidRequest(Refusal):
 
 
 class Unauthorized(Refusal):
-    """No credentials, or none that are valid now."""
+    """No valid credentials were sent."""
 
     kind = "unauthorized"
     slug = "unauthorized"
@@ -85,7 +85,7 @@ class Unauthorized(Refusal):
 
 
 class Forbidden(Refusal):
-    """The caller is known and may not do this."""
+    """The caller is known, but may not do this."""
 
     kind = "forbidden"
     slug = "forbidden"
@@ -93,7 +93,7 @@ class Forbidden(Refusal):
 
 
 class NotFound(Refusal):
-    """No such record in the caller's organization."""
+    """The caller's organization has no such record."""
 
     kind = "not_found"
     slug = "not-found"
@@ -101,25 +101,25 @@ class NotFound(Refusal):
 
 
 class Conflict(Refusal):
-    """The state forbids it: the base of the business rules, each with a slug of its own."""
+    """The present state forbids the request: the base of the business rules, each with its own slug."""
 
 
 class KeyReused(Conflict):
-    """The `systemUniqueKey` was used before with another request."""
+    """The `systemUniqueKey` was used before for another request."""
 
     slug = "key-reused"
     title = "The systemUniqueKey was used for another request"
 
 
 class NameTaken(Conflict):
-    """A key or code that the client chooses exists already."""
+    """Another record has the key or code that the client has chosen."""
 
     slug = "name-taken"
     title = "The name is taken"
 
 
 class TooBusy(Refusal):
-    """All threads of the server were taken until the deadline of the request; nothing of it was begun."""
+    """All threads of the server were busy until the request's deadline; nothing of it was executed."""
 
     kind = "unavailable"
     slug = "too-busy"
@@ -127,7 +127,7 @@ class TooBusy(Refusal):
 
 
 class DeadlineExceeded(Refusal):
-    """The request took longer than a request may, and was ended."""
+    """The request exceeded the time limit and was ended."""
 
     kind = "unavailable"
     slug = "deadline-exceeded"
@@ -143,7 +143,7 @@ class StorageFull(Refusal):
 
 
 class TooManyRequests(Refusal):
-    """A limit of requests in a time is reached."""
+    """The limit of requests per time is reached."""
 
     kind = "too_many"
     slug = "too-many-requests"

@@ -13,9 +13,9 @@ from domain.problems import NotFound
 
 @dataclass(frozen=True, slots=True)
 class LoyaltyProgram:
-    """A program: which ledger accounts it accrues into, which tier its members start in, and what tiers go by.
+    """A program: its ledger accounts, the tier in which members start, and the policy for tiers.
 
-    `tier_policy` has every field of the API's, as `domain.tier_policies.completed` makes it.
+    `tier_policy` has every field of the API, as `domain.tier_policies.completed` makes it.
     """
 
     organization_id: int
@@ -54,21 +54,21 @@ class LoyaltyTier:
 
 
 class UnknownLoyaltyProgram(NotFound):
-    """A request names a loyalty program that the organization does not have."""
+    """The organization does not have the loyalty program that a request names."""
 
     slug = "unknown-loyalty-program"
     title = "The loyalty program does not exist"
 
 
 class UnknownTier(NotFound):
-    """A request names a tier that the loyalty program does not have."""
+    """The loyalty program does not have the tier that a request names."""
 
     slug = "unknown-tier"
     title = "The tier does not exist"
 
 
 class UnknownPortal(NotFound):
-    """A request names a portal that the organization does not have."""
+    """The organization does not have the portal that a request names."""
 
     slug = "unknown-portal"
     title = "The portal does not exist"

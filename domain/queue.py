@@ -1,4 +1,4 @@
-"""Queued events: when an attempt that failed is made again, and when no more."""
+"""Queued events: when a failed attempt is repeated, and when the event is given up."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _LONGEST_WAIT = timedelta(minutes=10)
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """How often a queued event is tried, and how long after the first failure it is tried again."""
+    """The number of attempts for a queued event, and the delay after the first failure."""
 
     attempts: int
     first_wait: timedelta
 
     def wait(self, failures: int, chance: float) -> timedelta | None:
-        """The time until the next attempt after so many failures, `chance` being from 0 to 1; None after the last.
+        """The time until the next attempt after so many failures, with `chance` from 0 to 1; None after the last.
 
-        Waits double, and up to half of each is left to chance: what failed together does not come back together.
+        Delays double, and up to half of each is random, so that events that failed together do not return together.
         """
         if failures >= self.attempts:
             return None
-        # Bounded before it is computed: many doublings of a timedelta overflow.
+        # Limited before it is computed: many doublings overflow a timedelta.
         doublings = min(failures - 1, 40)
         whole = min(self.first_wait.total_seconds() * 2**doublings, _LONGEST_WAIT.total_seconds())
         return timedelta(seconds=whole * (1 - chance / 2))
@@ -43,7 +43,7 @@ class QueuedEvent:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """An event whose last attempt has failed."""
+    """An event that was given up after its last attempt."""
 
     event: LoyaltyEvent
     attempts: int
@@ -53,7 +53,7 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class QueueFigures:
-    """What waits in all organizations: how many events, the oldest since when, how many for another attempt."""
+    """Figures of the queue in all organizations: waiting events, the oldest one's time, and those to be retried."""
 
     waiting: int
     oldest_seconds: float
@@ -62,7 +62,7 @@ class QueueFigures:
 
 
 class EvaluationFailed(Refusal):
-    """An attempt to evaluate a queued event met a fault that is none of the event's refusals."""
+    """Evaluating a queued event failed with an error that is not one of the event's refusals."""
 
     kind = "unavailable"
     slug = "evaluation-failed"
@@ -70,12 +70,12 @@ class EvaluationFailed(Refusal):
 
 
 class EventNotDead(Conflict):
-    """Only what is on the dead-letter list can be queued again."""
+    """Only an event on the dead-letter list can be queued again."""
 
     slug = "event-not-dead"
     title = "The event is not on the dead-letter list"
 
 
 def problem_of(fault: str) -> Mapping[str, Any]:
-    """The problem that an event shows whose last attempt met this fault."""
+    """The problem shown for an event whose last attempt failed with this error."""
     return EvaluationFailed(f"The evaluation failed: {fault}.").as_problem()

@@ -1,6 +1,6 @@
 """Referrals: members bring others by codes of their own, and both sides are rewarded (administration "Referrals").
 
-Who owns a code is the referrer, whoever uses it the referred member. Each use that counts is a log; limits count logs.
+The owner of a code is the referrer, its user the referred member. Each use that counts is a log; limits count logs.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ APPLIED, SKIPPED = "applied", "skipped"
 
 @dataclass(frozen=True, slots=True)
 class ReferralProgram:
-    """A stored referral program; its ends are part of it, a missing one is open.
+    """A stored referral program; its start and end are included, and a missing one means no limit.
 
-    `max_redeems_per_referred_member_per_code` is once where it is None; points and coupon books are None where a side
-    gets none, ledger accounts where they are left to the loyalty program.
+    `max_redeems_per_referred_member_per_code` None means once; points and coupon books are None where a side gets none,
+    ledger accounts where the loyalty program determines them.
     """
 
     organization_id: int
@@ -62,7 +62,7 @@ class ReferralProgram:
 
 @dataclass(frozen=True, slots=True)
 class ProgramTotals:
-    """How many members were referred in a program, how many codes it has, and how many logs stand."""
+    """Totals of a program: referred members, codes, and unreversed logs."""
 
     referred_count: int = 0
     total_codes: int = 0
@@ -71,7 +71,7 @@ class ProgramTotals:
 
 @dataclass(frozen=True, slots=True)
 class ReferralCode:
-    """A member's code in a program; `total_usages` counts the logs that stand."""
+    """A member's code in a program; `total_usages` counts the unreversed logs."""
 
     organization_id: int
     referral_code_id: int
@@ -85,7 +85,7 @@ class ReferralCode:
 
 @dataclass(frozen=True, slots=True)
 class ReferralLog:
-    """A use of a code that counted; `referrer_points` is what its owner was minted for it."""
+    """A use of a code that counted; `referrer_points` were minted for its owner."""
 
     organization_id: int
     referral_log_id: int
@@ -103,7 +103,7 @@ class ReferralLog:
 
 @dataclass(frozen=True, slots=True)
 class LeaderboardRow:
-    """What a member's codes in a program have brought so far."""
+    """The results of a member's codes in a program so far."""
 
     member_id: int
     name: str | None
@@ -121,14 +121,14 @@ class ReferralProgramExists(Conflict):
 
 
 class ReferralCodeTaken(Conflict):
-    """Another referral code of the organization is the same."""
+    """Another referral code of the organization has the same text."""
 
     slug = "referral-code-taken"
     title = "The referral code is taken"
 
 
 class UnknownReferralCode(NotFound):
-    """The event names a referral code that the organization does not have."""
+    """The organization does not have the referral code that the event names."""
 
     slug = "unknown-referral-code"
     title = "The referral code does not exist"
@@ -142,7 +142,7 @@ class ReferralProgramInactive(Conflict):
 
 
 class SelfReferral(Conflict):
-    """A member used a code of their own."""
+    """A member used their own code."""
 
     slug = "self-referral"
     title = "Members cannot refer themselves"
@@ -156,7 +156,7 @@ class NotInReferralAudience(Conflict):
 
 
 class ReferralLimitReached(Conflict):
-    """A limit of the program leaves no room; `limit` names it."""
+    """A limit of the program is reached; `limit` names it."""
 
     slug = "referral-limit-reached"
     title = "A limit of the referral program is reached"
@@ -164,7 +164,7 @@ class ReferralLimitReached(Conflict):
 
 @dataclass(frozen=True, slots=True)
 class Reward:
-    """What one side gets for a referral: points into an account, or a coupon; the account is None if there is none."""
+    """The reward of one side: points into an account, or a coupon; the account is None if there is none."""
 
     recipient: str
     points: Decimal | None = None
@@ -174,14 +174,14 @@ class Reward:
 
 @dataclass(frozen=True, slots=True)
 class ReadyProgram:
-    """A referral program with what it pays, its accounts found."""
+    """A referral program with its rewards, for which the accounts are looked up."""
 
     program: ReferralProgram
     rewards: tuple[Reward, ...]
 
 
 def ready_program(program: ReferralProgram, main_account: LedgerAccount | None) -> ReadyProgram:
-    """The program made ready; `main_account` is where points go that it names no account for."""
+    """Prepare a program; `main_account` receives points for which the program names no account."""
     main_id = None if main_account is None else main_account.ledger_account_id
     sides = (
         (
@@ -207,7 +207,7 @@ def ready_program(program: ReferralProgram, main_account: LedgerAccount | None) 
 
 
 class ReferralPrograms:
-    """All referral programs of an organization, active or not: `types` are those of the events they look at."""
+    """All referral programs of an organization, active or not; `types` are the event types that they consider."""
 
     def __init__(self, ready: Iterable[ReadyProgram] = ()) -> None:
         self.by_id: Mapping[int, ReadyProgram] = {each.program.referral_program_id: each for each in ready}
@@ -221,7 +221,7 @@ class ReferralPrograms:
 
 @dataclass(frozen=True, slots=True)
 class RewardOutcome:
-    """What became of a reward; `error` is the problem that stood in the way, `code` that of an assigned coupon."""
+    """The outcome of a reward; `error` is the problem that prevented it, `code` that of an assigned coupon."""
 
     reward: Reward
     member_id: int
@@ -232,7 +232,7 @@ class RewardOutcome:
 
 @dataclass(frozen=True, slots=True)
 class ReferralOutcome:
-    """What became of the code that an event came with; the program and the code are unknown where nobody has it."""
+    """The outcome of an event's referral code; program and code are unknown if no record has this code."""
 
     code: str
     referral_program_id: int | None
@@ -253,7 +253,7 @@ class ReferralOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A use of a code that counts, still to be stored."""
+    """A use of a code that counts and is to be stored."""
 
     code: ReferralCode
     referred_member_id: int
@@ -265,10 +265,10 @@ class Use:
 
 @dataclass(slots=True)
 class ReferralUsageState:
-    """The referral codes that a unit of work may use, and what has been counted for them so far.
+    """In-memory state of the referral codes that a unit of work may use, and of their counts.
 
     `of_referrers` counts the logs of a member's codes in a program, by (program id, member id); `of_pairs` those of one
-    code and one referred member, by (code id, member id). `added` and `taken_back` are what the work itself changes.
+    code and one referred member, by (code id, member id). `added` and `taken_back` are changes made by the work itself.
     """
 
     codes: dict[int, ReferralCode]
@@ -283,12 +283,12 @@ class ReferralUsageState:
     _ids: dict[str, int] = field(init=False)
 
     def find(self, code: str) -> ReferralCode | None:
-        """The code that reads so."""
+        """The code with this text."""
         code_id = self._ids.get(code)
         return None if code_id is None else self.codes[code_id]
 
     def refuse_over_limit(self, program: ReferralProgram, code: ReferralCode, referred_member_id: int) -> None:
-        """Raise ReferralLimitReached where one more use of the code by the member is one too many."""
+        """Raise ReferralLimitReached if one more use of the code by the member exceeds a limit."""
         once = program.max_redeems_per_referred_member_per_code or 1
         of_pair = self.of_pairs.get((code.referral_code_id, referred_member_id), 0)
         of_referrer = self.of_referrers.get((program.referral_program_id, code.member_id), 0)
@@ -306,7 +306,7 @@ class ReferralUsageState:
         self._count(use.code.referral_code_id, use.referred_member_id, 1)
 
     def reverse(self, log: ReferralLog) -> None:
-        """Count a stored use no more."""
+        """Remove a stored use from the counts."""
         self.taken_back.append(log)
         self._count(log.referral_code_id, log.referred_member_id, -1)
 
@@ -326,7 +326,7 @@ def refuse_referral(
     is_in_audience: bool,
     is_referred_active: bool = True,
 ) -> None:
-    """Refuse what the program rewards for nobody, whatever was counted; `at` is when the event happened.
+    """Refuse uses that the program never rewards, whatever its counts; `at` is when the event happened.
 
     Raises ReferralProgramInactive, SelfReferral, MemberInactive or NotInReferralAudience.
     """

@@ -1,4 +1,4 @@
-"""Returns: what comes back of an order is held against what is left of it (administration "Purchase orders")."""
+"""Returns: returned items are checked against what is left of an order (administration "Purchase orders")."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ Found = tuple[Order, tuple[OrderItem, ...]]
 
 
 def with_returned(order: Order, items: Sequence[OrderItem], payload: Mapping[str, Any]) -> Found:
-    """The order after a return in part; it is returned once nothing is left.
+    """The order after a partial return; it is returned once nothing is left.
 
-    The items of the payload say what came back, else its total. Of an order that lists no items only the total is
-    known. Raises ReturnExceedsOrder, or PayloadMissing for an item of which nothing says what it is worth.
+    The items of the payload tell what was returned, or else its total. For an order without items only the total is
+    known. Raises ReturnExceedsOrder, or PayloadMissing for an item whose value is unknown.
     """
     left, returned = list(items), payload.get("items") or ()
     worth = sum((_take(left, each) for each in returned), _ZERO) if returned else Decimal(payload.get("total") or 0)
     in_all = order.returned_total + worth
     if items and returned:
-        # Each item was held against its own line; their sum may differ from the order's total, by a discount say.
+        # Each item was checked against its line; their sum may differ from the order's total, as by a discount.
         in_all = min(order.total, in_all)
     elif in_all > order.total:
         rest = order.total - order.returned_total
@@ -36,7 +36,7 @@ def with_returned(order: Order, items: Sequence[OrderItem], payload: Mapping[str
 
 
 def _take(lines: list[OrderItem], returned: Mapping[str, Any]) -> Decimal:
-    """Take a returned item from the lines that it may be of; its worth."""
+    """Take a returned item from the lines with its product; returns its value."""
     code, total, quantity = returned.get("productCode"), returned.get("total"), returned.get("quantity")
     if total is None and (code is None or not lines):
         raise PayloadMissing("A returned item needs its total, or the productCode of one of the order that has it.")
@@ -61,7 +61,7 @@ def _take(lines: list[OrderItem], returned: Mapping[str, Any]) -> Decimal:
 def _take_quantity(
     lines: list[OrderItem], places: Sequence[int], wanted: Decimal | None, name: str, by_quantity: bool
 ) -> Decimal:
-    """Take so many, or all that are left; what they are worth, if that goes by the quantity."""
+    """Take a quantity, or all that is left; returns its value, if the quantity determines it."""
     worth, missing = _ZERO, wanted
     for place in places:
         line = lines[place]
@@ -81,14 +81,14 @@ def _take_quantity(
 
 
 def _share(line: OrderItem, part: Decimal) -> Decimal:
-    """What `part` of a line is worth; its last part is all that is left, however the others were rounded."""
+    """The value of `part` of a line; for the last part all that is left, however the others were rounded."""
     if part == line.quantity_left:
         return line.total_left
     return (line.total or _ZERO) * part / (line.quantity or Decimal(1))
 
 
 def _take_total(lines: list[OrderItem], places: Sequence[int], total: Decimal, name: str) -> Decimal:
-    """Take what is worth so much."""
+    """Take items of the given value."""
     missing = total
     for place in places:
         line = lines[place]

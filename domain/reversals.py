@@ -1,4 +1,4 @@
-"""Reversals: what an event gave is taken back, whole when it is cancelled, in proportion when an order comes back."""
+"""Reversals of events: entirely when one is cancelled, in proportion when items of an order are returned."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ CANCELLED = "cancelled"
 
 
 class EventCancelled(Conflict):
-    """What the event gave was taken back before: it was cancelled, or its order was returned, cancelled or rejected."""
+    """The event was reversed before: it was cancelled, or its order was returned, cancelled or rejected."""
 
     slug = "event-cancelled"
     title = "The event is cancelled already"
 
 
 class EventNotCancellable(Conflict):
-    """The event failed, is not evaluated yet, or took back itself what another gave."""
+    """The event failed, is not evaluated yet, or itself reverses another one."""
 
     slug = "event-not-cancellable"
     title = "The event cannot be cancelled"
@@ -34,9 +34,9 @@ class EventNotCancellable(Conflict):
 
 @dataclass(frozen=True, slots=True)
 class RevertedTransaction:
-    """What was taken back of one transaction of an event: `amount` of it, `overdraft` of that by going into debt.
+    """The reversed `amount` of one transaction of an event, of which `overdraft` went into debt.
 
-    `missing` is what could not be taken back, since it was spent.
+    `missing` could not be taken back, since it was spent.
     """
 
     stored: Stored
@@ -49,7 +49,7 @@ class RevertedTransaction:
 
     @classmethod
     def of(cls, stored: Stored, posting: Posting, wanted: Decimal) -> RevertedTransaction:
-        """What `posting` took back of `stored`, of which it was to take `wanted`."""
+        """The part of `stored` that `posting` took back, out of the `wanted` amount."""
         overdraft = -sum((entry.amount for entry in posting.entries if entry.is_overdraft), ZERO)
         is_release = posting.status == REVERTED
         missing = ZERO if is_release else wanted - posting.amount
@@ -57,7 +57,7 @@ class RevertedTransaction:
 
 
 class ReversedPart(NamedTuple):
-    """What was taken back that is neither points nor limits: its `kind`, such as "badges", and a JSON-able record."""
+    """A reversed part of an event other than points and limits: its `kind`, such as "badges", and a JSON record."""
 
     kind: str
     record: Mapping[str, Any]
@@ -65,7 +65,7 @@ class ReversedPart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RevertedEvent:
-    """What was taken back of one event."""
+    """The reversed parts of one event."""
 
     event: LoyaltyEvent
     transactions: tuple[RevertedTransaction, ...]
@@ -74,7 +74,7 @@ class RevertedEvent:
 
 
 def refuse_uncancellable(event: LoyaltyEvent) -> None:
-    """Raise EventCancelled or EventNotCancellable where an event cannot be cancelled."""
+    """Raise EventCancelled or EventNotCancellable if an event cannot be cancelled."""
     if event.reversal_loyalty_event_id is not None:
         raise EventCancelled(f"The event {event.loyalty_event_key} is cancelled already.")
     if event.reverted_loyalty_event_id is not None:
@@ -85,18 +85,18 @@ def refuse_uncancellable(event: LoyaltyEvent) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How much of an event is undone: `share` of its points; the event itself only if `is_whole`."""
+    """The extent of a reversal: `share` of the event's points; the event itself only if `is_whole`."""
 
     share: Fraction
     is_whole: bool = False
 
     @classmethod
     def part(cls, part: Decimal, whole: Decimal) -> Extent:
-        """`part` of `whole`, at most all of it; nothing of nothing is nothing."""
+        """`part` of `whole` as a share of at most 1; zero of zero is zero."""
         return cls(min(Fraction(1), Fraction(part) / Fraction(whole)) if whole else Fraction(0))
 
     def of(self, amount: Decimal, decimals: int) -> Decimal:
-        """What of an amount is undone: what stands is rounded down to the digits of its account."""
+        """The reversed part of an amount: the remaining part is rounded down to the digits of its account."""
         standing = Fraction(amount) * (1 - self.share) * 10**decimals
         return amount - Decimal(standing.numerator // standing.denominator).scaleb(-decimals)
 
@@ -105,7 +105,7 @@ WHOLE = Extent(Fraction(1), is_whole=True)
 
 
 def counter_key(counted: Mapping[str, Any], member_id: int) -> CounterKey:
-    """The counter that one of an event's `limit_counters` speaks of."""
+    """The counter of one of an event's `limit_counters`."""
     return CounterKey(
         campaign_id=counted["campaignId"],
         member_id=ALL_MEMBERS if counted["scope"] == CAMPAIGN else member_id,
@@ -117,7 +117,10 @@ def counter_key(counted: Mapping[str, Any], member_id: int) -> CounterKey:
 
 
 def amount_to_reverse(counted: Mapping[str, Any], extent: Extent, decimals: int) -> Decimal:
-    """What of a count is still to be given back: of points their share, of transactions only with the whole event."""
+    """The part of a count still to be subtracted: of points their share, of transactions all or nothing.
+
+    Transactions are subtracted only with the whole event.
+    """
     amount, given = Decimal(counted["amount"]), Decimal(counted.get("givenBack", 0))
     if extent.is_whole:
         return amount - given
@@ -125,5 +128,5 @@ def amount_to_reverse(counted: Mapping[str, Any], extent: Extent, decimals: int)
 
 
 def counted_back(reverted: Sequence[RevertedEvent]) -> list[tuple[CounterKey, Decimal]]:
-    """What undoing counted against limits: the negative of what it gave back."""
+    """The counts that a reversal subtracts from limits: the negative of what it gave back."""
     return [(key, -amount) for reverted_event in reverted for key, amount in reverted_event.limits]

@@ -1,4 +1,4 @@
-"""Values inside free JSON, compared as JSON means them: `true` is not 1, and 1.0 is 1."""
+"""Values inside JSON of any form, compared as in JSON: `true` is not 1, and 1.0 is 1."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _KEY = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def token(value: Any) -> tuple[str, Any] | None:
-    """What two scalars share exactly if they are equal, fit for a set; None for null, lists and objects."""
+    """A hashable value that two scalars share exactly if they are equal; None for null, lists and objects."""
     if isinstance(value, bool):
         return "boolean", value
     if isinstance(value, int | Decimal):
@@ -25,15 +25,15 @@ def is_number(value: Any) -> bool:
 
 
 def is_text(value: Any) -> bool:
-    """True for a text that may be asked for: not empty, and no longer than LONGEST_TEXT."""
+    """True for a text that can be searched for: not empty, and no longer than LONGEST_TEXT."""
     return isinstance(value, str) and 0 < len(value) <= LONGEST_TEXT
 
 
 def is_scalar(value: Any) -> bool:
-    """True for a text, number or boolean that may be asked for."""
+    """True for a text, number or boolean that can be searched for."""
     return isinstance(value, bool) or is_number(value) or is_text(value)
 
 
 def is_key(text: str) -> bool:
-    """True for what may be a generated key: a UUID in lower case."""
+    """True for a text in the form of a generated key: a UUID in lower case."""
     return _KEY.fullmatch(text) is not None

@@ -1,4 +1,4 @@
-"""Which points of a member a loyalty program's tiers go by: the balance, or what was earned, ever or in a period."""
+"""Tier policies: a program's tiers depend on the balance, or on points earned, ever or in a period."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class TierPoints:
-    """What a member has of one account: the balance, what was earned in all, and when, as far as a period asks for it.
+    """A member's points of one account: the balance, the total earned, and earnings that a period needs.
 
-    Earned is what was minted less what of it was reverted, whether it was spent since, transferred, or has expired.
+    Earned points are minted points less reversals, whether or not they were spent, transferred or have expired.
     """
 
     balance: Decimal = ZERO
@@ -38,7 +38,7 @@ class TierPoints:
 
 @dataclass(frozen=True, slots=True)
 class TierPolicy:
-    """The points that count: those of the balance, or earned, of a `period` of `months` or years from `start_month`."""
+    """The points that count: the balance, or points earned, in a `period` of `months` or years from `start_month`."""
 
     basis: str = BALANCE
     period: str = LIFETIME
@@ -48,7 +48,7 @@ class TierPolicy:
 
     @classmethod
     def of(cls, document: Mapping[str, Any], zone: tzinfo = UTC) -> TierPolicy:
-        """The policy as it is stored; years are those of `zone` unless it names another."""
+        """The policy from its stored form; years are those of `zone` unless it names another."""
         named = document["timezone"]
         return cls(
             basis=document["basis"],
@@ -60,7 +60,7 @@ class TierPolicy:
 
     @property
     def has_period(self) -> bool:
-        """True if points cease to count by time alone."""
+        """True if points stop counting merely because time passes."""
         return self.period != LIFETIME
 
     def counted(self, points: TierPoints, at: datetime) -> Decimal:
@@ -70,7 +70,7 @@ class TierPolicy:
         return sum((e.amount for e in points.earnings if self._begins(e.moment) <= at < self._ends(e.moment)), ZERO)
 
     def changes(self, points: TierPoints, at: datetime) -> Iterator[tuple[datetime, Decimal]]:
-        """The later moments at which, by time alone, other points count, each with what counts from then on."""
+        """Later moments at which the counted points change merely by time, each with the points from then on."""
         if not self.has_period:
             return
         steps: dict[datetime, Decimal] = {}
@@ -87,7 +87,7 @@ class TierPolicy:
             yield moment, counted
 
     def earliest(self, at: datetime) -> datetime:
-        """The first moment at which points were earned that may count at `at` or later."""
+        """The earliest moment at which earned points may still count at `at` or later."""
         if self.period == CALENDAR:
             return self._begins(at)
         try:
@@ -96,18 +96,18 @@ class TierPolicy:
             return _FIRST_MOMENT
 
     def _begins(self, moment: datetime) -> datetime:
-        """Since when what was earned at a moment counts: dates to come count at once, but for those of later years."""
+        """The moment from which points earned at a moment count: future dates at once, except those of later years."""
         return _year(moment, self.start_month, self.zone)[0] if self.period == CALENDAR else _FIRST_MOMENT
 
     def _ends(self, moment: datetime) -> datetime:
-        """From when on what was earned at a moment does not count any more."""
+        """The moment from which points earned at a moment do not count any more."""
         if self.period == CALENDAR:
             return _year(moment, self.start_month, self.zone)[1]
         return _later(moment, self.months)
 
 
 BY_BALANCE = TierPolicy()
-"""What programs go by that say nothing else."""
+"""The policy of programs that do not set one."""
 
 
 @lru_cache(maxsize=65536)
@@ -117,7 +117,7 @@ def _later(moment: datetime, months: int) -> datetime:
 
 @lru_cache(maxsize=65536)
 def _year(moment: datetime, start_month: int, zone: tzinfo) -> tuple[datetime, datetime]:
-    """The year from a month on that a moment is in: its first moment, and that of the next one."""
+    """The year, starting with a given month, that contains a moment: its first moment, and that of the next one."""
     try:
         day = moment.astimezone(zone).date()
     except OverflowError:
@@ -133,7 +133,7 @@ def _start(year: int, month: int, zone: tzinfo) -> datetime:
 
 
 def completed(document: Mapping[str, Any]) -> dict[str, Any]:
-    """A policy with every field, as it is stored and answered."""
+    """A policy with every field, as stored and returned."""
     known = {"basis": BALANCE, "period": LIFETIME, "months": None, "startMonth": None, "timezone": None}
     found = {**known, **document}
     if found["period"] == CALENDAR and found["startMonth"] is None:
@@ -142,7 +142,7 @@ def completed(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def faults_of_policy(policy: Mapping[str, Any], pointer: str = "/tierPolicy") -> list[FieldFault]:
-    """What the fields of a policy, as `completed` makes it, cannot say together."""
+    """Contradictions between the fields of a policy, as made by `completed`."""
     return [FieldFault(detail, pointer=f"{pointer}/{name}") for name, detail in _faults(policy)]
 
 

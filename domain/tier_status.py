@@ -1,4 +1,4 @@
-"""Where a member stands in a loyalty program: the tier, what counts for it, what is missing to the next and to stay."""
+"""A member's tier status in a loyalty program: the tier, and the points for it, to the next and to keep it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ZERO = Decimal(0)
 
 @dataclass(frozen=True, slots=True)
 class NextTier:
-    """The tier after the present one, and how many points more it takes."""
+    """The tier above the present one, and the points missing to it."""
 
     loyalty_tier_id: int
     loyalty_tier_key: str
@@ -25,10 +25,10 @@ class NextTier:
 
 @dataclass(frozen=True, slots=True)
 class TierStatus:
-    """A member's standing in a program; `points` are those that count now.
+    """A member's tier status in a program; `points` are those that count now.
 
-    `points_to_keep` is what is missing at `expires_at` for the tier to stay, and `projected_tier` the one that it
-    becomes if nothing is earned until then; both are None for a tier that does not end.
+    `points_to_keep` are missing at `expires_at` to keep the tier, and `projected_tier` follows if nothing is earned
+    until then; both are None for a tier that does not end.
     """
 
     loyalty_program_id: int
@@ -46,7 +46,7 @@ class TierStatus:
 def tier_status(
     schedule: TierSchedule, tiers: Mapping[int, KnownTier], held: MemberTier | None, points: Points, at: datetime
 ) -> TierStatus:
-    """The standing of a member who holds this tier, if any; `tiers` are those of the organization, by id."""
+    """The tier status of a member who holds this tier, if any; `tiers` are those of the organization, by id."""
     counted = schedule.counted(points, at)
     least = _least_of(schedule, held)
     to_keep, projected = None, None
@@ -69,7 +69,7 @@ def tier_status(
 
 
 def _least_of(schedule: TierSchedule, held: MemberTier | None) -> Decimal | None:
-    """The points that the member's tier takes; None where it does not go by points."""
+    """The points that the member's tier requires; None if it does not depend on points."""
     steps = (step for step in schedule.steps if held is not None and step.loyalty_tier_id == held.loyalty_tier_id)
     return next((step.min_required_points for step in steps), None)
 
@@ -90,5 +90,5 @@ def _next_tier(
 
 
 def _order(step: Step) -> tuple[Decimal, int, int]:
-    """Of tiers alike in points, the one that they lead to comes first."""
+    """The sort key of tiers: by points, and among equals the order in which they rank."""
     return step.min_required_points, -step.tier_order, step.loyalty_tier_id

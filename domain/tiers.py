@@ -1,4 +1,4 @@
-"""Which tier of a loyalty program a member is in, and how that changes with the member's points."""
+"""Tiers of members in loyalty programs, and their changes with the members' points."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from domain.tier_policies import BY_BALANCE, TierPoints, TierPolicy
 ZERO = Decimal(0)
 
 Points = Callable[[int], TierPoints]
-"""What a member has of an account, by its id."""
+"""A member's points of accounts, by account id."""
 
 MemberProgram = tuple[int, int]
-"""A member's id and a loyalty program's."""
+"""A member's id and a loyalty program's id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """An active tier of a program: reached at `min_required_points`, of equal ones the greater `tier_order` wins."""
+    """An active tier of a program: reached at `min_required_points`; among equals the greater `tier_order` wins."""
 
     loyalty_tier_id: int
     min_required_points: Decimal
@@ -30,10 +30,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class TierSchedule:
-    """The tiers of one active program; `ledger_account_id` is the account whose points decide, None for none.
+    """The tiers of one active program, by points in `ledger_account_id` (None for none).
 
-    Which of them count is the `policy`'s to say. `moves` is False where there is no tier beyond the default one: nobody
-    changes place then.
+    `policy` determines which points count. `moves` is False if there is no tier besides the default one: members never
+    change their tier then.
     """
 
     loyalty_program_id: int
@@ -49,16 +49,16 @@ class TierSchedule:
         return ZERO if self.ledger_account_id is None else self.policy.counted(points(self.ledger_account_id), at)
 
     def tier_of(self, points: Points, at: datetime) -> int | None:
-        """The tier that a member belongs to at a moment."""
+        """The tier that a member reaches at a moment."""
         return self.tier_at(self.counted(points, at))
 
     def place_of(self, points: Points, at: datetime) -> HeldTier | None:
-        """The member's place by points, until it changes by time alone; None for no tier."""
+        """The member's tier by points, until it changes merely by time; None for no tier."""
         tier_id, ends = self.tier_of(points, at), self.ends_of(points, at)
         return None if tier_id is None else HeldTier(tier_id, expires_at=None if ends is None else ends[0])
 
     def ends_of(self, points: Points, at: datetime) -> tuple[datetime, Decimal] | None:
-        """When the tier that a member belongs to changes by time alone, and the points that count then."""
+        """When the tier that a member reaches changes merely by time, and the points that count then."""
         if self.ledger_account_id is None or not self.policy.has_period:
             return None
         tier_id = self.tier_of(points, at)
@@ -66,20 +66,20 @@ class TierSchedule:
         return next((change for change in changes if self.tier_at(change[1]) != tier_id), None)
 
     def tier_at(self, points: Decimal) -> int | None:
-        """The tier that so many `points` reach, else the program's default one, else None."""
+        """The tier reached with `points`, or else the program's default one, or else None."""
         reached = [step for step in self.steps if step.min_required_points <= points]
         if self.ledger_account_id is None or not reached:
             return self.default_tier_id
-        # Tiers alike in both are told apart by age, so that the answer does not depend on the order of the rows.
+        # Remaining ties are decided by age, so that the result does not depend on the order of the rows.
         best = max(reached, key=lambda step: (step.min_required_points, step.tier_order, -step.loyalty_tier_id))
         return best.loyalty_tier_id
 
 
 @dataclass(frozen=True, slots=True)
 class HeldTier:
-    """A member's stored place in a program: one that `is_manual` stays whatever the points, until `expires_at`.
+    """A member's stored tier in a program; one that `is_manual` stays until `expires_at`, whatever the points.
 
-    Then it is evaluated again; one that goes by the points of a period, when that many do not count any more.
+    Then it is evaluated again. A tier by points of a period ends when so many points do not count any more.
     """
 
     loyalty_tier_id: int
@@ -91,13 +91,13 @@ class HeldTier:
         return self.expires_at is not None and self.expires_at <= at
 
     def holds(self, at: datetime) -> bool:
-        """True while the tier stays whatever the points."""
+        """True while the tier stays, whatever the points."""
         return self.is_manual and not self.has_lapsed(at)
 
 
 @dataclass(frozen=True, slots=True)
 class TierMove:
-    """A member's change of place in a program; None is no tier."""
+    """A member's change of tier in a program; None is no tier."""
 
     member_id: int
     schedule: TierSchedule
@@ -107,7 +107,7 @@ class TierMove:
 
 
 class TierAssignments:
-    """Where the members of one unit of work stand at the moment `at`, and what has changed of that."""
+    """Tiers of the members of one unit of work at the moment `at`, and changes of them."""
 
     def __init__(
         self, tier_schedules: Iterable[TierSchedule], held: Mapping[MemberProgram, HeldTier], at: datetime
@@ -119,11 +119,11 @@ class TierAssignments:
         self.changed: dict[MemberProgram, HeldTier | None] = {}
 
     def held(self, member_program: MemberProgram) -> HeldTier | None:
-        """The stored place of a member in a program, as it is now."""
+        """The member's stored tier in a program, including changes by this unit of work."""
         return self._held.get(member_program)
 
     def put(self, member_program: MemberProgram, held: HeldTier | None) -> None:
-        """Put a member into a tier, or into none, whatever the points."""
+        """Assign a member to a tier, or to none, whatever the points."""
         self.changed[member_program] = held
         if held is None:
             self._held.pop(member_program, None)
@@ -140,20 +140,20 @@ class TierAssignments:
         return [tier_id for tier_id in found if tier_id is not None]
 
     def current(self, program_id: int, held: HeldTier, points: Points) -> int | None:
-        """The tier that a stored place stands for: another one where it has lapsed."""
+        """The tier that a stored assignment means now: evaluated again if it has lapsed."""
         now = self.place_now(program_id, held, points)
         return None if now is None else now.loyalty_tier_id
 
     def place_now(self, program_id: int, held: HeldTier, points: Points) -> HeldTier | None:
-        """A stored place as it is now: evaluated again where it has lapsed."""
+        """A stored assignment as it is now: evaluated again if it has lapsed."""
         schedule = self._schedules.get(program_id)
         if not held.has_lapsed(self.at):
             return held
-        # The tiers of an inactive program stand still.
+        # Tiers of an inactive program do not change.
         return HeldTier(held.loyalty_tier_id) if schedule is None else schedule.place_of(points, self.at)
 
     def settle(self, member_id: int, ledger_account_ids: Collection[int], points: Points) -> list[TierMove]:
-        """Put the member where the points belong, after a change of these accounts; answers the moves that took."""
+        """Assign the member to the tiers by points after changes of these accounts; returns the moves."""
         moves = []
         for program_id, schedule in self._schedules.items():
             member_program = (member_id, program_id)
@@ -175,9 +175,10 @@ class TierAssignments:
 
 @dataclass(frozen=True, slots=True)
 class TierTracking:
-    """What sets a member's tier, or gives it back to the points, by request or effect; `answered_tier_id` is what came.
+    """A request or effect that sets a member's tier, or returns it to evaluation by points.
 
-    What an event set is kept with what there was before, and with the event that took it back, if one did.
+    `answered_tier_id` is the tier that resulted. A tier set by an event is stored with the one before it, and with the
+    event that reversed it, if any.
     """
 
     organization_id: int
@@ -201,22 +202,22 @@ class TierTracking:
 
     @property
     def member_program(self) -> MemberProgram:
-        """Whose tier it is, in which program."""
+        """The member and the program of the tier."""
         return self.member_id, self.loyalty_program_id
 
     @property
     def previous(self) -> HeldTier | None:
-        """What there was before."""
+        """The stored tier before it was set."""
         if self.previous_tier_id is None:
             return None
         return HeldTier(self.previous_tier_id, self.previous_is_manual, self.previous_expires_at)
 
     def sets(self, held: HeldTier | None) -> bool:
-        """True if this is what a place is in since it was set."""
+        """True if the member's tier is still the one that this has set."""
         return held is not None and held == HeldTier(self.loyalty_tier_id or 0, True, self.expires_at)
 
     def after(self, previous: HeldTier | None) -> TierTracking:
-        """The same, set where there was `previous` before."""
+        """The same tracking, set after the stored tier `previous`."""
         if previous is None:
             return replace(self, previous_tier_id=None, previous_is_manual=False, previous_expires_at=None)
         return replace(
@@ -229,7 +230,7 @@ class TierTracking:
 
 @dataclass(frozen=True, slots=True)
 class KnownTier:
-    """A tier as effects name it: by its key and that of its program."""
+    """A tier as named by effects: by its key and that of its program."""
 
     loyalty_tier_id: int
     loyalty_tier_key: str
@@ -240,7 +241,7 @@ class KnownTier:
 
 
 class TierLog:
-    """What events and requests have set, of the places that one unit of work sets or takes back."""
+    """Tiers set by events and requests, of the members and programs that one unit of work changes."""
 
     def __init__(self) -> None:
         self._trackings: dict[int, TierTracking] = {}
@@ -248,23 +249,24 @@ class TierLog:
         self._changed: set[int] = set()
 
     def know(self, stored: Iterable[TierTracking]) -> None:
-        """Take note of stored trackings: of what may be taken back, and of all that was set there since."""
+        """Register stored trackings: those that may be reversed, and all later ones of the same member and program."""
         for tracking in stored:
             self._trackings.setdefault(tracking.member_tier_tracking_id, tracking)
 
     def add(self, tracking: TierTracking) -> None:
-        """Note what an event sets now."""
+        """Add a tier set by an event in this unit of work."""
         self._trackings[tracking.member_tier_tracking_id] = tracking
         self._new.append(tracking.member_tier_tracking_id)
 
     def standing(self, loyalty_event_id: int) -> list[TierTracking]:
-        """What the event set and nothing took back, the newest first."""
+        """The unreversed trackings of the event, newest first."""
         return [each for each in self._newest_first() if each.loyalty_event_id == loyalty_event_id]
 
     def reverse(self, member_tier_tracking_id: int, tier_assignments: TierAssignments, loyalty_event_id: int) -> bool:
-        """Give a place back to what there was before it was set; False if it has been set or moved on since.
+        """Restore the tier before a tracking; False if it has been set or moved again since.
 
-        What was set right after goes back further from then on, so that the order of cancelling plays no part.
+        The tracking set right after it then restores the tier before both, so that the order of reversals does not
+        matter.
         """
         tracking = self._trackings[member_tier_tracking_id]
         later = [
@@ -281,7 +283,7 @@ class TierLog:
         return is_current
 
     def drain(self) -> tuple[list[TierTracking], list[TierTracking]]:
-        """What is new and what has changed since the last time; it counts as stored from now on."""
+        """New and changed trackings since the last call, which count as stored from now on."""
         new, changed = ([self._trackings[name] for name in names] for names in (self._new, sorted(self._changed)))
         self._new, self._changed = [], set()
         return new, changed
@@ -298,13 +300,13 @@ class TierLog:
 
 
 class TierInactive(Conflict):
-    """Nobody can be put into a tier that is not active, and it is the default one of no program."""
+    """An inactive tier cannot be assigned, and cannot be the default one of a program."""
 
     slug = "tier-inactive"
     title = "The tier is not active"
 
 
 def refuse_inactive_default(name: str, active: bool) -> None:
-    """Raise TierInactive for a tier that would be a program's default one without being active."""
+    """Raise TierInactive for an inactive tier that would become a program's default one."""
     if not active:
         raise TierInactive(f"The tier {name} is not active, and so cannot be the default tier of a loyalty program.")

@@ -1,4 +1,4 @@
-"""The time zone that something carries: what it is called, and what it does to the dates of the same request."""
+"""The `timezone` of a record: its validation, and its effect on dates in the same request."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from domain.problems import FieldFault
 
 
 def not_a_zone(name: str, field: str = "timezone") -> str:
-    """What is wrong with the name of a time zone that is none."""
+    """The fault of a name that is no time zone."""
     meant = did_you_mean(name, sorted(zone_names()))
     return f"{field} {name[:LONGEST_NAME]} is not a time zone of the IANA database, such as Europe/Madrid.{meant}"
 
 
 def zone_faults(name: str | None) -> list[FieldFault]:
-    """What is wrong with a `timezone`; None is none."""
+    """The faults of a `timezone`; None, for no time zone, has none."""
     return [] if name is None or is_zone(name) else [FieldFault(not_a_zone(name), pointer="/timezone")]
 
 
 def localize(body: dict[str, Any], names: Iterable[str], default: str) -> None:
-    """Let the moments `names` of a body that have no offset be local times in its `timezone`, else in `default`."""
+    """Give the moments `names` of a body that lack an offset that of its `timezone`, or else of `default`."""
     own = body["timezone"]
     zone = zone_named(own if own is not None and is_zone(own) else default)
     for name in names:

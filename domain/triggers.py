@@ -1,4 +1,4 @@
-"""Triggers: who outside is told what happens here, and what waits to be told (administration "Events... triggers")."""
+"""Triggers: receivers outside the server, and messages to them (administration "Events... triggers")."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from domain.problems import Conflict
 WEB_HOOK, ENTITY_CHANGE, ASYNC_TRACK = "WebHook", "EntityChangeWebhook", "AsyncTrackWebhook"
 
 MEMBER, COUPON_BOOK, CAMPAIGN, PURCHASE_ORDER = "member", "coupon-book", "campaign", "purchase-order"
-# No kind of record: told only to triggers that name it, since it can hold the password of a new user.
+# Not a kind of record: sent only to triggers that name it, since it can contain the password of a new user.
 USER_INVITATION = "user-invitation"
 CREATED, UPDATED = "created", "updated"
 
@@ -21,9 +21,9 @@ PENDING, SUCCEEDED, FAILED = "pending", "succeeded", "failed"
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """A trigger; `settings` are as on the wire, but for the secrets.
+    """A trigger; `settings` are in the form of the API, without the secrets.
 
-    `previous_secret` signs beside `secret` until `previous_secret_until`, so that a receiver has time to change over.
+    `previous_secret` signs in addition to `secret` until `previous_secret_until`, which gives receivers time to change.
     """
 
     organization_id: int
@@ -42,7 +42,7 @@ class Trigger:
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """An active trigger as those know it who have something to tell; an empty set listens to everything."""
+    """An active trigger with the fields needed to select messages; an empty set selects everything."""
 
     trigger_id: int
     type: str
@@ -50,25 +50,25 @@ class Listener:
     entities: frozenset[str]
 
     def hears_event(self, event_type: str) -> bool:
-        """True if the trigger is told of events of this type."""
+        """True if the trigger receives events of this type."""
         return not self.event_types or event_type in self.event_types
 
     def hears_entity(self, entity: str) -> bool:
-        """True if the trigger is told of changes of records of this kind."""
+        """True if the trigger receives changes of records of this kind."""
         return self.type == ENTITY_CHANGE and (not self.entities or entity in self.entities)
 
     @property
     def hears_invitations(self) -> bool:
-        """True if the trigger is told of invitations of users."""
+        """True if the trigger receives invitations of users."""
         return self.type == ENTITY_CHANGE and USER_INVITATION in self.entities
 
 
 @dataclass(frozen=True, slots=True)
 class TriggerDelivery:
-    """One message to one trigger's receiver, and what became of it.
+    """A message to one trigger's receiver, and its state.
 
-    `attempts` counts those begun since the message was queued, or queued again. While one is under way,
-    `next_attempt_at` is when the next begins if nothing is heard of it any more.
+    `attempts` counts those begun since the message was queued, or queued again. While an attempt is under way,
+    `next_attempt_at` is the time of the next one in case this one never reports.
     """
 
     organization_id: int
@@ -90,9 +90,9 @@ class TriggerDelivery:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryFigures:
-    """What is pending for active triggers of all organizations: how many, how many of them failed before.
+    """Pending deliveries of active triggers in all organizations: their number, and how many of them failed before.
 
-    `overdue_seconds` is for how long the one that is due longest has been due.
+    `overdue_seconds` is the time since the longest overdue delivery was due.
     """
 
     pending: int
@@ -101,7 +101,7 @@ class DeliveryFigures:
 
 
 class TriggerInactive(Conflict):
-    """Nothing is sent for a trigger that is not active."""
+    """An inactive trigger sends nothing."""
 
     slug = "trigger-inactive"
     title = "The trigger is not active"

@@ -1,4 +1,4 @@
-"""Users of organizations, what they may do there, and the groups that give it to them (administration "Users")."""
+"""Users of organizations, their permissions, and permission groups (administration "Users")."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from domain.access import Grant, lacking, merged
 from domain.problems import Conflict, Forbidden, NotFound
 
-# How long a temporary password, and so an invitation, can be used.
+# How long a temporary password, and with it an invitation, is valid.
 TEMPORARY_PASSWORD_LIFETIME = timedelta(days=7)
 
 
@@ -20,7 +20,7 @@ _EMAIL = re.compile(r"[!-?A-~]+@[!-?A-~]+")
 
 @dataclass(frozen=True, slots=True)
 class PermissionGroup:
-    """Permissions under a key that the client chooses, for all users of the organization who are in the group."""
+    """Permissions with a key chosen by the client, for all users of the organization in the group."""
 
     organization_id: int
     permission_group_id: int
@@ -34,13 +34,13 @@ class PermissionGroup:
 
     @property
     def grant(self) -> Grant:
-        """What the group gives."""
+        """The permissions of the group."""
         return Grant(frozenset(self.roles), self.is_admin)
 
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """A user's membership of an organization: what it gives inline, and what its permission groups give."""
+    """A user's membership of an organization: its inline permissions, and those of its permission groups."""
 
     organization_id: int
     user_id: int
@@ -53,18 +53,18 @@ class Membership:
 
     @property
     def inline(self) -> Grant:
-        """What is given to this user alone."""
+        """The inline permissions of this user."""
         return Grant(frozenset(self.roles), self.is_admin)
 
     @property
     def grant(self) -> Grant:
-        """What the user may do in the organization: inline and by groups, the highest action of each resource."""
+        """The user's permissions in the organization: inline and by groups, the highest action of each resource."""
         return merged([self.inline, Grant(frozenset(self.group_roles), self.group_is_admin)])
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A person or program. `active` and `membership` are those of one organization; users may have several."""
+    """A person or program; `active` and `membership` are those of one organization, of several possible ones."""
 
     user_id: int
     name: str
@@ -86,37 +86,37 @@ class User:
 
     @property
     def grant(self) -> Grant:
-        """What the user may do in the organization."""
+        """The user's permissions in the organization."""
         held = self.membership.grant
         return Grant(held.roles, held.is_admin, self.is_system_admin)
 
     @property
     def administers(self) -> bool:
-        """True for one who can act as an administrator of the organization now."""
+        """True if the user can act as an administrator of the organization now."""
         return self.active and not self.pending_provisioning and self.membership.grant.is_admin
 
 
 def is_email(text: str) -> bool:
-    """True for a text that has the form of an address, in ASCII, so that small and capital letters compare safely."""
+    """True for a text in the form of an ASCII email address, so that it can be compared safely regardless of case."""
     return len(text) <= LONGEST_EMAIL and _EMAIL.fullmatch(text) is not None
 
 
 class UnknownUser(NotFound):
-    """A request names a user whom the organization does not have."""
+    """The organization does not have the user that a request names."""
 
     slug = "unknown-user"
     title = "The user does not exist"
 
 
 class UnknownPermissionGroup(NotFound):
-    """A request names a permission group that the organization does not have."""
+    """The organization does not have the permission group that a request names."""
 
     slug = "unknown-permission-group"
     title = "The permission group does not exist"
 
 
 class UserExists(Conflict):
-    """The `authClientId` is taken, or a user of the organization has the address."""
+    """The `authClientId` is taken, or another user of the organization has the address."""
 
     slug = "user-exists"
     title = "The user exists already"
@@ -130,46 +130,46 @@ class LastAdministrator(Conflict):
 
 
 class ExternalUser(Conflict):
-    """The password of a user of the external issuer is not kept here."""
+    """The password of a user of the external issuer is not stored here."""
 
     slug = "external-user"
     title = "The user signs in with the external issuer"
 
 
 class PermissionNotHeld(Forbidden):
-    """Nobody gives what they do not have, nor takes over whoever has more."""
+    """Nobody can grant permissions that they lack, nor change users who have more permissions."""
 
     slug = "permission-not-held"
     title = "The caller does not have this permission"
 
 
 class SharedUser(Forbidden):
-    """Only system administrators change what a user has in common with other organizations."""
+    """Only system administrators can change fields that a user shares with other organizations."""
 
     slug = "user-shared"
     title = "The user belongs to other organizations, too"
 
 
 class PasswordChangeRequired(Forbidden):
-    """A temporary password gets no token; only at the token operation."""
+    """A temporary password gets no token; raised by the token operation only."""
 
     slug = "password-change-required"
     title = "The temporary password has to be changed"
 
 
 def require_held(held: Grant, wanted: Grant, what: str) -> None:
-    """Refuse, in words that name `what`, if the caller lacks any of what is wanted; raises PermissionNotHeld."""
+    """Refuse, in words that name `what`, if the caller lacks any of the permissions; raises PermissionNotHeld."""
     missing = lacking(held, wanted)
     if missing:
         raise PermissionNotHeld(f"{what}: the caller does not have {', '.join(missing)}.")
 
 
 def require_rank(held: Grant, target: Grant) -> None:
-    """Refuse to let anybody but administrators change an administrator, and others a system administrator."""
+    """Refuse changes of an administrator by others than administrators; the same for system administrators."""
     rank = Grant(frozenset(), target.is_admin, target.is_system_admin)
     require_held(held, rank, "The user has more permissions than the caller")
 
 
 def granted_by(groups: Sequence[PermissionGroup], beyond: Collection[str] = ()) -> Grant:
-    """What the groups give together, but for those whose keys are in `beyond`."""
+    """The permissions of all groups together, except those whose keys are in `beyond`."""
     return merged(group.grant for group in groups if group.permission_group_key not in beyond)

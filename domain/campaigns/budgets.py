@@ -1,4 +1,4 @@
-"""What the limits of the campaigns leave to one event."""
+"""Amounts that the limits of campaigns leave to one event."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ZERO = Decimal(0)
 
 
 class LimitBudget:
-    """The limits of every campaign that an event comes to, read from and counted in the counters of its batch."""
+    """The limits of every campaign that an event reaches, counted in the counters of its batch."""
 
     def __init__(self, member_id: int, at: datetime, counters: Counters) -> None:
         self._member_id = member_id
@@ -33,14 +33,14 @@ class LimitBudget:
         return found
 
     def shut_by(self, campaign: CompiledCampaign) -> LimitRule | None:
-        """The transactions rule that shuts the campaign for this event: as it stood before the event itself counted."""
+        """The transactions rule that was exhausted before this event; None if there is none."""
         campaign_id = campaign.campaign.campaign_id
         if campaign_id not in self._shut:
             self._shut[campaign_id] = self.of(campaign).exhausted(self._counters)
         return self._shut[campaign_id]
 
     def broken_by(self, campaign: CompiledCampaign, mints: Sequence[tuple[int, Decimal]]) -> LimitRule | None:
-        """The points rule that an action would break as a whole; `mints` are its (ledger account id, amount)."""
+        """The points rule that all mints of an action together would break; `mints` are (ledger account id, amount)."""
         if campaign.campaign.allow_partial_application_on_limit:
             return None
         for rule, key in self.of(campaign).rules:
@@ -55,7 +55,7 @@ class LimitBudget:
         return next(self._counters.used(key) for each, key in self.of(campaign).rules if each is rule)
 
     def room(self, campaign: CompiledCampaign, ledger_account_id: int) -> tuple[Decimal | None, LimitRule | None]:
-        """How many points may still be minted into the account and the rule that says so; None is without limit."""
+        """The points that may still be minted into the account, and the rule that limits them; None if unlimited."""
         return self.of(campaign).room(ledger_account_id, self._counters)
 
     def count_mint(self, campaign: CompiledCampaign, ledger_account_id: int, amount: Decimal) -> None:

@@ -1,4 +1,4 @@
-"""Values that can never work, to be refused when a campaign or an action is saved."""
+"""Values that can never work and are refused when a campaign or an action is saved."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DATES = ("expirationDate", "expiresAt")
 
 
 def faults_of_limits(rules: Sequence[Mapping[str, Any]]) -> list[FieldFault]:
-    """Limits that no count can be compared with: transactions are whole, and only points go into accounts."""
+    """Faults of limits: transactions must be whole numbers, and only limits of points can name an account."""
     faults = []
     for index, rule in enumerate(rules):
         at = f"/limitRules/{index}"
@@ -36,7 +36,7 @@ def faults_of_limits(rules: Sequence[Mapping[str, Any]]) -> list[FieldFault]:
 def faults_of_constants(
     compiled: Collection[CompiledEffect], effects: Mapping[str, Any], now: datetime
 ) -> list[FieldFault]:
-    """Constants of effects that every event would fail with; `effects` are the compiled ones as they were written."""
+    """Faults of constants of effects that would fail at every event; `effects` are the compiled ones, as written."""
     faults = []
     for index, (effect, item) in enumerate(zip(compiled, effects.get("items", ()), strict=True)):
         values = {param.parameter.id: param.value for param in effect.params if param.program is None}

@@ -1,4 +1,4 @@
-"""Campaigns and actions made ready to run: expressions checked and compiled, limits and restrictions looked up."""
+"""Compiled campaigns and actions: expressions checked and compiled, limits and restrictions looked up."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class CompiledParameter:
 
 @dataclass(frozen=True, slots=True)
 class CompiledEffect:
-    """An effect with all its parameters, those left out at their defaults."""
+    """An effect with all its parameters; those that are left out have their defaults."""
 
     effect: Effect
     params: tuple[CompiledParameter, ...]
@@ -42,9 +42,9 @@ class CompiledEffect:
 
 @dataclass(frozen=True, slots=True)
 class CompiledAction:
-    """An action with its rule (None holds always) and effects; `node` is the rule's tree, for explanations.
+    """An action with its effects and its rule (None always holds); `node` is the rule's tree, for explanations.
 
-    `fault` says why an action that was saved by other rules than today's cannot run: it fails at every event.
+    `fault` says why an action that was saved under earlier rules cannot run: it fails at every event.
     """
 
     action: Action
@@ -56,10 +56,10 @@ class CompiledAction:
 
 @dataclass(frozen=True, slots=True)
 class CompiledCampaign:
-    """A campaign with its running actions; points go to `main_account` unless an effect names another.
+    """A campaign with its running actions; points go to `main_account` unless an effect names another account.
 
-    `idle_actions` are those that do not run, known only where every action is to be explained. Days and periods are
-    those of `zone`.
+    `idle_actions` are the actions that do not run, known only where every action is to be explained. Days and periods
+    are in the time zone `zone`.
     """
 
     campaign: Campaign
@@ -72,7 +72,7 @@ class CompiledCampaign:
     zone: tzinfo = UTC
 
     def considers(self, event_type: str) -> bool:
-        """True if the campaign looks at events of this type; one that names no type looks at all."""
+        """True if the campaign evaluates events of this type; a campaign without event types evaluates all."""
         return not self.event_types or event_type in self.event_types
 
 
@@ -83,7 +83,7 @@ def compile_campaign(
     main_account: LedgerAccount | None,
     default_timezone: str = "UTC",
 ) -> CompiledCampaign:
-    """Join a campaign with its compiled actions; `default_timezone` is where its days begin unless it says so."""
+    """Join a campaign with its compiled actions; `default_timezone` applies unless the campaign has its own."""
     zone = zone_named(campaign.timezone or default_timezone)
     types = frozenset(each for each in (campaign.event_type, *campaign.enabled_topics) if each is not None)
     return CompiledCampaign(
@@ -98,9 +98,9 @@ def compile_campaign(
 
 
 def compile_action(action: Action, before: CompiledAction | None = None) -> CompiledAction:
-    """Compile a stored action; one that cannot be compiled any more has a `fault`, so that the others go on.
+    """Compile a stored action; one that cannot be compiled any more gets a `fault`, and the others still run.
 
-    Where rules and effects are those of `before`, what was compiled of them is taken over.
+    Rules and effects that are equal to those of `before` are taken over without compiling.
     """
     if before is not None and (before.action.rules, before.action.effects) == (action.rules, action.effects):
         return replace(before, action=action)
@@ -112,9 +112,9 @@ def compile_action(action: Action, before: CompiledAction | None = None) -> Comp
 
 
 def without_nulls(rules: Mapping[str, Any], effects: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Rules and effects without what counts as left out: null, or `node: {}`, beside an expression, and both in rules.
+    """Rules and effects without the parts that count as absent, such as null beside an expression.
 
-    An optional parameter keeps a `value` of null where it has nothing else.
+    In rules these are null and `{}`; in parameters a null `expression`, and a null `value` beside an expression.
     """
     kept = {form: source for form, source in rules.items() if source is not None and source != {}}
     return kept, {**effects, "items": [_item_without_nulls(item) for item in effects.get("items", ())]}
@@ -174,7 +174,7 @@ def compile_effects(effects: Mapping[str, Any]) -> tuple[CompiledEffect, ...]:
 
 
 def _unknown(detail: str, name: str, known: Collection[str]) -> str:
-    """The detail about an unknown name, with the known one that it may stand for, or else all of them."""
+    """The detail for an unknown name, with the closest known name, or else all known names."""
     return detail + (did_you_mean(name, known) or f" There are: {', '.join(known)}.")
 
 
@@ -233,7 +233,7 @@ _BAD = object()
 
 
 def constant(parameter: Parameter, value: Any) -> Any:
-    """The inside form of a constant, or of what an expression gave; a value of the wrong kind is `_BAD`."""
+    """The inside form of a constant or of an expression's value; `_BAD` for a value of the wrong kind."""
     if value is None and parameter.is_optional:
         return parameter.default_value
     if parameter.type == DECIMAL:
@@ -249,7 +249,7 @@ def constant(parameter: Parameter, value: Any) -> Any:
 
 
 def is_bad(value: Any) -> bool:
-    """True for what `constant` answers for a value of the wrong kind."""
+    """True for the result of `constant` that stands for a value of the wrong kind."""
     return value is _BAD
 
 
@@ -261,7 +261,7 @@ def _moment(value: Any) -> Any:
 
 
 def _refused(parameter: Parameter) -> str:
-    """What is wrong with a value of the wrong kind for a parameter, whose name it begins with."""
+    """The fault of a value of the wrong kind for a parameter; it begins with the name of the parameter."""
     if parameter.choices:
         return f"{parameter.id} is not one of: {', '.join(parameter.choices)}"
     if parameter.type == JSON_OBJECT:

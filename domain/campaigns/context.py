@@ -1,4 +1,4 @@
-"""The variables that expressions see, as plain values in which every declared field is present (None if unset)."""
+"""The variables of expressions, as plain values in which every declared field is present (None if unset)."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _PROFILE = (
 
 
 def event_variable(event: IncomingEvent, key: str, at: datetime) -> dict[str, Any]:
-    """`event`: what was tracked; where it has no date of its own, the moment `at` when it happened stands in."""
+    """`event`: the tracked event; an event without a date of its own has the moment `at` when it happened."""
     return {
         "loyaltyEventKey": key,
         "eventType": event.event_type,
@@ -116,7 +116,7 @@ def member_variable(member: Member | None) -> dict[str, Any] | None:
 
 
 def balances_by_name(session: LedgerSession, wallet_id: int, accounts: Iterable[LedgerAccount]) -> dict[str, Decimal]:
-    """`balances`: what the wallet can spend of each account, by its key and by its alias."""
+    """`balances`: the spendable amount of each account, by its key and by its alias."""
     return {
         name: session.holding(wallet_id, account.ledger_account_id).current
         for account in accounts
@@ -126,16 +126,16 @@ def balances_by_name(session: LedgerSession, wallet_id: int, accounts: Iterable[
 
 
 def spend_of(order: Order | None, payment: Mapping[str, Any] | None) -> Decimal | None:
-    """What `minSpendValue` is compared with: the order's total, else the payment's."""
+    """The amount that `minSpendValue` is compared with: the total of the order, or else of the payment."""
     if order is not None:
         return order.total
     return None if payment is None else Decimal(payment["total"])
 
 
 def moment_of(event: IncomingEvent, now: datetime) -> datetime:
-    """When the event happened: its own date, else that of its order, else now.
+    """The moment when the event happened: its own date, or else that of its order, or else now.
 
-    Windows, days of the week and the periods of limits go by this, so a late report counts where it belongs.
+    Windows, days of the week and periods of limits use this moment, so a late report counts where it belongs.
     """
     if event.external_event_date is not None:
         return event.external_event_date
@@ -143,12 +143,12 @@ def moment_of(event: IncomingEvent, now: datetime) -> datetime:
     return now if dated is None else instant_of(dated)
 
 
-# A matcher has up to fifty conditions, each of which may look at all of a list of the item.
+# A matcher has up to fifty conditions, each of which may look at every element of a list of the item.
 _MATCHER_COST = 50
 
 
 def _heft(value: Any) -> int:
-    """How many values a condition on an item may have to look at."""
+    """How many values one condition may have to compare on an item."""
     if isinstance(value, dict):
         return 1 + max(map(_heft, value.values()), default=0)
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""The catalogue of effects: what an action can do, with which parameters (administration "Matchers and effects" 2)."""
+"""The catalogue of effects, with the parameters of each (administration "Matchers and effects" 2)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ JSON_OBJECT = MapOf(DYN)
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter of an effect: `type` is what its value or expression must be; `choices` its only values."""
+    """A parameter of an effect: `type` is that of its value or expression; `choices` are its only values."""
 
     id: str
     label: str

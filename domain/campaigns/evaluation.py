@@ -1,7 +1,7 @@
-"""The evaluation of one event: which actions apply, what their effects do, and why the others did not.
+"""The evaluation of one event: which actions apply, what their effects do, and why others do not apply.
 
-The same code runs for all execution modes: a dry run posts to a session that is then forgotten, an authorization
-posts what a capture will settle and leaves all else to be done.
+The same code runs for all execution modes: a dry run posts to a session that is then discarded; an authorization posts
+only pending transactions and leaves all other effects undone.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ from domain.members import MemberInactive
 from domain.problems import Conflict, Refusal
 
 MAX_ERRORS = 100
-"""Most errors of rules that are told of one event."""
+"""Most errors of rules that are reported for one event."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Computed:
     """An effect with the values of its parameters for this event, or the `fault` in computing them.
 
-    `details` are what is told of it once it is carried out.
+    `details` are reported with the effect once it has been executed.
     """
 
     effect: CompiledEffect
@@ -71,9 +71,9 @@ class _Computed:
 class Evaluator:
     """Runs one event through the campaigns, posting to the ledger and counting in the counters of its batch.
 
-    `executors`, by effect id, do the effects that are neither points nor a discount. `mode` is that of the request;
-    with `tracing` a dry run tells what every part of the rules came to. Rules fail that are not done at the
-    `deadline`, which explanations share.
+    `executors`, by effect id, execute the effects that are neither points nor a discount. `mode` is that of the
+    request; with `tracing` a dry run reports the value of every part of the rules. Rules that are not evaluated by the
+    `deadline` fail; explanations share this deadline.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class Evaluator:
             self._aborted.add(campaign_id)
 
     def _rule_holds(self, campaign: CompiledCampaign, action: CompiledAction) -> tuple[bool, bool]:
-        """Whether the rule holds, and whether it could not be told."""
+        """Return whether the rule holds, and whether its evaluation failed."""
         if action.fault is not None:
             self._note_error(campaign, action, action.fault, None)
             return False, True
@@ -192,7 +192,7 @@ class Evaluator:
         return failed
 
     def _refresh_balances(self) -> None:
-        """Let `balancesAfter` be what the action has left."""
+        """Update `balancesAfter` to the balances that the action has left."""
         after = self._event.context.get("balancesAfter")
         if after is not None:
             after.update(balances_by_name(self._session, self._event.wallet_id, self._accounts.values()))
@@ -217,7 +217,7 @@ class Evaluator:
         return _Computed(effect, values, None)
 
     def _execute(self, campaign: CompiledCampaign, each: _Computed) -> Done:
-        """Do one effect, or set it aside."""
+        """Execute one effect, or return why it was not executed."""
         if each.effect_id == MINT_POINTS:
             return self._points.mint(campaign, each.params)
         if each.effect_id == BURN_POINTS:
@@ -227,7 +227,7 @@ class Evaluator:
         if self._authorizing:
             return Done(AUTHORIZED, None)
         if each.effect_id == DISCOUNT:
-            # It is the caller who gives it.
+            # The caller gives the discount.
             return Done(EXECUTED, None)
         try:
             performed = self._executors[each.effect_id](self._event, each.params) or Performed()
@@ -241,7 +241,7 @@ class Evaluator:
             return Done(FAILED, failure, ZERO)
 
     def _mints(self, campaign: CompiledCampaign, computed: Sequence[_Computed]) -> list[tuple[int, Any]]:
-        """What an action would mint in all, and where."""
+        """The total that an action would mint, by account."""
         if not campaign.limits:
             return []
         found = (
@@ -286,7 +286,7 @@ class Evaluator:
         )
 
     def _told(self, status: str) -> str:
-        """The status as the mode has it: nothing is executed in a dry run, and points are pending if authorized."""
+        """The status in this mode: a dry run executes nothing, and authorized points are pending."""
         if status != EXECUTED:
             return status
         return EVALUATED if self._explaining else AUTHORIZED if self._authorizing else EXECUTED
@@ -296,20 +296,20 @@ class Evaluator:
             trace = self._told_of(action.node, campaign.zone)
             found = reason(trace)
             if found is None:
-                # By itself the rule holds: it is what went before that has used up the cost of an event.
+                # The rule itself may hold: the evaluations before it have used up the cost of the event.
                 why = Reason("COST", "the expressions of the event cost too much together")
             else:
                 why = Reason(found["code"], found["label"], found["actual"], tuple(found["at"]))
             self._explain(campaign, action.action, False, why, trace if self._tracing else None)
 
     def _trace(self, campaign: CompiledCampaign, action: CompiledAction) -> Mapping[str, Any] | None:
-        """What every part of the action's rule came to, where that is asked for."""
+        """The value of every part of the action's rule, if a trace is requested."""
         if not (self._explaining and self._tracing) or action.node is None:
             return None
         return self._told_of(action.node, campaign.zone)
 
     def _told_of(self, node: Node, zone: tzinfo) -> Trace:
-        """What a rule and its parts come to; all explanations of the event share a budget, a deadline and a length."""
+        """The values of a rule and its parts; all explanations of the event share a budget, a deadline and a length."""
         if self._telling is None:
             self._telling = Budget(EVENT_COST, self._deadline), Room()
         budget, room = self._telling
@@ -341,7 +341,7 @@ class Evaluator:
 
 
 def _params(computed: _Computed, done: Decimal | None) -> Iterator[tuple[str, Any]]:
-    """The parameters of an effect as they are told: the amount is what was done, beside it what was asked for."""
+    """The parameters of an effect as reported: the executed amount, and the requested one if it differs."""
     for name, value in computed.params.items():
         if name != "amount" or done is None or done == value:
             yield name, value

@@ -1,4 +1,4 @@
-"""What an evaluation is told of an event, and what it calls to have an effect done."""
+"""Inputs of an evaluation: facts about the event, and the executors of effects."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class EventFacts:
-    """What the evaluation knows of an event: `at` is when it happened, which windows and periods go by.
+    """Facts about an event; `at` is the moment when it happened, used for windows and periods.
 
-    Nothing is given to a member or a sponsor who is not active, and nothing taken from them.
+    Effects give nothing to a member or a sponsor who is not active, and take nothing from them.
     """
 
     event_type: str
@@ -36,11 +36,11 @@ class EventFacts:
 
 
 class Performed(NamedTuple):
-    """What an effect did: how much, where it has an amount, and what the answer tells of it beside its status."""
+    """The result of an effect: its amount, where it has one, and fields of the answer beside its status."""
 
     amount: Decimal | None = None
     details: Mapping[str, Any] = MappingProxyType({})
 
 
 Executor = Callable[[EventFacts, Mapping[str, Any]], Performed | None]
-"""Carries out an effect with these parameters, or raises a Refusal and has then changed nothing."""
+"""Executes an effect with these parameters, or raises a Refusal and has then changed nothing."""

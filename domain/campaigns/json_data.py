@@ -1,4 +1,4 @@
-"""JSON objects that an action gives to those outside: constants of it, or what an expression came to."""
+"""JSON objects that an action hands to other systems: constants, or values of expressions."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 # All values in all levels, and all characters of texts and names.
 MOST_VALUES, MOST_CHARACTERS, MOST_LEVELS = 1000, 50_000, 20
-# What every reader of JSON can hold as a number; an expression can come to more.
+# Numbers that every JSON reader can hold; an expression can produce greater ones.
 LARGEST_EXPONENT = 300
 
 
 def is_json_object(value: Any) -> bool:
-    """True for an object of texts, numbers, booleans, nulls, moments, and lists and objects of them, within bounds."""
+    """True for an object of texts, numbers, booleans, nulls, moments, lists and objects, within bounds."""
     if not isinstance(value, dict):
         return False
     values = characters = 0
@@ -42,7 +42,7 @@ def _is_scalar(value: Any) -> bool:
 
 
 def is_number(value: Any) -> bool:
-    """True for a number that JSON can carry to every reader."""
+    """True for a number that every JSON reader can hold."""
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         return False
     return not value or abs(Decimal(value).adjusted()) <= LARGEST_EXPONENT

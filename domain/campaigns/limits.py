@@ -21,9 +21,9 @@ ZERO = Decimal(0)
 
 @dataclass(frozen=True, slots=True)
 class LimitRule:
-    """`limit` transactions (events that had an effect) or points minted, of one member or of all, in a period.
+    """At most `limit` transactions (events with an effect) or minted points, of one member or of all, in a period.
 
-    `ledger_account_id` ALL_ACCOUNTS counts what is minted into any account.
+    The `ledger_account_id` ALL_ACCOUNTS counts points minted into any account.
     """
 
     scope: str
@@ -35,7 +35,7 @@ class LimitRule:
 
 @dataclass(frozen=True, slots=True)
 class CounterKey:
-    """Which counter a rule reads: of the campaign, a member (or ALL_MEMBERS), an account and a period."""
+    """The counter that a rule reads: a campaign, a member (or ALL_MEMBERS), an account and a period."""
 
     campaign_id: int
     member_id: int
@@ -46,7 +46,7 @@ class CounterKey:
 
 
 def limit_rules_of(campaign: Campaign, account_ids: Mapping[str, int]) -> tuple[LimitRule, ...]:
-    """All the rules of a campaign, its two shorthands included; `account_ids` by ledger account key."""
+    """All the rules of a campaign, including its two shorthands; `account_ids` by ledger account key."""
     rules = [
         LimitRule(
             scope=str(rule["scope"]),
@@ -77,7 +77,7 @@ def counter_of(rule: LimitRule, campaign_id: int, member_id: int, at: datetime, 
 
 
 class Counters:
-    """The counters that a unit of work holds locked; `journal` is what it counted, in order."""
+    """The locked counters of a unit of work; `journal` lists the counts made, in order."""
 
     def __init__(self, used: Mapping[CounterKey, Decimal]) -> None:
         self._used = dict(used)
@@ -85,7 +85,7 @@ class Counters:
 
     @property
     def changed(self) -> dict[CounterKey, Decimal]:
-        """What was counted since, by counter."""
+        """The amounts that this unit of work has counted, by counter."""
         totals: dict[CounterKey, Decimal] = {}
         for key, amount in self.journal:
             totals[key] = totals.get(key, ZERO) + amount
@@ -102,7 +102,7 @@ class Counters:
             self.journal.append((key, amount))
 
     def reverse(self, key: CounterKey, amount: Decimal) -> None:
-        """Take `amount` off a counter, which never falls below zero."""
+        """Subtract `amount` from a counter, which never falls below zero."""
         given = min(amount, self.used(key))
         self._used[key] = self.used(key) - given
         self.journal.append((key, -given))
@@ -122,14 +122,14 @@ class EventLimits:
         return cls(tuple((rule, counter_of(rule, campaign_id, member_id, at, zone)) for rule in rules))
 
     def exhausted(self, counters: Counters) -> LimitRule | None:
-        """The first transactions rule that leaves no room for one more event."""
+        """The first transactions rule that does not allow one more event."""
         for rule, key in self.rules:
             if rule.type == TRANSACTIONS and counters.used(key) + 1 > rule.limit:
                 return rule
         return None
 
     def room(self, ledger_account_id: int, counters: Counters) -> tuple[Decimal | None, LimitRule | None]:
-        """How many points may still be minted into the account and the rule that says so; None is without limit."""
+        """The points that may still be minted into the account, and the rule that limits them; None if unlimited."""
         least: Decimal | None = None
         strictest: LimitRule | None = None
         for rule, key in self.rules:

@@ -1,4 +1,4 @@
-"""What an evaluation answers: what became of each effect, and why campaigns and actions did not apply."""
+"""Results of an evaluation: the outcome of each effect, and why campaigns and actions did not apply."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class LimitReached(Conflict):
 
     @classmethod
     def of(cls, rule: LimitRule) -> LimitReached:
-        """The refusal that `rule` is the reason of."""
+        """The refusal for an exhausted `rule`."""
         what = "points" if rule.type == POINTS else "transactions"
         return cls(f"The limit of {rule.limit} {what} of a {rule.scope} ({rule.period}) is reached.")
 
 
 class NoSponsor(Conflict):
-    """The effect is for the sponsor, and the event names none."""
+    """The effect rewards the sponsor, and the event names none."""
 
     slug = "no-sponsor"
     title = "The event has no sponsor"
@@ -52,10 +52,10 @@ class BadParameter(Conflict):
 
 @dataclass(frozen=True, slots=True)
 class EffectOutcome:
-    """What became of one effect of an action (administration "Records": Evaluation result).
+    """The outcome of one effect of an action (administration "Records": Evaluation result).
 
-    Of `params`, `amount` is what was done, and `requestedAmount` what was asked for where that is something else.
-    `details` are fields of the answer that effects of this kind have beside the others.
+    In `params`, `amount` is the executed amount, and `requestedAmount` the requested one if it differs. `details` are
+    further fields of the answer for effects of this kind.
     """
 
     action_id: int
@@ -72,7 +72,7 @@ class EffectOutcome:
 
 
 class RuleError(NamedTuple):
-    """A rule, or what a mission counts by, that could not be told; `at` is the place of what failed in its text."""
+    """A rule, or a mission's count, that could not be evaluated; `at` is the place of the failing part in its text."""
 
     campaign_id: int | None
     action_id: int | None
@@ -82,7 +82,7 @@ class RuleError(NamedTuple):
 
 
 class Done(NamedTuple):
-    """What became of an effect: its status, what stood in the way, and how much was done of what has an amount."""
+    """The result of an effect: its status, the error if there is one, and the amount if it has one."""
 
     status: str
     error: Refusal | None
@@ -90,7 +90,7 @@ class Done(NamedTuple):
 
 
 class Reason(NamedTuple):
-    """The first thing that was not fulfilled, `at` its place in the text of a rule, and the value that was seen."""
+    """The first condition that was not fulfilled, its place `at` in the text of a rule, and the actual value."""
 
     code: str
     label: str | None
@@ -100,9 +100,9 @@ class Reason(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a campaign (`action_id` None) or an action applied or not.
+    """Explains why a campaign (`action_id` None) or an action applied or not.
 
-    `trace` tells what every part of its rule came to, where that is asked for.
+    `trace` has the values of all parts of its rule, if requested.
     """
 
     campaign_id: int
@@ -118,7 +118,7 @@ class Explanation:
 
 @dataclass(slots=True)
 class Evaluation:
-    """What an event set in motion, gathered while its actions run."""
+    """The results of an event, collected while its actions run."""
 
     effects: list[EffectOutcome] = field(default_factory=list)
     errors: list[RuleError] = field(default_factory=list)

@@ -1,6 +1,6 @@
-"""Campaigns lined up for an event: those that look at its type, and their actions in the order of evaluation.
+"""The campaigns that consider events of a type, with their actions in the order of evaluation.
 
-What is the same for all events of a type is worked out once, however many campaigns there are.
+The plan of a type is computed once for all its events, however many campaigns there are.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ class EvaluationPlan:
 
     @classmethod
     def of(cls, campaigns: Iterable[CompiledCampaign]) -> EvaluationPlan:
-        """Line up these campaigns."""
+        """The plan of these campaigns."""
         listed = tuple(campaigns)
         actions = [(campaign, action) for campaign in listed for action in campaign.actions]
         return cls(listed, tuple(sorted(actions, key=_order_of_evaluation)))
 
 
 class EvaluationPlans:
-    """The plan for each type of event, made when first asked for; for any number of threads."""
+    """The plan for each type of event, computed on first use; safe for any number of threads."""
 
     def __init__(self, campaigns: Iterable[CompiledCampaign]) -> None:
         self.campaigns = tuple(campaigns)
         self._by_type: dict[str, EvaluationPlan] = {}
 
     def of(self, event_type: str) -> EvaluationPlan:
-        """The campaigns that look at events of this type."""
+        """The plan of the campaigns that consider events of this type."""
         found = self._by_type.get(event_type)
         if found is None:
             found = EvaluationPlan.of(campaign for campaign in self.campaigns if campaign.considers(event_type))

@@ -31,7 +31,7 @@ ZERO = Decimal(0)
 
 
 class PointEffects:
-    """Posts the points of one event, with `pending` for a later capture; `discarded` adds up what limits cut off."""
+    """Posts the points of one event, `pending` ones for a later capture; `discarded` sums up what limits cut off."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class PointEffects:
         self.discarded = ZERO
 
     def mint(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> Done:
-        """Mint what the limits leave of the amount."""
+        """Mint as much of the amount as the limits allow."""
         try:
             wallet_id = self._wallet_id(params)
             account = self._account(campaign, params)
@@ -71,7 +71,7 @@ class PointEffects:
         return Done(PARTIAL if refusal else EXECUTED, refusal, granted)
 
     def burn(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> Done:
-        """Burn the amount, all of it or nothing."""
+        """Burn the whole amount, or nothing."""
         try:
             wallet_id = self._wallet_id(params)
             account = self._account(campaign, params)
@@ -86,7 +86,7 @@ class PointEffects:
         return Done(EXECUTED, None, amount)
 
     def wanted(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> tuple[int, Decimal] | None:
-        """What a mint asks for before limits, as (ledger account id, amount); None if it cannot mint at all."""
+        """The amount of a mint before limits, as (ledger account id, amount); None if it cannot mint at all."""
         try:
             self._wallet_id(params)
             account = self._account(campaign, params)
@@ -95,7 +95,7 @@ class PointEffects:
         return account.ledger_account_id, round_down(account, params["amount"])
 
     def discard(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> None:
-        """Note that a limit took all of a mint."""
+        """Record that a limit prevented a mint altogether."""
         found = self.wanted(campaign, params)
         if found is not None:
             self.discarded += found[1]

@@ -14,7 +14,7 @@ DISABLED, RUNNING, DRAFT = "disabled", "running", "draft"
 
 
 class CampaignChanged(Conflict):
-    """The campaign, or one of its actions, was changed since the version that the request goes by."""
+    """The campaign, or one of its actions, has changed since the version that the request names."""
 
     slug = "campaign-changed"
     title = "The campaign has changed meanwhile"
@@ -22,10 +22,10 @@ class CampaignChanged(Conflict):
 
 @dataclass(frozen=True, slots=True)
 class Campaign:
-    """When and for whom its actions are considered, and how much they may give.
+    """A campaign: when and for whom its actions are considered, and how much they may give.
 
-    `campaign_version_id` counts its changes, those of its actions among them. Days, and periods of its limits, are
-    those of its `timezone`, else of the organization.
+    `campaign_version_id` counts its changes, including those of its actions. Days and periods of limits are in its
+    `timezone`, or else in that of the organization.
     """
 
     organization_id: int
@@ -62,7 +62,7 @@ class Campaign:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What a campaign does when its rules hold; `priority` 1 goes first."""
+    """The effects of a campaign while its rules hold; actions with `priority` 1 run first."""
 
     organization_id: int
     action_id: int

@@ -1,4 +1,4 @@
-"""What an action names outright in its expressions, to be refused when it is saved rather than at an event."""
+"""Keys that the expressions of an action name literally, so that unknown ones are refused when it is saved."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_LISTED = 20
 def sources_of(
     rules: Mapping[str, Any], rule: Node | None, effects: Mapping[str, Any], compiled: Collection[CompiledEffect]
 ) -> Sources:
-    """The rule and the expressions of the effects, which are the compiled ones as they were written."""
+    """The rule and the expressions of the effects, which are the compiled ones, as written."""
     found = [] if rule is None else [(f"/rules/{next(iter(rules))}", rule)]
     for index, (item, effect) in enumerate(zip(effects.get("items", ()), compiled, strict=True)):
         programs = {param.parameter.id: param.program for param in effect.params}
@@ -35,7 +35,7 @@ def sources_of(
 
 
 def unknown_matchers(sources: Sources, known: Collection[str]) -> list[FieldFault]:
-    """A fault for every key of a matcher that is written in an expression and is not known."""
+    """A fault for every unknown matcher key that is written in an expression."""
     return [
         FieldFault(
             f"{name_at(pointer)} names the matcher {key.value}, which does not exist."
@@ -52,7 +52,7 @@ def unknown_matchers(sources: Sources, known: Collection[str]) -> list[FieldFaul
 
 
 class NamedKey(NamedTuple):
-    """A key that an expression spells out, and the variable whose keys it is compared with."""
+    """A key that is written in an expression, and the variable whose keys it is compared with."""
 
     variable: str
     key: str
@@ -65,7 +65,7 @@ def named_keys(
 ) -> list[NamedKey]:
     """The keys of `balances.x`, `badges["x"]`, `"x" in tiers`, `audiences.exists(a, a == "x")` and the like.
 
-    `hidden` are variables of macros around; `each` are those of them that go through the keys of one of `KEYED`.
+    `hidden` are variables of the enclosing macros; `each` are those of them that run over the keys of one of `KEYED`.
     """
     each = each or {}
     found = list(_own_keys(node, hidden, each))
@@ -82,7 +82,7 @@ def named_keys(
 
 
 def _own_keys(node: Node, hidden: frozenset[str], each: Mapping[str, str]) -> Iterator[NamedKey]:
-    """The keys that the node itself compares, those of its parts left out."""
+    """The keys that the node itself compares, without those of its parts."""
     if isinstance(node, Select):
         of = _keyed(node.target, hidden)
         if of is not None and of not in LISTS:
@@ -101,7 +101,7 @@ def _own_keys(node: Node, hidden: frozenset[str], each: Mapping[str, str]) -> It
 
 
 def _texts(variable: str | None, node: Node) -> Iterator[NamedKey]:
-    """The texts that the node spells out: itself, or the items of a list."""
+    """The texts that the node writes out: itself, or the items of a list."""
     for each in node.items if isinstance(node, ListLiteral) else (node,):
         if variable is not None and isinstance(each, Constant) and isinstance(each.value, str):
             yield NamedKey(variable, each.value, each.start, each.end)
@@ -117,7 +117,7 @@ def _variable_of(node: Node, each: Mapping[str, str]) -> str | None:
 
 
 def _element_of(node: Node, hidden: frozenset[str], each: Mapping[str, str]) -> str | None:
-    """The variable whose keys the node is one of, or all of."""
+    """The variable of which the node is one key, or all keys."""
     if isinstance(node, Call) and node.target is None and node.function == "[]":
         found = _keyed(node.args[0], hidden)
         return found if found in LISTS else None
@@ -132,15 +132,15 @@ KEYED: Mapping[str, str] = {
     "audiences": "audience",
     "tiers": "tier",
 }
-"""The variables that hold keys of the organization, and what these are keys of."""
+"""The variables whose keys belong to the organization, with the kind of record that they name."""
 
 LISTS = frozenset({"audiences", "tiers"})
 
 
 def unknown_keys(sources: Sources, known: Mapping[str, Mapping[str, str]]) -> list[FieldFault]:
-    """A fault for every key that is spelled out and no key of the organization.
+    """A fault for every written key that the organization does not have.
 
-    `known` are keys with their names, by variable; of variables that are not there nothing is known.
+    `known` maps variables to keys with their names; variables that are absent from it are not checked.
     """
     faults = []
     for pointer, node in sources:
@@ -170,7 +170,7 @@ def _listed(key: str, keys: Mapping[str, str]) -> str:
 
 
 def calls_matches(sources: Sources) -> bool:
-    """True if an expression asks whether an order item matches a matcher."""
+    """True if an expression calls `matches`."""
     return any(_calls_matches(node) for _, node in sources)
 
 
@@ -181,7 +181,7 @@ def _calls_matches(node: Node) -> bool:
 
 
 def _keys(node: Node) -> Iterator[Constant]:
-    """The keys that calls of `matches(item, key)` spell out."""
+    """The keys that are written in calls of `matches(item, key)`."""
     if isinstance(node, Call) and node.target is None and node.function == MATCHES.name:
         yield from (key for key in node.args[1:2] if isinstance(key, Constant))
     for part in parts(node):
@@ -189,7 +189,7 @@ def _keys(node: Node) -> Iterator[Constant]:
 
 
 def names_variable(campaign: CompiledCampaign, name: str) -> bool:
-    """True if an action's rule, or an expression of one of its effects, speaks of the variable."""
+    """True if an action's rule, or an expression of one of its effects, uses the variable."""
     return any(
         has_variable(node, name)
         for action in campaign.actions
@@ -203,7 +203,7 @@ def _programs(effects: Collection[CompiledEffect]) -> Iterator[Node]:
 
 
 def has_variable(node: Node, name: str) -> bool:
-    """True if an expression speaks of the variable."""
+    """True if an expression uses the variable."""
     if isinstance(node, Identifier) and node.name == name:
         return True
     return any(has_variable(part, name) for part in parts(node))

@@ -1,4 +1,4 @@
-"""What keeps a campaign from an event before any of its rules is asked."""
+"""Restrictions of a campaign, which are checked before any of its rules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from domain.campaigns.records import Campaign
 
 
 class Restriction(NamedTuple):
-    """One thing that a campaign asks of events: whether it `forbids` one, what was `seen`, and words for that."""
+    """One restriction of a campaign: whether it `forbids` an event, the value `seen`, and words for both."""
 
     code: str
     forbids: Callable[[EventFacts], bool]
@@ -21,7 +21,7 @@ class Restriction(NamedTuple):
     label: Callable[[Any], str]
 
     def reason(self, event: EventFacts) -> Reason:
-        """Why the campaign does not apply to an event that this forbids."""
+        """The reason why the campaign does not apply to an event that this forbids."""
         seen = self.seen(event)
         return Reason(self.code, self.label(seen), seen)
 
@@ -35,7 +35,7 @@ def first_violated(restrictions: Iterable[Restriction], event: EventFacts) -> Re
 
 
 def restrictions_of(campaign: Campaign, event_types: frozenset[str], zone: tzinfo) -> tuple[Restriction, ...]:
-    """What the campaign asks of events, and nothing of what it does not; what costs least comes first.
+    """The restrictions that the campaign has, the cheapest to check first.
 
     Days are those of `zone`.
     """

@@ -1,6 +1,6 @@
-"""What the rules and effects of campaigns may refer to, with the names people see.
+"""The variables and functions of campaign rules and effects, with their names for people.
 
-A context gives every variable, and every field of every object; what is absent is None.
+A context has every variable, and every field of every object; absent values are None.
 """
 
 from collections.abc import Mapping
@@ -151,7 +151,7 @@ MISSION = _object(
 )
 
 MATCHES = HostFunction("matches", (ITEM, STRING), BOOL, "{0} matches {1}", metered=True)
-"""Whether an order item matches the matcher of a key."""
+"""True if an order item matches the matcher of a key."""
 
 
 ENVIRONMENT = Environment(

@@ -16,7 +16,7 @@ STRING, NUMBER, BOOLEAN, DATE = "string", "number", "boolean", "date"
 
 LONGEST_SLUG = 200
 LONGEST_FIELD_NAME = 100
-# The path of the batch operation stands where a document of this slug would be found.
+# The batch operation's path has this word in the place of a document's slug.
 RESERVED_SLUG = "batch"
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.I)
@@ -25,7 +25,7 @@ _TYPES = {"string": STRING, "number": NUMBER, "integer": NUMBER, "boolean": BOOL
 
 @dataclass(frozen=True, slots=True)
 class ContentCollection:
-    """A stored collection; `language` names the text search configuration of documents of the default locale."""
+    """A stored collection; `language` is the text search configuration for documents of the default locale."""
 
     organization_id: int
     content_collection_id: int
@@ -59,7 +59,7 @@ class ContentCollection:
         return field in self.facet_fields or field in self.properties
 
     def type_of(self, field: str) -> str | None:
-        """The type that `facetFields`, else the JSON Schema, gives a field; None where neither says one."""
+        """The type of a field by `facetFields`, or else by the JSON Schema; None if neither gives one."""
         if field in self.facet_fields:
             return str(self.facet_fields[field].get("type", STRING))
         described = self.properties.get(field)
@@ -83,14 +83,14 @@ def is_uuid(text: str) -> bool:
 
 
 def slug_fault(slug: str | None) -> FieldFault | None:
-    """What is wrong with a slug beyond its letters."""
+    """A fault of a slug that consists of allowed characters; None if there is none."""
     if slug is None or not (is_uuid(slug) or slug == RESERVED_SLUG):
         return None
     return FieldFault(f"slug is {slug}, which is a key or a reserved word", pointer="/slug")
 
 
 def slug_of(name: str, taken: Collection[str]) -> str:
-    """The slug that a name gives, with the first number from 2 on behind it where it is taken."""
+    """The slug made from a name; if it is taken, with the first free number from 2 on appended."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     slug = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[: LONGEST_SLUG - 10].strip("-") or "collection"
     if is_uuid(slug) or slug == RESERVED_SLUG:
@@ -104,7 +104,7 @@ def slug_of(name: str, taken: Collection[str]) -> str:
 
 
 def check_collection(values: Mapping[str, Any]) -> None:
-    """Raise InvalidRequest for fields of a collection that no document could say enough about."""
+    """Raise InvalidRequest for collection fields that documents could not satisfy."""
     faults = [fault] if (fault := slug_fault(values.get("slug"))) else []
     for field in values.get("facet_fields") or ():
         if not 0 < len(field) <= LONGEST_FIELD_NAME:

@@ -29,7 +29,7 @@ class LocaleFixed(Conflict):
 
 @dataclass(frozen=True, slots=True)
 class DocumentAddress:
-    """A document as a path names it, by its key or slug, and its key; there need not be a document of the key."""
+    """The document that a path names by key or slug, with its key; a document with this key need not exist."""
 
     named: str
     key: str
@@ -59,7 +59,7 @@ class ContentDocument:
 def document_faults(
     collection: ContentCollection, values: Mapping[str, Any], attrs_bytes: int, zones: frozenset[str]
 ) -> list[FieldFault]:
-    """What is wrong with the fields of a document that have the right form each; `attrs` only where it is there."""
+    """Faults of a document's fields that are well-formed one by one; `attrs` is checked only if present."""
     faults = [fault] if (fault := slug_fault(values.get("slug"))) else []
     begin, end = values.get("from_date"), values.get("to_date")
     if begin is not None and end is not None and end < begin:
@@ -87,7 +87,7 @@ def _attrs_faults(collection: ContentCollection, attrs: Mapping[str, Any], attrs
 
 
 def is_deeper(value: Any, levels: int) -> bool:
-    """True for a JSON value that is nested deeper than so many levels."""
+    """True for a JSON value that is nested deeper than the given number of levels."""
     level = [value]
     for _ in range(levels):
         level = [
@@ -108,7 +108,7 @@ def coupon_book_key_of(attrs: Mapping[str, Any]) -> str | None:
 
 
 def derived_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What is stored beside a document's own fields so that it is found: its hours and its coupon book."""
+    """Values stored beside a document's own fields for searches: its open hours and its coupon book."""
     derived: dict[str, Any] = {}
     if "day_of_week_schedule" in values:
         schedule = values["day_of_week_schedule"]

@@ -1,4 +1,4 @@
-"""When a document is shown: days of the week, and hours of them in a time zone (integration 2.5)."""
+"""Schedules of documents: days of the week, and hours on them in a time zone (integration 2.5)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HOURS_OF_DAY = 24
 
 
 def hour_of_week(at: datetime, zone: tzinfo) -> int:
-    """The hour of the week on the clocks of a zone: 0 is Monday from 00:00 to 00:59, 167 Sunday from 23:00."""
+    """The hour of the week in a zone: 0 is Monday from 00:00 to 00:59, 167 is Sunday from 23:00."""
     day = day_of_week(at, zone) - 1
     try:
         hour = at.astimezone(zone).hour
@@ -24,7 +24,7 @@ def hour_of_week(at: datetime, zone: tzinfo) -> int:
 
 
 def open_hours(schedule: Mapping[str, Any]) -> list[int]:
-    """The hours of the week that a schedule's windows cover, in order; both ends of a window belong to it."""
+    """The hours of the week that a schedule's windows cover, sorted; the last hour of a window is included."""
     hours = {
         (window["day"] - 1) * HOURS_OF_DAY + hour
         for window in schedule["schedule"]
@@ -34,12 +34,12 @@ def open_hours(schedule: Mapping[str, Any]) -> list[int]:
 
 
 def open_hours_now(zones: Iterable[str], at: datetime) -> dict[str, int]:
-    """The hour of the week that it is in each of the zones."""
+    """The current hour of the week in each of the zones."""
     return {name: hour_of_week(at, zone_named(name)) for name in zones}
 
 
 def schedule_faults(schedule: Mapping[str, Any] | None, zones: frozenset[str]) -> list[FieldFault]:
-    """What is wrong with a schedule of the right form; `zones` are the names of all time zones."""
+    """Faults of a well-formed schedule; `zones` are the names of all time zones."""
     if schedule is None:
         return []
     faults = []

@@ -1,7 +1,7 @@
-"""Which JSON Schemas (Draft 2020-12) a collection takes: whole ones, that cost little for any document.
+"""The JSON Schemas (Draft 2020-12) that a collection accepts: self-contained, and cheap for any document.
 
-A schema is refused where it would be looked up elsewhere, or where checking a document with it could take long: `$ref`
-that lead in a circle without going down into the document, or that multiply on the way down.
+A schema is refused if it refers to other schemas, or if checking a document with it could take long: `$ref` that lead
+in a circle without going down into the document, or that multiply on the way down.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ MOST_EVALUATIONS = 500
 """How often one place of a document may be checked."""
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
-# Keywords whose schemas check the very place that their own schema does.
+# Keywords whose schemas check the same place of the document as the schema that has them.
 _SAME_PLACE = ("not", "if", "then", "else")
 _SAME_PLACE_LISTS = ("allOf", "anyOf", "oneOf")
 _SAME_PLACE_MAPS = ("dependentSchemas",)
-# Keywords whose schemas check what is inside.
+# Keywords whose schemas check places inside that place.
 _INSIDE = (
     *("items", "contains", "additionalProperties", "propertyNames", "unevaluatedItems", "unevaluatedProperties"),
     "contentSchema",
@@ -37,7 +37,7 @@ Schemas = Mapping[str, Any]
 
 
 def schema_faults(schema: Mapping[str, Any], schema_bytes: int) -> list[FieldFault]:
-    """What is wrong with a schema beyond what its meta-schema says; pointers lead into the schema."""
+    """Faults of a schema that its meta-schema does not find; pointers lead into the schema."""
     if schema_bytes > MOST_SCHEMA_BYTES:
         return [FieldFault(f"jsonschema is longer than {MOST_SCHEMA_BYTES} bytes as JSON", pointer="")]
     if is_deeper(schema, MOST_SCHEMA_DEPTH):
@@ -53,7 +53,7 @@ def schema_faults(schema: Mapping[str, Any], schema_bytes: int) -> list[FieldFau
 
 
 def patterns_of(schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Every regular expression of a schema with the pointer to where it stands."""
+    """Every regular expression of a schema, with the pointer to it."""
     for place, each in _subschemas(schema, ""):
         if isinstance(each, dict):
             if isinstance(each.get("pattern"), str):
@@ -103,7 +103,7 @@ def _own_faults(place: str, schema: Any, found: Schemas) -> Iterator[FieldFault]
 
 
 def _target(reference: Any) -> str | None:
-    """The pointer that a reference inside the schema means, in the form of the places above."""
+    """The pointer that a reference inside the schema stands for, in the form of the places above."""
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None
     return reference[1:]
@@ -111,7 +111,7 @@ def _target(reference: Any) -> str | None:
 
 def _cost_faults(found: Schemas) -> list[FieldFault]:
     """A fault where some place of a document could be checked too often, or without end."""
-    # Costs at one depth from those one level further down, so that a recursive schema costs what a document can have.
+    # Costs at one depth follow from those one level below, so a recursive schema costs as much as a document can have.
     below: dict[str, int] = dict.fromkeys(found, 1)
     for _ in range(MOST_ATTRS_DEPTH):
         costs: dict[str, int] = {}
@@ -130,7 +130,7 @@ def _cost_faults(found: Schemas) -> list[FieldFault]:
 
 
 def _add_cost(start: str, found: Schemas, below: Mapping[str, int], costs: dict[str, int]) -> str | None:
-    """Compute the cost of a schema and of those that check the same place; the pointer of a circle if there is one."""
+    """Compute the cost of a schema and of those that check the same place; returns the pointer of a circle, if any."""
     open_places: set[str] = set()
     todo = [(start, False)]
     while todo:
@@ -167,7 +167,7 @@ def _beside(place: str, found: Schemas) -> list[str]:
 
 
 def _inside_cost(place: str, found: Schemas, below: Mapping[str, int]) -> int:
-    """The cost of the schemas that one value inside can have to satisfy: one property or item, and all patterns."""
+    """The cost of the schemas that one value inside may have to satisfy: one property or item, and all patterns."""
     schema = found[place]
     if not isinstance(schema, dict):
         return 0

@@ -1,4 +1,4 @@
-"""What a search of documents asks for, checked against what its collection declares (integration 4.4, item 5)."""
+"""Searches of documents, checked against the declarations of their collection (integration 4.4, item 5)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ONE_DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class SortKey:
-    """One field to sort by: of the record, or of `attrs` with its type (None where nothing says one)."""
+    """A field to sort by: one of the record, or of `attrs` with its type (None if it is not declared)."""
 
     field: str
     descending: bool
@@ -29,7 +29,7 @@ class SortKey:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The values of a field that a range lets through; `before` is an end that does not belong to it."""
+    """The bounds of a range filter; an end in `before` is exclusive."""
 
     field: str
     type: str
@@ -54,19 +54,19 @@ class Search:
 
 
 class SearchReader:
-    """Reads the parameters of a search one after the other and keeps every fault."""
+    """Reads the parameters of a search one after the other and collects all faults."""
 
     def __init__(self, collection: ContentCollection) -> None:
         self._collection = collection
         self._faults: list[FieldFault] = []
 
     def refuse_faults(self) -> None:
-        """Raise InvalidRequest with every fault so far, if there is any."""
+        """Raise InvalidRequest with all faults collected so far, if there are any."""
         if self._faults:
             raise InvalidRequest(self._faults)
 
     def fault(self, parameter: str, detail: str) -> None:
-        """Keep a fault of a parameter."""
+        """Add a fault of a parameter."""
         self._faults.append(FieldFault(detail, parameter=parameter[:100]))
 
     def sort(self, text: str | None) -> tuple[SortKey, ...]:
@@ -76,7 +76,7 @@ class SearchReader:
             name, _, direction = part.partition(":")
             of_record = name in RECORD_FIELDS
             collection = self._collection
-            # A collection that describes no fields leaves it to its documents which there are.
+            # A collection that does not describe its fields accepts any field names.
             if not of_record and not collection.declares(name) and collection.properties:
                 self._unknown("sort", name)
             kind = None if of_record else collection.type_of(name)
@@ -143,7 +143,7 @@ class SearchReader:
         least, most = values.get("min"), values.get("max")
         if kind == DATE and most is not None and is_date(ends["max"][1]):
             try:
-                # A date as the end takes the whole day in.
+                # A date as the end includes the whole day.
                 return Bounds(name, kind, least=least, before=most + _ONE_DAY)
             except OverflowError:
                 pass
@@ -156,7 +156,7 @@ class SearchReader:
 
 
 def sort_of(collection: ContentCollection, text: str | None) -> Any:
-    """The keys of a `sort` parameter alone; raises InvalidRequest."""
+    """The sort keys of a `sort` parameter without a collection; raises InvalidRequest."""
     reader = SearchReader(collection)
     keys = reader.sort(text)
     reader.refuse_faults()

@@ -1,4 +1,4 @@
-"""The searchable values of a document: what ranges, facets and sorting compare of its `attrs`."""
+"""Searchable values of a document: those of its `attrs` that ranges, facets and sorting compare."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from domain.calendar import instant_of
 from domain.content.collections import LONGEST_FIELD_NAME
 
 LONGEST_TEXT = 255
-"""Longer texts are found by full text only; of them the first characters are sorted by."""
+"""Longer texts are found by full text search only; sorting compares their first characters."""
 MOST_ELEMENTS = 100
-"""Elements of one list that facets and ranges see."""
+"""The number of elements of one list that facets and ranges consider."""
 MOST_VALUES = 1000
 
 _WITHOUT_ROUNDING = Context(prec=1000)
@@ -27,7 +27,7 @@ _NUMBER = re.compile(r"-?[0-9]{1,80}(\.[0-9]{1,80})?([eE][+-]?[0-9]{1,3})?")
 
 @dataclass(frozen=True, slots=True)
 class FieldValue:
-    """One value of a field; `position` is 0 for the value itself, from 1 for the elements of a list."""
+    """A value of a field; `position` is 0 for the value itself, and counts from 1 for the elements of a list."""
 
     field: str
     position: int
@@ -42,7 +42,7 @@ def is_date(text: str) -> bool:
 
 
 def moment_of(text: str) -> datetime | None:
-    """The moment of an RFC 3339 date or date-time, a date being its first moment in UTC; None for other texts."""
+    """The moment of an RFC 3339 date or date-time; a date is its first moment in UTC. None for other texts."""
     if not _DATE.fullmatch(text):
         return None
     try:
@@ -52,12 +52,12 @@ def moment_of(text: str) -> datetime | None:
 
 
 def number_of(text: str) -> Decimal | None:
-    """The number that a text writes; None for other texts."""
+    """The number that a text contains; None for other texts."""
     return Decimal(text) if _NUMBER.fullmatch(text) else None
 
 
 def number_text(number: Decimal | int) -> str:
-    """The one text of a number, however it was written: 12 for 12.0."""
+    """The canonical text of a number: 12 for 12.0."""
     if isinstance(number, int):
         return str(number)
     plain = number.normalize(_WITHOUT_ROUNDING)
@@ -65,7 +65,7 @@ def number_text(number: Decimal | int) -> str:
 
 
 def searchable_values(attrs: Mapping[str, Any]) -> list[FieldValue]:
-    """The values of the fields at the top of `attrs` that are texts, numbers or booleans, or lists of them."""
+    """The values of top-level fields of `attrs` that are texts, numbers or booleans, or lists of them."""
     found: list[FieldValue] = []
     for field, value in attrs.items():
         if not 0 < len(field) <= LONGEST_FIELD_NAME:
@@ -89,5 +89,5 @@ def _value(field: str, position: int, value: Any) -> Iterator[FieldValue]:
     elif isinstance(value, int | Decimal):
         yield FieldValue(field, position, number_text(value), value, None)
     elif isinstance(value, str):
-        # One character more than a facet can have, so that a text that was cut is none of its values.
+        # One character longer than any facet value, so that a text that was cut equals none of them.
         yield FieldValue(field, position, value[: LONGEST_TEXT + 1], None, moment_of(value))

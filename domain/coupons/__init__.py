@@ -1,1 +1,1 @@
-"""Coupon books, their codes, who may have and use them, and what was assigned and used."""
+"""Coupon books, their codes, the rules for having and using them, and coupon usages."""

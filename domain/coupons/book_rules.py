@@ -1,4 +1,4 @@
-"""What a coupon book must be to be saved, and which of its statuses may follow another (integration 2.1 and 3)."""
+"""Validation of coupon books and of changes of their status (integration 2.1 and 3)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ _POINTS = ("assignment_required_points", "usage_required_points")
 
 
 def check_book(values: Mapping[str, Any]) -> None:
-    """Refuse a book whose members do not go together; `values` has all of them. Raises InvalidRequest, every fault."""
+    """Refuse a book whose fields contradict each other; `values` has all of its fields.
+
+    Raises InvalidRequest with every fault.
+    """
     faults: list[FieldFault] = []
     begin, end = values["valid_from_date"], values["valid_to_date"]
     if begin is not None and end is not None and end < begin:
@@ -46,6 +49,6 @@ def check_book(values: Mapping[str, Any]) -> None:
 
 
 def refuse_archived(book: CouponBook) -> None:
-    """Archiving is for good (integration 3); raises BookArchived."""
+    """Raise BookArchived for an archived book: archiving is final (integration 3)."""
     if book.publishing_status == ARCHIVED:
         raise BookArchived(f"The coupon book {book.coupon_book_id} is archived.")

@@ -1,4 +1,4 @@
-"""Coupon books: what is given away, to whom, when, and how much of it (integration 2.1 and 3)."""
+"""Coupon books: offers, with their audience, validity and stock (integration 2.1 and 3)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ DRAFT, PUBLISHED, DISABLED, ARCHIVED = "draft", "published", "disabled", "archiv
 class CouponBook:
     """A stored coupon book; an empty restriction restricts nothing.
 
-    `coupon_count` is how many codes it holds, `total_assigned` and `total_usages` what members have had and used of it.
-    `tiers` are the ids of the tiers in `tier_keys`, in their order.
+    `coupon_count` is the number of its codes; `total_assigned` and `total_usages` are sums over all members. `tiers`
+    are the ids of the tiers in `tier_keys`, in the same order.
     """
 
     organization_id: int
@@ -82,24 +82,24 @@ class CouponBook:
 
 
 class UnknownCouponBook(NotFound):
-    """A request names a coupon book that the organization does not have."""
+    """The organization does not have the coupon book that a request names."""
 
     slug = "unknown-coupon-book"
     title = "The coupon book does not exist"
 
 
 class BookArchived(Conflict):
-    """An archived coupon book stays as it is: it is not changed, and nothing more is assigned or used."""
+    """An archived coupon book cannot be changed, assigned or used."""
 
     slug = "coupon-book-archived"
     title = "The coupon book is archived"
 
 
 def stock_left(book: CouponBook, unassigned: int | None = None) -> Decimal | None:
-    """How much of the book can still be assigned; None is without end. `unassigned` counts the free codes of a list.
+    """The amount of the book that can still be assigned; None if unlimited. `unassigned` counts free codes of a list.
 
-    Each code of a list goes to one member; else `maxCouponCount` caps what is assigned in all, and what is assigned
-    of a single code is capped by `maxAssignedPerCoupon`, too. A single book without its code has nothing to assign.
+    Each code of a list goes to one member; otherwise `maxCouponCount` limits the total, and `maxAssignedPerCoupon` also
+    limits a single code. A single book without its code has nothing to assign.
     """
     if book.type == LIST:
         return Decimal(unassigned or 0)

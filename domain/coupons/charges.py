@@ -1,4 +1,4 @@
-"""The points of coupons: what an assignment or a use costs is taken, what is reverted is given back."""
+"""Points of coupons: the price of an assignment or a use is charged, and returned when it is reverted."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from domain.problems import InvalidRequest
 
 @dataclass(frozen=True, slots=True)
 class UsageDetails:
-    """What a request, or an event, says of a usage that it makes.
+    """Caller-supplied details of a coupon usage.
 
-    `points_override` stands for the book's points: above zero it burns, below zero it mints, zero moves none.
+    `points_override` replaces the book's points: a positive value burns, a negative one mints, zero moves none.
     `pending` is the id of a pending burn that is captured instead.
     """
 
@@ -37,14 +37,14 @@ class UsageDetails:
 
     @property
     def sets_price(self) -> bool:
-        """True if the points are not the book's to say."""
+        """True if the details replace the price of the book."""
         return self.points_override is not None or self.pending is not None
 
 
 class PointsCharge:
-    """Moves the points of usages on the books of a unit of work.
+    """Moves the points of usages in the ledger session of a unit of work.
 
-    `transaction_id` answers the id of the nth posting. `stored` are the transactions that may be captured or reverted.
+    `transaction_id` returns the id of the nth posting. `stored` are the transactions that may be captured or reverted.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class PointsCharge:
         self.stored: dict[int, Stored] = {}
 
     def account_of(self, book: CouponBook) -> LedgerAccount | None:
-        """The account of the book's points, else the organization's default one, as it is now."""
+        """The current account of the book's points, or else the organization's default account."""
         config = book.required_points_config
         if config:
             account = self._by_key.get(config["ledgerAccountKey"])
@@ -70,9 +70,9 @@ class PointsCharge:
     def pay(
         self, wallet_id: int, book: CouponBook, price: Decimal, details: UsageDetails, usage_key: str
     ) -> int | None:
-        """Take `price` points, or what is said instead; answers the transaction's id, None where no points move.
+        """Charge `price` points, or those of `details`; returns the transaction's id, None if no points move.
 
-        Raises what the books refuse, such as InsufficientBalance, and has then changed nothing.
+        Raises the refusals of the ledger, such as InsufficientBalance, and has then changed nothing.
         """
         if details.pending is not None:
             return self._capture(wallet_id, details.pending)
@@ -98,7 +98,7 @@ class PointsCharge:
         return self._transaction_id(number)
 
     def reverse(self, ledger_transaction_id: int, details: UsageDetails, usage_key: str) -> int | None:
-        """Revert the points of a usage; None where that was done before. Raises what the books refuse."""
+        """Revert the points of a usage; None if they were reverted before. Raises the refusals of the ledger."""
         stored = self.stored[ledger_transaction_id]
         if stored.status == REVERTED:
             return None

@@ -17,7 +17,7 @@ from domain.problems import Conflict, NotFound
 class Coupon:
     """A code of a book; the one coupon of a codeless book has none.
 
-    `position` counts the coupons of the book in the order in which they came, from 1, without a gap.
+    `position` numbers the coupons of a book in the order in which they were added, from 1, without a gap.
     """
 
     organization_id: int
@@ -34,28 +34,28 @@ class Coupon:
 
 
 class UnknownCoupon(NotFound):
-    """A request names a code that the coupon book does not hold."""
+    """The coupon book does not hold the code that a request names."""
 
     slug = "unknown-coupon"
     title = "The coupon does not exist"
 
 
 class CodeTaken(Conflict):
-    """The book holds this code already, or one call names it twice."""
+    """The book has this code already, or one request names it twice."""
 
     slug = "coupon-code-taken"
     title = "The code is in the coupon book already"
 
 
 class CodesNotAccepted(Conflict):
-    """Only books of the type `list` take codes, and a `single` one a first one."""
+    """Only books of the type `list` accept codes, and a book of the type `single` accepts its first one."""
 
     slug = "coupon-codes-not-accepted"
     title = "The coupon book does not take these codes"
 
 
 def refuse_codes(book: CouponBook, codes: Sequence[str]) -> None:
-    """Whether the book, locked, takes these codes; raises CodesNotAccepted, and CodeTaken for one named twice."""
+    """Refuse codes that the locked book does not accept; raises CodesNotAccepted, or CodeTaken for a repeated one."""
     if book.type not in (SINGLE, LIST):
         raise CodesNotAccepted(f"A book of the type {book.type} takes no codes.")
     if book.type == SINGLE and book.coupon_count + len(codes) > 1:

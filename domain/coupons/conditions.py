@@ -1,4 +1,4 @@
-"""The condition of a coupon book: a rule in the language of campaign rules about the member who asks."""
+"""The condition of a coupon book: a rule about the member, in the language of campaign rules."""
 
 from __future__ import annotations
 
@@ -43,13 +43,16 @@ ENVIRONMENT = Environment(
         "now": "the current time",
     },
 )
-"""The variables of conditions, as campaign rules have them."""
+"""The variables of conditions, the same as in campaign rules."""
 
 _KEPT_PROGRAMS = 10_000
 
 
 def check_condition(condition: Mapping[str, Any]) -> None:
-    """Refuse what is not `{}`, `{expression}` or `{node}`; raises InvalidRequest with the position of every fault."""
+    """Refuse a condition that is not `{}`, `{expression}` or `{node}`.
+
+    Raises InvalidRequest with the position of every fault.
+    """
     if not condition:
         return
     if len(condition) > 1:
@@ -64,7 +67,7 @@ def check_condition(condition: Mapping[str, Any]) -> None:
 
 
 def holds(condition: Mapping[str, Any], context: Mapping[str, Any]) -> bool:
-    """Whether a stored condition holds; one that cannot be told, as of an attribute that is not there, does not."""
+    """True if a stored condition holds; one that cannot be evaluated, as for a missing attribute, does not hold."""
     if not condition:
         return True
     try:

@@ -1,4 +1,4 @@
-"""Whether a member can have or use coupons of a book: a list of rules, each with a refusal of its own.
+"""Eligibility of a member for coupons of a book: a list of rules, each with its own refusal.
 
 An assignment or a use raises the first refusal; a dry run lists them all. A book is in a member's list if the member
 could use it now: a coupon that the member has, or one that the same call would assign.
@@ -39,15 +39,15 @@ ASSIGN, USE = frozenset({"assign"}), frozenset({"use"})
 ASSIGN_AND_USE = ASSIGN | USE
 
 PERIOD_LIMITS: frozenset[type[Conflict]] = frozenset({UsageLimitReached, DiscountLimitReached})
-"""What `bypassUsageRestrictions` leaves out, beside the expiry of the coupon."""
+"""The rules that `bypassUsageRestrictions` disables, in addition to the expiry of the coupon."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemberFacts:
-    """What is known of a member and a book at the moment `at`.
+    """Facts about a member and a book at the moment `at`.
 
-    `assigned` is what the member has had of the book (less what was reverted), `unused` what is left of it to use;
-    `stock_left` is None for a book without end; `points` are those of the account that the book's points come from;
+    `assigned` is what the member was assigned of the book (less reversals), `unused` what the member can still use;
+    `stock_left` is None for unlimited stock; `points` are those of the account that the book's points come from;
     `context` has the variables of conditions.
     """
 
@@ -66,7 +66,7 @@ class MemberFacts:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What is asked for: an assignment of `amount`, a use with a discount if there is one, or both."""
+    """A requested operation: an assignment of `amount`, a use with or without a discount, or both."""
 
     purpose: frozenset[str]
     amount: Decimal = ONE
@@ -76,7 +76,7 @@ class Attempt:
 def exclusions(
     book: CouponBook, facts: MemberFacts, attempt: Attempt, without: Collection[type[Conflict]] = ()
 ) -> Iterator[Conflict]:
-    """Everything that stands in the way, in the order in which it is refused; rules of `without` are not asked."""
+    """All reasons for refusal, in the order in which they are refused; rules in `without` are not checked."""
     for purposes, refusal, rule in _RULES:
         if purposes & attempt.purpose and refusal not in without:
             why = rule(book, facts, attempt)
@@ -87,15 +87,15 @@ def exclusions(
 def refuse_excluded(
     book: CouponBook, facts: MemberFacts, attempt: Attempt, without: Collection[type[Conflict]] = ()
 ) -> None:
-    """Raise the first thing that stands in the way, if anything does."""
+    """Raise the first reason for refusal, if there is one."""
     for refusal in exclusions(book, facts, attempt, without):
         raise refusal
 
 
 def exclusions_of_list(book: CouponBook, facts: MemberFacts) -> list[Conflict]:
-    """What keeps a book out of the member's list: whatever stands in the way of using it now.
+    """Reasons that keep a book out of a member's list: everything that prevents using it now.
 
-    A coupon would be assigned first to a member who has none unused. Stock counts in any case, where it is known.
+    A member without unused coupons would be assigned one first. Known stock counts in any case.
     """
     attempt = Attempt(USE if facts.unused >= ONE else ASSIGN_AND_USE)
     found = list(exclusions(book, facts, attempt, {OutOfStock}))
@@ -156,7 +156,7 @@ def _condition(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | 
 
 def _stock(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
     left = facts.stock_left
-    # A code of a list is gone however much of it is assigned.
+    # Assigning any amount of a code of a list uses up the code.
     command = ONE if book.type == LIST else attempt.amount
     if left is None or left >= command:
         return None
@@ -182,7 +182,7 @@ def _discount_limit(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> s
     if most is None:
         return None
     had, more = facts.discounted_in_period, attempt.amount_discounted
-    # A use that gives no discount takes nothing of the limit, and a book that can be used so is in lists.
+    # A use without a discount does not count against the limit, and a book that allows one is listed.
     if not more or had + more <= most:
         return None
     return f"The discount may come to {_plain(most)} {book.discount_period_type}, and has come to {_plain(had)}."
@@ -203,7 +203,7 @@ def _points(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | Non
 
 
 def points_needed(book: CouponBook, purpose: frozenset[str]) -> Decimal:
-    """The points that the book asks for."""
+    """The points that the book requires."""
     assignment = (book.assignment_required_points or ZERO) if ASSIGN & purpose else ZERO
     usage = (book.usage_required_points or ZERO) if USE & purpose else ZERO
     return assignment + usage
@@ -234,7 +234,7 @@ _RULES: tuple[tuple[frozenset[str], type[Conflict], _Rule], ...] = (
     (USE, DiscountLimitReached, _discount_limit),
     (ASSIGN_AND_USE, InsufficientBalance, _points),
 )
-"""Who it is for comes before how much is left, so that a refusal tells a stranger nothing of the stock."""
+"""The audience is checked before the stock, so that refusals tell nothing of the stock to those not addressed."""
 
 EXCLUSIONS: tuple[type[Conflict], ...] = tuple(refusal for _, refusal, _ in _RULES)
-"""Every reason of exclusion, in order."""
+"""All rules of exclusion, in order."""

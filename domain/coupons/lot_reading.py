@@ -1,4 +1,4 @@
-"""Reading members' lots in the order of use, and no more of them than are needed."""
+"""Reads members' lots in the order of use, and no more of them than are needed."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _FIRST, _FACTOR = 1, 8
 
 @dataclass(frozen=True, slots=True)
 class LotRange:
-    """The lots that a use may take: of a book, or of one coupon of it alone, with or without those that have expired.
+    """The lots that a use may take from: those of a book, or of one of its coupons, with or without expired ones.
 
-    They belong to one member, and something is left of each.
+    They belong to one member, and each has an amount left.
     """
 
     coupon_book_id: int
@@ -24,24 +24,24 @@ class LotRange:
     with_expired: bool
 
     def contains(self, lot: CouponLot, at: datetime) -> bool:
-        """Whether a lot of the book is among them at `at`."""
+        """True if a lot of the book belongs to the range at `at`."""
         is_wanted = self.coupon_id in (None, lot.coupon_id) and lot.left > 0
         return is_wanted and (self.with_expired or not lot.has_expired(at))
 
 
 class LotSource(Protocol):
-    """Where lots are stored."""
+    """A store of lots."""
 
     @property
     def member_ids(self) -> Collection[int]:
         """The members of the unit of work."""
 
     def lots(self, among: LotRange, after: Mapping[int, CouponLot | None], limit: int) -> Sequence[CouponLot]:
-        """Up to `limit` lots of each member, in the order of use, `after` the member's last one that was read."""
+        """Up to `limit` lots of each member, in the order of use; `after` is the member's last lot read so far."""
 
 
 class LotReading:
-    """How far the lots of each range have been read; the locks of the unit keep the others as they are stored."""
+    """The lots of each range read so far; the locks of the unit of work keep the others unchanged."""
 
     def __init__(self, source: LotSource) -> None:
         self._source = source
@@ -50,7 +50,7 @@ class LotReading:
         self._limits: dict[LotRange, int] = {}
 
     def is_next(self, member_id: int, among: LotRange, lot: CouponLot | None) -> bool:
-        """Whether `lot`, the first of those that were read, comes before those that were not; None is the end."""
+        """True if `lot`, the first one read, precedes all lots not read yet; None is the end of the lots."""
         place = among, member_id
         if place in self._complete:
             return True
@@ -58,10 +58,10 @@ class LotReading:
         return lot is not None and last is not None and order_of_use(lot) <= order_of_use(last)
 
     def further(self, member_id: int, among: LotRange, count: int) -> list[CouponLot]:
-        """The next lots of the range, at least `count` where there are so many.
+        """Read the next lots of the range, at least `count` if there are so many.
 
-        They are read for all members of the unit, each time eight times as many as before, so that the number of
-        statements hardly grows with what they use.
+        They are read for all members of the unit of work, each time eight times as many as before, so that the number
+        of statements hardly grows with the amount used.
         """
         places = {(among, each) for each in (member_id, *self._source.member_ids)} - self._complete
         limit = max(count, self._limits.get(among, _FIRST))

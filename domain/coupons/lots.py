@@ -13,10 +13,10 @@ ZERO = Decimal(0)
 
 @dataclass(frozen=True, slots=True)
 class CouponLot:
-    """What one assignment gave a member of a coupon.
+    """The amount that one assignment of a coupon gave a member.
 
-    `coupon_lot_id` is the id of the assignment. `amount` is what was assigned and is not taken back; `amount_owed` is
-    the part of it that a reversal found used, and that is taken as soon as the use is reverted. `custom_attributes` are
+    `coupon_lot_id` is the id of the assignment. `amount` is the assigned amount less what was reversed; `amount_owed`
+    is the used part of a reversed assignment, which is taken as soon as its use is reverted. `custom_attributes` are
     the assignment's `couponData`; nothing of a lot can be used from `expired_at` on.
     """
 
@@ -35,11 +35,11 @@ class CouponLot:
 
     @property
     def left(self) -> Decimal:
-        """How much can still be used, unless it has expired; zero where more is used than is assigned."""
+        """The amount that can still be used, unless the lot has expired; zero if more is used than assigned."""
         return max(ZERO, self.amount - self.amount_used)
 
     def has_expired(self, at: datetime) -> bool:
-        """True if nothing of the lot can be used at `at`."""
+        """True if the lot has expired at `at`."""
         return self.expired_at is not None and self.expired_at <= at
 
     def used(self, amount: Decimal, at: datetime) -> CouponLot:
@@ -47,11 +47,11 @@ class CouponLot:
         return replace(self, amount_used=self.amount_used + amount, updated_at=at)
 
     def taken_back(self, amount: Decimal, at: datetime, *, owed: Decimal = ZERO) -> CouponLot:
-        """The lot after `amount` of the assignment was taken back; `owed` is to be taken when it comes back."""
+        """The lot after a reversal of `amount` of the assignment; `owed` is taken when its use is reverted."""
         return replace(self, amount=self.amount - amount, amount_owed=owed, updated_at=at)
 
     def given_back(self, amount: Decimal, at: datetime) -> CouponLot:
-        """The lot after the revert of a use of `amount`, of which what is owed is taken at once."""
+        """The lot after the reversal of a use of `amount`, from which the owed amount is taken at once."""
         due = min(amount, self.amount_owed)
         return replace(
             self,
@@ -63,13 +63,13 @@ class CouponLot:
 
 
 def order_of_use(lot: CouponLot) -> tuple[Any, ...]:
-    """What to sort by so that what expires soonest comes first, of equals the oldest, and what never expires last."""
-    # The ids of a dry run are negative and fall; what is stored is older than that.
+    """The sort key of the order of use: soonest to expire first, never last; of equals the oldest first."""
+    # Ids of a dry run are negative and fall; stored lots are older than those.
     age = (lot.created_at, lot.coupon_lot_id < 0, abs(lot.coupon_lot_id))
     return (lot.expired_at is None, lot.expired_at or lot.created_at, *age)
 
 
 def last_expiry(lots: Collection[CouponLot]) -> datetime | None:
-    """When the last of the lots expires; None where one of them never does."""
+    """The expiry of the lot that expires last; None if a lot never expires."""
     moments = [lot.expired_at for lot in lots]
     return None if None in moments else max((moment for moment in moments if moment is not None), default=None)

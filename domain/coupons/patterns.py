@@ -1,4 +1,4 @@
-"""Codes that are made: drawn from an alphabet, between a prefix and a suffix."""
+"""Generated codes: drawn from an alphabet, between a prefix and a suffix."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from domain.problems import FieldFault, InvalidRequest
 
-# Capital letters and digits without those that are mistaken for each other (0 O, 1 I L, 2 Z, 5 S, 8 B, U V).
+# Capital letters and digits without those that look alike (0 O, 1 I L, 2 Z, 5 S, 8 B, U V).
 CLEAR_CHARACTERS = "34679ACDEFGHJKMNPQRTWXY"
 LEAST_BITS = 40
 _LENGTH = 18
@@ -17,15 +17,15 @@ _MOST_CHARACTERS = 255
 
 
 class RandomSource(Protocol):
-    """Where chance comes from, such as `secrets.SystemRandom()`: nobody may be able to foretell it."""
+    """A source of random values that nobody can predict, such as `secrets.SystemRandom()`."""
 
     def choices(self, population: str, *, k: int) -> list[str]:
-        """So many characters of the alphabet, each as likely as the others."""
+        """The given number of characters of the alphabet, each with the same probability."""
 
 
 @dataclass(frozen=True, slots=True)
 class CodePattern:
-    """How codes of a book look; the default one has 18 characters of 23, which is 81 bits."""
+    """The pattern of a book's codes; the default one has 18 characters of 23, which is 81 bits."""
 
     length: int = _LENGTH
     alphabet: str = CLEAR_CHARACTERS
@@ -34,15 +34,15 @@ class CodePattern:
 
     @property
     def bits(self) -> float:
-        """How hard a code is to guess: the binary logarithm of how many there are."""
+        """The entropy of a code: the binary logarithm of the number of possible codes."""
         return self.length * math.log2(len(self.alphabet))
 
     def as_members(self) -> dict[str, Any]:
-        """The pattern as it is stored and answered."""
+        """The pattern as stored and returned."""
         return {name: getattr(self, name) for name in self.__slots__}
 
     def draw(self, source: RandomSource) -> str:
-        """A code; that it is new in its book is seen to by whoever stores it."""
+        """A random code; the caller that stores it ensures that it is new in its book."""
         return self.prefix + "".join(source.choices(self.alphabet, k=self.length)) + self.suffix
 
 
@@ -52,7 +52,7 @@ def pattern_of(stored: Mapping[str, Any] | None) -> CodePattern:
 
 
 def check_pattern(given: Mapping[str, Any], pointer: str = "/codePattern") -> CodePattern:
-    """The pattern with its defaults; raises InvalidRequest if codes could be guessed, or would be too long."""
+    """The pattern with its defaults; raises InvalidRequest if codes were easy to guess or too long."""
     pattern = pattern_of(given)
     faults = []
     if len(set(pattern.alphabet)) < len(pattern.alphabet):

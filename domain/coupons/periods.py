@@ -1,4 +1,4 @@
-"""Days and periods of a coupon book, in its own time zone: days of a change to or from summer time are real days."""
+"""Days and periods of a coupon book in its own time zone, in which days may have 23 or 25 hours."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PERIODS = (DAILY, WEEKLY, MONTHLY)
 
 
 def zone_of(book: CouponBook) -> tzinfo:
-    """The time zone in which the book's days and periods are taken; UTC unless it names one."""
+    """The time zone of the book's days and periods; UTC unless the book has one."""
     return zone_named(book.timezone)
 
 
@@ -21,14 +21,14 @@ def day_of(book: CouponBook, at: datetime) -> int:
 
 
 def usage_period(book: CouponBook, at: datetime) -> date | None:
-    """The first day of the period in which a use at `at` counts; None where uses are not limited by period."""
+    """The first day of the period in which a use at `at` counts; None if uses are not limited by period."""
     if book.max_usages_per_period is None or book.usage_period_type is None:
         return None
     return period_start(book.usage_period_type, at, zone_of(book))
 
 
 def discount_period(book: CouponBook, at: datetime) -> date | None:
-    """The first day of the period in which a discount at `at` counts; None where discounts are not limited so."""
+    """The first day of the period in which a discount at `at` counts; None if discounts are not limited by period."""
     if book.max_discount_per_period is None or book.discount_period_type is None:
         return None
     return period_start(book.discount_period_type, at, zone_of(book))

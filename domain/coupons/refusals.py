@@ -1,4 +1,4 @@
-"""Why nobody, or not this member, or not now, can have or use a coupon; each is a reason of exclusion in lists, too."""
+"""Reasons why nobody, or not this member, or not now, can have or use a coupon; lists report them as exclusions."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from domain.problems import Conflict
 
 
 class BookNotPublished(Conflict):
-    """Coupons are assigned and used while their book is published."""
+    """Coupons can be assigned and used only while their book is published."""
 
     slug = "coupon-book-not-published"
     title = "The coupon book is not published"
 
 
 class BookNotYetValid(Conflict):
-    """The book's validFromDate is still to come."""
+    """The book's validFromDate is in the future."""
 
     slug = "coupon-book-not-yet-valid"
     title = "The coupon book is not valid yet"
@@ -27,7 +27,7 @@ class BookExpired(Conflict):
 
 
 class BookNotToday(Conflict):
-    """The book is not for this day of the week."""
+    """The book is not valid on this day of the week."""
 
     slug = "coupon-book-day"
     title = "The coupon book is not for this day of the week"
@@ -55,35 +55,35 @@ class ConditionNotMet(Conflict):
 
 
 class OutOfStock(Conflict):
-    """The book has less left than is asked for."""
+    """The stock of the book is less than the requested amount."""
 
     slug = "coupon-out-of-stock"
     title = "The coupon book is out of stock"
 
 
 class QuotaReached(Conflict):
-    """The member would have more of the book than a member may."""
+    """The member would have more of the book than its limit per member."""
 
     slug = "coupon-quota"
     title = "The member cannot have more of the coupon book"
 
 
 class UsageLimitReached(Conflict):
-    """The member has used the book as often as a member may in the period."""
+    """The member has reached the book's limit of uses in the period."""
 
     slug = "coupon-usage-limit"
     title = "The uses in the period are exhausted"
 
 
 class DiscountLimitReached(Conflict):
-    """The discounts that the member had in the period leave no room for this one."""
+    """The discounts of the member in the period leave too little of the limit for this one."""
 
     slug = "coupon-discount-limit"
     title = "The discount in the period is exhausted"
 
 
 class DiscountTooHigh(Conflict):
-    """The discount is above what one use may give."""
+    """The discount exceeds the limit for one use."""
 
     slug = "coupon-discount-too-high"
     title = "The discount is above the maximum of one use"

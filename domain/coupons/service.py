@@ -30,15 +30,15 @@ from domain.problems import Conflict, Refusal
 
 ONE = Decimal(1)
 
-# Whether the points suffice is for the ledger to say, which knows what is asked for beside the book's points.
+# The ledger itself checks whether the points suffice: it knows the actual price, which may differ from the book's.
 _LEDGER_SAYS: frozenset[type[Conflict]] = frozenset({InsufficientBalance})
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What is to be assigned: `amount` of the coupon named, or of the next one of the book.
+    """Command to assign `amount` of the named coupon, or of the next one of the book.
 
-    It becomes a lot of its own, with this expiry (None never) and this data.
+    The assignment becomes a lot of its own, with this expiry (None is never) and this data.
     """
 
     amount: Decimal = ONE
@@ -49,9 +49,9 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What is to be used: `amount` of the coupon named, or of all of the book; the lots that expire soonest come first.
+    """Command to use `amount` of the named coupon, or of any of the book; lots that expire soonest are used first.
 
-    `bypass` leaves out the expiry of lots and the period limits. `auto_assign` assigns first what is not there.
+    `bypass` ignores the expiry of lots and the limits per period. `auto_assign` assigns missing coupons first.
     """
 
     amount: Decimal = ONE
@@ -63,7 +63,7 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class _Amounts:
-    """What a usage moves, and how it stands to others; `lot_id` is the lot that it moves."""
+    """The amounts of a usage, the lot `lot_id` that they belong to, and the usage that it reverts, if any."""
 
     lot_id: int | None = None
     assigned: Decimal = ZERO
@@ -74,7 +74,10 @@ class _Amounts:
 
 
 class CouponService:
-    """Serves the members of a unit of work. `facts` tells of a member what eligibility goes by, but for the coupons."""
+    """Coupon operations for the members of a unit of work.
+
+    `facts` returns the facts about a member that eligibility depends on, apart from coupons.
+    """
 
     def __init__(
         self,
@@ -91,7 +94,7 @@ class CouponService:
         self._new_id = new_id
 
     def assign(self, member: Member, book: CouponBook, command: Assignment, details: UsageDetails) -> CouponUsage:
-        """Assign a coupon; raises the first thing that stands in the way and has then changed nothing."""
+        """Assign a coupon; raises the first reason for refusal and has then changed nothing."""
         book = self._state.books[book.coupon_book_id]
         had = self._state.had(member.member_id, book.coupon_book_id)
         facts = replace(self._facts(member, book), assigned=had.assigned, stock_left=self._state.stock_left(book))
@@ -123,9 +126,9 @@ class CouponService:
         return self._record(book, held, amounts, details, key, transaction_id)
 
     def use(self, member: Member, book: CouponBook, command: Use, details: UsageDetails) -> list[CouponUsage]:
-        """Use coupons, with a usage for each; a key is for one alone.
+        """Use coupons, with a usage for each; a key applies to a single usage only.
 
-        Raises the first thing that stands in the way; what was done until then is the caller's to take back.
+        Raises the first reason for refusal; the caller rolls back the uses made before it.
         """
         usages: list[CouponUsage] = []
         for count in range(int(command.amount), 0, -1):
@@ -157,15 +160,15 @@ class CouponService:
         return self._record(book, held, amounts, details, key, transaction_id)
 
     def _to_use(self, member: Member, book: CouponBook, command: Use, details: UsageDetails, count: int) -> CouponLot:
-        """The lot that is used next: of what has not expired, that which expires soonest, of equals the oldest.
+        """The lot to be used next: the unexpired one that expires soonest, of equals the oldest.
 
-        `count` is how many uses are still to come, this one included.
+        `count` is the number of uses still to be made, including this one.
         """
         coupon_id = None if command.coupon is None else command.coupon.coupon_id
         usable = LotRange(book.coupon_book_id, coupon_id, with_expired=command.bypass)
         lot = self._state.next_lot(member.member_id, usable, count)
         if lot is None and command.auto_assign:
-            # What is said of points stands for all of the call, so the use alone goes by it.
+            # Points in the details are for the call as a whole, and are charged by the use alone.
             own = UsageDetails(
                 description=details.description,
                 tags=details.tags,
@@ -182,7 +185,7 @@ class CouponService:
         raise CouponNotAssigned(f"The member has no coupon of the coupon book {book.name} left to use.")
 
     def revert(self, usage_id: int, details: UsageDetails, *, force: bool = False) -> CouponUsage:
-        """Take back an assignment or a use, with its points; answers the reversal.
+        """Revert an assignment or a use, with its points; returns the reversal.
 
         Raises UsageReverted, UsageNotRevertible, AssignmentUsed unless `force`, or what the ledger refuses.
         """
@@ -200,9 +203,9 @@ class CouponService:
         return self._take_back(usage, usage.amount_assigned, after, details, key, transaction_id)
 
     def reverse(self, usage_id: int, details: UsageDetails) -> CouponUsage | None:
-        """Take back what an event did, as far as it is not used; points are not touched. None where all is used.
+        """Reverse the unused part of an event's usage, without its points; None if all of it is used.
 
-        What is used of an assignment is taken when its use is reverted.
+        The used part of an assignment is taken when its use is reverted.
         """
         usage = self._standing(usage_id)
         lot = self._lot_of(usage)
@@ -216,7 +219,7 @@ class CouponService:
         return self._take_back(usage, assigned, after, details, self._new_key(), None)
 
     def stands(self, usage_id: int) -> bool:
-        """Whether a usage can still be reverted."""
+        """True if a usage can still be reverted."""
         usage = self._state.found.get(usage_id)
         return usage is not None and usage.reversal_usage_id is None and usage.reverted_usage_id is None
 
@@ -229,13 +232,13 @@ class CouponService:
         return usage
 
     def _lot_of(self, usage: CouponUsage) -> CouponLot | None:
-        """The lot that the usage moved; a use beyond all that was assigned, which force left, has none."""
+        """The lot of the usage; None for a use that, after a forced reversal, is not covered by an assignment."""
         return None if usage.coupon_lot_id is None else self._state.lots[usage.coupon_lot_id]
 
     def _take_back_use(
         self, usage: CouponUsage, lot: CouponLot | None, details: UsageDetails, key: str, transaction_id: int | None
     ) -> CouponUsage:
-        """Give back to the lot, and take at once what an earlier reversal could not."""
+        """Return the used amount to the lot, and take from it the part that an earlier reversal owes."""
         after = None if lot is None else lot.given_back(usage.amount_used, self._state.at)
         due = ZERO if lot is None or after is None else lot.amount_owed - after.amount_owed
         reversal = self._take_back(usage, due, after, details, key, transaction_id)
@@ -253,7 +256,7 @@ class CouponService:
         key: str,
         transaction_id: int | None,
     ) -> CouponUsage:
-        """Record that the usage is reverted, and `assigned` taken back with it; `lot` is as it is afterwards."""
+        """Record the reversal of a usage, which takes back `assigned` as well; `lot` is the lot after it."""
         book, coupon = self._state.books[usage.coupon_book_id], self._state.coupons[usage.coupon_id]
         held = self._state.move(usage.member_id, coupon, -assigned, -usage.amount_used, lot)
         if usage.is_use:
@@ -272,7 +275,7 @@ class CouponService:
         return reversal
 
     def _current(self, coupon: Coupon | None) -> Coupon | None:
-        """The coupon as the work has left it."""
+        """The coupon in its present state in this unit of work."""
         return None if coupon is None else self._state.coupons[coupon.coupon_id]
 
     def _record(
@@ -288,7 +291,7 @@ class CouponService:
         return self._state.keep(
             CouponUsage(
                 organization_id=book.organization_id,
-                # The lot of an assignment has its id.
+                # The lot of an assignment has the same id.
                 coupon_usage_id=amounts.lot_id if is_assignment and amounts.lot_id is not None else self._new_id(),
                 coupon_usage_key=key,
                 coupon_id=held.coupon_id,

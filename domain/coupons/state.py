@@ -1,6 +1,6 @@
-"""What a unit of work has taken of coupon books: books, codes, and what members have of them, changed in memory.
+"""In-memory state of coupon books in one unit of work: books, codes, and members' coupons.
 
-Each figure is journalled, so that a part of the work, such as one item of a batch, can be taken back.
+Every change is journalled, so that a part of the work, such as one item of a batch, can be rolled back.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from domain.journal import Journal, Savepoint
 ZERO = Decimal(0)
 
 Place = tuple[int, int]
-"""A member's id, and a coupon's or a book's."""
+"""A member's id, and the id of a coupon or of a book."""
 
 PERSONAL = frozenset({LIST, GENERATED})
-"""The types whose codes belong to one member each."""
+"""The types of books whose codes belong to one member each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Had:
-    """What a member has had of a book: assigned and not reverted, and used and discounted in the present periods."""
+    """Totals of a member and a book: assigned less reversals; used and discounted in the current periods."""
 
     assigned: Decimal = ZERO
     used: Decimal = ZERO
@@ -40,23 +40,23 @@ class Had:
 
 
 class Supply(LotSource, Protocol):
-    """Where more lots come from, and codes: free ones of a list, locked, or such as were made for a generated book."""
+    """A source of further lots, and of codes: locked free ones of a list, or new ones for a generated book."""
 
     def more(self, book: CouponBook) -> list[Coupon]:
-        """Some codes, as many as the work may soon need; none where there are no more."""
+        """Further codes, as many as the work may soon need; none if there are no more."""
 
 
 def period_starts(book: CouponBook, at: datetime) -> tuple[datetime | None, datetime | None]:
-    """Since when uses, and discounts, count against the book's limits; None where there is no such limit."""
+    """The starts of the periods of uses and of discounts; None where the book has no such limit."""
     days = usage_period(book, at), discount_period(book, at)
     uses, discounts = (None if day is None else start_of_day(day, zone_of(book)) for day in days)
     return uses, discounts
 
 
 class CouponState:
-    """The state of coupon books, as far as it was loaded, at the moment `at`.
+    """The state of the loaded coupon books at the moment `at`.
 
-    `shared` is the one coupon of each book whose coupon is for all. `found` are usages that may be reverted.
+    `shared` has the coupon of each book whose one coupon is for all members. `found` are usages that may be reverted.
     """
 
     def __init__(self, at: datetime, supply: Supply) -> None:
@@ -84,7 +84,7 @@ class CouponState:
     # -- loading ------------------------------------------------------------------------------------------------------
 
     def put_book(self, book: CouponBook) -> None:
-        """Take a book, or a book as it is now that it is locked; what the work has changed of it stays."""
+        """Add a book, or replace it by its locked version; changes made by the work are kept."""
         before, now = self.original_books.get(book.coupon_book_id), self.books.get(book.coupon_book_id)
         self.original_books[book.coupon_book_id] = book
         if before is not None and now is not None:
@@ -96,7 +96,7 @@ class CouponState:
         self.books[book.coupon_book_id] = book
 
     def put_coupons(self, coupons: Iterable[Coupon], *, new: bool = False) -> None:
-        """Take coupons that were loaded, or made; one that is known already stays as the work has left it."""
+        """Add loaded or new coupons; those that are present already keep their state."""
         for coupon in coupons:
             if coupon.coupon_id in self.coupons:
                 continue
@@ -111,33 +111,33 @@ class CouponState:
                 self.shared[coupon.coupon_book_id] = coupon.coupon_id
 
     def put_held(self, held: Iterable[MemberCoupon]) -> None:
-        """Take what members have of coupons, unless that is known already."""
+        """Add what members have of coupons, except what is present already."""
         for member_coupon in held:
             self.held.setdefault((member_coupon.member_id, member_coupon.coupon_id), member_coupon)
 
     def put_lots(self, lots: Iterable[CouponLot]) -> None:
-        """Take lots that may be used or reverted, unless known already; of a code that is one member's, all lots."""
+        """Add lots that may be used or reverted, except those present already; of a personal code all its lots."""
         for lot in lots:
             if lot.coupon_lot_id not in self.lots:
                 self.lots[lot.coupon_lot_id] = lot
                 self._note_lot(lot)
 
     def put_had(self, had: Mapping[Place, Had]) -> None:
-        """Take what members have had of a book, before the work changes anything of it."""
+        """Add members' totals of books, before the work changes anything of these."""
         self._had.update(had)
 
     # -- looking ------------------------------------------------------------------------------------------------------
 
     def had(self, member_id: int, coupon_book_id: int) -> Had:
-        """What the member has had of the book at this point of the work."""
+        """The present totals of the member and the book."""
         return self._had.get((member_id, coupon_book_id), _NOTHING)
 
     def stock_left(self, book: CouponBook) -> Decimal | None:
-        """How much can be assigned where a figure says so; codes of a list run out when there are no more."""
+        """The amount that a limit leaves to be assigned; None for a list, which ends when its codes run out."""
         return None if book.type == LIST else stock_left(self.books[book.coupon_book_id])
 
     def next_lot(self, member_id: int, among: LotRange, count: int) -> CouponLot | None:
-        """The lot that the member uses next, None where nothing is left; so many as `count` are read at once."""
+        """The member's next lot to be used, None if there is none; `count` lots are read at once."""
         while True:
             ids = self._lots_of_book.get((member_id, among.coupon_book_id), ())
             known = (lot for lot_id in ids if (lot := self.lots.get(lot_id)) is not None)
@@ -154,7 +154,7 @@ class CouponState:
         return self.coupons[coupon_id]
 
     def to_assign(self, member_id: int, book: CouponBook, coupon: Coupon | None, amount: Decimal) -> Coupon:
-        """The coupon of which the member gets `amount`: that asked for, or the next. Raises OutOfStock or CodeHeld."""
+        """The coupon to assign `amount` of: the requested or the next one. Raises OutOfStock or CodeHeld."""
         if coupon is not None:
             if book.type in PERSONAL:
                 self._refuse_held(member_id, coupon)
@@ -191,7 +191,7 @@ class CouponState:
                 continue
             self._journal.put(self._next_free, book.coupon_book_id, place + 1)
             coupon = self.coupons[free[place]]
-            # It may have been asked for by name meanwhile.
+            # It may have been assigned by its code meanwhile.
             if coupon.total_assigned == 0 and coupon.total_usages == 0:
                 return coupon
 
@@ -202,13 +202,13 @@ class CouponState:
         return self._journal.savepoint()
 
     def rollback_to(self, savepoint: Savepoint) -> None:
-        """Take back all that was done since the savepoint; codes that were fetched stay at hand."""
+        """Roll back all changes since the savepoint; codes that were fetched remain available."""
         self._journal.rollback_to(savepoint)
 
     def move(
         self, member_id: int, coupon: Coupon, assigned: Decimal, used: Decimal, lot: CouponLot | None
     ) -> MemberCoupon:
-        """Add to what a member has of a coupon, and to the sums of the coupon and its book; `lot` is as it is then."""
+        """Add to a member's amounts of a coupon, and to the sums of coupon and book; `lot` is the lot afterwards."""
         if lot is not None:
             self.keep_lot(lot)
         before = self.held.get((member_id, coupon.coupon_id)) or self._nothing(member_id, coupon)
@@ -229,7 +229,7 @@ class CouponState:
         return after
 
     def keep_lot(self, lot: CouponLot) -> None:
-        """Take a lot that was made, or changed."""
+        """Store a new or changed lot."""
         if lot.coupon_lot_id not in self.lots:
             self._note_lot(lot)
         self._journal.put(self.lots, lot.coupon_lot_id, lot)
@@ -239,7 +239,7 @@ class CouponState:
         self._lots_of_coupon.setdefault((lot.member_id, lot.coupon_id), {})[lot.coupon_lot_id] = None
 
     def _left_of(self, member_id: int, coupon: Coupon) -> list[CouponLot]:
-        """The lots of a code that is one member's of which something is left."""
+        """The lots of a personal code that have an amount left."""
         ids = self._lots_of_coupon.get((member_id, coupon.coupon_id), ())
         return [lot for lot_id in ids if (lot := self.lots.get(lot_id)) is not None and lot.left > 0]
 
@@ -261,7 +261,7 @@ class CouponState:
     def count_use(
         self, member_id: int, book: CouponBook, used: Decimal, discounted: Decimal, used_at: datetime
     ) -> None:
-        """Count a use, or with figures below zero one that is taken back, in the periods in which it took place."""
+        """Count a use in the periods in which it took place; negative figures take one back."""
         uses_since, discounts_since = period_starts(book, self.at)
         had = self.had(member_id, book.coupon_book_id)
         if uses_since is not None and used_at >= uses_since:
@@ -271,49 +271,49 @@ class CouponState:
         self._journal.put(self._had, (member_id, book.coupon_book_id), had)
 
     def keep(self, usage: CouponUsage) -> CouponUsage:
-        """Take a usage that was made; it may be reverted in the same work."""
+        """Add a new usage, which may be reverted in the same unit of work."""
         self.made.append(usage)
         self._journal.put(self.found, usage.coupon_usage_id, usage)
         return usage
 
     def link(self, usage: CouponUsage, reversal_id: int) -> None:
-        """Note on a usage what reverts it."""
+        """Link a usage to its reversal."""
         linked = replace(usage, reversal_usage_id=reversal_id, updated_at=self.at)
         self._journal.put(self.found, usage.coupon_usage_id, linked)
 
     def reset(self) -> None:
-        """Begin anew from what has been stored now."""
+        """Take the present state as stored and start with no changes."""
         stored = set(self._touched(self.coupons))
         self._journal.clear()
         self.made.clear()
         self.original_books = dict(self.books)
         self.original_coupons = dict(self.coupons)
-        # Codes that were made and not given out yet are still to be stored.
+        # Generated codes that were not assigned yet still have to be stored.
         self.new_coupons -= stored
 
     @property
     def changed_books(self) -> list[CouponBook]:
-        """Books whose sums have moved, by id."""
+        """Books whose sums have changed, by id."""
         return [self.books[each] for each in self._touched(self.books)]
 
     @property
     def changed_coupons(self) -> list[Coupon]:
-        """Coupons whose sums have moved, by id; those of `new_coupons` are not stored yet."""
+        """Coupons whose sums have changed, by id; those in `new_coupons` are not stored yet."""
         return [self.coupons[each] for each in self._touched(self.coupons)]
 
     @property
     def changed_held(self) -> list[MemberCoupon]:
-        """What members have, as far as it has changed."""
+        """Changed amounts of members, by member and coupon."""
         return [self.held[place] for place in self._touched(self.held)]
 
     @property
     def changed_lots(self) -> list[CouponLot]:
-        """Lots that were made or changed, by id."""
+        """New and changed lots, by id."""
         return [self.lots[each] for each in self._touched(self.lots)]
 
     @property
     def changed_found(self) -> list[CouponUsage]:
-        """Usages that have been made or reverted."""
+        """Usages that were made or reverted."""
         return [self.found[each] for each in self._touched(self.found)]
 
     def _touched(self, store: dict[Any, Any]) -> Collection[Any]:
@@ -321,20 +321,20 @@ class CouponState:
 
 
 def _moved(record: Any, assigned: Decimal, used: Decimal, changes: Mapping[str, Any]) -> Any:
-    """A book or coupon with its sums moved."""
+    """A book or coupon with changed sums."""
     assigned, used = record.total_assigned + assigned, record.total_usages + used
     return replace(record, total_assigned=assigned, total_usages=used, **changes)
 
 
 def _last_of(lot: CouponLot) -> dict[str, Any]:
-    """What is kept of the last lot of a coupon; nothing of one that was taken back altogether and never used."""
+    """Data kept of a coupon's last lot; none for one that was reversed entirely and never used."""
     if not lot.amount and not lot.amount_used:
         return {"expired_at": None, "custom_attributes": {}}
     return {"expired_at": lot.expired_at, "custom_attributes": lot.custom_attributes}
 
 
 def _told_by(left: Collection[CouponLot], held: MemberCoupon) -> dict[str, Any]:
-    """When a coupon of one member's expires for good, and the data of what is used next."""
+    """The final expiry of a personal coupon, and the data of the lot that is used next."""
     if left:
         return {"expired_at": last_expiry(left), "custom_attributes": min(left, key=order_of_use).custom_attributes}
     return {"expired_at": held.expired_at, "custom_attributes": held.custom_attributes}

@@ -13,10 +13,11 @@ from domain.problems import Conflict
 
 @dataclass(frozen=True, slots=True)
 class CouponUsage:
-    """An assignment (`amount_assigned` above zero), a use (`amount_used`), or the reversal of one, which is below zero.
+    """An assignment (`amount_assigned` above zero), a use (`amount_used`), or a reversal, with negative amounts.
 
-    `updated_total_*` is what the member had of the coupon afterwards. Reversals are linked both ways. `coupon_lot_id`
-    is the lot that the usage moved, an assignment's own id; `code` is null for a coupon of a codeless book.
+    The `updated_total_*` fields are the member's totals of the coupon after it. A usage and its reversal refer to each
+    other. `coupon_lot_id` is the lot of the usage, for an assignment its own id; `code` is null for a coupon of a
+    codeless book.
     """
 
     organization_id: int
@@ -55,10 +56,10 @@ class CouponUsage:
 
 @dataclass(frozen=True, slots=True)
 class MemberCoupon:
-    """What a member has of a coupon: the sums of the usages that stand. `member_coupon_id` is 0 until it is stored.
+    """A member's sums of a coupon over its unreverted usages; `member_coupon_id` is 0 until it is stored.
 
-    `expired_at` and `custom_attributes` are those of the lot that was moved last when nothing was left; while something
-    is left, the lots say.
+    `expired_at` and `custom_attributes` are those of the last lot to change, and count only when nothing is left;
+    otherwise the lots have them.
     """
 
     organization_id: int
@@ -75,49 +76,49 @@ class MemberCoupon:
 
 
 class CouponNotAssigned(Conflict):
-    """A use needs an assignment of which something is left, or `autoAssign`."""
+    """A use needs an assignment with an amount left, or `autoAssign`."""
 
     slug = "coupon-not-assigned"
     title = "The member has no such coupon left to use"
 
 
 class CouponExpired(Conflict):
-    """The expiredAt of all that the member has left of the coupon has passed."""
+    """All that the member has left of the coupon has expired."""
 
     slug = "coupon-expired"
     title = "The coupon has expired"
 
 
 class CodeHeld(Conflict):
-    """Each code of a list, and each generated one, belongs to one member."""
+    """A code of a list, or a generated one, can belong to only one member."""
 
     slug = "coupon-code-held"
     title = "The code belongs to another member"
 
 
 class UsageReverted(Conflict):
-    """A usage is reverted once."""
+    """A usage can be reverted only once."""
 
     slug = "coupon-usage-reverted"
     title = "The coupon usage is reverted already"
 
 
 class UsageNotRevertible(Conflict):
-    """Reversals stand."""
+    """A reversal cannot be reverted."""
 
     slug = "coupon-usage-not-revertible"
     title = "A reversal cannot be reverted"
 
 
 class AssignmentUsed(Conflict):
-    """Something of the assignment's lot is used."""
+    """The assignment's lot has been used, at least in part."""
 
     slug = "coupon-assignment-used"
     title = "The assignment is used, at least in part"
 
 
 class NothingToRevert(Conflict):
-    """The member has no use of the code that stands."""
+    """The member has no unreverted use of the code."""
 
     slug = "coupon-nothing-to-revert"
     title = "No use of the code is left to revert"

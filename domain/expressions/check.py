@@ -1,4 +1,4 @@
-"""Static types: every fault of an expression at once, each with its place."""
+"""Static types of expressions: reports every fault at once, each with its place."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -46,7 +46,7 @@ _CONSTANTS: dict[str, Type] = {"int": INT, "decimal": DECIMAL, "string": STRING,
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A checked expression: its type, what is wrong with it, what looks wrong, and what was found out on the way."""
+    """A checked expression: its type, faults, warnings, and the types and overloads of its parts."""
 
     node: Node
     type: Type
@@ -60,14 +60,14 @@ class Checked:
         return self.types[id(node)]
 
     def overload(self, node: Node) -> Overload | None:
-        """What a call calls, or None if that depends on the values."""
+        """The overload that a call uses, or None if that depends on the values."""
         return self.overloads.get(id(node))
 
 
 def check(node: Node, environment: Environment, expected: Type | None = None) -> Checked:
-    """Types the expression; with `expected`, its type must fit that (an int fits a decimal, dyn is checked later).
+    """Check the types of an expression; with `expected`, its type must fit.
 
-    Raises `ExpressionError` if its type is nested so deep that it cannot be told.
+    An int fits a decimal; dyn is checked when it runs. Raises `ExpressionError` if the type is nested too deeply.
     """
     checker = _Checker(environment)
     try:
@@ -153,7 +153,7 @@ class _Checker:
         return DYN if target == DYN else self.fault(node, f"{_article(target)} has no fields")
 
     def common(self, nodes: Iterable[Node], scope: Mapping[str, Type], what: str) -> Type:
-        """The type that all of the nodes have, or dyn with a warning."""
+        """The common type of all nodes, or dyn with a warning."""
         found: Type | None = None
         for node in nodes:
             given = self.type(node, scope)
@@ -257,7 +257,7 @@ class _Checker:
         return function.result
 
     def resolve(self, node: Call, overloads: tuple[Overload, ...] | None, scope: Mapping[str, Type]) -> Type:
-        """Finds what the call calls; if a dyn leaves several answers open, the values decide when it runs."""
+        """Find the overload that a call uses; if a dyn leaves several possible, the values decide at run time."""
         given = tuple(self.type(part, scope) for part in parts(node))
         if overloads is None:
             return self.unknown_function(node)
@@ -307,5 +307,5 @@ class _Checker:
 
 
 def is_plain(kind: Type) -> bool:
-    """Whether values of the type have no parts and a type known for certain."""
+    """True if values of the type have no parts and the type is known for certain."""
     return isinstance(kind, Scalar) and kind not in (DYN, NULL, TYPE)

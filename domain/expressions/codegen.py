@@ -1,8 +1,8 @@
-"""From a checked tree to a Python function.
+"""Generation of a Python function from a checked tree.
 
 The function is made of constants, subscripts with constant keys, comparisons, comprehensions and calls of the functions
-this module names; it has no attribute access and no built-ins, so nothing an author writes can reach further. It is
-right whenever it answers. When it raises, the interpreter decides what that means.
+this module names; it has no attribute access and no built-ins, so nothing an author writes can reach further. A value
+that it returns is always right. When it raises, the interpreter decides what that means.
 """
 
 import ast
@@ -132,7 +132,7 @@ class _Generator:
         return self.constant(TYPE_NAMES[name])
 
     def condition(self, node: Node, scope: frozenset[str]) -> ast.expr:
-        """The expression, made to raise unless it is true or false: null must not pass for false."""
+        """The expression as a condition, which raises unless it is true or false: null must not count as false."""
         code = self.expression(node, scope)
         return code if self.is_surely_bool(node) else self.call_of(as_bool, code)
 
@@ -197,10 +197,10 @@ class _Generator:
         for side, other in ((left, codes[1]), (right, codes[0])):
             if isinstance(side, Constant) and side.value is None:
                 if isinstance(other, ast.Constant) and other.value is not None:
-                    # Python warns of `1 is None`; the answer is plain.
+                    # Python warns of `1 is None`; the result is known.
                     return ast.Constant(node.function == "!=")
                 return ast.Compare(other, [ast.Is() if node.function == "==" else ast.IsNot()], [ast.Constant(None)])
-        # A constant is short; two texts that are not may be long, and comparing them has its price.
+        # Comparing with a constant is cheap, since it is short; comparing two other texts is charged.
         is_short = self.checked.type_of(left) != STRING or isinstance(left, Constant) or isinstance(right, Constant)
         if self.is_plain(left) and self.is_plain(right) and is_short:
             return ast.Compare(codes[0], [_COMPARISONS[node.function]], [codes[1]])
@@ -268,11 +268,11 @@ class _Generator:
         return self.call_of(overload.call, *arguments)
 
     def folded(self, overload: Overload, argument: Constant, codes: list[ast.expr]) -> ast.expr:
-        """The value of a conversion of a constant, found once."""
+        """The value of a conversion of a constant, computed once."""
         try:
             return self.constant(overload.call(argument.value))
         except Exception:
-            # Its failure belongs to the run: an `||` may absorb it.
+            # A failure must occur at run time: an `||` may absorb it.
             return self.call_of(overload.call, *codes)
 
 

@@ -1,4 +1,4 @@
-"""What an expression may refer to: variables, and functions of the host."""
+"""The environment of an expression: variables, and functions of the host."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from domain.expressions.runtime import Budget, accepts, name_of
 from domain.expressions.types import Type
 
 Functions = Mapping[str, Callable[..., Any]]
-"""The Python callables of the host functions, by name; pure, since an evaluation may ask twice."""
+"""The Python callables of the host functions, by name; they must be pure, since an evaluation may call them twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class HostFunction:
     metered: bool = False
 
     def call(self, functions: Functions, budget: Budget, *values: Any) -> Any:
-        """What the callable of this name answers, if arguments and answer are of the declared types."""
+        """Call the callable of this name; its arguments and its result must have the declared types."""
         if not all(map(accepts, self.parameters, values)):
             given = ", ".join(map(name_of, values))
             raise EvaluationError("null" if None in values else "type", f"{self.name}() cannot be used on ({given})")

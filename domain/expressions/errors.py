@@ -1,4 +1,4 @@
-"""What can be wrong with an expression, and what can go wrong while it runs."""
+"""Faults of expressions, and errors of their evaluation."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing wrong with an expression; `start` and `end` are code points of its text."""
+    """A fault in an expression; `start` and `end` are code points of its text."""
 
     message: str
     start: int = 0
@@ -23,7 +23,7 @@ class ExpressionError(Exception):
 
 
 class EvaluationError(Exception):
-    """An evaluation that has no value.
+    """An evaluation failed and has no value.
 
     `code` is one of: null, missing, index, type, overflow, division-by-zero, invalid, too-large, function, cost.
     """
@@ -37,7 +37,7 @@ class EvaluationError(Exception):
 
 
 class CostExceeded(EvaluationError):
-    """The budget ran out; never absorbed by `&&`, `||`, `all` or `exists`."""
+    """The budget is exhausted; never absorbed by `&&`, `||`, `all` or `exists`."""
 
     text = "the expression costs more than its budget allows"
 
@@ -46,6 +46,6 @@ class CostExceeded(EvaluationError):
 
 
 class TimeExceeded(CostExceeded):
-    """The deadline of the evaluation has passed; like a budget that ran out."""
+    """The deadline of the evaluation has passed; treated like an exhausted budget."""
 
     text = "the expressions of the event take more time than its evaluation may"

@@ -1,4 +1,4 @@
-"""Why an expression came out as it did."""
+"""Explanations of the value of an expression."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -26,7 +26,7 @@ Trace = dict[str, Any]
 macro, each with its `element`)."""
 
 MAX_TOLD = 250_000
-"""Characters that the explanations of one event tell in all; parts beyond are left out, values are shown as "…"."""
+"""Most characters of all explanations of one event; beyond that parts are omitted, values shown as "…"."""
 
 MAX_TRACES = 1_000
 MAX_ELEMENTS = 10
@@ -36,7 +36,7 @@ _SHOWN_DEPTH = 4
 
 
 class Room:
-    """Characters that explanations may still take; several may share it."""
+    """The number of characters that explanations may still use; several may share it."""
 
     __slots__ = ("left",)
 
@@ -44,7 +44,7 @@ class Room:
         self.left = characters
 
     def take(self, characters: int) -> None:
-        """Note what was told."""
+        """Count characters that were used."""
         self.left -= characters
 
 
@@ -57,9 +57,9 @@ def explain(
     expected: Type | None = None,
     room: Room | None = None,
 ) -> Trace:
-    """Evaluates the expression and tells each part's value; `&&` and `||` show all operands, decided or not.
+    """Evaluate the expression and report each part's value; `&&` and `||` show all operands, decided or not.
 
-    Raises `ExpressionError` as `compile_expression` does; what fails while it runs is in the trace.
+    Raises `ExpressionError` as `compile_expression` does; errors of the evaluation are part of the trace.
     """
     checked = check(node, environment, expected)
     if checked.faults:
@@ -70,7 +70,7 @@ def explain(
 
 
 class _Explainer(Interpreter):
-    """The interpreter, writing down what it sees."""
+    """An interpreter that records the value of each part."""
 
     exhaustive = True
     price = 1
@@ -86,8 +86,8 @@ class _Explainer(Interpreter):
         self.words: dict[int, tuple[str, str]] = {}
 
     def observe(self, node: Node, scope: Scope) -> None:
-        """Evaluates for the trace alone."""
-        with suppress(EvaluationError):  # It is in the trace.
+        """Evaluate only for the trace."""
+        with suppress(EvaluationError):  # The error is recorded in the trace.
             self.value(node, scope)
 
     def value(self, node: Node, scope: Scope) -> Any:
@@ -113,7 +113,7 @@ class _Explainer(Interpreter):
             self.traces.append(trace)
 
     def goes_without_trace(self, node: Node) -> bool:
-        """Constants speak for themselves; in loops there are only so many traces, outside them all."""
+        """True for constants, which need no explanation, and beyond the limits of traces and characters."""
         if node is self.checked.node:
             return False
         enough = self.room.left <= 0 or (self.in_loops > 0 and self.looped >= MAX_TRACES)
@@ -179,10 +179,10 @@ def _other(value: Any) -> Any:
 
 
 def reason(trace: Trace) -> dict[str, Any] | None:
-    """Why a condition did not hold: the first operand of its `&&` that is false, else the first that failed.
+    """The reason why a condition did not hold: the first operand of its `&&` that is false, else the first that failed.
 
-    Answers `code` (CONDITION_FALSE, CONDITION_ERROR or COST), `at`, `label`, in `actual` the values that were read, and
-    but for CONDITION_FALSE a `message`; None if the condition holds.
+    Returns `code` (CONDITION_FALSE, CONDITION_ERROR or COST), `at`, `label`, in `actual` the values that were read, and
+    except for CONDITION_FALSE a `message`; None if the condition holds.
     """
     if trace.get("value") is True:
         return None
@@ -212,7 +212,7 @@ def reason(trace: Trace) -> dict[str, Any] | None:
 
 
 def _read(trace: Trace) -> Iterator[dict[str, Any]]:
-    """The values that a part read: the leaves of its trace, passes of macros left out."""
+    """The values that a part has read: the leaves of its trace, without the iterations of macros."""
     children = trace.get("children", [])
     if not children and "value" in trace:
         yield {
@@ -225,7 +225,7 @@ def _read(trace: Trace) -> Iterator[dict[str, Any]]:
 
 
 def _is_path(node: Node) -> bool:
-    """Whether the node only reads: a variable, its fields, and elements at constant places."""
+    """True if the node only reads: a variable, its fields, and elements at constant places."""
     if isinstance(node, Identifier):
         return True
     if isinstance(node, Select):

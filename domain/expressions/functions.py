@@ -1,4 +1,4 @@
-"""Operators, functions and methods: the types they take, and what computes them."""
+"""Operators, functions and methods: their parameter types and implementations."""
 
 import operator
 from collections.abc import Callable, Mapping
@@ -51,14 +51,14 @@ class Overload:
         object.__setattr__(self, "classes", tuple(map(classes_of, self.parameters)))
 
     def takes(self, types: tuple[Type, ...]) -> bool:
-        """Whether arguments of the types may be passed."""
+        """True if arguments of the types may be passed."""
         extra = len(types) - len(self.parameters)
         if extra < 0 or (extra and not self.variadic):
             return False
         return all(map(fits, types, self.parameters + self.parameters[-1:] * extra))
 
     def takes_values(self, values: tuple[Any, ...]) -> bool:
-        """Whether the values themselves may be passed."""
+        """True if the values themselves may be passed."""
         classes = self.classes
         if len(values) != len(classes):
             if len(values) < len(classes) or not self.variadic:
@@ -67,12 +67,12 @@ class Overload:
         return all(map(frozenset.__contains__, classes, map(type, values)))
 
     def result_for(self, types: tuple[Type, ...]) -> Type:
-        """The type of the answer for arguments of the types."""
+        """The type of the result for arguments of the types."""
         return self.result(types) if callable(self.result) else self.result
 
 
 def apply(budget: Budget, name: str, overloads: tuple[Overload, ...], values: tuple[Any, ...]) -> Any:
-    """Calls the first overload that takes the values."""
+    """Call the first overload that accepts the values."""
     for overload in overloads:
         if overload.takes_values(values):
             if overload.metered:

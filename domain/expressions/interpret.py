@@ -43,13 +43,13 @@ Scope = Mapping[str, Any]
 
 
 class Interpreter:
-    """One evaluation; `context` has the variables, `functions` the host functions."""
+    """Evaluates one expression; `context` has the variables, `functions` the host functions."""
 
     exhaustive = False
-    """Whether `&&` and `||` look at all operands though one has decided."""
+    """True to evaluate all operands of `&&` and `||`, even if one has decided."""
 
     price = 4
-    """What a node costs here, for each unit it costs in generated code: the walk takes that much longer, and more."""
+    """The cost of a node here relative to its cost in generated code: the interpreter is at least this much slower."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class Interpreter:
         return has_field(self.value(node.target, scope), node.field)
 
     def decide(self, stop: bool, operands: list[tuple[Node, Scope]]) -> bool:
-        """Whether one of the operands is `stop`; an error counts only if none is."""
+        """True if one of the operands is `stop`; errors count only if none is."""
         failure: EvaluationError | None = None
         decided = False
         for node, scope in operands:
@@ -213,7 +213,7 @@ def _shown(node: Call) -> str:
 
 
 def _translate(error: Exception, node: Node) -> NoReturn:
-    """Any other exception as what it means to the author of the expression."""
+    """Translate any other exception into an error for the author of the expression."""
     if isinstance(error, DecimalException | OverflowError):
         raise EvaluationError("overflow", "the number is too large or too long", node.start, node.end) from error
     if isinstance(error, RecursionError | MemoryError):

@@ -44,7 +44,7 @@ _EXACT_IN_DOUBLES = 2**53
 
 
 def to_tree(node: Node, annotate: Checked | bool = False) -> dict[str, Any]:
-    """The tree as JSON; `annotate` adds each node's place, and its type if it is what `check` answered for the node."""
+    """The tree as JSON; `annotate` adds each node's place, and its type if it is the result of `check` for the node."""
     return _Writer(annotate).write(node, 0)
 
 
@@ -53,7 +53,7 @@ class _Writer:
         self.annotate = annotate
 
     def write(self, node: Node, needed: int) -> dict[str, Any]:
-        """The node; `needed` is how many of its parentheses the place where it stands asks for."""
+        """Write the node; `needed` is the number of its parentheses that its place requires."""
         result = self.members(node)
         if node.parens > needed:
             result["parens"] = node.parens - needed
@@ -100,7 +100,7 @@ def _constant(node: Constant) -> dict[str, Any]:
 def from_tree(value: object) -> Node:
     """The node of a JSON tree; raises `ExpressionError` unless the tree prints as a text that parses to the same tree.
 
-    What is not made of nodes as the parser makes them is refused, so a tree can say nothing that a text cannot.
+    Nodes that the parser cannot make are refused, so a tree can express nothing that a text cannot.
     """
     node = _Reader().read(value, "", 1)
     try:
@@ -120,7 +120,7 @@ def _refuse(message: str, code: str = "tree") -> NoReturn:
 
 
 class _Reader:
-    """Reads trees of strangers: checks each member's JSON type, the depth and the number of nodes on the way."""
+    """Reads untrusted trees: checks each field's JSON type, the depth and the number of nodes on the way."""
 
     def __init__(self) -> None:
         self.nodes = 0
@@ -231,7 +231,7 @@ def _takes(operator: str, count: int) -> bool:
 
 
 def _with_parens(node: Node, extra: int) -> Node:
-    """The node with the parentheses counted in the tree, its parts with those that their places need besides."""
+    """The node with the parentheses counted in the tree; its parts also with those that their places require."""
     object.__setattr__(node, "parens", extra)
     for part, least in slots(node):
         if level(part) < least:

@@ -140,7 +140,7 @@ class _Labeller:
         raise TypeError(f"not a node: {node!r}")
 
     def path(self, node: Node, scope: Scope) -> str:
-        """A variable or field: its own label if the environment has one for the whole path, else word by word."""
+        """A variable or field: the environment's own label for the whole path if it has one, else word by word."""
         named = self.environment.labels.get(_dotted(node))
         if named is not None and _root(node) not in scope:
             return named
@@ -162,7 +162,7 @@ class _Labeller:
         """The parts of a call, each in parentheses where the tree needs them."""
         if not is_operator(node):
             return [self.operand(part, scope) for part in parts(node)]
-        # "a or b and c" is clear to a parser alone: chains inside chains are always enclosed.
+        # People would misread "a or b and c": chains inside chains are always in parentheses.
         chained = node.function in CHAINS
         return [
             self.nested(part, level(part) < least or (chained and _is_chain(part)), scope)
@@ -263,7 +263,7 @@ class _Labeller:
         return template.format(self.operand(node.target, scope), self.text(node.body, self.inside(node, scope)))
 
     def inside(self, node: Macro, scope: Scope) -> Scope:
-        """The innermost variable goes without saying; those around it go by name."""
+        """The scope inside a macro: the innermost variable is left out of sentences, outer ones are named."""
         return {**{name: name for name in scope}, node.variable: ""}
 
 

@@ -16,7 +16,7 @@ MAX_STRING = 100_000
 """Longest string an evaluation may make, in code points."""
 
 MAX_ITEMS = 10_000
-"""Most elements of a list or map an evaluation may make or answer."""
+"""Most elements of a list or map that an evaluation may make or return."""
 
 MAX_PATTERN = 1_000
 """Longest regular expression, in code points."""
@@ -28,16 +28,16 @@ MAX_MATCHING = 2_000_000
 """Most of instructions times bytes of text for one search: some 60 ms at worst, and nothing can interrupt it."""
 
 INSTRUCTIONS_PER_UNIT = 8
-"""How many instructions of a regular expression, for one byte of the text, cost one unit."""
+"""The number of instructions of a regular expression that cost one unit for one byte of the text."""
 
 CHECK_EVERY = 5_000
 """Cost units after which an evaluation with a deadline looks at the clock: a few milliseconds."""
 
 MAX_FAULTS = 100
-"""Most faults that are told of one expression."""
+"""Most faults that are reported for one expression."""
 
 DEFAULT_COST = 100_000
-"""Cost units of one evaluation when the caller shares no budget; about one unit for each node visited."""
+"""Cost units of one evaluation without a shared budget; about one unit for each node visited."""
 
 EVENT_COST = 1_000_000
 """Cost units for all expressions of one event together: a fraction of a second, whatever they do."""

@@ -1,4 +1,4 @@
-"""Literals: from their spelling to their value and back."""
+"""Literals: conversion between spelling and value."""
 
 import re
 from decimal import Decimal
@@ -96,7 +96,7 @@ def _escaped(match: re.Match[str], start: int) -> str:
 
 
 def spell(value: object) -> str:
-    """The one spelling a value has when no other was written: `"text"`, `0.05`, `42`, `true`, `null`."""
+    """The canonical spelling of a value: `"text"`, `0.05`, `42`, `true`, `null`."""
     if value is None:
         return "null"
     if isinstance(value, bool):

@@ -1,6 +1,6 @@
-"""Exact numbers: 64-bit integers that overflow aloud, and decimals of 34 digits.
+"""Exact numbers: 64-bit integers that raise on overflow, and decimals of 34 digits.
 
-Nothing here looks at the decimal context of the thread: every operation goes through `DECIMALS`.
+Nothing here uses the decimal context of the thread: every operation goes through `DECIMALS`.
 """
 
 import decimal
@@ -43,7 +43,7 @@ def multiply_int(left: int, right: int) -> int:
 
 
 def divide_int(left: int, right: int) -> int:
-    """Quotient cut off towards zero, as CEL divides integers."""
+    """Quotient truncated towards zero, as CEL divides integers."""
     if right == 0:
         raise EvaluationError("division-by-zero", "division by zero")
     quotient = abs(left) // abs(right)
@@ -59,7 +59,7 @@ def modulo_int(left: int, right: int) -> int:
 
 
 def negate_int(value: int) -> int:
-    """The integer with its sign turned."""
+    """The negated integer."""
     return int64(-value)
 
 
@@ -78,7 +78,7 @@ def modulo(left: Decimal | int, right: Decimal | int) -> Decimal:
 
 
 def exact(value: Decimal | int | str) -> Decimal:
-    """The value as a decimal; refuses what is not a finite number."""
+    """The value as a decimal; refuses anything but a finite number."""
     result = DECIMALS.create_decimal(value.strip() if isinstance(value, str) else value)
     if not result.is_finite():
         raise EvaluationError("invalid", "not a finite number")
@@ -97,7 +97,7 @@ def _number(value: Any) -> Decimal:
 
 
 def round_half_up(value: Decimal | int, digits: int = 0) -> Decimal:
-    """The value with so many fraction digits; a half goes away from zero. Negative digits round to tens."""
+    """The value rounded to the given number of fraction digits, half away from zero; negative digits round to tens."""
     step = _STEPS.get(digits)
     if step is None:
         raise EvaluationError("invalid", f"round() takes -{PRECISION} to {PRECISION} digits")
@@ -123,7 +123,7 @@ def to_int(value: Decimal | int) -> int:
 
 
 def int_from_text(text: str) -> int:
-    """The integer a text spells in decimal digits."""
+    """The integer in a text of decimal digits."""
     digits = text[1:42] if text[:1] in ("-", "+") else text
     if len(digits) > 40 or not (digits.isascii() and digits.isdigit()):
         raise EvaluationError("invalid", "the text is not an integer")
@@ -131,7 +131,7 @@ def int_from_text(text: str) -> int:
 
 
 def decimal_from_text(text: str) -> Decimal:
-    """The decimal a text spells."""
+    """The decimal in a text."""
     if len(text) > 100 or not text.isascii() or "_" in text:
         raise EvaluationError("invalid", "the text is not a number")
     try:

@@ -1,4 +1,4 @@
-"""From text to tree."""
+"""Parser: from text to tree."""
 
 import re
 from dataclasses import replace
@@ -91,7 +91,7 @@ def _constant(token: Token, kind: str, value: object) -> Node:
 
 
 class _Builder(Transformer[Token, Node]):
-    """Makes a node of each rule as soon as the rule is read, so that nothing recurses however deep the text nests."""
+    """Makes a node of each rule as soon as the rule is read, without recursion, however deep the text nests."""
 
     def conditional(self, children: list[Any]) -> Node:
         return _node(Call, children, function="?:", args=tuple(children[0:5:2]))
@@ -179,7 +179,7 @@ class _Builder(Transformer[Token, Node]):
 
 
 def _is_least_magnitude(token: str) -> bool:
-    """Whether the digits are 2^63, an integer only with a minus before it."""
+    """True if the digits are 2^63, an integer only with a minus before it."""
     digits = token.lower().removeprefix("0x").lstrip("0")
     return digits == ("8" + "0" * 15 if token[:2] in ("0x", "0X") else "9223372036854775808")
 

@@ -1,4 +1,4 @@
-"""Expressions that run."""
+"""Compiled expressions."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -56,7 +56,7 @@ class Program:
         return self._finished(value)
 
     def run_strictly(self, context: Mapping[str, Any], budget: Budget, functions: Functions = NO_FUNCTIONS) -> Any:
-        """As `run`, by the interpreter: slower, with the place of an error, and absorbing errors as CEL does."""
+        """As `run`, but by the interpreter: slower, with the place of an error, and absorbing errors as CEL does."""
         budget.charge(self._weight * Interpreter.price)
         return Interpreter(self.checked, self._environment, context, budget, functions).value(self.checked.node, {})
 
@@ -74,9 +74,9 @@ class Program:
 
 
 def compile_expression(node: Node, environment: Environment, expected: Type | None = None) -> Program:
-    """A program for the tree; raises `ExpressionError` with every fault if `check` finds any.
+    """Compile a tree to a program; raises `ExpressionError` with every fault that `check` finds.
 
-    With `expected` a value of another type (a null, or what a dyn turned out to be) is an `EvaluationError`.
+    With `expected`, a value of another type (a null, or the actual value of a dyn) is an `EvaluationError`.
     """
     checked = check(node, environment, expected)
     if checked.faults:

@@ -1,4 +1,4 @@
-"""From tree to text."""
+"""Renderer: from tree to text."""
 
 import re
 
@@ -20,7 +20,7 @@ _WORDS = frozenset({"true", "false", "null", "in"})
 
 
 def to_text(node: Node) -> str:
-    """The text of a tree: what was parsed, with white space in one way and without comments and trailing commas."""
+    """The text of a tree: the parsed text with normalized white space, without comments and trailing commas."""
     return "(" * node.parens + _bare(node) + ")" * node.parens
 
 

@@ -1,4 +1,4 @@
-"""Values while they are computed: their types, their equality, and the budget they are computed on.
+"""Values during an evaluation: their types, their equality, and the budget.
 
 Values are None, bool, int, Decimal, str, aware datetime, timedelta, list, dict and `TypeValue`; never float.
 """
@@ -28,7 +28,7 @@ from domain.expressions.types import (
 
 
 class Deadline:
-    """The end of an evaluation: so many seconds after now, by a clock such as the CPU time of the thread."""
+    """The end of an evaluation: a number of seconds from now, by a clock such as the CPU time of the thread."""
 
     __slots__ = ("_clock", "_end")
 
@@ -37,15 +37,15 @@ class Deadline:
         self._end = clock() + seconds
 
     def has_passed(self) -> bool:
-        """Whether it is over."""
+        """True if the deadline has passed."""
         return self._clock() >= self._end
 
 
 class Budget:
-    """Cost units left for one evaluation, or for all evaluations of an event that share it. Not for several threads.
+    """Cost units left for one evaluation, or for all evaluations of an event; for a single thread only.
 
-    With a deadline, which several budgets of a thread may share, it also ends when that has passed. Parts of times are
-    those of `zone` unless the expression names another.
+    A deadline, which several budgets of a thread may share, also ends the evaluation. Parts of times are those in
+    `zone` unless the expression names another.
     """
 
     __slots__ = ("_deadline", "_watched_below", "left", "zone")
@@ -57,7 +57,7 @@ class Budget:
         self._watched_below = 0 if deadline is None else max(0, units - CHECK_EVERY)
 
     def charge(self, units: int) -> None:
-        """Takes units away; raises `CostExceeded` when they, or the time, are not there."""
+        """Charge units; raises `CostExceeded` or `TimeExceeded` if there are no units or no time left."""
         self.left -= units
         if self.left < self._watched_below:
             if self.left < 0:
@@ -65,17 +65,17 @@ class Budget:
             self.watch()
 
     def watch(self) -> None:
-        """Looks at the clock; raises `TimeExceeded` from the deadline on."""
+        """Check the clock; raises `TimeExceeded` from the deadline on."""
         if self._deadline is None:
             return
         if self._deadline.has_passed():
-            # Whatever is charged from now on ends here, too.
+            # All later charges fail as well.
             self._watched_below = self.left + 2**62
             raise TimeExceeded
         self._watched_below = max(0, self.left - CHECK_EVERY)
 
     def watched(self, values: Iterable[Any], weight: int) -> Iterator[Any]:
-        """The values of a long loop, with a look at the clock now and then; `weight` is the cost of one pass."""
+        """The values of a long loop, checking the clock now and then; `weight` is the cost of one pass."""
         stride = max(1, CHECK_EVERY // max(1, weight))
         for index, value in enumerate(values):
             if index % stride == 0:
@@ -84,7 +84,7 @@ class Budget:
 
 
 class TypeValue:
-    """What `type(x)` answers; one instance for each type."""
+    """The value of `type(x)`; one instance for each type."""
 
     __slots__ = ("name",)
 
@@ -133,13 +133,13 @@ def name_of(value: object) -> str:
 
 
 def type_of(value: object) -> TypeValue:
-    """What `type()` answers for the value."""
+    """The result of `type()` for the value."""
     _check_known(value)
     return TYPE_VALUES.get(_NAMES[type(value)], TYPE_VALUES["null_type"])
 
 
 def classes_of(kind: Type) -> frozenset[type]:
-    """The classes of the values that may be passed for a parameter of the type."""
+    """The classes of values that a parameter of the type accepts."""
     if isinstance(kind, ListOf):
         return frozenset({list})
     if isinstance(kind, MapOf | ObjectOf):
@@ -148,17 +148,17 @@ def classes_of(kind: Type) -> frozenset[type]:
 
 
 def accepts(parameter: Type, value: object) -> bool:
-    """Whether the value may be passed for a parameter; the parts of lists and maps are not looked at."""
+    """True if the value may be passed for a parameter; the parts of lists and maps are not checked."""
     return type(value) in classes_of(parameter)
 
 
 def plain_classes(kind: Type | None) -> frozenset[type]:
-    """The classes of values that fit the type and have no parts; for None those of every type."""
+    """The classes of values of the type that have no parts; for None those of every type."""
     return classes_of(DYN if kind is None else kind) - {list, dict}
 
 
 def as_bool(value: object) -> bool:
-    """The value, if it is a bool: what conditions are made of."""
+    """The value as a condition; raises EvaluationError unless it is a bool."""
     if value is True or value is False:
         return value
     if value is None:
@@ -167,7 +167,7 @@ def as_bool(value: object) -> bool:
 
 
 def loop(budget: Budget, values: Any, weight: int) -> Any:
-    """The values, once a loop over them with so many nodes inside is paid for."""
+    """The values, after charging for a loop over them with that many nodes inside."""
     if type(values) is not list and type(values) is not dict:
         raise EvaluationError("null" if values is None else "type", f"cannot loop over {name_of(values)}")
     cost = len(values) * weight
@@ -176,7 +176,7 @@ def loop(budget: Budget, values: Any, weight: int) -> Any:
 
 
 def sized(budget: Budget, value: Sized) -> Any:
-    """The value, once looking at all of it is paid for."""
+    """The value, after charging for reading all of it."""
     budget.charge(len(value) >> 4 if type(value) is str else len(value))
     return value
 
@@ -188,13 +188,13 @@ def in_list(budget: Budget, needle: Any, values: Any) -> bool:
 
 
 def at_key(budget: Budget, values: Any, key: Any) -> Any:
-    """`values[key]` for a map with string keys, once looking at the key is paid for."""
+    """`values[key]` for a map with string keys, after charging for the key."""
     budget.charge(len(key) >> 4)
     return values[key]
 
 
 def same(budget: Budget, left: Any, right: Any) -> bool:
-    """Equality as CEL has it: numbers by value, other types apart, lists and maps by their parts."""
+    """Equality as in CEL: numbers by value, other types apart, lists and maps by their parts."""
     kind = type(left)
     if kind is int or kind is Decimal:
         return (type(right) is int or type(right) is Decimal) and bool(left == right)
@@ -227,7 +227,7 @@ def different(budget: Budget, left: Any, right: Any) -> bool:
 
 
 def holds_key(budget: Budget, values: dict[Any, Any], key: Any) -> bool:
-    """Whether the map has the key; `true` and `1` are different keys here, though not in Python."""
+    """True if the map has the key; `true` and `1` are different keys here, though not in Python."""
     if type(key) is str:
         budget.charge(len(key) >> 4)
     elif type(key) is bool or (key in (0, 1) and type(key) in (int, Decimal)):
@@ -294,30 +294,30 @@ def make_map(*pairs: Any) -> dict[Any, Any]:
 
 
 def only_one(answers: Any) -> bool:
-    """Whether exactly one of the answers is true; all of them are looked at."""
+    """True if exactly one of the values is true; all of them are evaluated."""
     return sum(map(as_bool, answers)) == 1
 
 
 def shown(value: object) -> str:
-    """A key in a message, cut to a readable length."""
+    """A key for a message, cut to a readable length."""
     text = f'"{value[:80]}"' if isinstance(value, str) else str(value)
     return text if len(text) <= 60 else text[:59] + "…"
 
 
 def limited_list(values: list[Any]) -> list[Any]:
-    """The list, if it is not too long to be made."""
+    """The list; raises EvaluationError if it is too long."""
     limited_count(len(values))
     return values
 
 
 def limited_count(count: int) -> None:
-    """Raise EvaluationError if a list of so many elements is too long to be made."""
+    """Raise EvaluationError if a list of this length is too long."""
     if count > MAX_ITEMS:
         raise EvaluationError("too-large", f"a list of more than {MAX_ITEMS} elements")
 
 
 def result_of(value: Any, left: list[int] | None = None) -> Any:
-    """A value as it leaves the evaluation: lists and maps copied, and of at most `MAX_ITEMS` parts all in all."""
+    """The result of an evaluation: lists and maps copied, with at most `MAX_ITEMS` parts in total."""
     if type(value) is not list and type(value) is not dict:
         _check_known(value)
         if type(value) is Decimal and not value.is_finite():

@@ -12,7 +12,7 @@ from domain.expressions.runtime import Budget, limited_count, limited_list
 
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False
-# No text is asked for its groups, and an automaton that remembers none is faster.
+# Groups are never read, and an automaton without them is faster.
 _OPTIONS.never_capture = True
 _OPTIONS.max_mem = 1 << 18
 
@@ -23,9 +23,10 @@ _COMPARISONS_PER_UNIT = 64
 
 @lru_cache(maxsize=256)
 def pattern(text: str) -> tuple[Callable[[str], Any], int]:
-    """The search of a regular expression in RE2 syntax, and how many instructions it compiles to.
+    """A regular expression in RE2 syntax, compiled, and its number of instructions.
 
-    Its time is at worst in proportion to these times the length of the text. Repetitions multiply the instructions.
+    A search takes at worst time proportional to these times the length of the text. Repetitions multiply the
+    instructions.
     """
     if len(text) > MAX_PATTERN:
         raise EvaluationError("invalid", f"the pattern is longer than {MAX_PATTERN} characters")
@@ -47,13 +48,13 @@ def _too_large() -> EvaluationError:
 
 
 def check_pattern(text: str) -> None:
-    """Raise EvaluationError for a text that cannot be used as a pattern."""
+    """Raise EvaluationError for a text that is not a valid pattern."""
     pattern(text)
 
 
 def matches(budget: Budget, text: str, regular_expression: str) -> bool:
-    """Whether the pattern is found anywhere in the text; costs the pattern's instructions times the text's length."""
-    # What compiling costs is charged before, and looked at after: it is remembered for some patterns only.
+    """True if the pattern is found anywhere in the text; costs the pattern's instructions times the text's length."""
+    # Compiling is charged before, and the clock checked after: only some patterns are cached.
     budget.charge(_SEARCH_COST + len(regular_expression))
     search, size = pattern(regular_expression)
     work = size * (len(text) if text.isascii() else len(text.encode("utf-8", "replace")))
@@ -69,32 +70,32 @@ def _charge(budget: Budget, characters: int) -> None:
 
 
 def _charge_search(budget: Budget, text: str, part: str) -> None:
-    """Charge for finding a part: at worst the product of both lengths, until Python takes a way that is linear."""
+    """Charge for a search: at worst the product of both lengths, up to the length where Python's search is linear."""
     size, part_size = len(text), len(part)
     is_linear = size >= 30_000 or (size >= 2_500 and part_size >= 100)
     budget.charge(size // 4 if is_linear else size * (part_size + 4) // _COMPARISONS_PER_UNIT)
 
 
 def contains(budget: Budget, text: str, part: str) -> bool:
-    """Whether the part is in the text."""
+    """True if the text contains the part."""
     _charge_search(budget, text, part)
     return part in text
 
 
 def starts_with(budget: Budget, text: str, part: str) -> bool:
-    """Whether the text starts with the part."""
+    """True if the text starts with the part."""
     _charge(budget, len(part))
     return text.startswith(part)
 
 
 def ends_with(budget: Budget, text: str, part: str) -> bool:
-    """Whether the text ends with the part."""
+    """True if the text ends with the part."""
     _charge(budget, len(part))
     return text.endswith(part)
 
 
 def concatenate(budget: Budget, left: str, right: str) -> str:
-    """Both texts in one."""
+    """The concatenation of both texts."""
     _refuse_longer(len(left) + len(right))
     _charge(budget, len(left) + len(right))
     return left + right
@@ -112,7 +113,7 @@ def upper_ascii(text: str) -> str:
 
 
 def char_at(text: str, index: int) -> str:
-    """The character at the index; nothing at the very end."""
+    """The character at the index; the empty text at the very end."""
     _within(index, text)
     return text[index : index + 1]
 
@@ -132,33 +133,33 @@ def substring_from(text: str, start: int) -> str:
 
 
 def index_of(budget: Budget, text: str, part: str) -> int:
-    """Where the part first is, else -1."""
+    """The index of the first occurrence of the part, else -1."""
     _charge_search(budget, text, part)
     return text.find(part)
 
 
 def index_from(budget: Budget, text: str, part: str, start: int) -> int:
-    """Where the part first is at or after the index, else -1."""
+    """The index of the first occurrence of the part at or after the index, else -1."""
     _within(start, text)
     _charge_search(budget, text, part)
     return text.find(part, start)
 
 
 def last_index_of(budget: Budget, text: str, part: str) -> int:
-    """Where the part last is, else -1."""
+    """The index of the last occurrence of the part, else -1."""
     _charge_search(budget, text, part)
     return _find_last(text, part)
 
 
 def last_index_from(budget: Budget, text: str, part: str, start: int) -> int:
-    """Where the part last is at or before the index, else -1."""
+    """The index of the last occurrence of the part at or before the index, else -1."""
     _within(start, text)
     _charge_search(budget, text, part)
     return _find_last(text[: start + len(part)], part)
 
 
 def _find_last(text: str, part: str) -> int:
-    """As `rfind`, whose time is the product of both lengths at worst; `find` is linear where they are long."""
+    """As `rfind`, which at worst takes the product of both lengths; `find` is linear for long texts."""
     if len(part) <= 16:
         return text.rfind(part)
     found = text[::-1].find(part[::-1])
@@ -166,7 +167,7 @@ def _find_last(text: str, part: str) -> int:
 
 
 def replace(budget: Budget, text: str, old: str, new: str, count: int = -1) -> str:
-    """The text with a part replaced, everywhere or so many times."""
+    """The text with the part replaced, everywhere or the given number of times."""
     _charge_search(budget, text, old)
     found = text.count(old) if count < 0 else min(count, text.count(old))
     size = len(text) + found * (len(new) - len(old))
@@ -176,7 +177,7 @@ def replace(budget: Budget, text: str, old: str, new: str, count: int = -1) -> s
 
 
 def split(budget: Budget, text: str, separator: str, limit: int = -1) -> list[str]:
-    """The parts between separators, at most so many; an empty separator splits into characters."""
+    """At most the given number of parts between separators; an empty separator splits into characters."""
     if limit == 0:
         return []
     _charge_search(budget, text, separator)
@@ -193,7 +194,7 @@ def split(budget: Budget, text: str, separator: str, limit: int = -1) -> list[st
 
 
 def join(budget: Budget, parts: list[str], separator: str = "") -> str:
-    """The texts in one, with a separator between."""
+    """The texts joined with a separator."""
     budget.charge(len(parts))
     size = sum(map(len, parts)) + len(separator) * (len(parts) - 1)
     _refuse_longer(size)

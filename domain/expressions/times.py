@@ -29,7 +29,7 @@ _MICROSECONDS = {
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _LONGEST = timedelta(seconds=9_223_372_036)
-"""About 292 years, the reach of CEL's durations."""
+"""About 292 years, the range of CEL's durations."""
 
 
 def _invalid(message: str) -> EvaluationError:
@@ -37,7 +37,7 @@ def _invalid(message: str) -> EvaluationError:
 
 
 def timestamp_from_text(text: str) -> datetime:
-    """The time an RFC 3339 text names, in UTC; digits beyond the microsecond are cut off."""
+    """The moment of an RFC 3339 text, in UTC; digits beyond the microsecond are cut off."""
     match = _TIMESTAMP.fullmatch(text) if len(text) <= 40 else None
     if not match:
         raise _invalid('a timestamp is written like "2024-05-31T18:30:00Z"')
@@ -52,7 +52,7 @@ def timestamp_from_text(text: str) -> datetime:
 
 
 def timestamp_from_seconds(seconds: int) -> datetime:
-    """The time so many seconds after 1970 began, UTC."""
+    """The moment the given number of seconds after the start of 1970, UTC."""
     try:
         return _EPOCH + timedelta(seconds=seconds)
     except OverflowError:
@@ -60,7 +60,7 @@ def timestamp_from_seconds(seconds: int) -> datetime:
 
 
 def seconds_from_timestamp(value: datetime) -> int:
-    """Whole seconds since 1970 began, UTC."""
+    """Whole seconds since the start of 1970, UTC."""
     return (value - _EPOCH) // timedelta(seconds=1)
 
 
@@ -76,14 +76,14 @@ def _fraction(microseconds: int) -> str:
 
 
 def aware(value: datetime) -> datetime:
-    """The time, if it has a time zone."""
+    """The time; raises EvaluationError if it has no time zone."""
     if value.tzinfo is None:
         raise EvaluationError("type", "a time without a time zone")
     return value
 
 
 def duration_from_text(text: str) -> timedelta:
-    """The duration a text like `1h30m`, `90s` or `1.5s` names; whole microseconds only."""
+    """The duration of a text like `1h30m`, `90s` or `1.5s`; whole microseconds only."""
     if len(text) > 100:
         raise _invalid('a duration is written like "36h", "1h30m" or "90s"')
     body = text[1:] if text[:1] in ("-", "+") else text
@@ -116,7 +116,7 @@ def _in_reach(value: timedelta) -> timedelta:
 
 
 def move(value: datetime, by: timedelta) -> datetime:
-    """The time so much later."""
+    """The time plus a duration."""
     try:
         return aware(value) + by
     except OverflowError:
@@ -124,27 +124,27 @@ def move(value: datetime, by: timedelta) -> datetime:
 
 
 def move_back(value: datetime, by: timedelta) -> datetime:
-    """The time so much earlier."""
+    """The time minus a duration."""
     return move(value, -by)
 
 
 def between(later: datetime, earlier: datetime) -> timedelta:
-    """The time that passes from one to the other."""
+    """The duration from one time to the other."""
     return _in_reach(later - earlier)
 
 
 def add_durations(left: timedelta, right: timedelta) -> timedelta:
-    """Both, one after the other."""
+    """The sum of two durations."""
     return _in_reach(left + right)
 
 
 def subtract_durations(left: timedelta, right: timedelta) -> timedelta:
-    """The first less the second."""
+    """The difference of two durations."""
     return _in_reach(left - right)
 
 
 def negate_duration(value: timedelta) -> timedelta:
-    """The duration with its sign turned."""
+    """The negated duration."""
     return -value
 
 
@@ -158,7 +158,7 @@ def zone(name: str) -> tzinfo:
     """The time zone of a name like `Europe/Madrid` or an offset like `-03:00`."""
     if len(name) <= 64 and (match := _OFFSET.fullmatch(name)):
         return timezone(_offset(*match.groups()))
-    # The names are looked up first: to look for a file that is not there takes long.
+    # Checked against the known names first: searching for a file that does not exist is slow.
     if len(name) <= 64 and _ZONE.fullmatch(name) and name in _zone_names():
         try:
             return ZoneInfo(name)
@@ -204,10 +204,10 @@ def _local_accessor(read: Callable[[datetime], int]) -> Callable[..., int]:
 
 
 ACCESSORS: dict[str, Callable[..., int]] = {name: _accessor(read) for name, read in _PARTS.items()}
-"""Parts of a time in the zone named; months, days of month, of week (Sunday is 0) and of year count from 0."""
+"""Parts of a time in the named zone; months, days of month, of week (Sunday is 0) and of year count from 0."""
 
 LOCAL_ACCESSORS: dict[str, Callable[..., int]] = {name: _local_accessor(read) for name, read in _PARTS.items()}
-"""The same in the zone of the budget, which they take first."""
+"""The same in the zone of the budget, which is their first argument."""
 
 
 def _whole(value: timedelta, unit: timedelta) -> int:
@@ -225,4 +225,4 @@ DURATION_ACCESSORS: dict[str, Callable[[timedelta], int]] = {
     "getSeconds": lambda d: _whole(d, timedelta(seconds=1)),
     "getMilliseconds": _milliseconds,
 }
-"""The whole hours, minutes or seconds a duration has; the milliseconds within its last second."""
+"""The whole hours, minutes or seconds of a duration; the milliseconds within its last second."""

@@ -1,14 +1,14 @@
 """The nodes of an expression.
 
-A node knows where it stands in the text (`start`, `end`, in code points, parentheses included) and how many pairs of
-parentheses are written around it, so that printing it gives back what was read. Positions play no part in equality.
+A node has its place in the text (`start`, `end`, in code points, parentheses included) and the number of pairs of
+parentheses written around it, so that printing it restores the text. Positions play no part in equality.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 CONDITIONAL, OR, AND, RELATION, SUM, PRODUCT, UNARY, MEMBER, BARE = range(9)
-"""How tightly a node binds; `BARE` is what never needs parentheses."""
+"""The precedence of a node; `BARE` is for nodes that never need parentheses."""
 
 BINARY = {
     "==": RELATION,
@@ -31,7 +31,7 @@ MACROS = frozenset({"all", "exists", "exists_one", "filter", "map"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """What every node has; `depth` is the height of the tree under it."""
+    """The base of all nodes; `depth` is the height of the tree under it."""
 
     start: int = field(default=0, compare=False)
     end: int = field(default=0, compare=False)
@@ -81,7 +81,7 @@ class MapLiteral(Node):
 class Call(Node):
     """An operator, a function (`target` is None) or a method.
 
-    Operators go by their sign: `&&` and `||` take two or more arguments, `-` one or two, `?:` three, `[]` two.
+    Operators have their sign as name: `&&` and `||` take two or more arguments, `-` one or two, `?:` three, `[]` two.
     """
 
     function: str
@@ -101,12 +101,12 @@ class Macro(Node):
 
 
 def is_operator(node: Node) -> bool:
-    """Whether the node is written with a sign rather than as a call."""
+    """True if the node is written with a sign rather than as a call."""
     return isinstance(node, Call) and node.target is None and node.function in OPERATORS
 
 
 def level(node: Node) -> int:
-    """How tightly the node binds."""
+    """The precedence of the node."""
     if isinstance(node, Constant):
         return UNARY if node.text.startswith("-") else BARE
     if not isinstance(node, Call) or node.target is not None or node.function not in OPERATORS:
@@ -119,7 +119,7 @@ def level(node: Node) -> int:
 
 
 def slots(node: Node) -> Iterator[tuple[Node, int]]:
-    """The direct parts of the node in the order of the text, each with the least level that needs no parentheses."""
+    """The direct parts of the node in the order of the text, each with the lowest level that needs no parentheses."""
     match node:
         case Select(target=target):
             yield target, MEMBER
@@ -167,5 +167,5 @@ def operands(node: Call) -> tuple[Node, ...]:
 
 
 def weight(node: Node) -> int:
-    """How many nodes the tree has: what one evaluation costs, loops apart."""
+    """The number of nodes of the tree, which is the cost of one evaluation without loops."""
     return 1 + sum(map(weight, parts(node)))

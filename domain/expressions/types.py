@@ -1,4 +1,4 @@
-"""The types of expressions, and how they meet."""
+"""The types of expressions, and the relations between them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -78,7 +78,7 @@ ANY_MAP = MapOf(DYN, DYN)
 
 
 def join(left: Type, right: Type) -> Type | None:
-    """The type that holds values of both (int and decimal: decimal; null and T: T), or None if only dyn would."""
+    """The common type of both (int and decimal: decimal; null and T: T), or None if it is only dyn."""
     if left == right or right == NULL:
         return left
     if left == NULL:
@@ -97,12 +97,12 @@ def join(left: Type, right: Type) -> Type | None:
 
 
 def comparable(left: Type, right: Type) -> bool:
-    """Whether `==` between the two can ever be true: anything may be compared with null and dyn."""
+    """True if `==` between the two can ever be true: anything may be compared with null and dyn."""
     return join(left, right) is not None
 
 
 def fits(argument: Type, parameter: Type) -> bool:
-    """Whether an argument may be passed for a parameter; dyn fits everything and is looked at when it runs."""
+    """True if an argument may be passed for a parameter; dyn fits everything and is checked at run time."""
     if DYN in (argument, parameter) or argument == parameter:
         return True
     if parameter == DECIMAL:

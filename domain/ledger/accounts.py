@@ -1,4 +1,4 @@
-"""What a ledger account may be set to, and what is fixed once value has moved on it."""
+"""Settings of ledger accounts, and which of them are fixed once the account has transactions."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from domain.problems import Conflict, FieldFault, InvalidRequest
 
 
 class LedgerAccountInUse(Conflict):
-    """What gives stored amounts their meaning stays as it is once the account has transactions."""
+    """Settings that give stored amounts their meaning cannot change once the account has transactions."""
 
     slug = "ledger-account-in-use"
     title = "The ledger account has transactions"
 
 
 def complete_settings(settings: Mapping[str, Any], current: LedgerAccount | None = None) -> dict[str, Any]:
-    """The settings of an account with what they imply filled in; raises InvalidRequest with every fault.
+    """The settings of an account with implied ones filled in; raises InvalidRequest with every fault.
 
-    `current` is the account before the change: its tracking and its place as the default stay unless named.
+    `current` is the account before the change: its tracking and its default flag stay unless named.
     """
     faults = [*_tracking_faults(settings), *_overdraft_faults(settings), *_fraction_faults(settings)]
     if faults:
@@ -37,10 +37,10 @@ def complete_settings(settings: Mapping[str, Any], current: LedgerAccount | None
 
 
 def refuse_changes_in_use(current: LedgerAccount, settings: Mapping[str, Any]) -> None:
-    """Refuse what an account with transactions may no longer change."""
+    """Raise LedgerAccountInUse for a change that an account with transactions does not allow."""
     fixed = {"decimals": "decimals", "is_revolving": "isRevolving"}
     changed = [wire for name, wire in fixed.items() if settings[name] != getattr(current, name)]
-    # The lots say when value expires: without them nobody could tell any more.
+    # The lots record when value expires: without them this would be unknown.
     if current.point_tracking_enabled and not settings["point_tracking_enabled"]:
         changed.append("pointTrackingEnabled")
     if changed:
@@ -74,7 +74,7 @@ def _fraction_faults(settings: Mapping[str, Any]) -> list[FieldFault]:
 
 
 def fraction_fault(wire: str, amount: Decimal | None, decimals: int) -> FieldFault | None:
-    """What is wrong with an amount of the account that is more finely divided than the account allows."""
+    """A fault for an amount with more fraction digits than the account allows; None otherwise."""
     if amount is None or amount == round(amount, decimals):
         return None
     return FieldFault(f"{wire} has more than the {decimals} fraction digits of this account", pointer=f"/{wire}")

@@ -1,4 +1,4 @@
-"""When value expires: months on the calendar, and what a balance is worth once expired value is left out."""
+"""Expiry of value: calendar months, and balances without expired value."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 def add_months(moment: datetime, months: int) -> datetime:
     """The same day and time of day, UTC, `months` later; a day that the month lacks becomes its last one.
 
-    31 January and one month is the end of February. What lies beyond the calendar is its last moment.
+    31 January plus one month is the end of February. A result beyond the calendar is the calendar's last moment.
     """
     utc = moment.astimezone(UTC)
     years, month_index = divmod(utc.month - 1 + months, 12)
@@ -23,7 +23,7 @@ def add_months(moment: datetime, months: int) -> datetime:
 
 
 def idle_too_long(period: int | None, last_transaction_date: datetime | None, now: datetime) -> bool:
-    """True if a `lastTransaction` policy of `period` months has ended the whole balance by `now`."""
+    """True if a `lastTransaction` policy of `period` months has expired the whole balance by `now`."""
     if period is None or last_transaction_date is None:
         return False
     return add_months(last_transaction_date, period) <= now
@@ -38,10 +38,10 @@ def unexpired(
     last_transaction_date: datetime | None,
     now: datetime,
 ) -> Decimal:
-    """What is left at `now` of a stored balance, of which lots worth `expired_lots` have expired unposted.
+    """The unexpired part of a stored balance at `now`; lots worth `expired_lots` have expired, but are not posted yet.
 
-    `period` is the account's `lastTransaction` policy in months, if any. What pending transactions have set aside
-    (`pending_debit`) does not expire.
+    `period` is the account's `lastTransaction` policy in months, if any. Amounts set aside by pending transactions
+    (`pending_debit`) do not expire.
     """
     if idle_too_long(period, last_transaction_date, now):
         return pending_debit

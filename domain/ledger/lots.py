@@ -1,6 +1,6 @@
-"""Lots: what a mint gave and has left, spent in the order in which they expire.
+"""Lots: the value of each mint and what is left of it, spent in the order of expiry.
 
-The session decides by balances alone and say how lots move; `allocate` then works out which lots, in order.
+The session decides by balances alone and records how lots move; `allocate` then determines the lots, in order.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from itertools import count
 
 ZERO = Decimal(0)
 
-# New lots have no ids yet: these stand for them, above all real ones, so that older lots go first among equals.
+# Ids of new lots are not known yet: these stand for them, above all real ones, so that older lots are spent first.
 FIRST_NEW_LOT = 2**62
 
 
 @dataclass(frozen=True, slots=True)
 class Lot:
-    """A lot of a wallet; `expires_at` None never expires. `expired` is what of it was gone by then."""
+    """A lot of a wallet; `expires_at` None never expires. `expired` is the amount left when it expired."""
 
     ledger_lot_id: int
     wallet_id: int
@@ -33,7 +33,7 @@ class Lot:
 
 @dataclass(frozen=True, slots=True)
 class LotUse:
-    """What a transaction took from a lot."""
+    """An amount that a transaction took from a lot."""
 
     ledger_lot_id: int
     amount: Decimal
@@ -42,7 +42,7 @@ class LotUse:
 
 @dataclass(frozen=True, slots=True)
 class NewLot:
-    """A lot comes into being."""
+    """Creation of a lot."""
 
     wallet_id: int
     ledger_account_id: int
@@ -54,7 +54,7 @@ class NewLot:
 class TakeLots:
     """Lots give `amount`: those of the transaction `first_of` first, then `preferred` ones, then the soonest to expire.
 
-    `only` names the lots instead; `just_made` means the wallet's newest one. `expires`: they give it by expiring.
+    `only` names the lots instead; `just_made` is the wallet's newest lot. `expires`: the amount expires.
     """
 
     wallet_id: int
@@ -69,7 +69,7 @@ class TakeLots:
 
 @dataclass(frozen=True, slots=True)
 class MoveLots:
-    """Lots of one wallet give `amount`, of which `to_lots` become lots of another with the same expiry."""
+    """Lots of one wallet give `amount`; `to_lots` of it become lots of another wallet with the same expiry."""
 
     from_wallet_id: int
     to_wallet_id: int
@@ -80,9 +80,9 @@ class MoveLots:
 
 @dataclass(frozen=True, slots=True)
 class RestoreLots:
-    """A reverted transaction gives back `returned`; `spent` goes on into the repayment of debt.
+    """A reverted transaction gives back `returned`, of which `spent` repays debt.
 
-    What was taken out of debt rather than out of lots comes back as a new lot of `extra`.
+    The part that was taken from an overdraft rather than from lots comes back as a new lot of `extra`.
     """
 
     wallet_id: int
@@ -110,7 +110,7 @@ LotMove = NewLot | TakeLots | MoveLots | RestoreLots | SettleLots
 
 
 def split_uses(uses: Iterable[LotUse], amount: Decimal) -> tuple[tuple[LotUse, ...], tuple[LotUse, ...]]:
-    """The first uses up to `amount` in all, and the rest; the one on the border is divided."""
+    """Split uses into the first ones up to `amount` in total, and the rest; a use across the border is divided."""
     first: list[LotUse] = []
     rest: list[LotUse] = []
     for use in uses:
@@ -125,7 +125,7 @@ def split_uses(uses: Iterable[LotUse], amount: Decimal) -> tuple[tuple[LotUse, .
 
 @dataclass(slots=True)
 class Allocation:
-    """What becomes of lots: new ones by temporary id, others as they are then, and who took what."""
+    """The result for lots: new ones by temporary id, changed ones, and the uses by transactions."""
 
     new: dict[int, Lot] = field(default_factory=dict)
     changed: dict[int, Lot] = field(default_factory=dict)
@@ -134,11 +134,11 @@ class Allocation:
 
 
 class LotsMissing(RuntimeError):
-    """The lots of a wallet do not cover its balance, which no sequence of steps may bring about."""
+    """The lots of a wallet do not cover its balance; no sequence of steps may lead to this."""
 
 
 class Allocator:
-    """Works out the moves of a unit of work on the lots that were loaded for it."""
+    """Applies the moves of a unit of work to the lots that were loaded for it."""
 
     def __init__(self, lots: Iterable[Lot]) -> None:
         self._lots = {lot.ledger_lot_id: lot for lot in lots}
@@ -149,7 +149,7 @@ class Allocator:
         self.found = Allocation()
 
     def apply(self, ledger_transaction_id: int, move: LotMove) -> None:
-        """Make one move for a transaction; raises LotsMissing."""
+        """Apply one move of a transaction; raises LotsMissing."""
         if isinstance(move, NewLot):
             self._make(ledger_transaction_id, move.wallet_id, move.ledger_account_id, move.amount, move.expires_at)
         elif isinstance(move, TakeLots):
@@ -198,7 +198,7 @@ class Allocator:
         pieces: Sequence[LotUse],
         amount: Decimal,
     ) -> None:
-        """Make lots of the pieces that expire last, `amount` in all; the others repaid the receiver's debt."""
+        """Create lots from the pieces that expire last, `amount` in total; the others repaid the receiver's debt."""
         total = sum((piece.amount for piece in pieces), ZERO)
         _, given = split_uses(pieces, total - amount)
         for piece in given:
@@ -248,5 +248,5 @@ class Allocator:
 
 
 def order_of_spending(lot: Lot) -> tuple[bool, float, int]:
-    """The sort key of the order in which lots are spent: soonest to expire first, never last, then oldest."""
+    """The sort key of the order of spending: soonest to expire first, never last, then oldest."""
     return (lot.expires_at is None, lot.expires_at.timestamp() if lot.expires_at else 0.0, lot.ledger_lot_id)

@@ -1,4 +1,4 @@
-"""What moves on the ledger: holdings, transactions to be posted, and transactions as they were stored."""
+"""Movements of the ledger: holdings, transactions to be posted, and stored transactions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ZERO = Decimal(0)
 
 
 class Earning(NamedTuple):
-    """Points that were minted for something that happened at `moment`; below zero, what of them was reverted."""
+    """Points minted for something that happened at `moment`; a negative amount was reverted."""
 
     moment: datetime
     amount: Decimal
@@ -22,9 +22,9 @@ class Earning(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """What a wallet holds of an account while the session is open; as `Balance`, without the stamps.
+    """A wallet's holding of an account during a session; as `Balance`, without the timestamps.
 
-    `earned` is what was minted less what of it was reverted, whatever has become of the points.
+    `earned` is the minted amount less reversals, whether or not the points were spent or have expired.
     """
 
     current: Decimal = ZERO
@@ -38,13 +38,13 @@ class Holding:
 
     @property
     def available(self) -> Decimal:
-        """What can be spent: the current balance less what manual captures have set aside."""
+        """The spendable amount: the current balance less amounts set aside for manual captures."""
         return self.current - self.pending_debit
 
 
 @dataclass(frozen=True, slots=True)
 class Fiat:
-    """What a burn was worth in money."""
+    """The value of a burn in money."""
 
     value: Decimal | None = None
     gross_amount: Decimal | None = None
@@ -56,7 +56,7 @@ class Fiat:
 
 @dataclass(frozen=True, slots=True)
 class Details:
-    """What a transaction says about itself; `request_digest` is None for what the server itself caused."""
+    """Details of a transaction; `request_digest` is None for transactions that the server itself caused."""
 
     system_unique_key: str
     request_digest: bytes | None = None
@@ -81,11 +81,11 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Posting:
-    """A transaction that the work posts. `minted` and `burned` are what it adds to the account's supply.
+    """A transaction to be posted; `minted` and `burned` are added to the account's supply.
 
-    `is_partial`: it takes back a part of what it `reverts`, which stands for the rest. `pending_expires_at`: when
-    what a pending mint will give is to expire, if not by the account's own policy. `part_of`: the step that it belongs
-    to, such as the expiry of what a revert has given back.
+    `is_partial`: it reverts a part of `reverts`, which keeps its status. `pending_expires_at`: the expiry of the value
+    of a pending mint, if it is not the account's own policy. `part_of`: the step that it belongs to, such as the expiry
+    of what a revert has given back.
     """
 
     account: LedgerAccount
@@ -109,7 +109,7 @@ class Posting:
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """A pending transaction that the work settles at `amount`."""
+    """A pending transaction to be captured at `amount`."""
 
     stored: Stored
     account: LedgerAccount
@@ -123,13 +123,13 @@ class Capture:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A transaction as it was stored, with the lots that it took; `entry_count` is where further entries begin.
+    """A stored transaction with the lots that it took; `entry_count` is where further entries begin.
 
-    `taken_back` is what partial reverts have taken back of it already, `released` what they have taken off it while it
-    was pending. `lots` are those that it made, of which `expired` has expired. Of a reverted mint, `missing` could not
-    be taken back, since it was spent: the transaction `clamped_by` found no more. `claims` are such mints of its
-    wallet, which get what reverting this transaction gives back. Of a mint that stands, `unearned` does not count as
-    earned any more; it was for something that happened at `happened_at`.
+    `taken_back` is the amount taken back by partial reverts, `released` the amount they took off while it was pending.
+    `lots` are those that it made, of which `expired` has expired. Of a reverted mint, `missing` could not be taken
+    back, since it was spent: the transaction `clamped_by` was the last to find nothing more. `claims` are such mints of
+    its wallet, which receive what a reversal of this transaction gives back. Of an unreverted mint, `unearned` does not
+    count as earned any more; it was for something that happened at `happened_at`.
     """
 
     ledger_transaction_id: int
@@ -160,4 +160,4 @@ class Stored:
 
 Step = Posting | Capture
 Pair = tuple[int, int]
-"""A wallet's id and a ledger account's."""
+"""A wallet's id and a ledger account's id."""

@@ -1,4 +1,4 @@
-"""The records of the ledger: what is kept, not what happens to it."""
+"""The records of the ledger."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class LedgerAccount:
 
     @property
     def expires_after_last_transaction(self) -> int | None:
-        """Months after a wallet's last transaction at which its whole balance expires, if there is such a policy."""
+        """Months from a wallet's last transaction until its whole balance expires, if there is such a policy."""
         for policy in self.expiration_policies:
             if policy["expirationType"] == "lastTransaction":
                 return int(policy["period"])
@@ -77,7 +77,7 @@ class Wallet:
 
 @dataclass(frozen=True, slots=True)
 class StoredTransaction:
-    """Where a ledger transaction belongs."""
+    """The account and wallets of a ledger transaction."""
 
     organization_id: int
     ledger_transaction_id: int
@@ -86,7 +86,7 @@ class StoredTransaction:
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """What a wallet holds of one account; a row that does not exist yet reads as zero."""
+    """A wallet's balance of one account; a row that does not exist yet reads as zero."""
 
     organization_id: int
     wallet_id: int
@@ -103,5 +103,5 @@ class Balance:
 
     @property
     def available(self) -> Decimal:
-        """What can be spent: the current balance less what manual captures have set aside."""
+        """The spendable amount: the current balance less amounts set aside for manual captures."""
         return self.current_balance - self.pending_debit_balance

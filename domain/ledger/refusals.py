@@ -1,17 +1,17 @@
-"""What the ledger refuses, each with a problem type of its own."""
+"""The refusals of the ledger, each with its own problem type."""
 
 from domain.problems import Conflict, NotFound
 
 
 class UnknownLedger(NotFound):
-    """A request names a ledger that the organization does not have."""
+    """The organization does not have the ledger that a request names."""
 
     slug = "unknown-ledger"
     title = "The ledger does not exist"
 
 
 class UnknownLedgerAccount(NotFound):
-    """A request names a ledger account that the ledger does not have."""
+    """The ledger does not have the ledger account that a request names."""
 
     slug = "unknown-ledger-account"
     title = "The ledger account does not exist"
@@ -29,14 +29,14 @@ def unknown_account(ledger_id: int | None, ledger_account_id: int | None) -> str
 
 
 class UnknownWallet(NotFound):
-    """A request names a wallet that the ledger does not have."""
+    """The ledger does not have the wallet that a request names."""
 
     slug = "unknown-wallet"
     title = "The wallet does not exist"
 
 
 class UnknownLedgerTransaction(NotFound):
-    """A request names a transaction that the organization or the account does not have."""
+    """The organization or the account does not have the transaction that a request names."""
 
     slug = "unknown-ledger-transaction"
     title = "The ledger transaction does not exist"
@@ -50,7 +50,7 @@ class InsufficientBalance(Conflict):
 
 
 class OverdraftLimitExceeded(Conflict):
-    """A burn or revert with `allowOverdraft` would drive the debt beyond the account's `overdraftLimit`."""
+    """A burn or revert with `allowOverdraft` would raise the debt above the account's `overdraftLimit`."""
 
     slug = "overdraft-limit"
     title = "The overdraft limit is reached"
@@ -64,42 +64,42 @@ class SupplyExceeded(Conflict):
 
 
 class AccountInactive(Conflict):
-    """Nothing moves on an inactive account."""
+    """An inactive account has no movements."""
 
     slug = "account-inactive"
     title = "The ledger account is inactive"
 
 
 class WalletNotInLedger(Conflict):
-    """A member's wallet holds balances of the default ledger's accounts only."""
+    """A member's wallet can hold balances of the default ledger's accounts only."""
 
     slug = "wallet-not-in-ledger"
     title = "The member has no wallet in this ledger"
 
 
 class FiatNotAllowed(Conflict):
-    """Fiat members are accepted on burns, and a partial fiat value on reverts of burns (integration 7)."""
+    """Fiat fields are accepted on burns, and a partial fiat value on reverts of burns (integration 7)."""
 
     slug = "fiat-not-allowed"
     title = "Only burns have a fiat value"
 
 
 class FiatExceedsBurn(Conflict):
-    """The revert of a burn takes back no more fiat value than the burn has."""
+    """The revert of a burn cannot take back more fiat value than the burn has."""
 
     slug = "fiat-exceeds-burn"
     title = "The fiat value is greater than that of the burn"
 
 
 class PointsNotTracked(Conflict):
-    """Only an account with point tracking can tell which of its points expire when."""
+    """Only an account with point tracking knows which of its points expire when."""
 
     slug = "points-not-tracked"
     title = "The ledger account does not track points"
 
 
 class CaptureNotSupported(Conflict):
-    """Accounts with an overdraft settle at once: what is set aside could not be told from what may become debt."""
+    """Accounts with an overdraft do not support captures: set-aside amounts could not be told from possible debt."""
 
     slug = "capture-not-supported"
     title = "The account does not support manual capture"
@@ -113,35 +113,35 @@ class NotPending(Conflict):
 
 
 class CaptureExceedsHold(Conflict):
-    """No more can be captured than was set aside."""
+    """A capture cannot exceed the amount that was set aside."""
 
     slug = "capture-exceeds-hold"
     title = "The capture is greater than what was set aside"
 
 
 class AlreadyReverted(Conflict):
-    """A transaction is reverted once."""
+    """A transaction can be reverted only once."""
 
     slug = "already-reverted"
     title = "The transaction is reverted already"
 
 
 class SetFailed(Conflict):
-    """Another item of the same atomic set was refused, so this one was not done either."""
+    """Another item of the same atomic set was refused, so this one was not executed either."""
 
     slug = "atomic-set-failed"
     title = "Another item of the set was refused"
 
 
 class SupplyBelowIssued(Conflict):
-    """The supply cannot be limited to less than what was issued already."""
+    """The maximum supply cannot be lower than the supply issued already."""
 
     slug = "supply-below-issued"
     title = "More than the new supply is issued already"
 
 
 class NotRevertible(Conflict):
-    """Reverts, expiries and changes of the supply stand."""
+    """Reverts, expiries and changes of the supply cannot be reverted."""
 
     slug = "not-revertible"
     title = "The transaction cannot be reverted"

@@ -1,4 +1,4 @@
-"""What is shown of the ledger: a wallet's holding of an account at a moment, and the rows of transactions."""
+"""Views of the ledger: a wallet's holding of an account at a moment, and the rows of transactions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from decimal import Decimal
 
 @dataclass(frozen=True, slots=True)
 class ExpiringLots:
-    """What of a wallet expires at one moment, or never: what can be spent, and what pending transactions hold."""
+    """The amounts of a wallet that expire at one moment, or never: spendable, and held by pending transactions."""
 
     expires_at: datetime | None
     available: Decimal
@@ -18,7 +18,7 @@ class ExpiringLots:
 
 @dataclass(frozen=True, slots=True)
 class WalletLots:
-    """What makes up a balance; `unlisted` is the part of `available` and `reserved` that `expiring` leaves out."""
+    """The parts of a balance; `unlisted` is the part of `available` and `reserved` that `expiring` leaves out."""
 
     available: Decimal
     reserved: Decimal
@@ -29,7 +29,7 @@ class WalletLots:
 
 @dataclass(frozen=True, slots=True)
 class WalletView:
-    """What a wallet holds of one account, without what has expired; the dates are None until something moves."""
+    """A wallet's holding of one account, without expired value; the dates are None until something moves."""
 
     ledger_id: int
     ledger_key: str
@@ -53,7 +53,7 @@ class WalletView:
 
 @dataclass(frozen=True, slots=True)
 class ConsumedLot:
-    """What a transaction took from a lot, which the transaction `made_by` had made."""
+    """An amount that a transaction took from a lot, which the transaction `made_by` made."""
 
     ledger_lot_id: int
     made_by: int
@@ -63,7 +63,7 @@ class ConsumedLot:
 
 @dataclass(frozen=True, slots=True)
 class ConsumedLots:
-    """The first lots that a transaction took from a wallet, soonest to expire first, and how many there are in all."""
+    """The first lots that a transaction took from a wallet, soonest to expire first, and their total number."""
 
     count: int
     consumed: tuple[ConsumedLot, ...]
@@ -71,7 +71,7 @@ class ConsumedLots:
 
 @dataclass(frozen=True, slots=True)
 class DailyBalance:
-    """What a wallet held of an account when a day (UTC) ended."""
+    """A wallet's balance of an account at the end of a day (UTC)."""
 
     ledger_account_id: int
     ledger_account_key: str
@@ -82,7 +82,7 @@ class DailyBalance:
 
 @dataclass(frozen=True, slots=True)
 class TransactionRow:
-    """One wallet's row of a transaction; without a wallet for what moved nothing, such as a change of the supply."""
+    """A wallet's row of a transaction; without a wallet if nothing moved, as for a change of the supply."""
 
     ledger_transaction_id: int
     ledger_transaction_detail_index: int

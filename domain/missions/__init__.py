@@ -1,1 +1,1 @@
-"""Missions: goals that members reach by events that count, again and again, and what they get for it."""
+"""Missions: goals that members reach, possibly several times, by events that count, and the rewards for it."""

@@ -1,4 +1,4 @@
-"""How much an event counts for a mission: 1, or what the mission's own expression comes to."""
+"""The count of an event for a mission: 1, or the value of the mission's own expression."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from domain.expressions.types import DECIMAL
 
 COUNT_EXPRESSION = "/countExpression"
 
-# As much as a request can count at once (openapi MissionProgressBody).
+# The most that a request can count at once (openapi MissionProgressBody).
 MOST_COUNTED = 1_000_000_000
 
 
@@ -28,14 +28,14 @@ def compile_count(expression: str) -> Program:
 
 
 def count_sources(expression: str) -> list[tuple[str, Node]]:
-    """The expression with its place in a mission, to be searched for what it names."""
+    """The expression with its place in a mission, for searches of the names that it uses."""
     return [(COUNT_EXPRESSION, compile_count(expression).checked.node)]
 
 
 def count_of(program: Program, variables: Mapping[str, Any], budget: Budget, functions: Functions) -> int:
-    """The whole counts that an expression comes to, rounded down: none below 1, at most `MOST_COUNTED`.
+    """The whole count that an expression computes, rounded down: zero below 1, at most `MOST_COUNTED`.
 
-    Raises EvaluationError where it comes to no number.
+    Raises EvaluationError if its value is not a number.
     """
     value = program.run(variables, budget, functions)
     return min(MOST_COUNTED, max(0, int(Decimal(value).to_integral_value(ROUND_FLOOR))))

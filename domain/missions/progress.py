@@ -1,14 +1,14 @@
-"""How far a member is in a mission: what was counted in all, and how often that was rewarded.
+"""Progress of a member in a mission: the total count, and the number of rewarded achievements.
 
-The two go apart only where something was undone: what is counted again after that is not rewarded twice, and what was
-counted on top of something undone is rewarded with the next count.
+The two diverge only where something was reversed: a goal reached again after that is not rewarded twice, and counts on
+top of something reversed are rewarded with the next count.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-# With the greatest goal (openapi MissionBody) what is counted still fits the database's whole numbers of 64 bits.
+# Even with the greatest goal (openapi MissionBody) the count fits the database's 64-bit integers.
 MOST_ACHIEVEMENTS = 9_000_000_000
 
 
@@ -27,14 +27,14 @@ class Progress:
 
     @property
     def begun(self) -> int:
-        """What the next count goes on from: as `counter`, but 0 once the goal is reached."""
+        """The count that the next one adds to: as `counter`, but 0 once the goal is reached."""
         return self.counted % self.goal
 
     def towards(self, goal: int) -> Progress:
         """The same progress after a change of the goal.
 
-        Goals that were reached stay so. What was counted since counts towards the new one, of which at least one
-        count is left to be made, so that nothing is achieved without an event.
+        Goals that were reached remain reached. Counts since then are for the new goal, of which at least one count
+        stays open, so that nothing is achieved without an event.
         """
         if goal == self.goal:
             return self
@@ -42,10 +42,10 @@ class Progress:
         return replace(self, goal=goal, counted=reached * goal + min(since, goal - 1))
 
     def advanced(self, amount: int, room: int) -> Advance:
-        """What `amount` comes to where the goal may be achieved `room` more times: nothing beyond is counted."""
+        """The result of counting `amount` if the goal may be achieved `room` more times: nothing beyond is counted."""
         if amount <= 0 or room <= 0:
             return Advance(self, self, 0, 0)
-        # Counting ends with the last achievement; where undoing left more than that already, it takes one to get it.
+        # Counting ends with the last achievement; if a reversal left more than that, one more count achieves it.
         most = max(1, (self.times_achieved + room) * self.goal - self.counted)
         counted = self.counted + min(amount, most)
         achieved = min(max(0, counted // self.goal - self.times_achieved), room)
@@ -53,9 +53,10 @@ class Progress:
         return Advance(self, after, min(amount, most), achieved)
 
     def taken_back(self, counted: int, achieved: int, goal: int) -> Progress:
-        """The progress without what an event counted and achieved towards `goal`; never below nothing.
+        """The progress without the counts and achievements of an event towards `goal`; never below zero.
 
-        A whole goal that this breaks is worth what it took then, which the present goal may not be.
+        An achievement that this breaks is subtracted with the goal that it had then, which may differ from the present
+        one.
         """
         reached, since = divmod(self.counted, self.goal)
         broken = min(reached, -(-max(0, counted - since) // goal))
@@ -69,7 +70,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """One step of progress: what it counted, and how many times that achieved the goal."""
+    """One step of progress: the amount counted, and the number of times that it achieved the goal."""
 
     before: Progress
     after: Progress

@@ -1,4 +1,4 @@
-"""The records of missions and of what members have done for them (administration "Records": Mission)."""
+"""The records of missions and of members' progress in them (administration "Records": Mission)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from domain.problems import Conflict, NotFound
 
 @dataclass(frozen=True, slots=True)
 class Mission:
-    """A goal of `goal_count` counts, to be reached `max_repetitions` times at most.
+    """A goal of `goal_count` counts, which can be achieved at most `max_repetitions` times.
 
-    An event counts 1, or what `count_expression` comes to.
+    An event counts 1, or the value of `count_expression`.
 
-    In a calendar period of its `timezone`, else the organization's, it is reached `period_limit` times at most. Points
-    go to the organization's default ledger and account unless it names others. `badge_matcher` and
-    `manual_expiration` are kept as the API has them.
+    In a calendar period of its `timezone`, or else the organization's, it can be achieved at most `period_limit` times.
+    Points go to the organization's default ledger and account unless it names others. `badge_matcher` and
+    `manual_expiration` are stored in the form of the API.
     """
 
     organization_id: int
@@ -62,13 +62,13 @@ class Mission:
     updated_at: datetime
 
     def in_zone_of(self, organization: Organization) -> Mission:
-        """The mission with the organization's `timezone` where it has none of its own, as it is needed to count."""
+        """The mission with the organization's `timezone` if it has none of its own, ready for counting."""
         return self if self.timezone is not None else replace(self, timezone=organization.timezone)
 
 
 @dataclass(frozen=True, slots=True)
 class MissionBalance:
-    """Where a member stands in a mission; the last two tell of the achievement whose event happened last."""
+    """A member's balance in a mission; the last two fields are of the achievement whose event happened last."""
 
     member_id: int
     times_achieved: int
@@ -79,7 +79,7 @@ class MissionBalance:
 
 @dataclass(frozen=True, slots=True)
 class MemberMission:
-    """A mission and where a member stands in it."""
+    """A mission and the member's balance in it."""
 
     mission: Mission
     balance: MissionBalance
@@ -87,10 +87,10 @@ class MemberMission:
 
 @dataclass(frozen=True, slots=True)
 class MissionTracking:
-    """What an event, or a request, counted for a member's mission, and how often that achieved the goal.
+    """The count of an event, or a request, for a member's mission, and how often it achieved the goal.
 
-    `goal_count` is the goal as it was then. One by request has a key, and the `answer` that is given again for it; one
-    of an event is undone with it, by the event `reversal_loyalty_event_id`.
+    `goal_count` is the goal at that time. A tracking by request has a key, and the `answer` for repetitions of it; one
+    by an event is reversed with it, by the event `reversal_loyalty_event_id`.
     """
 
     organization_id: int
@@ -113,14 +113,14 @@ class MissionTracking:
 
 
 class UnknownMission(NotFound):
-    """A request or an effect names a mission that the organization does not have."""
+    """The organization does not have the mission that a request or an effect names."""
 
     slug = "unknown-mission"
     title = "The mission does not exist"
 
 
 class MissionClosed(Conflict):
-    """The mission is not active, not within its dates, or for an audience that the member is not in."""
+    """The mission is not active, not within its dates, or for an audience without the member."""
 
     slug = "mission-closed"
     title = "The mission is not open to the member"
@@ -135,9 +135,9 @@ class MissionExhausted(Conflict):
 
 @dataclass(frozen=True, slots=True)
 class Reward:
-    """What was paid for achieving a mission, or why it was not: `refusal` is a problem object.
+    """The reward of an achieved mission, or why it was not given: `refusal` is a problem object.
 
-    `code` is that of the coupon that was assigned.
+    `code` is that of the assigned coupon.
     """
 
     kind: str

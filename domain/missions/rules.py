@@ -1,4 +1,4 @@
-"""What a mission may ask for, which events count for it, and when its points expire."""
+"""Rules of missions: validation, which events count, and when rewarded points expire."""
 
 from __future__ import annotations
 
@@ -37,10 +37,11 @@ _LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class CompiledMission:
-    """A mission made ready: `item` is what an order item must fulfil, `audience_keys` where a member must be.
+    """A compiled mission: `item` is the condition on order items, `audience_keys` the audiences that take part.
 
-    None asks for nothing; an empty `audience_keys` is an audience that nobody is in. Points go to `account`. `count` is
-    what an event counts, None for 1; `fault` says why what was saved by other rules than today's cannot run.
+    None means no condition; an empty `audience_keys` is an audience without members. Points go to `account`. `count`
+    computes the count of an event, None for 1; `fault` says why a mission that was saved under earlier rules cannot
+    run.
     """
 
     mission: Mission
@@ -51,7 +52,7 @@ class CompiledMission:
     fault: str | None = None
 
     def refuse_closed(self, at: datetime, audience_keys: Collection[str]) -> None:
-        """Raise MissionClosed where the mission is not open at `at` to a member who is in these audiences."""
+        """Raise MissionClosed if the mission is not open at `at` to a member who is in these audiences."""
         mission = self.mission
         if not mission.active:
             raise MissionClosed(f"The mission {mission.name} is not active.")
@@ -63,7 +64,7 @@ class CompiledMission:
             raise MissionClosed(f"The member is not in the audience of the mission {mission.name}.")
 
     def counts(self, event: EventFacts) -> bool:
-        """True if the event is one that the mission counts, apart from how often it may be achieved."""
+        """True if the event counts for the mission, apart from limits on how often it may be achieved."""
         if event.event_type != self.mission.event_type or not self._fits(event):
             return False
         try:
@@ -83,7 +84,7 @@ class CompiledMission:
 
 
 def _items_of(context: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
-    """The items of the order, or the products of the payment, whose `sku` stands for the `productCode`."""
+    """The items of the order, or the products of the payment, whose `sku` is used as the `productCode`."""
     if context["order"] is not None:
         items: Iterable[Mapping[str, Any]] = context["order"]["items"]
         return items
@@ -93,7 +94,7 @@ def _items_of(context: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
 
 
 def _badges_match(matcher: Mapping[str, Any], held: Mapping[str, Decimal]) -> bool:
-    """Whether what the member holds of badges fulfils all the conditions, or with OR any."""
+    """True if the member's badges meet all the conditions, or with OR any of them."""
     found = (
         _COMPARISONS[condition["operator"]](held.get(condition["badgeKey"], 0), condition["value"])
         for condition in matcher["conditions"]
@@ -108,7 +109,7 @@ def compile_mission(
     accounts: Mapping[int, LedgerAccount],
     default_account: LedgerAccount | None,
 ) -> CompiledMission:
-    """Make a stored mission ready; `audience_keys` are those of audiences that may match members."""
+    """Compile a stored mission; `audience_keys` are those of audiences that may match members."""
     audiences = None
     if mission.audience_id is not None:
         audiences = frozenset(audience_keys[each] for each in (mission.audience_id,) if each in audience_keys)
@@ -125,7 +126,7 @@ def compile_mission(
 
 
 def _count_program(mission: Mission) -> tuple[Program | None, str | None]:
-    """What computes the count of an event, or why it cannot be computed any more."""
+    """The program that computes the count of an event, or the fault that prevents it."""
     if mission.count_expression is None:
         return None, None
     try:
@@ -135,7 +136,7 @@ def _count_program(mission: Mission) -> tuple[Program | None, str | None]:
 
 
 def _item_predicate(mission: Mission, matchers: Mapping[int, ItemPredicate]) -> ItemPredicate | None:
-    """What an item must fulfil: the matcher that is named and the mission's own, where there are both."""
+    """The condition on an item: the named matcher and the mission's own, if there are both."""
     wanted = [] if mission.matcher_id is None else [matchers[mission.matcher_id]]
     if mission.inline_matcher is not None:
         wanted.append(compile_matcher(mission.inline_matcher, INLINE_MATCHER))
@@ -145,7 +146,7 @@ def _item_predicate(mission: Mission, matchers: Mapping[int, ItemPredicate]) -> 
 
 
 def expiry_of_reward(manual_expiration: Mapping[str, Any] | None, at: datetime) -> datetime | None:
-    """When points paid at `at` expire by the mission's own rule; None leaves it to the account."""
+    """The expiry of points paid at `at` by the mission's own rule; None leaves it to the account."""
     if manual_expiration is None:
         return None
     value, unit = int(manual_expiration["value"]), manual_expiration["unit"]
@@ -158,7 +159,7 @@ def expiry_of_reward(manual_expiration: Mapping[str, Any] | None, at: datetime) 
 
 
 def faults_of(body: Mapping[str, Any]) -> list[FieldFault]:
-    """What the members of a mission (by inside names) cannot say together."""
+    """Contradictions between the fields of a mission (by inside names)."""
     return [FieldFault(detail, pointer=pointer) for pointer, detail in _faults(body)]
 
 

@@ -1,4 +1,4 @@
-"""The progress of the members of one unit of work: what counts is decided here, and what is to be stored is kept."""
+"""In-memory progress of the members of one unit of work: decides on counts and collects what is to be stored."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from domain.missions.progress import MOST_ACHIEVEMENTS, Advance, Progress
 from domain.missions.records import Mission, MissionBalance, MissionTracking, Reward
 
 MemberMission = tuple[int, int]
-"""A member's id and a mission's."""
+"""A member's id and a mission's id."""
 
 Period = tuple[int, int, date]
-"""A member's id, a mission's, and the first day of a period."""
+"""A member's id, a mission's id, and the first day of a period."""
 
 
 @dataclass(frozen=True, slots=True)
 class MissionProgress:
-    """A member's progress in a mission, with what is remembered of the achievement whose event happened last."""
+    """A member's progress in a mission, with data of the achievement whose event happened last."""
 
     progress: Progress
     last_counter: int | None = None
     last_achieved_at: datetime | None = None
 
     def balance(self, member_id: int) -> MissionBalance:
-        """As it is answered."""
+        """The balance in the form of answers."""
         return MissionBalance(
             member_id=member_id,
             times_achieved=self.progress.times_achieved,
@@ -44,13 +44,13 @@ class MissionChanges:
     progress_of_members: Mapping[MemberMission, MissionProgress]
     trackings: tuple[MissionTracking, ...]
     reversals: Mapping[int, int]
-    # Where an achievement was undone, so that another one may be the last now.
+    # Missions with a reversed achievement, of which another one may be the last now.
     lost: frozenset[MemberMission]
 
 
 @dataclass(frozen=True, slots=True)
 class ProgressCause:
-    """What counts for a member: an event, by its id, or a request, by its key; `at` is when it happened."""
+    """The cause of a count for a member: an event, by its id, or a request, by its key; `at` is when it happened."""
 
     organization_id: int
     member_id: int
@@ -65,9 +65,9 @@ class ProgressCause:
 
 
 class MissionProgressState:
-    """Progress by member and mission, and how often goals were achieved in the periods that matter.
+    """Progress by member and mission, and the number of achievements in the current periods.
 
-    A mission of which nothing is loaded has nothing counted.
+    Missions that are not loaded have a count of zero.
     """
 
     def __init__(
@@ -82,14 +82,14 @@ class MissionProgressState:
         self._lost: set[MemberMission] = set()
 
     def progress(self, member_id: int, mission: Mission) -> MissionProgress:
-        """Where the member stands, towards the goal that the mission has now."""
+        """The member's progress towards the present goal of the mission."""
         found = self._progress.get((member_id, mission.mission_id))
         if found is None:
             return MissionProgress(Progress(mission.goal_count))
         return replace(found, progress=found.progress.towards(mission.goal_count))
 
     def room(self, member_id: int, mission: Mission, at: datetime) -> int:
-        """How many more times the member may achieve the mission by what happens at `at`."""
+        """The number of times that the member may still achieve the mission at `at`."""
         most = min(mission.max_repetitions, MOST_ACHIEVEMENTS)
         left = most - self.progress(member_id, mission).progress.times_achieved
         if mission.repetition_period is not None and mission.period_limit is not None:
@@ -98,7 +98,7 @@ class MissionProgressState:
         return max(0, left)
 
     def count(self, mission: Mission, amount: int, cause: ProgressCause) -> Advance:
-        """Count `amount` for the member, as far as there is room; what counts nothing leaves no trace."""
+        """Count `amount` for the member, as far as the limits allow; a count of zero leaves no tracking."""
         place = (cause.member_id, mission.mission_id)
         before = self.progress(cause.member_id, mission)
         advance = before.progress.advanced(amount, self.room(cause.member_id, mission, cause.at))
@@ -115,7 +115,7 @@ class MissionProgressState:
         return advance
 
     def reverse(self, tracking: MissionTracking, mission: Mission, by_event_id: int) -> Advance:
-        """Undo what an event counted."""
+        """Reverse the counts of an event."""
         place = (tracking.member_id, tracking.mission_id)
         before = self.progress(tracking.member_id, mission)
         after = before.progress.taken_back(tracking.counted, tracking.achieved, tracking.goal_count)
@@ -129,15 +129,15 @@ class MissionProgressState:
         return Advance(before.progress, after, -tracking.counted, -tracking.achieved)
 
     def is_reversed(self, tracking: MissionTracking) -> bool:
-        """True if the tracking was undone in this unit of work."""
+        """True if the tracking was reversed in this unit of work."""
         return tracking.mission_tracking_id in self._known_undone
 
     def answered(self, answer: Mapping[str, Any]) -> None:
-        """Keep the answer that the request gets whose count was the last one."""
+        """Keep the answer to the request that made the last count."""
         self._trackings[-1] = replace(self._trackings[-1], answer=answer)
 
     def drain(self) -> MissionChanges:
-        """What has changed since the last time; it counts as stored from now on."""
+        """Changes since the last call, which count as stored from now on."""
         changes = MissionChanges(
             progress_of_members={place: self._progress[place] for place in sorted(self._touched)},
             trackings=tuple(self._trackings),
@@ -181,7 +181,7 @@ def _tracking(mission: Mission, advance: Advance, cause: ProgressCause) -> Missi
 
 @dataclass(frozen=True, slots=True)
 class MissionMove:
-    """What became of a member's mission at once, and what was paid for it."""
+    """Changes of a member's mission by one event or request, and the rewards for them."""
 
     member_id: int
     mission: Mission

@@ -1,1 +1,1 @@
-"""Reports: the time that they are about, and how it is covered by totals that were made before."""
+"""Reports: their ranges of time, and how stored totals cover them."""

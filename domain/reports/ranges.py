@@ -1,4 +1,4 @@
-"""The time that a report is about: from a moment (inclusive) to another (exclusive), and its days in a time zone."""
+"""The range of a report: from a moment (inclusive) to another (exclusive), and its days in a time zone."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Day:
 
 
 def zone_of(name: str | None) -> tzinfo:
-    """The IANA time zone of this name, UTC without one; raises InvalidRequest where there is none."""
+    """The IANA time zone of this name, UTC without one; raises InvalidRequest for an unknown name."""
     if name is None:
         return UTC
     try:
@@ -43,9 +43,9 @@ def zone_of(name: str | None) -> tzinfo:
 
 
 def report_range(since_from: datetime | None, since_to: datetime | None, tz: str | None, now: datetime) -> ReportRange:
-    """The range that a request asks for; without its ends, the last 30 days with today as the last of them.
+    """The range of a request; by default the last 30 days, with today as the last of them.
 
-    Raises InvalidRequest where the range ends before it begins, or for an unknown time zone.
+    Raises InvalidRequest if the range ends before it begins, or for an unknown time zone.
     """
     zone = zone_of(tz)
     if since_from is not None and since_to is not None and since_to < since_from:
@@ -60,7 +60,7 @@ def report_range(since_from: datetime | None, since_to: datetime | None, tz: str
 
 
 def days_of(wanted: ReportRange) -> list[Day]:
-    """The days of a range, in their order; raises InvalidRequest for more than `MOST_DAYS` of them."""
+    """The days of a range, in order; raises InvalidRequest for more than `MOST_DAYS` of them."""
     if (wanted.end - wanted.begin).days > MOST_DAYS:
         fault = f"sinceFrom is more than {MOST_DAYS:,} days before sinceTo, and a series has at most so many"
         raise InvalidRequest([FieldFault(fault, parameter="sinceFrom")])
@@ -68,7 +68,7 @@ def days_of(wanted: ReportRange) -> list[Day]:
     begin = wanted.begin
     day = _local_date(begin, wanted.zone)
     while begin < wanted.end:
-        # A day that the zone left out, as it crossed the date line, has no time at all.
+        # A day that the zone skipped when it crossed the date line has no time at all.
         next_begin = _start_of_next(day, wanted.zone)
         if next_begin is None or next_begin > begin:
             end = wanted.end if next_begin is None else min(next_begin, wanted.end)
@@ -81,7 +81,7 @@ def days_of(wanted: ReportRange) -> list[Day]:
 
 
 def _days_before(end: datetime, zone: tzinfo) -> datetime:
-    """The beginning of 30 days of which the last one ends at `end`, or holds it."""
+    """The beginning of the 30 days whose last one ends at `end`, or contains it."""
     try:
         last = _local_date(end - timedelta(microseconds=1), zone)
         return min(start_of_day(last - timedelta(days=DEFAULT_DAYS - 1), zone), end)
@@ -90,7 +90,7 @@ def _days_before(end: datetime, zone: tzinfo) -> datetime:
 
 
 def _start_of_next(day: date, zone: tzinfo) -> datetime | None:
-    """The beginning of the day after; None at the end of the calendar."""
+    """The beginning of the following day; None at the end of the calendar."""
     try:
         return start_of_day(day + timedelta(days=1), zone)
     except OverflowError:

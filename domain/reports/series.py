@@ -1,4 +1,4 @@
-"""A report as a series: figures of one day after another."""
+"""A report as a series of daily figures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from decimal import Decimal
 
 @dataclass(frozen=True, slots=True)
 class DailySeries:
-    """Named figures of each of some days, in their order; `rows` has a figure of each name for every day."""
+    """Named figures of consecutive days; `rows` has a figure of each name for every day."""
 
     title: str
     names: tuple[str, ...]

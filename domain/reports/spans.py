@@ -1,6 +1,6 @@
-"""How a range of time is covered by totals of whole buckets: few great ones, and the smaller ones at its ends.
+"""Covering a range of time by totals of whole buckets: few large ones, and smaller ones at its ends.
 
-Where that takes fewer rows, a great bucket is added as a whole and what lies beyond the range subtracted.
+Where that takes fewer rows, a large bucket is added as a whole and its part outside the range is subtracted.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from functools import lru_cache
 from itertools import product
 from typing import NamedTuple
 
-# All offsets of time zones since 1972 are whole quarters of an hour, so days of every zone are made of them.
+# All offsets of time zones since 1972 are whole quarters of an hour, so days of every zone consist of quarters.
 QUARTER_HOUR, DAY, MONTH, QUARTER, YEAR = range(5)
 
-# What totals are kept of, the longest first, and the rows of a bucket. A wallet is in each long bucket once; of four
-# mints a month few fall into the same quarter of an hour, so that a week of those has as many rows as a month.
+# The lengths of the stored totals, longest first, and the rows of a bucket. A wallet is in each long bucket once; of
+# four mints a month few fall into the same quarter of an hour, so that a week of those has as many rows as a month.
 TOTALS = {MONTH: 1.0, DAY: 1.0, QUARTER_HOUR: 1.0}
 WALLET_TOTALS = {YEAR: 1.0, QUARTER: 1.0, MONTH: 1.0, QUARTER_HOUR: 1 / (7 * 96)}
 
@@ -36,7 +36,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of a range that no bucket covers: its records are read themselves."""
+    """A part of a range that no bucket covers: its records are read one by one."""
 
     begin: datetime
     end: datetime
@@ -44,7 +44,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Cover:
-    """What makes up [begin, end): whole buckets, and pieces that are shorter than any."""
+    """The parts of [begin, end): whole buckets, and pieces that are shorter than any bucket."""
 
     begin: datetime
     end: datetime
@@ -53,7 +53,7 @@ class Cover:
 
 
 def cover(begin: datetime, end: datetime, levels: Mapping[int, float]) -> Cover:
-    """Cover a range with buckets of these levels, the longest first, so that few rows are read by their weights.
+    """Cover a range with buckets of these levels, longest first, so that few rows are read by their weights.
 
     The last level is the quarter of an hour.
     """
@@ -65,7 +65,7 @@ def cover(begin: datetime, end: datetime, levels: Mapping[int, float]) -> Cover:
 
 
 def floor(at: datetime, level: int) -> datetime:
-    """The beginning of the bucket that holds a moment."""
+    """The beginning of the bucket that contains a moment."""
     if level == QUARTER_HOUR:
         return at.replace(minute=at.minute // 15 * 15, second=0, microsecond=0)
     day = at.replace(hour=0, minute=0, second=0, microsecond=0)
@@ -92,7 +92,7 @@ def ceiling(at: datetime, level: int) -> datetime | None:
 
 
 class _Choice(NamedTuple):
-    """Spans with the rows that they take."""
+    """Spans, and the number of rows to be read for them."""
 
     rows: float = 0.0
     spans: tuple[Span, ...] = ()
@@ -121,14 +121,14 @@ def _cheapest(begin: datetime, end: datetime, levels: tuple[tuple[int, float], .
 
 
 def _edge(bucket: datetime, at: datetime, finer: tuple[tuple[int, float], ...]) -> _Choice:
-    """What buckets that begin at `bucket` lack of a range that begins at `at`, or have too much of it."""
+    """The spans that correct buckets beginning at `bucket` for a range that begins at `at`: missing or excess ones."""
     if at <= bucket:
         return _cheapest(at, bucket, finer)
     return _cheapest(bucket, at, finer).subtracted()
 
 
 def _buckets(begin: datetime, end: datetime, level: int) -> int:
-    """How many buckets of a level begin in a range of whole ones."""
+    """The number of buckets of a level that begin in a range of whole ones."""
     if level in _MONTHS:
         return ((end.year - begin.year) * 12 + end.month - begin.month) // _MONTHS[level]
     return (end - begin) // (_MINUTES if level == QUARTER_HOUR else timedelta(days=1))

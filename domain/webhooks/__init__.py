@@ -1,1 +1,1 @@
-"""Messages to receivers by the Standard Webhooks specification: secrets, signatures, tries, addresses."""
+"""Messages to receivers by the Standard Webhooks specification: secrets, signatures, attempts, addresses."""

@@ -1,10 +1,10 @@
-"""When a message that did not get through is sent again."""
+"""When a message that was not delivered is sent again."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 
-# After the first attempt, after the second... in all a little more than 27 hours.
+# Delays after the first attempt, the second one and so on; in total a little more than 27 hours.
 DELAYS = (
     timedelta(seconds=5),
     timedelta(minutes=5),
@@ -15,12 +15,12 @@ DELAYS = (
     timedelta(hours=10),
 )
 MOST_ATTEMPTS = len(DELAYS) + 1
-# So that what failed together does not come back together.
+# Spread, so that messages that failed together are not repeated together.
 JITTER = 0.1
 
 
 def delay_after(attempts: int, fraction: float) -> timedelta | None:
-    """How long to wait after so many attempts, None after the last; `fraction` (0 to 1) spreads it by a tenth."""
+    """The delay after so many attempts, None after the last; `fraction` (0 to 1) spreads it by a tenth."""
     if attempts >= MOST_ATTEMPTS:
         return None
     return DELAYS[attempts - 1] * (1 - JITTER + 2 * JITTER * fraction)

@@ -1,4 +1,4 @@
-"""Where messages may be sent to: URLs, addresses and headers that are fit for it."""
+"""Allowed receivers of messages: their URLs, addresses and headers."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Collection, Mapping
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from urllib.parse import urlsplit
 
-# IPv4 addresses inside IPv6 ones that a translator on the way would turn back.
+# IPv4 addresses inside IPv6 ones that a translator on the way would convert back.
 _NAT64 = IPv6Network("64:ff9b::/96")
 _PORTS = {"https": 443, "http": 80}
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
-# Set by the sender, or about the connection rather than the message.
+# Headers that the sender sets, or that are about the connection rather than the message.
 _OWN_HEADERS = frozenset(
     (
         "connection",
@@ -33,7 +33,7 @@ _OWN_HEADERS = frozenset(
 
 
 def url_fault(url: str, http_allowed: bool, private_allowed: bool, ports: Collection[int] | None = None) -> str | None:
-    """Why messages cannot be sent to this URL, None if they can; names are not looked up.
+    """The reason why messages cannot be sent to this URL, None if they can; names are not looked up.
 
     `ports` are those that may be called, None for all.
     """
@@ -61,7 +61,7 @@ def url_fault(url: str, http_allowed: bool, private_allowed: bool, ports: Collec
 
 
 def header_fault(name: str) -> str | None:
-    """Why a header of this name cannot be added to messages, None if it can."""
+    """The reason why a header of this name cannot be added to messages, None if it can."""
     if not _HEADER_NAME.fullmatch(name):
         return "is not the name of a header field"
     if name.lower() in _OWN_HEADERS or name.lower().startswith("webhook-"):
@@ -70,7 +70,7 @@ def header_fault(name: str) -> str | None:
 
 
 def repeated_header(headers: Mapping[str, str]) -> str | None:
-    """The name of a header that is there before in other letters, None if there is none."""
+    """A header name that repeats another one in different case, None if there is none."""
     seen: set[str] = set()
     for name in headers:
         if name.lower() in seen:
@@ -80,7 +80,7 @@ def repeated_header(headers: Mapping[str, str]) -> str | None:
 
 
 def is_public(address: str) -> bool:
-    """True for an address that anyone on the internet may be called at, also if it is one inside another."""
+    """True for a public address, also if it is embedded in another one."""
     found = _literal(address)
     if found is None:
         return False
@@ -88,14 +88,14 @@ def is_public(address: str) -> bool:
 
 
 def _may_be_public(host: str) -> bool:
-    """False for an address that is not public, however it is spelled, and for names of this machine."""
+    """False for an address that is not public, in any spelling, and for names of this machine."""
     name = host.rstrip(".")
     if name == "localhost" or name.endswith(".localhost"):
         return False
     address = _literal(name)
     if address is None:
         try:
-            # Systems take `127.1`, `0x7f000001` and `2130706433` for 127.0.0.1.
+            # Operating systems accept `127.1`, `0x7f000001` and `2130706433` for 127.0.0.1.
             address = str(IPv4Address(socket.inet_aton(name)))
         except (OSError, UnicodeError):
             return True
@@ -111,7 +111,7 @@ def _literal(host: str) -> str | None:
 
 def _is_public(address: IPv4Address | IPv6Address) -> bool:
     if isinstance(address, IPv6Address):
-        # A mapped or translated address is the one inside; tunnels must be public at both ends.
+        # A mapped or translated address counts as the one inside; tunnels must be public at both ends.
         if address.ipv4_mapped is not None:
             return _is_public(address.ipv4_mapped)
         if address in _NAT64:

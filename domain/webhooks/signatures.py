@@ -14,12 +14,12 @@ _LEAST_BYTES, _MOST_BYTES = 24, 64
 
 
 def secret_of(key: bytes) -> str:
-    """The text of a secret, as a receiver configures it."""
+    """The text of a secret, as configured at the receiver."""
     return SECRET_PREFIX + base64.b64encode(key).decode()
 
 
 def key_of(secret: str) -> bytes:
-    """The key that a secret stands for; raises ValueError for what is no secret of 24 to 64 bytes."""
+    """The key that a secret encodes; raises ValueError for anything but a secret of 24 to 64 bytes."""
     try:
         key = base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
     except binascii.Error as error:

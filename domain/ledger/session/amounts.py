@@ -1,4 +1,4 @@
-"""Amounts of an account: what may be moved, what a computed amount is worth, when it expires."""
+"""Amounts of an account: validation, rounding and expiry."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from domain.problems import FieldFault, InvalidRequest
 _FIAT_DIGITS = Decimal("0.000001")
 
 
-# Wider than any number that a request or an expression may come to: nothing is rounded before it is cut.
+# Wider than any number of a request or an expression: nothing is rounded before it is cut.
 _WIDE = Context(prec=200)
 
 
 def overdraft_of(account: LedgerAccount) -> Decimal:
-    """The greatest debt that the account allows; zero where it has no overdraft."""
+    """The greatest debt that the account allows; zero if it has no overdraft."""
     limit = account.overdraft_limit
     return limit if limit is not None and limit > 0 and account.is_revolving else ZERO
 
 
 def check_amount(account: LedgerAccount, amount: Decimal) -> None:
-    """Refuse what no movement of the account may be: on an inactive account, too large, or too finely divided."""
+    """Refuse an amount on an inactive account, or one that is too large or has too many fraction digits."""
     if not account.active:
         raise AccountInactive(f"The ledger account {account.name} is inactive.")
     if amount > MAX_AMOUNT:
@@ -44,18 +44,18 @@ def check_amount(account: LedgerAccount, amount: Decimal) -> None:
 
 
 def round_down(account: LedgerAccount, amount: Decimal) -> Decimal:
-    """The greatest amount of the account that is not above `amount`: what a computed amount is worth."""
+    """The greatest amount of the account that is not above `amount`, to round computed amounts."""
     whole = _WIDE.scaleb(amount, account.decimals).to_integral_value(ROUND_FLOOR)
     return _WIDE.scaleb(whole, -account.decimals)
 
 
 def expiry_of_mint(account: LedgerAccount, at: datetime) -> datetime | None:
-    """When what is minted at `at` expires by the account's own policy; None is never."""
+    """The expiry, by the account's own policy, of points minted at `at`; None is never."""
     return None if account.expires_in_months is None else add_months(at, account.expires_in_months)
 
 
 def refuse_untracked_expiry(account: LedgerAccount, expires_at: datetime | None) -> None:
-    """Refuse an expiry of points that the account cannot tell from others."""
+    """Refuse an expiry of points on an account without point tracking."""
     if expires_at is not None and not account.point_tracking_enabled:
         raise PointsNotTracked(f"expirationDate is given, but the ledger account {account.name} does not track points.")
 

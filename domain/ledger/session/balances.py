@@ -21,9 +21,9 @@ _NOTHING = Holding()
 
 
 class Balances:
-    """Balances of locked wallets by (wallet, account), open at the moment `at`.
+    """Locked balances of wallets by (wallet, account) at the moment `at`.
 
-    `accounts` are the accounts, by id, as they are while they are locked; `issued` is known of those with a maximum.
+    `accounts` are the accounts, by id, as locked; `issued` is known for those with a maximum supply.
     """
 
     def __init__(
@@ -39,28 +39,28 @@ class Balances:
         self._holdings = dict(holdings)
         self._issued = dict(issued)
         self._settled: dict[int, int] = {}
-        # By transaction: what partial reverts have taken back or off, and what of a mint could not be taken back.
+        # By transaction: amounts that partial reverts have taken back or off, and amounts of mints that were missing.
         self._taken_back: dict[int, Decimal] = {}
         self._released: dict[int, Decimal] = {}
         self._missing: dict[int, Decimal] = {}
         self._clamped: dict[int, tuple[Stored, Posting]] = {}
         self._expired: dict[int, Decimal] = {}
-        # What was earned and unearned here, by balance, and of mints what is not earned any more in all.
+        # Points earned and unearned here, by balance; and for mints, all that does not count as earned any more.
         self._earnings: dict[Pair, tuple[Earning, ...]] = {}
         self._unearned: dict[int, Decimal] = {}
         self._journal = Journal(self.steps)
 
     @property
     def changed(self) -> set[Pair]:
-        """The balances that the steps have touched."""
+        """The balances that the steps have changed."""
         return self._journal.changed(self._holdings)
 
     def holding(self, wallet_id: int, ledger_account_id: int) -> Holding:
-        """What the wallet holds now, with everything posted so far; zero where there is no balance yet."""
+        """The present holding of the wallet, including everything posted so far; zero where there is no balance yet."""
         return self._holdings.get((wallet_id, ledger_account_id), _NOTHING)
 
     def earnings(self, wallet_id: int, ledger_account_id: int) -> tuple[Earning, ...]:
-        """What the wallet has earned of the account in this unit of work."""
+        """The wallet's earnings of the account in this unit of work."""
         return self._earnings.get((wallet_id, ledger_account_id), ())
 
     def savepoint(self) -> Savepoint:
@@ -68,7 +68,7 @@ class Balances:
         return self._journal.savepoint()
 
     def rollback_to(self, savepoint: Savepoint) -> None:
-        """Take back all that was posted since the savepoint."""
+        """Roll back all postings since the savepoint."""
         self._journal.rollback_to(savepoint)
 
     def _unreserve(
@@ -85,7 +85,7 @@ class Balances:
         return held
 
     def _credited(self, account: LedgerAccount, wallet_id: int, amount: Decimal) -> tuple[Holding, Decimal]:
-        """Credit a wallet, debt first; answers the holding and what went into the balance."""
+        """Credit a wallet, debt first; returns the holding and the amount added to the balance."""
         held = self.holding(wallet_id, account.ledger_account_id)
         repaid = min(held.overdraft, amount)
         held = replace(
@@ -99,7 +99,7 @@ class Balances:
         return held, amount - repaid
 
     def _earn(self, account: LedgerAccount, wallet_id: int, amount: Decimal, moment: datetime) -> None:
-        """Count points as earned by something that happened at a moment; below zero, as not earned any more."""
+        """Count points as earned by something that happened at a moment; a negative amount does not count any more."""
         pair = (wallet_id, account.ledger_account_id)
         held = self.holding(*pair)
         self._journal.put(self._holdings, pair, replace(held, earned=held.earned + amount))
@@ -108,7 +108,7 @@ class Balances:
     def _debited(
         self, account: LedgerAccount, wallet_id: int, amount: Decimal, shortfall: Decimal
     ) -> tuple[Entry, ...]:
-        """Debit a wallet, `shortfall` of it into debt; answers an entry for each part."""
+        """Debit a wallet, `shortfall` of it into debt; returns an entry for each part."""
         held = self.holding(wallet_id, account.ledger_account_id)
         held = replace(
             held,
@@ -121,7 +121,7 @@ class Balances:
         return (*entries, Entry(wallet_id, -shortfall, held.current, True)) if shortfall else entries
 
     def _shortfall(self, account: LedgerAccount, wallet_id: int, amount: Decimal, allow_overdraft: bool) -> Decimal:
-        """How much of a debit goes into debt; raises where it may not."""
+        """The part of a debit that goes into debt; raises if debt is not allowed."""
         held = self.holding(wallet_id, account.ledger_account_id)
         shortfall = max(ZERO, amount - held.available)
         if not shortfall:

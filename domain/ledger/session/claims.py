@@ -1,4 +1,4 @@
-"""What reverts could not take back: it is remembered, and taken from what undoing earlier debits gives back."""
+"""Missing amounts of reverted mints: recorded, and taken when the reversal of an earlier debit returns points."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from domain.ledger.session.movements import Movements
 
 
 class Returned(NamedTuple):
-    """What undoing a debit gave back: `arrived` can be spent, `repaid` went into debt, of lots some has `expired`."""
+    """The result of reversing a debit: `arrived` is spendable, `repaid` paid debt, of lots `expired` has expired."""
 
     arrived: Decimal
     repaid: Decimal
@@ -23,67 +23,68 @@ class Returned(NamedTuple):
 
 
 class Clamp(NamedTuple):
-    """What of a mint is missing by now; `by` is the posting that last found no more, if it is of this unit of work."""
+    """The missing amount of a mint; `by` is the posting of this unit of work, if any, that last found nothing more."""
 
     missing: Decimal
     by: Posting | None
 
 
 class Claims(Movements):
-    """A session that remembers what reverts of mints could not take back.
+    """A session that records missing amounts of reverted mints.
 
-    A revert takes all that a wallet has before anything is missing. So had a debit been undone before that, what it
-    gives back would have been taken as well: that is what happens to it now, whichever lots it comes back to.
+    A revert takes everything that a wallet has before an amount is missing. Had an earlier debit been reversed before
+    that, its points would have been taken too: so they are taken when it is reversed later, whichever lots they return
+    to.
     """
 
     @property
     def clamps(self) -> Mapping[int, Clamp]:
-        """The mints of which something else is missing than before this unit of work, by transaction."""
+        """The mints whose missing amount this unit of work has changed, by transaction."""
         by = {i: posting for i, (_, posting) in self._clamped.items()}
         return {i: Clamp(missing, by.get(i)) for i, missing in self._missing.items()}
 
     @property
     def lowered(self) -> Mapping[int, Decimal]:
-        """How much was taken off pending mints in all, by transaction."""
+        """The amounts taken off pending mints, by transaction."""
         return self._released
 
     def taken_back_of(self, stored: Stored) -> Decimal:
-        """What partial reverts have taken back of a transaction so far."""
+        """The amount that partial reverts have taken back of a transaction so far."""
         return self._taken_back.get(stored.ledger_transaction_id, stored.taken_back)
 
     def released_of(self, stored: Stored) -> Decimal:
-        """What partial reverts have taken off a transaction while it was pending."""
+        """The amount that partial reverts have taken off a transaction while it was pending."""
         return self._released.get(stored.ledger_transaction_id, stored.released)
 
     def amount_of(self, stored: Stored) -> Decimal:
-        """What a transaction moves, or has set aside, by now."""
+        """The present amount of a transaction, moved or set aside."""
         return stored.amount - self.released_of(stored) + stored.released
 
     def reversible_of(self, stored: Stored) -> Decimal:
-        """What a transaction gave or was to give, less what of it has expired: that is gone already."""
+        """The amount that a transaction gave or was to give, less its expired part, which is gone already."""
         expired = stored.expired + sum((self._expired.get(lot, ZERO) for lot in stored.lots), ZERO)
         return self.given_of(stored) - expired
 
     @property
     def unearned(self) -> Mapping[int, Decimal]:
-        """How much of mints that stand is not earned any more, by transaction, where that has changed."""
+        """The amounts of unreverted mints that no longer count as earned, by transaction, where changed."""
         return {i: amount for i, amount in self._unearned.items() if self._settled.get(i) != REVERTED}
 
     def given_of(self, stored: Stored) -> Decimal:
-        """What a transaction was to give at first, also if some of it has expired."""
+        """The amount that a transaction was to give at first, including what has expired."""
         return self.amount_of(stored) + self.released_of(stored)
 
     def missing_of(self, stored: Stored) -> Decimal:
-        """What of a mint could not be taken back yet."""
+        """The amount of a mint that could not be taken back yet."""
         return self._missing.get(stored.ledger_transaction_id, stored.missing)
 
     def parts_of(self, step: Posting | Capture) -> list[Posting]:
-        """The mints' parts that were taken back at once from what a revert or capture gave back."""
+        """The parts of mints taken back at once from what a revert or capture returned."""
         parts = (each for each in self.steps if isinstance(each, Posting) and each.reverts is not None)
         return [part for part in parts if part.part_of is step]
 
     def _unearn(self, stored: Stored, account: LedgerAccount, in_all: Decimal) -> bool:
-        """Have so much of a settled mint count as not earned; true if that is more than before."""
+        """Count an amount of a settled mint as not earned; true if that is more than before."""
         before = self._unearned.get(stored.ledger_transaction_id, stored.unearned)
         if in_all <= before:
             return False
@@ -92,7 +93,7 @@ class Claims(Movements):
         return True
 
     def _note_missing(self, stored: Stored, posting: Posting, missing: Decimal) -> None:
-        """Remember what a revert of a mint, or of a part of it, could not take."""
+        """Record the amount that a revert of a mint, or of a part of it, could not take."""
         if missing or self.missing_of(stored):
             self._journal.put(self._missing, stored.ledger_transaction_id, missing)
             self._journal.put(self._clamped, stored.ledger_transaction_id, (stored, posting))
@@ -105,10 +106,10 @@ class Claims(Movements):
         lots: Iterable[LotUse],
         step: Posting | Capture,
     ) -> None:
-        """Take what is missing of mints from what undoing a debit has given back, partly to these lots."""
+        """Take missing amounts of mints from what the reversal of a debit returned, partly to these lots."""
         wallet_id, preferred = reverted.from_wallet_id or 0, tuple(lots)
         for mint in self._claims_on(reverted, account):
-            # What has expired of the mint itself is gone already.
+            # The expired part of the mint itself is gone already.
             missing = self.missing_of(mint) - sum((back.expired.get(lot, ZERO) for lot in mint.lots), ZERO)
             missing = max(ZERO, missing)
             points = min(missing, back.arrived)
@@ -118,7 +119,7 @@ class Claims(Movements):
             if points or debt:
                 moves = taken(account, wallet_id, points, mint.ledger_transaction_id, preferred)
                 details = _details_of(mint, reverted, step, self)
-                # What has repaid a debt is debt again.
+                # Points that repaid debt become debt again.
                 self._take_part(account, mint, points, moves, details, debt, step)
 
     def _take_part(
@@ -131,7 +132,7 @@ class Claims(Movements):
         debt: Decimal = ZERO,
         part_of: Posting | Capture | None = None,
     ) -> Posting:
-        """Revert a settled mint in part: take `amount` from its wallet, and `debt` beside."""
+        """Revert a settled mint in part: take `amount` from its wallet, and `debt` in addition."""
         debits, amount = self._debited(account, mint.to_wallet_id or 0, amount, debt), amount + debt
         entries = (*debits, Entry(None, amount))
         self._journal.put(self._taken_back, mint.ledger_transaction_id, self.taken_back_of(mint) + amount)
@@ -139,18 +140,18 @@ class Claims(Movements):
         return self._post(replace(posting, is_partial=True, part_of=part_of))
 
     def _claims_on(self, reverted: Stored, account: LedgerAccount) -> list[Stored]:
-        """The mints of which something is missing that an undone debit gives back, the oldest first."""
+        """The mints with a missing amount to which a reversed debit returns points, oldest first."""
         known = {mint.ledger_transaction_id: mint for mint in reverted.claims}
         pair = (reverted.from_wallet_id, account.ledger_account_id)
-        # Whatever is undone was posted before this unit of work began, and so before what was clamped in it.
+        # A reversed debit was posted before this unit of work, and so before the mints that were clamped in it.
         here = (mint for mint, _ in self._clamped.values())
         known.update({m.ledger_transaction_id: m for m in here if (m.to_wallet_id, m.ledger_account_id) == pair})
         return [known[i] for i in sorted(known)]
 
 
 def _details_of(mint: Stored, reverted: Stored, step: Posting | Capture, session: Claims) -> Details:
-    """What the taking of a missing part says of itself: what the revert says that made it possible."""
-    # The moment makes it a key that no client can have used for something else.
+    """The details of the partial revert of a mint, taken from the revert that made it possible."""
+    # With the moment, the key cannot equal a key used by a client.
     key = f"missing-{mint.ledger_transaction_id}-after-{reverted.ledger_transaction_id}-{session.at.timestamp():.6f}"
     if isinstance(step, Capture):
         return Details(key)
@@ -175,7 +176,7 @@ def reversal(
     burned: Decimal = ZERO,
     status: int = SETTLED,
 ) -> Posting:
-    """A transaction of type `revert` that undoes a stored one."""
+    """A transaction of type `revert` that reverses a stored one."""
     return Posting(
         account=account,
         transaction_type=REVERT,

@@ -1,4 +1,4 @@
-"""How movements of an account that tracks points move its lots; other accounts have none."""
+"""Moves of lots for movements of accounts with point tracking; other accounts have no lots."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def moved(
 
 
 def expired_on_arrival(move: LotMove, at: datetime) -> Decimal:
-    """How much a settled mint or transfer has put into the receiver's lots that had expired by then."""
+    """The amount of a settled mint or transfer that went into lots that had expired by then."""
     arrived: tuple[LotUse, ...] = ()
     if isinstance(move, NewLot):
         arrived = (LotUse(0, move.amount, move.expires_at),)
     elif isinstance(move, SettleLots) and move.to_wallet_id is not None:
-        # As lots are given: the first to expire went into the repayment of debt.
+        # Lots are given in this order: the first to expire repaid debt.
         kept = sum((use.amount for use in move.kept), ZERO)
         _, arrived = split_uses(move.kept, kept - move.to_lots)
     return sum((use.amount for use in arrived if use.expires_at is not None and use.expires_at <= at), ZERO)

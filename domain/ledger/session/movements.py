@@ -1,4 +1,4 @@
-"""Mints, burns, transfers and expiries, at once or set aside for a later capture."""
+"""Mints, burns, transfers and expiries, posted at once or set aside for a later capture."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from domain.problems import FieldFault, InvalidRequest
 
 
 class Movements(Balances):
-    """A session to which new movements are posted."""
+    """A session that posts new movements."""
 
     def mint(
         self,
@@ -57,11 +57,11 @@ class Movements(Balances):
             )
         )
         if tracked and expiry is not None and expiry <= self.at:
-            # Minted for something so long ago that it has expired already: it must not be spendable even now.
+            # If it is for something so long ago that it has expired already, it must never be spendable.
             just_minted = TakeLots(wallet_id, account.ledger_account_id, to_lot, just_made=True, expires=True)
-            # The moment makes it a key that no client can have used for something else.
+            # With the moment, the key cannot equal a key used by a client.
             key = f"expiry-{wallet_id}-{details.system_unique_key}-{self.at.timestamp():.6f}"
-            # It expires as it is minted, not before it was there: balances of the past go by the moment.
+            # The expiry is dated at the mint, not before: past balances are computed by this moment.
             self._expire(account, wallet_id, to_lot, (just_minted,), self.at, key, part_of=posting)
         return posting
 
@@ -144,7 +144,7 @@ class Movements(Balances):
         key: str,
         part_of: Step | None = None,
     ) -> None:
-        """Burn what these lots of the wallet still hold, which expired at `moment`."""
+        """Burn the rest of these lots of the wallet, which expired at `moment`."""
         amount = sum((use.amount for use in uses), ZERO)
         taken = TakeLots(wallet_id, account.ledger_account_id, amount, only=uses, expires=True)
         for use in uses:
@@ -163,7 +163,7 @@ class Movements(Balances):
         part_of: Step | None = None,
     ) -> None:
         held = self.holding(wallet_id, account.ledger_account_id)
-        # An expiry is not something the member did: it does not put off the next one.
+        # An expiry is not an action of the member and does not delay the next one.
         held = replace(held, current=held.current - amount)
         self._journal.put(self._holdings, (wallet_id, account.ledger_account_id), held)
         self._post(
@@ -193,7 +193,7 @@ class Movements(Balances):
         details: Details,
         expires_at: datetime | None = None,
     ) -> Posting:
-        """Set aside what a capture will move; entries of zero stand for the wallets that it concerns."""
+        """Set aside the amount for a later capture; entries of zero mark the wallets concerned."""
         if overdraft_of(account):
             raise CaptureNotSupported("An account with an overdraft does not support manual capture.")
         entries: list[Entry] = []

@@ -1,4 +1,4 @@
-"""What becomes of transactions that were posted before: captures of pending ones, and reverts."""
+"""Settlement of earlier transactions: captures of pending ones, and reverts."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class LedgerSession(Claims):
         kept: tuple[LotUse, ...],
         released: tuple[LotUse, ...],
     ) -> tuple[tuple[Entry, ...], tuple[LotMove, ...]]:
-        """The entries and lots of a capture, with both wallets' holdings put right."""
+        """The entries and lots of a capture; updates both wallets' holdings."""
         if stored.transaction_type == MINT:
             self._refuse_over_supply(account, amount)
         entries: tuple[Entry, ...] = ()
@@ -113,10 +113,10 @@ class LedgerSession(Claims):
         burn_available: bool = False,
         partial_fiat: Decimal | None = None,
     ) -> Posting:
-        """Undo a transaction by a new one, linked both ways; a pending one is released.
+        """Revert a transaction by a new one, linked both ways; a pending one is released.
 
-        Of a mint that was spent, `allow_overdraft` takes the missing part into debt, `burn_available` takes what there
-        is, and remembers what is missing. Raises AlreadyReverted, NotRevertible, InsufficientBalance,
+        If a mint was spent, `allow_overdraft` takes the missing part into debt; `burn_available` takes what is
+        available and records the missing part. Raises AlreadyReverted, NotRevertible, InsufficientBalance,
         OverdraftLimitExceeded, SupplyExceeded, FiatNotAllowed or FiatExceedsBurn.
         """
         status = self._status(stored)
@@ -147,7 +147,7 @@ class LedgerSession(Claims):
         self._post(posting)
         if status == SETTLED and stored.transaction_type == MINT:
             self._note_missing(stored, posting, wanted - posting.amount)
-            # It was not earned, also if it is spent or has expired.
+            # The points do not count as earned, even if they are spent or have expired.
             self._unearn(stored, account, self.amount_of(stored))
         returned = [use for move in posting.lot_moves if isinstance(move, RestoreLots) for use in move.returned]
         self._settle_returned(
@@ -169,11 +169,11 @@ class LedgerSession(Claims):
         details: Details,
         unearned: Decimal | None = None,
     ) -> Posting | None:
-        """Revert a mint in part, so that `amount` of it is taken back in all, or as much as is available.
+        """Revert a mint in part, so that `amount` of it is taken back in total, or as much as is available.
 
-        What a pending mint has set aside is lowered. What is missing of a settled one is remembered. Of what it was to
-        give, `unearned` does not count as earned any more, which is `amount` unless some has expired. None where there
-        is nothing to take, or nothing new to remember, or where the transaction is no mint. Raises AccountInactive.
+        The set-aside amount of a pending mint is lowered. The missing amount of a settled one is recorded. `unearned`
+        of its original amount does not count as earned any more; it equals `amount` unless some has expired. None if
+        nothing can be taken or recorded, or the transaction is not a mint. Raises AccountInactive.
         """
         status, wallet_id = self._status(stored), stored.to_wallet_id
         if stored.transaction_type != MINT or wallet_id is None or status == REVERTED:
@@ -186,7 +186,7 @@ class LedgerSession(Claims):
         in_all = (amount if unearned is None else unearned) - self.released_of(stored)
         is_less_earned = self._unearn(stored, account, in_all)
         if wanted <= 0:
-            # A part of nothing stands for what is not earned any more, though it has expired already.
+            # A partial revert of zero records points that do not count as earned any more, though they have expired.
             return self._take_part(account, stored, ZERO, (), details) if is_less_earned else None
         taking = min(wanted, self.holding(wallet_id, account.ledger_account_id).available)
         if not taking and wanted == self.missing_of(stored) and not is_less_earned:
@@ -197,7 +197,7 @@ class LedgerSession(Claims):
         return posting
 
     def _lower(self, stored: Stored, account: LedgerAccount, amount: Decimal, details: Details) -> Posting:
-        """Set less aside for a pending mint; none of it is left where `amount` is all of it."""
+        """Lower the set-aside amount of a pending mint, to zero if `amount` is all of it."""
         if amount >= self.amount_of(stored):
             return self.revert(stored, account, details)
         wallet_id = stored.to_wallet_id or 0
@@ -270,7 +270,7 @@ class LedgerSession(Claims):
         return reversal(stored, account, details, amount, entries, lot_moves=moves)
 
     def _restored(self, account: LedgerAccount, stored: Stored, to_lots: Decimal) -> tuple[LotMove, ...]:
-        """How the lots of a reverted debit come back, `to_lots` in all: the last to expire first."""
+        """The lots of a reverted debit, `to_lots` in total: the last to expire come back first."""
         if not account.point_tracking_enabled:
             return ()
         used = sum((use.amount for use in stored.uses), ZERO)
@@ -280,11 +280,11 @@ class LedgerSession(Claims):
         return (RestoreLots(wallet_id, account.ledger_account_id, returned, spent, extra, expiry),)
 
     def _left_of(self, stored: Stored) -> Decimal:
-        """What of a transaction is still to be undone."""
+        """The part of a transaction that is not reversed yet."""
         return max(ZERO, self.reversible_of(stored) - self.taken_back_of(stored) - self.released_of(stored))
 
     def _available_of(self, stored: Stored) -> Decimal:
-        """What the wallet that a transaction debits can spend."""
+        """The spendable amount of the wallet that a transaction debits."""
         return self.holding(stored.from_wallet_id or 0, stored.ledger_account_id).available
 
     def _settle_returned(
@@ -297,10 +297,10 @@ class LedgerSession(Claims):
         cause: str,
         step: Posting | Capture,
     ) -> None:
-        """What becomes of the `amount` that came back to a wallet that could spend `before`, into lots by `uses`.
+        """Settle `amount` returned to a wallet that could spend `before`, into lots by `uses`.
 
-        What came back to lots that have expired meanwhile is gone at once, at this moment, not when they expired. Of
-        the rest, what is missing of reverted mints is taken.
+        Amounts returned to lots that have expired meanwhile expire at once, at this moment, not when the lots expired.
+        From the rest, missing amounts of reverted mints are taken.
         """
         wallet_id, repaid = stored.from_wallet_id, amount - self._available_of(stored) + before
         if wallet_id is None:
@@ -314,7 +314,7 @@ class LedgerSession(Claims):
         self._take_missing(account, stored, Returned(arrived, repaid, gone), lots, step)
 
     def _expire_arrived(self, capture: Capture) -> None:
-        """What a capture has given to a wallet, but expired while it was set aside, is gone at once too."""
+        """Expire at once what a capture has given to a wallet but expired while it was set aside."""
         amount = sum((expired_on_arrival(move, self.at) for move in capture.lot_moves), ZERO)
         if amount:
             account, wallet_id = capture.account, capture.stored.to_wallet_id or 0
