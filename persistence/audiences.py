@@ -1,4 +1,4 @@
-"""Audiences and the lists of members that some of them are."""
+"""Audiences, and the members of those that are defined by a list."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def find(db: Connection, organization_id: int, audience_id: int) -> Audience | N
 
 
 def lock(db: Connection, audience: Audience) -> Audience:
-    """The audience as it is now, for this transaction alone to change it or its list."""
+    """The audience as it is now, locked for this transaction to change it or its list."""
     statement = _one(audience.organization_id, audience.audience_id).with_for_update(key_share=True)
     return Audience(*db.execute(statement).one())
 
@@ -70,7 +70,7 @@ def find_page(
     search: str | None = None,
     audience_keys: Collection[str] | None = None,
 ) -> Paged[Audience]:
-    """A page of audiences; `search` is a part of the name or the description, whatever the case of its letters."""
+    """A page of audiences; `search` is a part of the name or the description, in any case."""
     conditions = [table.c.organization_id == organization_id]
     if matcher_type is not None:
         conditions.append(table.c.matcher_type == matcher_type)
@@ -102,7 +102,7 @@ def names_by_key(db: Connection, organization_id: int) -> dict[str, str]:
 
 
 def known_keys(db: Connection, organization_id: int, keys: Collection[str]) -> set[str]:
-    """Those of the keys that belong to an audience, active or not."""
+    """The given keys that belong to an audience, active or not."""
     rows = db.execute(
         select(table.c.audience_key).where(
             table.c.organization_id == organization_id, table.c.audience_key.in_(list(keys))
@@ -131,18 +131,18 @@ def change_audience(db: Connection, audience: Audience, /, **values: Any) -> Aud
 
 
 def unknown_members(db: Connection, organization_id: int, member_ids: Collection[int]) -> set[int]:
-    """Those of the ids that no member of the organization has."""
+    """The given ids that belong to no member of the organization."""
     rows = db.exec_driver_sql(_KNOWN_MEMBERS, (organization_id, list(member_ids)))
     return set(member_ids) - {row[0] for row in rows}
 
 
 def add_members(db: Connection, audience: Audience, member_ids: Collection[int], now: datetime) -> int:
-    """Put members on the audience's list; answers how many were not on it."""
+    """Add members to the audience's list; returns how many were not on it."""
     values = (audience.organization_id, audience.audience_id, now, list(member_ids))
     return db.exec_driver_sql(_ADD_MEMBERS, values).rowcount
 
 
 def remove_members(db: Connection, audience: Audience, member_ids: Collection[int]) -> int:
-    """Take members off the audience's list; answers how many were on it."""
+    """Remove members from the audience's list; returns how many were on it."""
     values = (audience.organization_id, audience.audience_id, list(member_ids))
     return db.exec_driver_sql(_REMOVE_MEMBERS, values).rowcount

@@ -1,4 +1,4 @@
-"""What the audit log must be where nobody changed it, as queries that find what is not so (as `ledger_checks`)."""
+"""Checks of the audit log's integrity, as queries that find violations (as `ledger_checks`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FROM audit_log a WHERE {_OF.format("a")} AND (
     OR (a.salt IS NULL AND (a.changes IS NOT NULL OR a.reason IS NOT NULL)))
 """
 
-# Only what is about an erased member is ever erased.
+# Only data about an erased member is ever erased.
 _ERASED_ENTRY = f"""
 SELECT a.organization_id, format('audit log entry %s: says nothing, but no member was erased', a.audit_log_id)
 FROM audit_log a WHERE {_OF.format("a")} AND a.salt IS NULL AND NOT EXISTS (

@@ -1,4 +1,4 @@
-"""The audit log: entries are added with what they tell, found by filters, and sealed into a chain of hashes."""
+"""The audit log: entries are added, found by filters, and sealed into a chain of hashes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from persistence.paging import Page, Paged, paged
 from persistence.rows import as_json
 from persistence.tables.audit_log import audit_log
 
-# An entry's digest in two steps: what may be erased, under its salt, then all the rest. Checks use the same words.
+# An entry's digest in two steps: the erasable part, under its salt, then the rest. Checks use the same expressions.
 PERSONAL_DIGEST = "sha256({0}.salt || convert_to(CAST(json_build_array({0}.reason, {0}.changes) AS text), 'UTF8'))"
 DIGEST = (
     "sha256(convert_to(CAST(json_build_array({0}.organization_id, {0}.audit_log_id, extract(epoch FROM {0}.created_at),"
@@ -60,7 +60,7 @@ RETURNING (
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Who did it by which request; the same for all entries of a call."""
+    """The caller and the request; the same for all entries of a call."""
 
     organization_id: int
     created_at: datetime
@@ -86,7 +86,7 @@ class NewEntry:
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One entry; `changes` is None once what it said of a person is erased."""
+    """One entry; `changes` is None once its personal data is erased."""
 
     organization_id: int
     audit_log_id: int
@@ -105,18 +105,18 @@ class AuditEntry:
 
     @property
     def is_erased(self) -> bool:
-        """True if it says no longer what was changed."""
+        """True if the changes of the entry were erased."""
         return self.changes is None
 
     @property
     def shown_changes(self) -> dict[str, Any]:
-        """What was changed, as far as it is still known."""
+        """The changes, as far as they are not erased."""
         return self.changes or {}
 
 
 @dataclass(frozen=True, slots=True)
 class AuditFilter:
-    """What entries are asked for; None is whatever."""
+    """Filters of entries; None leaves out a condition."""
 
     actor: str | None = None
     user_id: int | None = None
@@ -130,9 +130,9 @@ class AuditFilter:
 
 
 def add_entries(db: Connection, origin: Origin, entries: Sequence[NewEntry]) -> bool:
-    """Write any number of entries with one statement; True if one is about a member who was erased.
+    """Write any number of entries with one statement; True if one is about an erased member.
 
-    Points of an erased member may still be moved by wallet, which names nobody.
+    Points of an erased member may still be moved by wallet, which is not personal data.
     """
     values = {name: getattr(origin, name) for name in origin.__slots__}
     return any(db.execute(text(_ADD), {**values, "entries": as_json(entries)}).scalars())
@@ -163,12 +163,12 @@ WHERE organization_id = :organization_id AND member_ids @> ARRAY[CAST(:member_id
 
 
 def erase_member(db: Connection, organization_id: int, member_id: int) -> None:
-    """Erase what the entries about a member say; that there are entries, by whom and when, stays."""
+    """Erase the personal data in entries about a member; that there are entries, by whom and when, stays."""
     db.execute(text(_ERASE), {"organization_id": organization_id, "member_id": member_id})
 
 
 def take_turn(db: Connection, organization_id: int, name: str) -> None:
-    """Let those who change the same record take turns, until the transaction ends; taken before all other locks."""
+    """Serialize changes of the same record until the transaction ends; taken before all other locks."""
     turn = text("SELECT pg_advisory_xact_lock(hashtextextended(:name, :organization_id))")
     db.execute(turn, {"name": name, "organization_id": organization_id})
 

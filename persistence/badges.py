@@ -88,7 +88,7 @@ def find_page_of_member(
     tags: Collection[str] = (),
     badge_keys: Collection[str] = (),
 ) -> Paged[MemberBadge]:
-    """A page of the badges that the member holds, or of those with `badge_keys` whether or not any is held."""
+    """A page of the badges that the member holds, or of those with `badge_keys`, held or not."""
     held = badges.outerjoin(
         member_badges,
         and_(
@@ -122,7 +122,7 @@ def change_badge(db: Connection, badge: Badge, /, **values: Any) -> Badge:
 
 
 def find_balance(db: Connection, member: Member, badge: Badge) -> BadgeBalance:
-    """How much of the badge the member holds."""
+    """The amount of the badge that the member holds."""
     held = db.execute(
         select(member_badges.c.assigned_balance).where(
             member_badges.c.organization_id == member.organization_id,
@@ -134,7 +134,7 @@ def find_balance(db: Connection, member: Member, badge: Badge) -> BadgeBalance:
 
 
 def balances_of(db: Connection, organization_id: int, member_ids: Collection[int]) -> dict[Place, int]:
-    """What the members hold of badges; one statement for all, and what is not held is not there."""
+    """The members' balances of badges; one statement for all, and zero balances are left out."""
     rows = db.exec_driver_sql(_BALANCES, (organization_id, list(member_ids)))
     return {(member_id, badge_id): held for member_id, badge_id, held in rows}
 
@@ -150,12 +150,12 @@ def find_tracking_by_key(db: Connection, organization_id: int, badge_tracking_ke
 
 
 def find_tracked(db: Connection, organization_id: int, system_unique_key: str) -> list[BadgeTracking]:
-    """What was done under this key, if anything."""
+    """The tracking made under this key, if any."""
     return _trackings(db, organization_id, badge_trackings.c.system_unique_key == system_unique_key)
 
 
 def find_trackings_of_events(db: Connection, organization_id: int, event_ids: Collection[int]) -> list[BadgeTracking]:
-    """What the events did."""
+    """The trackings of the events."""
     return _trackings(db, organization_id, badge_trackings.c.loyalty_event_id.in_(list(event_ids)))
 
 
@@ -173,7 +173,7 @@ def _trackings(db: Connection, organization_id: int, condition: Any) -> list[Bad
 
 
 def store(db: Connection, organization_id: int, changes: BadgeChanges, at: datetime) -> None:
-    """Store the changes of a unit of work, the members locked: at most three statements."""
+    """Store the changes of a unit of work on locked members: at most three statements."""
     if changes.balances:
         held = [
             {"member_id": member_id, "badge_id": badge_id, "assigned_balance": balance}

@@ -88,7 +88,7 @@ def find_page(
 
 
 def known_keys(db: Connection, organization_id: int, keys: Collection[str]) -> set[str]:
-    """Those of the keys that belong to a campaign."""
+    """The given keys that belong to a campaign."""
     rows = db.execute(
         select(campaigns.c.campaign_key).where(
             campaigns.c.organization_id == organization_id, campaigns.c.campaign_key.in_(list(keys))
@@ -138,9 +138,9 @@ def find_active(db: Connection, organization_id: int) -> list[tuple[Campaign, li
 def find_idle(
     db: Connection, organization_id: int, keys: Collection[str] | None = None
 ) -> tuple[list[Campaign], dict[int, list[Action]]]:
-    """The campaigns that are not active, and by campaign the actions of the active ones that do not run.
+    """The campaigns that are not active, and by campaign the actions of active ones that do not run.
 
-    With `keys`, only those of the campaigns that have one of them.
+    `keys` limits them to the campaigns with these keys.
     """
     own = [campaigns.c.organization_id == organization_id]
     if keys is not None:
@@ -175,7 +175,7 @@ def change_campaign(db: Connection, campaign: Campaign, **values: Any) -> Campai
 
 
 def _next_version(db: Connection, campaign: Campaign) -> dict[str, int]:
-    """Raise the version of a campaign and of its actions, which are one thing; answers it as a value to be saved."""
+    """Raise the version of a campaign, which its actions share; returns it as a value to be saved."""
     own = {"organization_id": campaign.organization_id, "campaign_id": campaign.campaign_id}
     of_campaign = [campaigns.c[name] == value for name, value in own.items()]
     version = {"campaign_version_id": campaigns.c.campaign_version_id + 1}
@@ -205,7 +205,7 @@ def change_action(db: Connection, campaign: Campaign, action: Action, **values: 
 
 
 def next_action_index(db: Connection, campaign: Campaign) -> int:
-    """One above the greatest index of the campaign's actions; the greatest there is can be had by several."""
+    """One above the greatest index of the campaign's actions; at the maximum several actions share it."""
     greatest = db.execute(
         select(campaign_actions.c.action_index)
         .where(
@@ -215,5 +215,5 @@ def next_action_index(db: Connection, campaign: Campaign) -> int:
         .order_by(campaign_actions.c.action_index.desc())
         .limit(1)
     ).scalar()
-    # Of actions with one index the older one goes first, so the new one is the last all the same.
+    # Of actions with the same index the older one runs first, so the new one is still the last.
     return 0 if greatest is None else min(greatest + 1, _GREATEST_INDEX)

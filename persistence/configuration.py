@@ -1,4 +1,4 @@
-"""What the evaluation of events needs to know of an organization's accounts, programs and tiers, all at once."""
+"""The accounts, programs and tiers of an organization that the evaluation of events needs."""
 
 from __future__ import annotations
 

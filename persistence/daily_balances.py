@@ -1,4 +1,4 @@
-"""What a wallet held when each of some days ended, from its entries and from what has expired without being posted."""
+"""A wallet's balances at the end of days, from its entries and from expiries that are not posted yet."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def find(
                     ledger_account_key=view.ledger_account_key,
                     is_default_account=view.is_default_account,
                     date=day,
-                    # Below zero is debt, of which a balance knows nothing.
+                    # Below zero is debt, which balances do not include.
                     amount=max(balance, _ZERO),
                 )
             )
@@ -76,7 +76,7 @@ def find(
 
 
 def _ended(view: WalletView, accounts: dict[int, LedgerAccount]) -> datetime | None:
-    """When a `lastTransaction` policy ends, or ended, the whole balance."""
+    """The moment at which a `lastTransaction` policy expires the whole balance."""
     period = accounts[view.ledger_account_id].expires_after_last_transaction
     if period is None or view.last_transaction_date is None:
         return None

@@ -1,4 +1,4 @@
-"""Deadlines: a unit of work whose time is over is ended in the database, so that its locks are given back."""
+"""Deadlines: a unit of work that exceeds its time is ended in the database, so that its locks are released."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class DeadlineExceeded(Exception):
 
 
 class Deadline:
-    """The end of one piece of work, told by `expire` from another thread."""
+    """The end of one unit of work, triggered by `expire` from another thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -60,11 +60,11 @@ class Deadline:
 
 
 deadline_of_thread: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
-"""The deadline of what the running thread works on; None where there is none."""
+"""The deadline of the running thread's unit of work; None if there is none."""
 
 
 def check_deadline(*_: Any) -> None:
-    """Raise DeadlineExceeded if the time of what the running thread works on is over; an event listener of engines."""
+    """Raise DeadlineExceeded if the running thread's deadline has passed; an event listener of engines."""
     deadline = deadline_of_thread.get()
     if deadline is not None:
         deadline.check()

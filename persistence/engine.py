@@ -26,7 +26,7 @@ def to_json(value: Any) -> str:
 
 
 def from_json(text: str) -> Any:
-    """Read what a json or jsonb column holds; a number with a fraction or an exponent becomes a Decimal."""
+    """Read the content of a json or jsonb column; a number with a fraction or an exponent becomes a Decimal."""
     return _decode(text)
 
 
@@ -56,7 +56,7 @@ def create_engine(
         max_overflow=0,
         pool_pre_ping=False,
         isolation_level="READ COMMITTED",
-        # The values of a statement are members' data, which have no place in a log.
+        # The values of a statement are members' data and must not be logged.
         hide_parameters=True,
         json_serializer=to_json,
         json_deserializer=from_json,
@@ -72,10 +72,10 @@ def create_engine(
 
 
 def _survive_losses(engine: Engine) -> None:
-    """Let a connection that is lost while its isolation level is reset go back to the pool, closed.
+    """Return a connection that is lost while its isolation level is reset to the pool as closed.
 
-    The error would otherwise come out of the pool untranslated, and the connection's place in it would be lost. Whoever
-    is given the closed connection finds out at once and gets another (`transactions`).
+    The error would otherwise come out of the pool untranslated, and the connection's place in it would be lost. The
+    next user of the closed connection notices at once and gets another (`transactions`).
     """
     reset: Callable[[Any], None] = engine.dialect.reset_isolation_level
 

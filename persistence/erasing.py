@@ -1,4 +1,4 @@
-"""Erasing a member: what says who it was goes from every table, by index; amounts, counts and links stay.
+"""Erasing a member: personal data goes from every table, by index; amounts, counts and links stay.
 
 Keys of requests (`system_unique_key`) stay, so that a request that comes again is refused and never done again; the
 digests of what the requests said go. Other members' records keep what they say of their own members.
@@ -16,8 +16,8 @@ from persistence.tables.members import members
 
 _MEMBER_COLUMNS = ", ".join(f"m.{column.name}" for column in columns_of(members, Member))
 
-# Whatever a worker does with the member's events is done first, then whatever has the wallet, then what only refers to
-# the member, such as a code or an event that is being queued. Nobody comes in between from then on.
+# A worker's processing of the member's events is waited for first, then everything that has the wallet locked, then
+# rows that only refer to the member, such as a code or an event being queued. From then on nothing can interfere.
 _LOCKS = (
     "SELECT loyalty_event_id FROM queued_events WHERE organization_id = :o AND member_id = :m"
     " ORDER BY place FOR UPDATE",
@@ -105,7 +105,7 @@ _OWN = (
     """,
 )
 
-# Who was brought by the member's codes, and what names them: enrolments, orders, events that counted, messages.
+# Members referred by the member's codes, and records with the codes: enrolments, orders, events, messages.
 _CODES = """
 SELECT c.referral_code_id, c.code FROM referral_programs p
 JOIN referral_codes c USING (organization_id, referral_program_id)
@@ -163,7 +163,7 @@ RETURNING {_MEMBER_COLUMNS}
 
 
 def lock(db: Connection, member: Member) -> Member:
-    """The member as it is now, once nobody else is at work with anything that belongs to it."""
+    """The member as it is now, locked, once no other transaction works on the member's records."""
     given = {"o": member.organization_id, "m": member.member_id}
     for statement in _LOCKS:
         db.execute(text(statement), given)
@@ -171,7 +171,7 @@ def lock(db: Connection, member: Member) -> Member:
 
 
 def erase(db: Connection, member: Member, pseudonym: str, now: datetime) -> Member:
-    """Erase a member that is locked; the member as it is afterwards. The audit log is erased by itself."""
+    """Erase a locked member; returns the erased member. The audit log is erased separately."""
     given = {"o": member.organization_id, "m": member.member_id, "w": member.wallet_id, "now": now}
     codes = [(row[0], row[1]) for row in db.execute(text(_CODES), given)]
     for statement in _USES_OF_CODES:
@@ -184,7 +184,7 @@ def erase(db: Connection, member: Member, pseudonym: str, now: datetime) -> Memb
 
 
 def _rename_code(db: Connection, organization_id: int, code_id: int, code: str) -> None:
-    """Give a code a name that says nothing, wherever it is named."""
+    """Replace a code by a meaningless one, wherever it is stored."""
     new = f"erased-{code_id}"
     given = {
         "o": organization_id,

@@ -1,4 +1,4 @@
-"""The event types that an organization adds."""
+"""The custom event types of organizations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loyalty events: what tracking reads and writes, and the lists of what was tracked."""
+"""Loyalty events: the reads and writes of tracking, and lists of tracked events."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ SELECT campaign_id, member_id, ledger_account_id, type, period, period_start, us
 WHERE organization_id = %s AND member_id = ANY(%s) AND campaign_id = ANY(%s) AND period_start = ANY(%s::date[])
 """
 
-# The row of a campaign-wide counter must be there to be locked, so it is inserted with nothing counted first.
+# The row of a campaign-wide counter must exist to be locked, so it is inserted with a count of zero first.
 _CLAIM_COUNTERS = """
 INSERT INTO campaign_limit_counters
     (organization_id, campaign_id, member_id, ledger_account_id, type, period, period_start, used)
@@ -110,7 +110,7 @@ _FINISHED = (
     "updated_at",
 )
 
-# Ids and moments grow together, so the first event that is not old enough ends the page, and the work.
+# Ids and moments grow together, so the first event that is too new ends the page, and the work.
 _RELEASE = """
 WITH page AS (
     SELECT loyalty_event_id, created_at FROM events
@@ -131,7 +131,7 @@ SELECT (SELECT max(loyalty_event_id) FROM page), (SELECT first_id FROM newer), (
 
 
 class ReleasedPage(NamedTuple):
-    """What was done of one page: the last id of it, the first that is too new, if any, and how many were released."""
+    """The result of releasing one page: its last id, the first id that is too new, and how many were released."""
 
     last_id: int | None
     first_newer_id: int | None
@@ -141,7 +141,7 @@ class ReleasedPage(NamedTuple):
 def lock_members(
     db: Connection, organization_id: int, loyalty_member_ids: Collection[str], member_ids: Collection[int]
 ) -> None:
-    """Lock all that these members have, in the order of `locks`; unknown ids are passed over."""
+    """Lock members with all their records, in the order of `locks`; unknown ids are ignored."""
     db.exec_driver_sql(_LOCK_MEMBERS, (organization_id, list(loyalty_member_ids), list(member_ids)))
 
 
@@ -164,7 +164,7 @@ def find_answered(
 def open_counters(
     db: Connection, organization_id: int, keys: Collection[CounterKey], lock: bool
 ) -> dict[CounterKey, Decimal]:
-    """What the counters hold; those of all members are locked if `lock`, a member's own by the member's lock."""
+    """The values of counters; campaign-wide ones are locked if `lock`, a member's own by the member's lock."""
     own = [key for key in keys if key.member_id != ALL_MEMBERS]
     shared = [key for key in keys if key.member_id == ALL_MEMBERS]
     found: dict[CounterKey, Decimal] = {}
@@ -184,7 +184,7 @@ def find_counters(
     campaign_ids: Collection[int],
     period_starts: Collection[date],
 ) -> dict[CounterKey, Decimal]:
-    """What the counters hold of these members, in these campaigns and periods."""
+    """The values of the counters of these members, in these campaigns and periods."""
     wanted = (organization_id, list(member_ids), list(campaign_ids), list(period_starts))
     return {CounterKey(*row[:-1]): row[-1] for row in db.exec_driver_sql(_COUNTERS_OF_MEMBERS, wanted)}
 
@@ -213,20 +213,20 @@ def add_events(db: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def release_answers(db: Connection, organization_id: int, after: int, before: datetime, limit: int) -> ReleasedPage:
-    """Forget what the next events, by id, answered and asked for, as far as they were tracked before `before`."""
+    """Release the answers and digests of the next events, by id, that were tracked before `before`."""
     given = {"organization_id": organization_id, "after": after, "before": before, "limit": limit}
     return ReleasedPage(*db.exec_driver_sql(_RELEASE, given).one())
 
 
 def finish_events(db: Connection, organization_id: int, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Store what came of events that were stored before; a row is as in `add_events`."""
+    """Store the results of events that were stored before; a row is as in `add_events`."""
     if rows:
         given = as_json([{name: row[name] for name in _FINISHED} for row in rows])
         db.exec_driver_sql(_FINISH, (given, organization_id))
 
 
 def change_state(db: Connection, event: LoyaltyEvent, now: datetime, **values: Any) -> LoyaltyEvent:
-    """Change how far the evaluation of a stored event is."""
+    """Change the evaluation state of a stored event."""
     address = {"organization_id": event.organization_id, "loyalty_event_id": event.loyalty_event_id}
     return change(db, events, LoyaltyEvent, address, {**values, "updated_at": now})
 

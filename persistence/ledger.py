@@ -1,4 +1,4 @@
-"""Ledgers, their accounts and wallets; what a wallet holds is shown without what has expired."""
+"""Ledgers, their accounts and wallets; holdings are shown without expired value."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _account(organization_id: int, ledger_account_id: int) -> AnySelect:
 def find_accounts(
     db: Connection, ledger: Ledger, page: Page, filters: Mapping[str, Any] | None = None
 ) -> Paged[LedgerAccount]:
-    """A page of a ledger's accounts; `filters` are columns and the values that they must have."""
+    """A page of a ledger's accounts; `filters` are columns with their required values."""
     conditions = [
         ledger_accounts.c.organization_id == ledger.organization_id,
         ledger_accounts.c.ledger_id == ledger.ledger_id,
@@ -134,7 +134,7 @@ def keys_of_accounts(
 
 
 def issued(db: Connection, organization_id: int, ledger_account_ids: Collection[int]) -> dict[int, Decimal]:
-    """What each account has issued: minted less, on a revolving account, burned; accounts without movements miss."""
+    """The issued amount of each account: minted less, on a revolving account, burned; absent without movements."""
     supplies, accounts = ledger_account_supplies, ledger_accounts
     amount = func.sum(supplies.c.minted - case((accounts.c.is_revolving, supplies.c.burned), else_=literal(_ZERO)))
     statement = (
@@ -154,7 +154,7 @@ def issued(db: Connection, organization_id: int, ledger_account_ids: Collection[
 
 
 def add_account(db: Connection, ledger: Ledger, **values: Any) -> LedgerAccount:
-    """Insert an account; the first of a ledger is its default, a later one that shall be takes the place of it.
+    """Insert an account; the first of a ledger becomes its default, a later one marked as default replaces it.
 
     Raises NameTaken for an alias that another account of the ledger has.
     """
@@ -180,7 +180,7 @@ def change_account(db: Connection, ledger: Ledger, account: LedgerAccount, **val
 
 
 def _lock_ledger(db: Connection, ledger: Ledger) -> None:
-    """Let one transaction at a time choose the ledger's default account; taken before any of its accounts."""
+    """Serialize choices of the ledger's default account; taken before any of its accounts."""
     statement = select(ledgers.c.ledger_id).where(
         ledgers.c.organization_id == ledger.organization_id, ledgers.c.ledger_id == ledger.ledger_id
     )

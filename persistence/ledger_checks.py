@@ -1,4 +1,4 @@
-"""The invariants of the ledger as queries over what is stored: each finds what is broken, and says it in words.
+"""The invariants of the ledger as queries over stored records: each finds violations and describes them.
 
 A query returns organization_id and what is wrong. Each is one statement, so that it sees one state of the ledgers even
 while others post.
@@ -123,7 +123,7 @@ WHERE {_OF.format("a")} AND a.max_supply IS NOT NULL
 GROUP BY a.organization_id, a.ledger_account_id, a.max_supply HAVING sum(issued.amount) > a.max_supply
 """
 
-# What pending transactions have set aside is out of the lots already, and still in the balance.
+# Amounts set aside by pending transactions are out of the lots already, but still in the balance.
 _WRONG_LOTS = f"""
 SELECT organization_id, format('wallet %s, account %s: can spend %s, its lots hold %s',
     wallet_id, ledger_account_id, trim_scale(coalesce(b.spendable, 0)), trim_scale(coalesce(lots.remaining, 0)))
@@ -139,7 +139,7 @@ FROM (
 WHERE coalesce(b.spendable, 0) <> coalesce(lots.remaining, 0)
 """
 
-# What a reverted or released transaction took is back in its lots.
+# The amounts that a reverted or released transaction took are back in its lots.
 _WRONG_LOT_USES = f"""
 SELECT l.organization_id, format('lot %s of wallet %s, account %s: has %s left of %s, of which %s were used',
     l.ledger_lot_id, l.wallet_id, l.ledger_account_id, trim_scale(l.remaining), trim_scale(l.amount),
@@ -206,7 +206,7 @@ WHERE {_OF.format("t")} AND ((t.transaction_type = 3) <> (t.reverted_ledger_tran
     OR t.is_partial AND t.transaction_type <> 3)
 """
 
-# A mint counts as earned until it is reverted, but for the share of it that was reverted in part.
+# A mint counts as earned until it is reverted, except for the share that was reverted in part.
 _WRONG_EARNED = f"""
 SELECT organization_id, format('wallet %s, account %s: counts %s as earned, its mints that stand come to %s',
     wallet_id, ledger_account_id, trim_scale(coalesce(b.earned, 0)), trim_scale(coalesce(m.earned, 0)))
@@ -285,6 +285,6 @@ def plan_for_many(db: Connection) -> None:
 
 
 def broken(db: Connection, check: str, organization_id: int | None, most: int) -> list[tuple[int, str]]:
-    """What one of `CHECKS` finds, at most so many: (organization id, what is wrong)."""
+    """Violations found by one of `CHECKS`, at most `most`: (organization id, description)."""
     rows = db.execute(text(FOUND.format(check)), {"organization_id": organization_id, "most": most})
     return [(row[0], row[1]) for row in rows]

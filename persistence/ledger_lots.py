@@ -1,4 +1,4 @@
-"""Lots as they are shown to people who must explain a balance, and the wallets of which lots are due to expire."""
+"""Lots for explanations of a balance, and the wallets with lots that are due to expire."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def with_lots(
     accounts: Mapping[int, LedgerAccount],
     now: datetime,
 ) -> list[WalletView]:
-    """The balances of one wallet with what makes them up; two queries for any number of accounts."""
+    """The balances of one wallet with their lots; two queries for any number of accounts."""
     ends = {view.ledger_account_id: _end(view, accounts[view.ledger_account_id]) for view in views}
     tracked = [i for i in ends if accounts[i].point_tracking_enabled]
     available: dict[int, dict[datetime | None, Decimal]] = {i: {} for i in ends}
@@ -122,7 +122,7 @@ def _lots(
     available: Mapping[datetime | None, Decimal],
     reserved: Mapping[datetime | None, Decimal],
 ) -> WalletLots:
-    """List what expires when. What is in none of the lots that were read is what expires last, or never."""
+    """List amounts by expiry; the amount in none of the lots read expires last, or never."""
     in_all = view.current_balance - view.pending_debit_balance
     free, held = dict(available), dict(reserved)
     if len(free) <= MOST_LISTED:
@@ -171,7 +171,7 @@ def _consumed(found: Iterable[tuple[int, ConsumedLot]]) -> ConsumedLots:
 def next_wallets_due(
     db: Connection, organization_id: int, after: int, periods: Mapping[int, int], now: datetime, limit: int
 ) -> list[int]:
-    """The next wallets, by id, of which something has expired by `now`.
+    """The next wallets, by id, with something that has expired by `now`.
 
     `periods` are the months of `lastTransaction` policies by account. The second condition is no more than likely:
     opening the session decides.

@@ -1,4 +1,4 @@
-"""Ledger transactions as they are shown: one row for each wallet and part that a transaction affects."""
+"""Ledger transactions for display: one row for each wallet and part that a transaction affects."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _DETAIL_INDEX = (
     .scalar_subquery()
 )
 
-# What a transaction gave, but had expired by then, is gone at once: its balance is told without that.
+# The part of a transaction that had expired on arrival is gone at once: its balance is shown without it.
 _expiry, _expired = ledger_transactions.alias("expiry"), ledger_entries.alias("expired")
 _BALANCE_WITHOUT_EXPIRED = (
     select(_expired.c.updated_balance)
@@ -69,7 +69,7 @@ _BALANCE_WITHOUT_EXPIRED = (
 _COMPUTED: Mapping[str, Any] = {
     "ledger_transaction_detail_index": _DETAIL_INDEX,
     "ledger_account_key": _a.c.ledger_account_key,
-    # Zero entries stand for all that a pending transaction sets aside.
+    # Zero entries mark all that a pending transaction sets aside.
     "amount": case((func.coalesce(_e.c.amount, 0) == 0, _t.c.amount), else_=func.abs(_e.c.amount)),
     "wallet_id": _e.c.wallet_id,
     "updated_balance": func.coalesce(_BALANCE_WITHOUT_EXPIRED, _e.c.updated_balance),
@@ -79,7 +79,7 @@ _COMPUTED: Mapping[str, Any] = {
 _STORED = [f.name for f in fields(TransactionRow) if f.name != "lots"]
 _COLUMNS = [_COMPUTED.get(name, _t.c.get(name)).label(name) for name in _STORED]
 
-# As a transaction was when it was made: what a capture added and a revert changed is left out.
+# The transaction as it was created, without changes by its capture and its revert.
 _MADE_PENDING = _t.c.reserved_amount.is_not(None)
 _FIRST_AMOUNT = func.coalesce(_t.c.reserved_amount, _t.c.amount)
 _FIRST_DETAIL_INDEX = (
@@ -114,7 +114,7 @@ _ACCOUNT_OF_TRANSACTION = and_(
 
 
 def find(db: Connection, organization_id: int, ledger_transaction_id: int) -> StoredTransaction | None:
-    """Which account a transaction is of."""
+    """The account of a transaction."""
     statement = select(*columns_of(_t, StoredTransaction)).where(
         _t.c.organization_id == organization_id, _t.c.ledger_transaction_id == ledger_transaction_id
     )
@@ -124,10 +124,10 @@ def find(db: Connection, organization_id: int, ledger_transaction_id: int) -> St
 def rows_as_answered(
     db: Connection, organization_id: int, ledger_transaction_ids: Collection[int]
 ) -> dict[int, list[TransactionRow]]:
-    """The rows of transactions as they were when these were made, in one query, by transaction and part.
+    """The rows of transactions as they were at their creation, in one query, by transaction and part.
 
-    What was posted as part of one, but for expiries, follows it. Only the fiat value of what was captured in part is
-    that of the capture: it is not kept twice.
+    Transactions posted as a part of one, except expiries, follow it. Only the fiat value of a partial capture is that
+    of the capture: the original is not kept.
     """
     joined = _t.join(_a, _ACCOUNT_OF_TRANSACTION).outerjoin(_e, _ENTRY_OF_TRANSACTION)
     wanted = set(ledger_transaction_ids)
@@ -153,7 +153,7 @@ def rows_as_answered(
 
 
 def add_zero(db: Connection, account: LedgerAccount, **values: Any) -> int:
-    """Insert a transaction that moves nothing but records a change of the account; answers its id."""
+    """Insert a transaction without movement that records a change of the account; returns its id."""
     statement = insert(_t).values(
         organization_id=account.organization_id,
         ledger_account_id=account.ledger_account_id,
@@ -213,8 +213,10 @@ def _rows_of_wallet(
 
 
 def _conditions(filters: Mapping[str, Any]) -> list[Any]:
-    """What rows must meet: from_date (inclusive), to_date (exclusive), from_id and to_id (both inclusive),
-    system_unique_key, tags (all of them).
+    """The conditions on rows by the given filters.
+
+    They are from_date (inclusive), to_date (exclusive), from_id and to_id (both inclusive), system_unique_key, tags
+    (all of them).
     """
     conditions: list[Any] = [_SHOWN]
     from_date: datetime | None = filters.get("from_date")

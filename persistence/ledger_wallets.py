@@ -28,20 +28,20 @@ def find_wallet(db: Connection, organization_id: int, wallet_id: int) -> Wallet 
 
 
 def wallet_view(db: Connection, wallet: Wallet, account: LedgerAccount, now: datetime) -> WalletView:
-    """What the wallet holds of one account of its ledger at `now`."""
+    """The wallet's holding of one account of its ledger at `now`."""
     conditions = (ledger_accounts.c.ledger_account_id == account.ledger_account_id,)
     return _views(db, wallet.organization_id, [wallet.wallet_id], now, conditions)[0]
 
 
 def wallet_views(db: Connection, wallet: Wallet, now: datetime) -> list[WalletView]:
-    """What the wallet holds at `now` of every account of its ledger, the default account first."""
+    """The wallet's holdings at `now` of every account of its ledger, the default account first."""
     return _views(db, wallet.organization_id, [wallet.wallet_id], now, ())
 
 
 def balances_of_wallets(
     db: Connection, organization_id: int, wallet_ids: Collection[int], now: datetime
 ) -> dict[int, list[WalletView]]:
-    """What each wallet holds at `now`, by wallet id, the default account first; one query for all of them.
+    """The balances of each wallet at `now`, by wallet id, the default account first; one query for all.
 
     Every active account, and inactive ones of which the wallet ever had something.
     """
@@ -67,7 +67,7 @@ GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
 def find_earnings(
     db: Connection, organization_id: int, wallet_ids: Collection[int], since: Mapping[int, datetime]
 ) -> dict[Pair, tuple[Earning, ...]]:
-    """What the wallets earned of each account since a moment, and when; mints that were reverted are none."""
+    """The wallets' earnings of each account since a moment, with their times; without reverted mints."""
     rows = [{"ledger_account_id": account_id, "since": moment} for account_id, moment in since.items()]
     found: dict[Pair, list[Earning]] = {}
     for wallet_id, account_id, moment, amount in db.exec_driver_sql(
@@ -77,7 +77,7 @@ def find_earnings(
     return {pair: tuple(earned) for pair, earned in found.items()}
 
 
-# Evaluated per balance: the index of spendable lots leads straight to what has expired of each.
+# Evaluated per balance: the index of spendable lots directly finds the expired ones of each.
 _EXPIRED_LOTS = (
     select(func.coalesce(func.sum(ledger_lots.c.remaining), literal(_ZERO)))
     .where(

@@ -1,4 +1,4 @@
-"""Missions as one member sees them: each with how far the member is, filtered by both."""
+"""Missions from the view of one member: each with the member's progress, filtered by both."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from persistence.tables.missions import missions
 
 @dataclass(frozen=True, slots=True)
 class MemberMissionFilter:
-    """What a list of a member's missions asks for; None, or nothing in a collection, asks for all.
+    """Filters of a list of a member's missions; None, or an empty collection, leaves out a condition.
 
-    `valid_from` and `valid_to` ask for missions that are valid at some moment between them. `is_available` and
-    `is_in_progress` are as the member stands at the moment of asking.
+    `valid_from` and `valid_to` select missions that are valid at some moment between them. `is_available` and
+    `is_in_progress` are the member's state at the moment of the request.
     """
 
     loyalty_program_id: int | None = None
@@ -44,7 +44,7 @@ class MemberMissionFilter:
 
 _goal = missions.c.goal_count
 _times = func.coalesce(held.c.times_achieved, 0)
-# As `Progress.towards`: what was counted towards another goal than the present one. `/` and `%` are of whole numbers.
+# As `Progress.towards`: counts made towards another goal than the present one. `/` and `%` are of whole numbers.
 _counted = func.coalesce(
     case(
         (held.c.goal_count == _goal, held.c.counted),
@@ -102,7 +102,7 @@ def find_page(
 
 
 def _conditions(wanted: MemberMissionFilter) -> list[Any]:
-    """What does not depend on the moment."""
+    """The conditions that do not depend on the moment."""
     found = all_missions.filters(
         loyalty_program_id=wanted.loyalty_program_id, type_=wanted.type, codes=wanted.codes, tags=wanted.tags
     )
@@ -125,7 +125,7 @@ def _conditions(wanted: MemberMissionFilter) -> list[Any]:
 
 
 def _available(member: Member, audience_ids: Collection[int], now: datetime, timezones: Sequence[str]) -> Any:
-    """Whether something that happened now would count."""
+    """The condition that an event now would count."""
     return and_(
         missions.c.active,
         or_(missions.c.valid_from.is_(None), missions.c.valid_from <= now),
@@ -137,7 +137,7 @@ def _available(member: Member, audience_ids: Collection[int], now: datetime, tim
 
 
 def _achieved_this_period(member: Member, now: datetime, timezones: Sequence[str]) -> Any:
-    """How often the member achieved the mission in the period that `now` is in, in the zone of the mission."""
+    """How often the member achieved the mission in the present period, in the zone of the mission."""
     begin_of, end_of = {}, {}
     for name in timezones:
         zone = zone_named(name)

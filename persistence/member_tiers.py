@@ -1,4 +1,4 @@
-"""The tiers that members hold: how they are read with the members, moved, and set by hand."""
+"""The tiers that members hold: reading them with the members, and changing them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from persistence.tables.members import member_tier_trackings, members
 # When a tier that a member holds ends: at the latest when it was made inactive.
 _EXPIRES_AT = "CASE WHEN l.active THEN t.expires_at ELSE least(t.expires_at, l.updated_at) END"
 
-# A column of a query on `members m`; `held_tiers` reads what it answers.
+# A column of a query on `members m`; `held_tiers` reads its value.
 HELD_TIERS = f"""(
     SELECT json_agg(json_build_array(t.loyalty_program_id, t.loyalty_tier_id, t.is_manual, {_EXPIRES_AT})
                     ORDER BY t.loyalty_program_id)
@@ -57,7 +57,7 @@ USING jsonb_to_recordset(%s::jsonb) AS x(member_id bigint, loyalty_program_id bi
 WHERE t.organization_id = %s AND t.member_id = x.member_id AND t.loyalty_program_id = x.loyalty_program_id
 """
 
-# What the events set, and all that was set in the same places since.
+# The trackings of events, and all later ones of the same members and programs.
 _TRACKINGS_SINCE = """
 SELECT {columns} FROM member_tier_trackings t
 WHERE t.organization_id = %s AND t.reversal_loyalty_event_id IS NULL AND EXISTS (
@@ -95,7 +95,7 @@ ORDER BY m.wallet_id LIMIT %s
 
 
 def held_tiers(value: Sequence[Sequence[Any]] | None) -> dict[int, HeldTier]:
-    """What the column HELD_TIERS answered, by program id."""
+    """The value of the column HELD_TIERS, by program id."""
     return {
         program_id: HeldTier(tier_id, is_manual, None if expires_at is None else datetime.fromisoformat(expires_at))
         for program_id, tier_id, is_manual, expires_at in value or ()
@@ -105,7 +105,7 @@ def held_tiers(value: Sequence[Sequence[Any]] | None) -> dict[int, HeldTier]:
 def of_wallets(
     db: Connection, organization_id: int, wallet_ids: Collection[int]
 ) -> dict[int, tuple[int, dict[int, HeldTier]]]:
-    """The members whose wallets these are, by wallet id: the member's id, and the tiers held by program id."""
+    """The holders of these wallets, by wallet id: the member's id, and the tiers held by program id."""
     rows = db.exec_driver_sql(_MEMBERS_OF_WALLETS, (organization_id, list(wallet_ids)))
     return {wallet_id: (member_id, held_tiers(value)) for member_id, wallet_id, value in rows}
 
@@ -137,7 +137,7 @@ def move(db: Connection, organization_id: int, changed: Mapping[MemberProgram, H
 
 
 def find_tracking(db: Connection, organization_id: int, system_unique_key: str) -> TierTracking | None:
-    """What was asked for under this key."""
+    """The tracking made under this key."""
     table = member_tier_trackings
     row = db.execute(
         select(*columns_of(table, TierTracking)).where(
@@ -148,14 +148,14 @@ def find_tracking(db: Connection, organization_id: int, system_unique_key: str) 
 
 
 def add_tracking(db: Connection, organization_id: int, **values: Any) -> TierTracking:
-    """Keep what was asked for; a key that is claimed at the same moment starts the call over."""
+    """Store a tracking by request; if another request claims its key at the same moment, the call is started over."""
     table = member_tier_trackings
     statement = insert(table).values(organization_id=organization_id, **values)
     return TierTracking(*db.execute(statement.returning(*columns_of(table, TierTracking))).one())
 
 
 def find_trackings_since(db: Connection, organization_id: int, event_ids: Collection[int]) -> list[TierTracking]:
-    """What the events set and nothing took back, with all that was set in the same places since."""
+    """The unreversed trackings of the events, with all later ones of the same members and programs."""
     columns = ", ".join(f"t.{name}" for name in fields_of(TierTracking))
     rows = db.exec_driver_sql(_TRACKINGS_SINCE.format(columns=columns), (organization_id, list(event_ids)))
     return records(TierTracking, rows)
@@ -164,7 +164,7 @@ def find_trackings_since(db: Connection, organization_id: int, event_ids: Collec
 def store_trackings(
     db: Connection, organization_id: int, new: Sequence[TierTracking], changed: Sequence[TierTracking]
 ) -> None:
-    """Insert and change what effects have set and cancellations taken back; at most two statements."""
+    """Insert and change trackings of effects and cancellations; at most two statements."""
     names = fields_of(TierTracking)
     rows = [{name: getattr(tier_tracking, name) for name in names} | {"request_digest": "\\x"} for tier_tracking in new]
     add_all(db, member_tier_trackings, names, rows)
@@ -174,7 +174,7 @@ def store_trackings(
 
 
 def next_wallets_lapsed(db: Connection, organization_id: int, after: int, at: datetime, limit: int) -> list[int]:
-    """The next wallets, by id, of members of whom a tier is to be evaluated again: it has expired, or is not active."""
+    """The next wallets, by id, of members with a tier to be evaluated again: expired, or not active any more."""
     return list(db.exec_driver_sql(_LAPSED, (organization_id, after, at, limit)).scalars())
 
 

@@ -72,7 +72,7 @@ _ADD = text(
 
 @dataclass(frozen=True, slots=True)
 class MemberFilter:
-    """What the members of a list have in common; None leaves out a condition. Moments: from inclusive, to exclusive."""
+    """Filters of a list of members; None leaves out a condition. Moments: from inclusive, to exclusive."""
 
     email: str | None = None
     loyalty_member_id: str | None = None
@@ -96,13 +96,13 @@ def find(db: Connection, organization_id: int, member_id: int) -> Member | None:
 
 
 def find_by_loyalty_member_id(db: Connection, organization_id: int, loyalty_member_id: str) -> Member | None:
-    """The member whom the organization calls so."""
+    """The member with this `loyaltyMemberId`."""
     found = find_all_by_loyalty_member_id(db, organization_id, [loyalty_member_id])
     return found[0] if found else None
 
 
 def find_all(db: Connection, organization_id: int, member_ids: Collection[int]) -> list[Member]:
-    """Those of the members that exist, in no certain order."""
+    """The existing members among these, in no certain order."""
     rows = db.execute(
         select(*_COLUMNS).where(members.c.organization_id == organization_id, members.c.member_id.in_(member_ids))
     )
@@ -112,7 +112,7 @@ def find_all(db: Connection, organization_id: int, member_ids: Collection[int]) 
 def find_all_by_loyalty_member_id(
     db: Connection, organization_id: int, loyalty_member_ids: Collection[str]
 ) -> list[Member]:
-    """Those of the members that exist, in no certain order."""
+    """The existing members among these, in no certain order."""
     rows = db.execute(
         select(*_COLUMNS).where(
             members.c.organization_id == organization_id, members.c.loyalty_member_id.in_(loyalty_member_ids)
@@ -196,7 +196,7 @@ def add_member(
 def claim_member(
     db: Connection, organization_id: int, *, ledger_id: int | None, loyalty_program_id: int | None, **values: Any
 ) -> tuple[Member, MemberTier | None]:
-    """As `add_member`, for callers that take over a member who is created in the same moment.
+    """As `add_member`, for callers that take over a member who is created at the same moment.
 
     Such a call violates a unique key, is started over (`transactions.run`), and finds the member then.
     """
@@ -224,7 +224,7 @@ def lock(db: Connection, member: Member) -> Member:
             (wallets.c.organization_id == members.c.organization_id) & (wallets.c.wallet_id == members.c.wallet_id),
         )
         .where(members.c.organization_id == member.organization_id, members.c.member_id == member.member_id)
-        # Both rows, so that the member is read as it stands once the lock is there.
+        # Both rows, so that the member is read in its state after the lock is held.
         .with_for_update(of=[wallets, members], key_share=True)
     ).one()
     return Member(*row)

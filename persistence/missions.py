@@ -1,4 +1,4 @@
-"""Missions, how far members are in them, and what each event or request counted."""
+"""Missions, progress of members in them, and the counts of events and requests."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ORDER_COLUMNS = {
 
 _COLUMNS = columns_of(missions, Mission)
 _TRACKING_COLUMNS = columns_of(mission_trackings, MissionTracking)
-# The id is the database's to give.
+# The database assigns the id.
 _NEW_TRACKING = tuple(name for name in fields_of(MissionTracking) if name != "mission_tracking_id")
 
 _STANDINGS = """
@@ -153,7 +153,7 @@ def _code_taken(code: str | None) -> dict[str, NameTaken]:
 def progress_of_members(
     db: Connection, organization_id: int, member_ids: Collection[int], mission_ids: Collection[int]
 ) -> dict[MemberMission, MissionProgress]:
-    """Where members stand in missions; whoever has nothing counted is left out."""
+    """Progress of members in missions; members without counts are left out."""
     rows = db.exec_driver_sql(_STANDINGS, (organization_id, list(member_ids), list(mission_ids)))
     return {
         (member_id, mission_id): MissionProgress(Progress(goal, counted, times), last_counter, last_achieved_at)
@@ -177,7 +177,7 @@ def achieved_in_periods(
 
 
 def find_trackings(db: Connection, organization_id: int, event_ids: Collection[int]) -> list[MissionTracking]:
-    """What these events counted and nothing has undone yet, the newest first."""
+    """The unreversed trackings of these events, newest first."""
     table = mission_trackings
     rows = db.execute(
         select(*_TRACKING_COLUMNS)
@@ -192,7 +192,7 @@ def find_trackings(db: Connection, organization_id: int, event_ids: Collection[i
 
 
 def find_tracking(db: Connection, organization_id: int, system_unique_key: str) -> MissionTracking | None:
-    """What was asked for under this key."""
+    """The tracking made under this key."""
     table = mission_trackings
     row = db.execute(
         select(*_TRACKING_COLUMNS).where(
@@ -203,7 +203,7 @@ def find_tracking(db: Connection, organization_id: int, system_unique_key: str) 
 
 
 def write(db: Connection, organization_id: int, changes: MissionChanges, at: datetime) -> None:
-    """Store the changes of a unit of work; at most four statements, whatever there is."""
+    """Store the changes of a unit of work; at most four statements."""
     if changes.reversals:
         undone = [{"mission_tracking_id": each, "by_event_id": by} for each, by in changes.reversals.items()]
         db.exec_driver_sql(_UNDO, (as_json(undone), organization_id))

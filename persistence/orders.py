@@ -59,14 +59,14 @@ def find_page_of_member(db: Connection, member: Member, page: Page) -> Paged[Ord
 
 
 def known_external_ids(db: Connection, organization_id: int, external_ids: Collection[str]) -> set[str]:
-    """Which of these external ids belong to orders."""
+    """The given external ids that belong to orders."""
     column = purchase_orders.c.external_id
     mine = purchase_orders.c.organization_id == organization_id
     return set(db.execute(select(column).where(mine, column.in_(list(external_ids)))).scalars())
 
 
 def known_programs(db: Connection, organization_id: int, program_ids: Collection[int]) -> set[int]:
-    """Which of these loyalty programs the organization has."""
+    """The given loyalty programs that the organization has."""
     column = loyalty_programs.c.loyalty_program_id
     mine = loyalty_programs.c.organization_id == organization_id
     return set(db.execute(select(column).where(mine, column.in_(list(program_ids)))).scalars())
@@ -111,7 +111,7 @@ def add_orders(db: Connection, orders: Sequence[Order], items: Sequence[OrderIte
 
 
 def move_orders(db: Connection, organization_id: int, moved: Iterable[Order], at: datetime) -> None:
-    """Store the status of orders, the events that led to it, and what came back of them."""
+    """Store the status of orders, the events that led to it, and their returned amounts."""
     rows: list[dict[str, Any]] = [
         {
             "order_id": order.order_id,
@@ -126,7 +126,7 @@ def move_orders(db: Connection, organization_id: int, moved: Iterable[Order], at
 
 
 def return_items(db: Connection, organization_id: int, items: Iterable[OrderItem], at: datetime) -> None:
-    """Store what came back of items."""
+    """Store the returned amounts of items."""
     rows = [
         {
             "order_item_id": order_item.order_item_id,

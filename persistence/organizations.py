@@ -43,7 +43,7 @@ _WITH_STANDING = (
 
 @dataclass(frozen=True, slots=True)
 class CurrentRights:
-    """Where a user stands in an organization at this moment: inline permissions and those of groups, merged."""
+    """A user's present permissions in an organization: inline ones and those of groups, merged."""
 
     is_active: bool
     is_member: bool
@@ -57,7 +57,7 @@ def find(db: Connection, organization_id: int) -> Organization | None:
 
 
 def find_with_rights(db: Connection, organization_id: int, user_id: int) -> tuple[Organization, CurrentRights] | None:
-    """The organization and what the user, who may be unknown, has in it at this moment, in one query."""
+    """The organization and the present permissions of a user, who may be unknown, in one query."""
     row = db.execute(_WITH_STANDING, {"organization_id": organization_id, "user_id": user_id}).one_or_none()
     if row is None:
         return None
@@ -79,7 +79,7 @@ def change_organization(db: Connection, organization_id: int, **values: Any) -> 
 
 
 def raise_configuration_version(db: Connection, organization_id: int) -> None:
-    """Make every process load what evaluation depends on anew before its next event."""
+    """Make every process reload the configuration of the organization before its next event."""
     db.execute(
         update(organizations)
         .where(organizations.c.organization_id == organization_id)
@@ -88,7 +88,7 @@ def raise_configuration_version(db: Connection, organization_id: int) -> None:
 
 
 def add_user(db: Connection, organization_id: int, membership: Mapping[str, Any], **values: Any) -> int:
-    """Insert a user with a membership of the organization and answer the user's id."""
+    """Insert a user with a membership of the organization; returns the user's id."""
     now: datetime = values["created_at"]
     user_id: int = db.execute(insert(users).values(**values).returning(users.c.user_id)).scalar_one()
     db.execute(
@@ -142,5 +142,5 @@ def add_signing_key(db: Connection, key: SigningKey) -> None:
 
 
 def wait_for_signing_key_turn(db: Connection) -> None:
-    """Let one transaction at a time decide that a first signing key is needed."""
+    """Serialize the decision that a first signing key is needed."""
     db.execute(select(func.pg_advisory_xact_lock(func.hashtext("loyalty signing keys"))))

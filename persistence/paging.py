@@ -15,7 +15,7 @@ Kind = TypeVar("Kind")
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a list call asks for: zero-based `page` of `limit` rows, ordered by a column of the record."""
+    """The page that a list call requests: zero-based `page` of `limit` rows, ordered by a column of the record."""
 
     page: int
     limit: int
@@ -23,13 +23,13 @@ class Page:
 
     @classmethod
     def of(cls, query: Mapping[str, Any], default_limit: int = 25) -> Page:
-        """The page that a validated query asks for (integration 1, convention 3)."""
+        """The page that a validated query requests (integration 1, convention 3)."""
         return cls(query.get("page", 0), query.get("limit", default_limit), query.get("order"))
 
 
 @dataclass(frozen=True, slots=True)
 class Paged(Generic[Kind]):
-    """One page of records and how many there are in all."""
+    """One page of records, and the total number of them."""
 
     total_count: int
     page: int
@@ -76,7 +76,7 @@ def paged_columns(
 
 
 def ordering(order: str | None, columns: Mapping[str, Any], tie_break: Column[Any]) -> list[Any]:
-    """The ORDER BY of `col`, `col,asc` or `col,desc`; the document has refused columns that are not offered."""
+    """The ORDER BY of `col`, `col,asc` or `col,desc`; the document has refused other columns."""
     if not order:
         return [tie_break.desc()]
     name, _, direction = order.partition(",")

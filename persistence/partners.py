@@ -55,7 +55,7 @@ def _find(db: Connection, organization_id: int, *conditions: Any) -> PartnerApiK
 def find_page(
     db: Connection, organization_id: int, page: Page, *, partner: str | None = None, revoked: bool | None = None
 ) -> Paged[PartnerApiKey]:
-    """A page of keys, of one partner and revoked or not where that is asked for."""
+    """A page of keys, optionally of one partner, and revoked or not."""
     conditions: list[Any] = [partner_api_keys.c.organization_id == organization_id]
     if partner is not None:
         conditions.append(partner_api_keys.c.partner == partner)
@@ -71,7 +71,7 @@ def add_key(db: Connection, organization_id: int, **values: Any) -> PartnerApiKe
 
 
 def note_use(db: Connection, key: PartnerApiKey, at: datetime) -> None:
-    """Write down that a key was used, unless a use of the last minute stands there already."""
+    """Store that a key was used, unless a use within the last minute is stored already."""
     last = partner_api_keys.c.last_used_at
     db.execute(
         update(partner_api_keys)
@@ -99,7 +99,7 @@ def revoke(db: Connection, key: PartnerApiKey, at: datetime) -> bool:
 
 
 def lock_customers(db: Connection, organization_id: int, names: Collection[str]) -> None:
-    """Let one transaction at a time create members who go by any of these names (see `persistence.locks`)."""
+    """Serialize the creation of members with any of these names (see `persistence.locks`)."""
     db.execute(_LOCK_CUSTOMERS, {"organization_id": organization_id, "names": list(names)})
 
 
@@ -112,7 +112,7 @@ def payment_exists(db: Connection, organization_id: int, payment_id: str) -> boo
 def claim_payment(
     db: Connection, organization_id: int, *, payment_id: str, partner_api_key_id: int, member_id: int, at: datetime
 ) -> bool:
-    """Take the id of a payment for this transaction; False if another one has it, whose end this one waits for."""
+    """Claim the id of a payment for this transaction; False if another one has it; waits for that one to end."""
     statement = (
         insert(partner_payments)
         .values(

@@ -1,4 +1,4 @@
-"""Jobs that come round by the clock: when each is due, and who runs it."""
+"""Periodic jobs: when each is due, and which worker runs it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from persistence.tables.periodic_jobs import periodic_jobs
 
 
 class Due(NamedTuple):
-    """A job that was claimed, and what its last complete run answered."""
+    """A claimed job, with the result of its last complete run."""
 
     name: str
     last_result: Mapping[str, Any] | None
 
 
 def add_missing(db: Connection, names: Collection[str], now: datetime) -> None:
-    """Note jobs that have never run; they are due at once."""
+    """Add jobs that have never run; they are due at once."""
     rows = [{"name": name, "next_run_at": now} for name in sorted(names)]
     if rows:
         db.execute(insert(periodic_jobs).on_conflict_do_nothing(), rows)
@@ -31,7 +31,7 @@ def claim(db: Connection, intervals: Mapping[str, timedelta], now: datetime) -> 
 
     A worker that dies while it runs a job leaves it to the next interval.
     """
-    # What lies far ahead was noted by a clock that was wrong, or for an interval that is shorter by now. Twice
+    # A time far ahead was stored by a wrong clock, or for an interval that is shorter now. Twice
     # the interval, so that clocks of several machines may differ.
     far_ahead = [
         and_(periodic_jobs.c.name == name, periodic_jobs.c.next_run_at > now + 2 * interval)
@@ -52,22 +52,22 @@ def claim(db: Connection, intervals: Mapping[str, timedelta], now: datetime) -> 
 
 
 def note_result(db: Connection, name: str, result: Mapping[str, Any], now: datetime) -> None:
-    """Note what a complete run answered."""
+    """Store the result of a complete run."""
     values = {"finished_at": now, "last_result": result, "last_error": None}
     db.execute(update(periodic_jobs).where(periodic_jobs.c.name == name).values(**values))
 
 
 def note_failure(db: Connection, name: str, error: str, now: datetime) -> None:
-    """Note that a run failed; the next one starts from the last complete one."""
+    """Record that a run failed; the next one starts from the last complete one."""
     values = {"finished_at": now, "last_error": error}
     db.execute(update(periodic_jobs).where(periodic_jobs.c.name == name).values(**values))
 
 
 def put_off(db: Connection, name: str, next_run_at: datetime) -> None:
-    """Let a job that was interrupted be taken up again at this moment."""
+    """Schedule an interrupted job to be resumed at this moment."""
     db.execute(update(periodic_jobs).where(periodic_jobs.c.name == name).values(next_run_at=next_run_at))
 
 
 def last_result(db: Connection, name: str) -> Mapping[str, Any] | None:
-    """What the last complete run of a job answered."""
+    """The result of the last complete run of a job."""
     return db.execute(select(periodic_jobs.c.last_result).where(periodic_jobs.c.name == name)).scalar_one_or_none()

@@ -1,4 +1,4 @@
-"""Permission groups, and what they give to the users who are in them."""
+"""Permission groups, and the permissions that they give to their users."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def _of(members: Table, *selected: Any) -> Any:
 
 
 def groups_administer(members: Table) -> Any:
-    """Whether a group makes the user of a membership an administrator, for a query on memberships."""
+    """The condition that a group makes the user of a membership an administrator, for a query on memberships."""
     return _of(members, links.c.user_id).where(table.c.is_admin).exists()
 
 
 def roles_of_groups(members: Table) -> Any:
-    """The roles that all groups of a membership's user give, for a query on memberships."""
+    """The roles of all groups of a membership's user, for a query on memberships."""
     roles = _of(members, func.unnest(table.c.roles)).distinct()
     return func.array(roles.scalar_subquery(), type_=ARRAY(Text))
 
@@ -67,7 +67,7 @@ def find_by_key(db: Connection, organization_id: int, permission_group_key: str)
 
 
 def find_by_keys(db: Connection, organization_id: int, keys: Collection[str]) -> list[PermissionGroup]:
-    """Those groups of the organization that have one of these keys."""
+    """The groups of the organization with one of these keys."""
     conditions = (table.c.organization_id == organization_id, table.c.permission_group_key.in_(list(keys)))
     return records(PermissionGroup, db.execute(select(*_COLUMNS).where(*conditions)))
 
@@ -98,6 +98,6 @@ def add_group(db: Connection, organization_id: int, **values: Any) -> Permission
 
 
 def change_group(db: Connection, group: PermissionGroup, /, **values: Any) -> PermissionGroup:
-    """Change a group, and with it what all of its users may do."""
+    """Change a group, and with it the permissions of all of its users."""
     address = {"organization_id": group.organization_id, "permission_group_id": group.permission_group_id}
     return change(db, table, PermissionGroup, address, values)

@@ -1,7 +1,8 @@
-"""The queue of events: who stands in which line, what a worker claims, and what it leaves behind.
+"""The queue of events: each member's line of events, claims by workers, and results of attempts.
 
-Every member has a line, in the order in which events were accepted; only its head can be claimed, and whoever holds the
-head holds the line. Lines grow at their end alone, under the lock of the member's row: nobody gets in front of a head.
+Every member has a line, in the order in which events were accepted; only its first event (the head) can be claimed, and
+that claims the whole line. Lines grow only at their end, under the lock of the member's row, so nothing gets before a
+head.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ DEAD_ORDER_COLUMNS = {
 _EVENT_COLUMNS = ", ".join(f"e.{column.name}" for column in columns_of(events, LoyaltyEvent))
 _MEMBER_COLUMNS = ", ".join(f"m.{column.name}" for column in columns_of(members, Member))
 
-# Tracking and workers do not take this lock, so what is queued waits for nobody but others that queue.
+# Tracking and workers do not take this lock, so queueing waits only for others that queue.
 _LOCK_MEMBERS = f"""
 SELECT {_MEMBER_COLUMNS} FROM members m
 WHERE m.organization_id = %s AND m.loyalty_member_id = ANY(%s)
@@ -113,7 +114,7 @@ ORDER BY l.place
 
 _REMOVE = "DELETE FROM queued_events WHERE organization_id = %s AND loyalty_event_id = ANY(%s)"
 
-# Only by who knows how many attempts there were, so that a failure is never counted for an event that went on since.
+# Only if the number of attempts is unchanged, so that a failure is never counted for an event that has moved on.
 _NOTE_FAILURE = """
 UPDATE queued_events SET attempts = attempts + 1, next_attempt_at = coalesce(%(next_attempt_at)s, next_attempt_at),
     dead_at = CASE WHEN %(next_attempt_at)s::timestamptz IS NULL THEN %(now)s::timestamptz END
@@ -136,7 +137,7 @@ FROM queued_events
 
 
 def lock_members(db: Connection, organization_id: int, loyalty_member_ids: Collection[str]) -> list[Member]:
-    """The members with these ids, locked against others that queue events of theirs, in the order of `locks`."""
+    """The members with these ids, locked against others that queue their events, in the order of `locks`."""
     return [Member(*row) for row in db.exec_driver_sql(_LOCK_MEMBERS, (organization_id, list(loyalty_member_ids)))]
 
 
@@ -146,12 +147,12 @@ def add(db: Connection, organization_id: int, stored: Sequence[dict[str, int]], 
 
 
 def waiting_organizations(db: Connection) -> list[int]:
-    """The organizations of which anything waits."""
+    """The organizations with waiting events."""
     return list(db.exec_driver_sql(_WAITING_ORGANIZATIONS).scalars())
 
 
 def claim_members(db: Connection, organization_id: int, after: int, now: datetime, limit: int) -> list[int]:
-    """Claim the lines of the next members by id whose heads are due and nobody else's; answers the members."""
+    """Claim the lines of the next members by id whose heads are due and unclaimed; returns the members."""
     given = {"organization_id": organization_id, "after": after, "now": now, "limit": limit}
     return list(db.exec_driver_sql(_CLAIM_HEADS, given).scalars())
 
@@ -169,7 +170,7 @@ def find_lines(db: Connection, organization_id: int, member_ids: Collection[int]
 
 
 def remove(db: Connection, organization_id: int, event_ids: Collection[int]) -> None:
-    """Take events that are done out of their lines."""
+    """Remove processed events from their members' lines."""
     db.exec_driver_sql(_REMOVE, (organization_id, list(event_ids)))
 
 
@@ -229,6 +230,6 @@ def find_page_dead(db: Connection, organization_id: int, page: Page, event_type:
 
 
 def figures(db: Connection) -> QueueFigures:
-    """What waits and what is dead, of all organizations."""
+    """Figures of waiting and dead events in all organizations."""
     waiting, oldest, retrying, dead = db.execute(text(_FIGURES)).one()
     return QueueFigures(waiting, float(oldest or 0), retrying, dead)

@@ -1,4 +1,4 @@
-"""What is read of events that are to be undone, with all that they caused, and what is written of it."""
+"""The reads and writes for reversals of events and of all events that they caused."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ JOIN events e ON e.organization_id = %s AND e.loyalty_event_id = f.loyalty_event
 ORDER BY e.loyalty_event_id DESC
 """
 
-# Whoever an event is of, whoever got points for it or gave some, and whose referral code it used.
+# Members of the events, members who got points for one or gave some, and owners of referral codes used.
 _FAMILY_MEMBERS = f"""{_FAMILIES}
 SELECT e.member_id FROM family f
 JOIN events e ON e.organization_id = %s AND e.loyalty_event_id = f.loyalty_event_id
@@ -49,7 +49,7 @@ _ORDER_EVENTS = """
 SELECT unnest(event_ids) FROM purchase_orders WHERE organization_id = %s AND external_id = ANY(%s)
 """
 
-# Reverts stand, and what is reverted already is passed over.
+# Reverts cannot be reverted, and reverted transactions are skipped.
 _STANDING = """
 SELECT ledger_transaction_id, loyalty_event_id FROM ledger_transactions
 WHERE organization_id = %s AND loyalty_event_id = ANY(%s) AND transaction_type <> 3 AND status <> 2 AND NOT is_expiry
@@ -66,7 +66,7 @@ WHERE e.organization_id = %s AND e.loyalty_event_id = x.loyalty_event_id
 
 
 def find_members(db: Connection, organization_id: int, event_ids: Collection[int]) -> set[int]:
-    """The ids of the members whom undoing these events, and those that they caused, concerns."""
+    """The ids of the members affected by the reversal of these events, and of those that they caused."""
     given = (organization_id, list(event_ids), *(organization_id,) * 4)
     return set(db.exec_driver_sql(_FAMILY_MEMBERS, given).scalars())
 
@@ -78,7 +78,7 @@ def find_members_of_orders(db: Connection, organization_id: int, external_ids: C
 
 
 def find_families(db: Connection, organization_id: int, event_ids: Collection[int]) -> dict[int, list[LoyaltyEvent]]:
-    """Each of these events with all that it caused, the newest first, by its id."""
+    """Each of these events with all events that it caused, newest first, by its id."""
     found: dict[int, list[LoyaltyEvent]] = {}
     given = (organization_id, list(event_ids), organization_id, organization_id)
     for row in db.exec_driver_sql(_FAMILY_EVENTS, given):
@@ -87,7 +87,7 @@ def find_families(db: Connection, organization_id: int, event_ids: Collection[in
 
 
 def find_standing(db: Connection, organization_id: int, event_ids: Collection[int]) -> dict[int, list[Stored]]:
-    """The transactions of these events that can be reverted, the newest first, by event."""
+    """The transactions of these events that can be reverted, newest first, by event."""
     rows = db.exec_driver_sql(_STANDING, (organization_id, list(event_ids)))
     of_event: dict[int, int] = {row[0]: row[1] for row in rows}
     stored = posting.find_stored(db, organization_id, of_event)
@@ -98,7 +98,7 @@ def find_standing(db: Connection, organization_id: int, event_ids: Collection[in
 
 
 def write_events(db: Connection, organization_id: int, changed: Iterable[LoyaltyEvent], at: datetime) -> None:
-    """Store what was given back of events' limits, and what reverted them."""
+    """Store the amounts subtracted from events' limits, and the events that reversed them."""
     rows: list[dict[str, Any]] = [
         {
             "loyalty_event_id": event.loyalty_event_id,

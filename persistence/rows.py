@@ -1,4 +1,4 @@
-"""Rows become records at this border, and records rows: a column is named exactly as its dataclass field."""
+"""Conversion between rows and records: a column is named exactly as its dataclass field."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from domain.problems import Refusal
 from persistence.transactions import constraint_of
 
 Kind = TypeVar("Kind")
-# Rows and statements whatever their columns are.
+# Rows and statements with any columns.
 AnyRow: TypeAlias = "Row[*tuple[Any, ...]]"
 AnySelect: TypeAlias = "Select[*tuple[Any, ...]]"
 
@@ -52,7 +52,7 @@ def records(kind: type[Kind], rows: Iterable[AnyRow]) -> list[Kind]:
 def add(
     db: Connection, table: Table, kind: type[Kind], values: Mapping[str, Any], refusals: Mapping[str, Refusal] = {}
 ) -> Kind:
-    """Insert one row and answer its record; a named constraint that refuses raises the refusal given for it."""
+    """Insert one row and return its record; a violated named constraint raises the refusal given for it."""
     return _answered(db, insert(table).values(**values).returning(*columns_of(table, kind)), kind, refusals)
 
 
@@ -64,7 +64,7 @@ def change(
     values: Mapping[str, Any],
     refusals: Mapping[str, Refusal] = {},
 ) -> Kind:
-    """Update the one row at `address` and answer its record; constraints refuse as in `add`."""
+    """Update the one row at `address` and return its record; constraints refuse as in `add`."""
     statement = update(table).where(*(table.c[name] == value for name, value in address.items())).values(**values)
     return _answered(db, statement.returning(*columns_of(table, kind)), kind, refusals)
 
@@ -105,7 +105,7 @@ def as_json(value: Any) -> str:
 
 
 def reserve_ids(db: Connection, **counts: int) -> dict[str, list[int]]:
-    """Take ids for rows still to be written, all kinds in one statement: `reserve_ids(db, events=3, ...)`.
+    """Reserve ids for rows still to be written, all kinds in one statement: `reserve_ids(db, events=3, ...)`.
 
     Ids come from each table's own sequence, so two processes can never compute the same one.
     """
@@ -121,7 +121,7 @@ def reserve_ids(db: Connection, **counts: int) -> dict[str, list[int]]:
 
 
 class IdAllocator:
-    """Ids handed out one at a time where nobody knows how many it takes: reserved in few statements, doubling."""
+    """Allocates ids one at a time when their number is not known: reserved in few statements, doubling."""
 
     def __init__(self, db: Connection, table: str, first: int) -> None:
         self._db = db
@@ -130,7 +130,7 @@ class IdAllocator:
         self._left: list[int] = []
 
     def expect(self, count: int) -> None:
-        """Prepare for so many ids, so that they come with the next statement."""
+        """Prepare for so many ids, so that the next statement reserves them."""
         self._size = max(self._size, count)
 
     def take(self) -> int:

@@ -1,4 +1,4 @@
-"""The schema of the database: brought up to date by the migrations, and asked how far it is."""
+"""The schema of the database: migrations, and comparisons with the tables in code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Engine, text
 from persistence.tables import metadata
 
 _DIRECTORY = Path(__file__).parent / "migrations"
-# Any constant will do that nothing else in the database locks.
+# Any constant that nothing else in the database locks.
 _MIGRATION_LOCK = 0x6C6F79616C7401
 
 
@@ -24,7 +24,7 @@ class SchemaError(RuntimeError):
 
 
 def migrate(engine: Engine) -> list[str]:
-    """Apply the migrations that are pending, all or none, and answer their names; several at once take turns."""
+    """Apply the pending migrations, all or none, and return their names; concurrent calls take turns."""
     with engine.begin() as connection:
         # A migration may well take longer than a call is allowed to.
         connection.execute(text("SET LOCAL statement_timeout = 0"))
@@ -46,7 +46,7 @@ WHERE a.attname = 'organization_id' AND coalesce(a.attstattarget, -1) <> 0
 
 
 def _keep_tenants_out_of_statistics(connection: Connection) -> None:
-    """Let the planner assume an average tenant instead of looking one up.
+    """Make the planner assume an average tenant instead of looking one up.
 
     An organization that is newer than the last ANALYZE would be taken for one without rows: the planner then reads all
     that it has, by an index on the tenant alone, once for every row that it joins.
@@ -62,7 +62,7 @@ def pending(engine: Engine) -> list[str]:
 
 
 def differences(engine: Engine) -> list[object]:
-    """What the database has otherwise than the tables in code say, as Alembic's operations; empty if nothing."""
+    """The differences of the database from the tables in code, as Alembic's operations; empty if there are none."""
     with engine.connect() as connection:
         return differences_on(connection)
 

@@ -1,4 +1,4 @@
-"""The one place that commits and tries again, for HTTP calls, the worker and the command line alike."""
+"""The one place that commits and retries, for HTTP calls, the worker and the command line."""
 
 from __future__ import annotations
 
@@ -43,10 +43,11 @@ CLAIMED_KEYS = frozenset(
 
 
 def run(engine: Engine, work: Callable[[Connection], Result]) -> Result:
-    """Do `work` in one database transaction and commit; what loses a race for locks or keys is started over.
+    """Do `work` in one database transaction and commit; start it over if it loses a race for locks or keys.
 
-    So is what loses its connection before the commit, say to a restart of the database. Work has no effect outside the
-    database, so it may run again. Raises whatever work raises, after a rollback, and DeadlineExceeded.
+    It is also started over if its connection is lost before the commit, say by a restart of the database. Work has no
+    effect outside the database, so it may run again. Raises the exceptions of `work`, after a rollback, and
+    DeadlineExceeded.
     """
     for attempt in range(1, ATTEMPTS + 1):
         committing = False
@@ -65,7 +66,7 @@ def run(engine: Engine, work: Callable[[Connection], Result]) -> Result:
 
 
 def read(engine: Engine, work: Callable[[Connection], Result]) -> Result:
-    """Do `work`, which only reads, on an engine that opens no transactions; once more if its connection was lost."""
+    """Do `work`, which only reads, on an engine that opens no transactions; again if its connection was lost."""
     try:
         return _read_once(engine, work)
     except (DBAPIError, psycopg2.Error) as error:
@@ -89,7 +90,7 @@ def may_start_over(error: DBAPIError) -> bool:
 
 
 def is_away(error: BaseException) -> bool:
-    """True where the database is at fault, not the work: it cannot be reached, shuts down, is full or read-only."""
+    """True if the database is at fault, not the work: unreachable, shutting down, full or read-only."""
     if not isinstance(error, DBAPIError):
         return False
     code = getattr(error.orig, "pgcode", None)
@@ -101,11 +102,11 @@ def is_away(error: BaseException) -> bool:
 
 
 def is_full(error: BaseException) -> bool:
-    """True where the database has no room left on its disk."""
+    """True if the database's disk is full."""
     return getattr(getattr(error, "orig", None), "pgcode", None) == DISK_FULL
 
 
 def constraint_of(error: DBAPIError) -> str | None:
-    """The name of the database constraint that refused, if one did."""
+    """The name of the violated database constraint, if any."""
     diagnostics = getattr(error.orig, "diag", None)
     return getattr(diagnostics, "constraint_name", None)

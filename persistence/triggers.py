@@ -1,4 +1,4 @@
-"""Triggers, and the messages that wait for their receivers."""
+"""Triggers, and the messages waiting for their receivers."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ RETURNING d.organization_id, d.trigger_id, d.trigger_delivery_id, d.trigger_deli
     CASE WHEN t.previous_secret_until > %(now)s THEN t.previous_secret END
 """
 
-# Only what is still as it was claimed: somebody else may have had to try it again meanwhile, or queued it again.
+# Only deliveries unchanged since the claim: another worker may have retried one meanwhile, or it was queued again.
 _CONCLUDE = """
 UPDATE trigger_deliveries d
 SET status = x.status, next_attempt_at = x.next_attempt_at, last_status_code = x.last_status_code,
@@ -99,7 +99,7 @@ WHERE t.organization_id = x.organization_id AND t.trigger_id = x.trigger_id
     AND t.settings->>'url' = x.url AND t.active
 """
 
-# What is pending for an active trigger is never too old: it waits for a sender.
+# A pending delivery of an active trigger is never too old: it waits for a sender.
 _REMOVE_OLD = """
 WITH looked_at AS (
     SELECT trigger_delivery_id, created_at FROM trigger_deliveries
@@ -127,7 +127,7 @@ WHERE d.status = 'pending' AND t.active
 
 @dataclass(frozen=True, slots=True)
 class ClaimedDelivery:
-    """A message to be sent now, with where to and by which secrets; `payload` is the text to be sent."""
+    """A message to be sent now, with its receiver and secrets; `payload` is the text to be sent."""
 
     organization_id: int
     trigger_id: int
@@ -147,7 +147,7 @@ def find(db: Connection, organization_id: int, trigger_id: int) -> Trigger | Non
 
 
 def lock(db: Connection, trigger: Trigger) -> Trigger:
-    """The trigger as it is now, for this transaction alone to change it."""
+    """The trigger, locked for this transaction to change it."""
     statement = _one(trigger.organization_id, trigger.trigger_id).with_for_update(key_share=True)
     return Trigger(*db.execute(statement).one())
 
@@ -206,7 +206,7 @@ def _key_taken(values: Mapping[str, Any]) -> dict[str, NameTaken]:
 
 
 def deactivate(db: Connection, told: Sequence[ClaimedDelivery], now: datetime) -> int:
-    """Make the triggers of these deliveries inactive unless their URL is another by now; answers how many."""
+    """Make the triggers of these deliveries inactive unless their URL has changed; returns how many."""
     rows = [
         {
             "organization_id": claimed_delivery.organization_id,
@@ -246,9 +246,9 @@ def add_deliveries(
     messages: Sequence[tuple[int, str, Mapping[str, Any], int | None]],
     now: datetime,
 ) -> None:
-    """Insert messages to be sent as soon as may be; one statement.
+    """Insert messages to be sent as soon as possible; one statement.
 
-    Each is a trigger's id, its type, its payload and the id of the member whom it tells of, if any.
+    Each is a trigger's id, its type, its payload and the id of the member whom it is about, if any.
     """
     rows = [
         {
@@ -268,7 +268,7 @@ def add_deliveries(
 
 
 def queue_again(db: Connection, delivery: TriggerDelivery, now: datetime) -> TriggerDelivery:
-    """Let a delivery be sent at once, with all attempts before it."""
+    """Let a delivery be sent at once, with all attempts again."""
     address = {
         "organization_id": delivery.organization_id,
         "trigger_delivery_id": delivery.trigger_delivery_id,
@@ -287,7 +287,7 @@ def claim_due(
     busy: Collection[int] = (),
     organization_id: int | None = None,
 ) -> list[ClaimedDelivery]:
-    """Take deliveries that are due, of active triggers that are not `busy`; nobody else has them before `until`.
+    """Claim due deliveries of active triggers that are not `busy`; nobody else can claim them before `until`.
 
     At most `most` in all and `most_of_one` of each trigger; of all organizations unless one is named.
     """
@@ -303,7 +303,7 @@ def claim_due(
 
 
 def conclude(db: Connection, outcomes: Sequence[Mapping[str, Any]], now: datetime) -> None:
-    """Write down what became of claimed deliveries; one statement for any number."""
+    """Store the results of claimed deliveries; one statement for any number."""
     if outcomes:
         db.exec_driver_sql(_CONCLUDE, (now, as_json(outcomes)))
 
@@ -311,7 +311,7 @@ def conclude(db: Connection, outcomes: Sequence[Mapping[str, Any]], now: datetim
 def remove_old(db: Connection, organization_id: int, after: int, before: datetime, most: int) -> tuple[int | None, int]:
     """Look at so many deliveries with greater ids than `after` and remove those made before `before`.
 
-    Answers the greatest id of those made before then, None if there was none, and how many were removed.
+    Returns the greatest id of those made before then, None if there was none, and how many were removed.
     """
     values = {"organization_id": organization_id, "after": after, "before": before, "most": most}
     last, removed = db.exec_driver_sql(_REMOVE_OLD, values).one()
@@ -319,6 +319,6 @@ def remove_old(db: Connection, organization_id: int, after: int, before: datetim
 
 
 def figures(db: Connection) -> DeliveryFigures:
-    """What is pending, of all organizations."""
+    """Figures of pending deliveries in all organizations."""
     pending, overdue, retrying = db.exec_driver_sql(_FIGURES).one()
     return DeliveryFigures(pending, float(overdue or 0), retrying)

@@ -72,7 +72,7 @@ SET is_admin = excluded.is_admin, roles = excluded.roles, active = excluded.acti
 
 @dataclass(frozen=True, slots=True)
 class UserFilters:
-    """What a list of users is narrowed to; None narrows nothing."""
+    """Filters of a list of users; None leaves out a condition."""
 
     email: str | None = None
     user_name: str | None = None
@@ -86,7 +86,7 @@ class UserFilters:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """How a user signs in, with the membership that a token will speak of."""
+    """A user's credentials, with the membership for the token."""
 
     user_id: int
     auth_client_id: str
@@ -129,7 +129,7 @@ def find_api_users(db: Connection, organization_id: int) -> list[User]:
 
 
 def find_by_emails(db: Connection, organization_id: int, emails: Collection[str]) -> dict[str, User]:
-    """The organization's users with these addresses, by address in small letters; of several the oldest."""
+    """The organization's users with these addresses, by lower-case address; of several the oldest."""
     lowered = [email.lower() for email in emails]
     found = _find(db, memberships.c.organization_id == organization_id, func.lower(users.c.email).in_(lowered))
     return {user.email.lower(): user for user in reversed(found) if user.email is not None}
@@ -172,7 +172,7 @@ def _conditions(filters: UserFilters) -> list[Any]:
 
 
 def memberships_of(db: Connection, user_ids: Collection[int]) -> dict[int, list[Membership]]:
-    """All memberships of the users, of whatever organization, in order; for system administrators only."""
+    """All memberships of the users, in any organization, in order; for system administrators only."""
     statement = select(*_MEMBERSHIP_COLUMNS).where(memberships.c.user_id.in_(list(user_ids)))
     found: dict[int, list[Membership]] = {user_id: [] for user_id in user_ids}
     for row in db.execute(statement.order_by(memberships.c.organization_id)):
@@ -190,7 +190,7 @@ def belongs_elsewhere(db: Connection, organization_id: int, user_id: int) -> boo
 
 
 def lock_organizations(db: Connection, organization_ids: Collection[int]) -> set[int]:
-    """Let one transaction at a time change users of the organizations; answers the ids of those that exist."""
+    """Serialize changes of the organizations' users; returns the ids of the existing organizations."""
     statement = (
         select(organizations.c.organization_id)
         .where(organizations.c.organization_id.in_(list(organization_ids)))
@@ -201,13 +201,13 @@ def lock_organizations(db: Connection, organization_ids: Collection[int]) -> set
 
 
 def lock_users(db: Connection, user_ids: Collection[int]) -> None:
-    """Let one transaction at a time change these users, whatever the organization."""
+    """Serialize changes of these users, across organizations."""
     statement = select(users.c.user_id).where(users.c.user_id.in_(list(user_ids))).order_by(users.c.user_id)
     db.execute(statement.with_for_update(key_share=True)).all()
 
 
 def administrators(db: Connection, organization_ids: Collection[int]) -> set[tuple[int, int]]:
-    """Who can act as an administrator now, inline or by a group, as pairs of organization and user."""
+    """The users who can act as an administrator now, inline or by a group, as pairs of organization and user."""
     statement = (
         select(memberships.c.organization_id, memberships.c.user_id)
         .select_from(_JOINED)
@@ -222,9 +222,9 @@ def administrators(db: Connection, organization_ids: Collection[int]) -> set[tup
 
 
 def add_user(db: Connection, **values: Any) -> int:
-    """Insert a user without a membership and answer the id; raises UserExists where the `authClientId` is taken.
+    """Insert a user without a membership and return the id; raises UserExists if the `authClientId` is taken.
 
-    A user who belongs to no organization any more gives the `authClientId` away: who has it next is somebody else.
+    A user without any organization loses the `authClientId`: its next owner is another person.
     """
     auth_client_id = values["auth_client_id"]
     has_membership = select(memberships.c.user_id).where(memberships.c.user_id == users.c.user_id).exists()
@@ -248,7 +248,7 @@ def add_users(db: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def save_memberships(db: Connection, rows: Sequence[Membership], now: datetime) -> None:
-    """Insert memberships, or replace what they give inline; their groups are saved by `set_groups`."""
+    """Insert memberships, or replace their inline permissions; their groups are saved by `set_groups`."""
     if rows:
         values = [
             {
@@ -283,13 +283,13 @@ def set_groups(db: Connection, organization_id: int, user_ids: Collection[int], 
 
 
 def remove_memberships(db: Connection, organization_id: int, user_ids: Collection[int]) -> None:
-    """Take the users out of the organization; what else they belong to stays."""
+    """Remove the users from the organization; their other memberships stay."""
     for table in (user_permission_groups, memberships):
         db.execute(delete(table).where(table.c.organization_id == organization_id, table.c.user_id.in_(list(user_ids))))
 
 
 def change_user(db: Connection, user_id: int, **values: Any) -> None:
-    """Change what a user is in all organizations."""
+    """Change the fields of a user that all organizations share."""
     db.execute(update(users).where(users.c.user_id == user_id).values(**values))
 
 
@@ -311,7 +311,7 @@ def set_password(
 def find_credentials(
     db: Connection, auth_client_id: str, organization_id: int | None, *, lock: bool = False
 ) -> Credentials | None:
-    """How the active user with this client id signs in to the organization, or to the first one with a membership."""
+    """The credentials of the active user with this client id, in the organization or the first of the user's."""
     columns = [
         memberships.c.organization_id if name == "organization_id" else users.c[name] for name in fields_of(Credentials)
     ]
@@ -326,7 +326,7 @@ def find_credentials(
 
 
 def find_external(db: Connection, subject: str) -> int | None:
-    """The id of the user whom the external issuer calls by this subject, active or not."""
+    """The id of the user with this subject of the external issuer, active or not."""
     statement = select(users.c.user_id).where(users.c.auth_client_id == subject, users.c.is_external)
     return db.execute(statement).scalar()
 

@@ -34,12 +34,12 @@ def find(db: Connection, organization_id: int, key_or_slug: str) -> ContentColle
 
 
 def lock(db: Connection, collection: ContentCollection) -> ContentCollection:
-    """The collection as it is now, for this transaction alone to change while no document of it is written."""
+    """The collection, locked for this transaction to change while no document of it is written."""
     return _locked(db, collection, read=False)
 
 
 def hold(db: Connection, collection: ContentCollection) -> ContentCollection:
-    """The collection as it is now, which stays so until the documents of this transaction are written."""
+    """The collection, locked against changes while this transaction writes documents."""
     return _locked(db, collection, read=True)
 
 
@@ -64,7 +64,7 @@ def find_page(
 
 
 def slugs_like(db: Connection, organization_id: int, slug: str) -> set[str]:
-    """The slugs in use that begin as this one does."""
+    """The slugs in use that begin with this one."""
     statement = select(table.c.slug).where(
         table.c.organization_id == organization_id, table.c.slug.startswith(slug, autoescape=True)
     )

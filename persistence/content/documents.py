@@ -25,8 +25,8 @@ _TYPES = (
     *("jsonb", "text", "smallint[]", "uuid"),
 )
 
-# What words are looked for in: the text of the first field weighs more than that of the others. As it stands, for
-# the beginnings of words, and in the stems of the language.
+# The searchable words: those of the first field weigh more than the others'. Unchanged, for the beginnings of words,
+# and as stems of the language.
 _SEARCH = """(
     SELECT setweight(jsonb_to_tsvector({language}::regconfig, part.first, '["string", "numeric"]'), 'A')
         || setweight(jsonb_to_tsvector('simple', part.first, '["string", "numeric"]'), 'A')
@@ -91,7 +91,7 @@ def series_of(collection: ContentCollection, locale: str, status: str, field: st
 
 
 def find_key(db: Connection, collection: ContentCollection, key_or_slug: str) -> str | None:
-    """The key of the document with this key or slug; among equal slugs that of the oldest."""
+    """The key of the document with this key or slug; of equal slugs that of the oldest document."""
     condition = table.c.document_key == key_or_slug if is_uuid(key_or_slug) else table.c.slug == key_or_slug
     statement = select(table.c.document_key).where(*_of(collection), condition)
     return db.execute(statement.order_by(table.c.content_document_id).limit(1)).scalar()
@@ -110,7 +110,7 @@ def find_version(
 def lock_versions(
     db: Connection, collection: ContentCollection, places: Collection[tuple[str, str]]
 ) -> dict[tuple[str, str], ContentDocument]:
-    """Those of the versions, by key and locale, that there are, locked for this transaction; one statement."""
+    """The existing versions for the keys and locales, locked for this transaction; one statement."""
     if not places:
         return {}
     keys, locales = zip(*places, strict=True)
@@ -183,7 +183,7 @@ def _store_values(db: Connection, collection: ContentCollection, documents: Sequ
 
 
 def delete(db: Connection, document: ContentDocument, now: datetime) -> ContentDocument:
-    """Delete a version: it stays in its table, and no search or address leads to it."""
+    """Delete a version: its row remains, but searches and addresses do not find it any more."""
     ids = (document.organization_id, [document.content_document_id])
     db.exec_driver_sql(_FORGET_VALUES, ids)
     statement = update(table).where(
@@ -200,7 +200,7 @@ def locales_in_use(db: Connection, collection: ContentCollection) -> list[str]:
 
 
 def reindex(db: Connection, collection: ContentCollection, languages: Mapping[str, str]) -> None:
-    """Index the words of all documents of a collection anew, after its `ftsFields` changed; one statement."""
+    """Rebuild the word index of all documents of a collection after a change of its `ftsFields`; one statement."""
     db.execute(
         text(_REINDEX),
         {

@@ -44,7 +44,7 @@ _BY_LANGUAGE = {
 
 
 def language_of(locale: str) -> str:
-    """The configuration for a locale such as `es-AR`; `simple`, which takes words as they are, for other languages."""
+    """The configuration for a locale such as `es-AR`; `simple`, without stems, for other languages."""
     return _BY_LANGUAGE.get(locale.replace("_", "-").partition("-")[0].lower(), SIMPLE)
 
 

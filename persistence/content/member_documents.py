@@ -1,4 +1,4 @@
-"""The documents that a member is shown (integration 4.4, item 12)."""
+"""Documents for a member (integration 4.4, item 12)."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from persistence.tables.content import content_documents as documents
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """For whom documents are looked up, and when.
+    """The viewer of documents, at a moment.
 
     `day` is the day of the week, 1 to 7, that `daysOfWeek` is compared with; `hours` the hour of the week in each time
-    zone of schedules. `book_keys` are the coupon books that the member is shown, None where no document is about one.
+    zone of schedules. `book_keys` are the coupon books that the member can see, None if no document is about one.
     """
 
     at: datetime
@@ -50,7 +50,7 @@ def coupon_books_in_use(db: Connection, collection: ContentCollection) -> list[s
 def find_page(
     db: Connection, collection: ContentCollection, viewer: Viewer, sort: Sequence[SortKey], page: int, limit: int
 ) -> tuple[int, list[ContentDocument]]:
-    """How many documents the viewer is shown, and a page of them; each once, the newest first unless sorted."""
+    """The number of documents for the viewer, and a page of them; each once, newest first unless sorted."""
     conditions = _conditions(collection, viewer)
     id_ = documents.c.content_document_id
 
@@ -94,7 +94,7 @@ def _conditions(collection: ContentCollection, viewer: Viewer) -> list[ColumnEle
 
 
 def _locale(collection: ContentCollection, locale: str) -> ColumnElement[bool]:
-    """The version of each document: that of the locale where it is published, else the default one."""
+    """The version of each document: in the locale if published there, else the default one."""
     if locale == DEFAULT_LOCALE:
         return documents.c.locale == DEFAULT_LOCALE
     other = documents.alias()
@@ -110,7 +110,7 @@ def _locale(collection: ContentCollection, locale: str) -> ColumnElement[bool]:
 
 
 def _is_open(viewer: Viewer) -> ColumnElement[bool]:
-    """The schedule decides where there is one, else the days of the week, where any are named."""
+    """The condition of the schedule if there is one, or else of the days of the week if there are any."""
     zone, days = documents.c.schedule_zone, documents.c.days_of_week
     by_day = and_(zone.is_(None), or_(func.cardinality(days) == 0, literal(str(viewer.day)) == any_(days)))
     by_hour = [

@@ -1,4 +1,4 @@
-"""The order of documents by fields of their record and of their `attrs`; what has no value comes last."""
+"""The order of documents by fields of their record and of their `attrs`; missing values come last."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NULLABLE = frozenset({"slug", "fromDate", "toDate"})
 
 
 def value_columns(key: SortKey) -> list[Any]:
-    """The columns of values that a field is sorted by, one after the other: of an untyped one numbers, then texts."""
+    """The columns to sort a field by, in order: for an untyped one numbers, then texts."""
     if key.type == NUMBER:
         return [values.c.number_value]
     if key.type == DATE:

@@ -1,4 +1,4 @@
-"""Searches of documents, by index whatever fields they name.
+"""Searches of documents by index, for any combination of fields.
 
 Each condition is one stretch of an index and yields ids; the conditions are intersected, so that no plan depends on how
 many rows the planner expects. Pages come in the order of an index: first the documents that have the field, then those
@@ -41,7 +41,7 @@ MOST_FACET_VALUES = 100
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A page of what a search found, how many documents match in all, and how often each value occurs among them."""
+    """A page of results, the number of all matching documents, and how often each value occurs among them."""
 
     total_count: int
     items: list[ContentDocument]
@@ -49,7 +49,7 @@ class Found:
 
 
 def find(db: Connection, search: Search) -> Found:
-    """Search; a fixed number of statements."""
+    """Search with a fixed number of statements."""
     query = _Query(search)
     total = db.execute(query.count()).scalar_one()
     ids = _page_ids(db, query, total)
@@ -108,11 +108,11 @@ class _Query:
         self._match = self._intersection()
 
     def series(self, field: str) -> str:
-        """The series of a field in what is searched."""
+        """The series of a field in the searched locale and status."""
         return series_of(self.search.collection, self.search.locale, self.search.status, field)
 
     def count(self) -> AnySelect:
-        """How many documents match."""
+        """The number of documents that match."""
         if self._match is not None:
             return select(func.count()).select_from(self._match)
         return select(func.count()).select_from(documents).where(*self._scope())
@@ -163,7 +163,7 @@ class _Query:
         return values.c.organization_id == self._organization_id, values.c.series == self.series(field)
 
     def _intersection(self) -> CTE | None:
-        """The ids of the documents that meet all conditions; None where there are none, and all documents match."""
+        """The ids of the documents that meet all conditions; None if there are no conditions."""
         search, ids = self.search, values.c.content_document_id.label("id")
         parts = [
             select(ids).where(*self._in_series(field), values.c.text_value.in_(some))
@@ -252,7 +252,7 @@ class _Query:
         return any(key.of_record for key in self.search.sort[1:])
 
     def _further(self, id_: Any) -> list[Any]:
-        """The order among documents that are equal in the first key."""
+        """The order of documents that are equal in the first key."""
         keys = self.search.sort
         order = order_by(keys[1:], id_, self._organization_id, lambda field: [self.series(field)])
         return [*order, id_.desc() if keys[-1].descending else id_.asc()]

@@ -1,1 +1,1 @@
-"""Coupon books, their codes, and what members have of them."""
+"""Coupon books, their codes, and the coupons of members."""

@@ -1,4 +1,4 @@
-"""Lists of coupon books: one query, whatever the combination of filters."""
+"""Lists of coupon books: one query for any combination of filters."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ EFFECTIVE, EXACT = "effective", "exact"
 
 @dataclass(frozen=True, slots=True)
 class BookFilter:
-    """What the books of a list have in common; what is None or empty leaves out a condition.
+    """Filters of a list of coupon books; None or an empty value leaves out a condition.
 
     Books match `tags` with all of them and other lists with any. Those that name no location, payment method, channel
     or day are for all of them, and match; `channels_match` EXACT leaves out those without a channel.

@@ -1,4 +1,4 @@
-"""What refers to a coupon book."""
+"""References to a coupon book."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from sqlalchemy import Connection
 
 from domain.coupons.books import CouponBook
 
-# A key that an expression spells out counts, whatever the expression makes of it.
+# A key that an expression writes out counts, wherever the expression uses it.
 _OF_CAMPAIGNS = """
 SELECT DISTINCT campaign.campaign_id, campaign.campaign_key::text, action.action_id
 FROM campaign_actions AS action

@@ -25,13 +25,13 @@ def find_by_key(db: Connection, organization_id: int, coupon_book_key: str) -> C
 
 
 def find_all(db: Connection, organization_id: int, coupon_book_ids: Collection[int]) -> list[CouponBook]:
-    """Those of the books that exist, in no certain order; one statement."""
+    """The existing books among these, in no certain order; one statement."""
     wanted = table.c.coupon_book_id.in_(list(coupon_book_ids))
     return records(CouponBook, db.execute(select(*COLUMNS).where(table.c.organization_id == organization_id, wanted)))
 
 
 def known_keys(db: Connection, organization_id: int, keys: Collection[str]) -> set[str]:
-    """Those of the keys that books have; one statement."""
+    """The given keys that belong to books; one statement."""
     wanted = table.c.coupon_book_key.in_(list(keys))
     return set(
         db.execute(select(table.c.coupon_book_key).where(table.c.organization_id == organization_id, wanted)).scalars()
@@ -39,7 +39,7 @@ def known_keys(db: Connection, organization_id: int, keys: Collection[str]) -> s
 
 
 def lock(db: Connection, book: CouponBook) -> CouponBook:
-    """The book as it is now, for this transaction alone to change it or to add codes to it; see `locks`."""
+    """The book as it is now, locked for this transaction to change it or to add codes; see `locks`."""
     statement = select(*COLUMNS).where(
         table.c.organization_id == book.organization_id, table.c.coupon_book_id == book.coupon_book_id
     )

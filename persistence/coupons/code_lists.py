@@ -1,4 +1,4 @@
-"""Lists of coupons of whatever book."""
+"""Lists of coupons across books."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from persistence.tables.coupons import coupons as table
 
 @dataclass(frozen=True, slots=True)
 class CouponFilter:
-    """What the coupons of a list have in common; None leaves out a condition.
+    """Filters of a list of coupons; None leaves out a condition.
 
-    Coupons of a member are those that the member has been assigned and that were not taken back; they have expired when
-    nothing of what the member has left can be used any more.
+    Coupons of a member are those assigned and not reversed; they have expired when nothing that the member has left can
+    be used any more.
     """
 
     code: str | None = None
@@ -35,14 +35,14 @@ class CouponFilter:
 
     @property
     def is_plain(self) -> bool:
-        """True if all coupons of the organization are asked for."""
+        """True without any filter: all coupons of the organization."""
         return self == CouponFilter()
 
 
 def find_page(db: Connection, organization_id: int, page: Page, wanted: CouponFilter, at: datetime) -> Paged[Coupon]:
     """A page of the coupons that meet every condition at `at`."""
     source, conditions = _source(organization_id, wanted, at)
-    # The place of a page is found in the index alone; only the coupons on it are then read.
+    # The page is found in the index alone; then only its coupons are read.
     order = ordering(page.order, ORDER_COLUMNS, table.c.coupon_id)
     skipped = page.page * page.limit
     ids = select(table.c.coupon_id).select_from(source).where(*conditions).order_by(*order)
@@ -86,6 +86,6 @@ def _source(organization_id: int, wanted: CouponFilter, at: datetime) -> tuple[A
 
 
 def _count_all(db: Connection, organization_id: int) -> int:
-    """How many coupons there are, by the counts of their books."""
+    """The number of coupons, from the counts of their books."""
     counted = func.coalesce(func.sum(coupon_books.c.coupon_count), 0)
     return int(db.execute(select(counted).where(coupon_books.c.organization_id == organization_id)).scalar_one())

@@ -30,7 +30,7 @@ ORDER_COLUMNS = {
 COLUMNS = columns_of(table, Coupon)
 _FIELDS = ", ".join(f"coupon.{name}" for name in fields_of(Coupon))
 
-# The count of the book goes up first, so that two who add codes to it take their places one after the other.
+# The count of the book is raised first, so that concurrent additions get positions one after the other.
 _ADD = f"""
 WITH given AS (
     SELECT code, ordinality FROM unnest(%s::text[]) WITH ORDINALITY AS x(code, ordinality)
@@ -70,7 +70,7 @@ def find_by_code(db: Connection, book: CouponBook, code: str | None) -> Coupon |
 
 
 def first_taken(db: Connection, book: CouponBook, codes: Sequence[str]) -> str | None:
-    """The first of the codes that the book holds already."""
+    """The first of the codes that the book has already."""
     return db.exec_driver_sql(_TAKEN, (list(codes), book.organization_id, book.coupon_book_id)).scalar()
 
 
@@ -89,7 +89,7 @@ def change_code(db: Connection, coupon: Coupon, code: str, now: datetime) -> Cou
 
 
 def find_page_of_book(db: Connection, book: CouponBook, page: Page) -> Paged[Coupon]:
-    """A page of the book's coupons; in the order in which they came, the last one first, a deep one costs no more."""
+    """A page of the book's coupons, by position, latest first; pages far back cost no more than others."""
     conditions = [table.c.organization_id == book.organization_id, table.c.coupon_book_id == book.coupon_book_id]
     statement = select(*COLUMNS).where(*conditions)
     skipped = page.page * page.limit

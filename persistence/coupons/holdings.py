@@ -1,7 +1,7 @@
-"""Loading what a unit of work may take of coupon books, with the locks that make it exact.
+"""Loads coupon data for a unit of work, with the locks that keep it exact.
 
-What a member has goes by the member's lock. Books are shared, so that a change of their rules waits; a book whose stock
-is a figure is locked alone before anything of it is assigned, and free codes are claimed one by one.
+Members' amounts are protected by the member's lock. Books are locked shared, so that changes of their rules wait; a
+book with limited stock is locked exclusively before anything of it is assigned, and free codes are claimed one by one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _COUPON_NAMES = [column.name for column in columns_of(coupons, Coupon)]
 _COUPON_COLUMNS = ", ".join(f"c.{name}" for name in _COUPON_NAMES)
 _HELD_COLUMNS = ", ".join(f"h.{column.name}" for column in columns_of(member_coupons, MemberCoupon))
 
-# The coupons that are for all, once for each of the members who have, or had, any of them.
+# Shared coupons, once for each of the members who have, or had, any of them.
 _SHARED_COUPONS = f"""
 SELECT {_COUPON_COLUMNS}, {_HELD_COLUMNS}
 FROM coupons c JOIN coupon_books b USING (organization_id, coupon_book_id)
@@ -56,7 +56,7 @@ LEFT JOIN LATERAL (
 WHERE h.organization_id = %s AND h.member_id = ANY(%s) AND h.coupon_id = ANY(%s)
 """
 
-# The indexes of what is left have it in the order of use, so no more is read than is asked for.
+# The indexes of available amounts are in the order of use, so no more is read than is asked for.
 _NEXT_LOTS = f"""
 SELECT {_LOT_COLUMNS}
 FROM jsonb_to_recordset(%s::jsonb) AS p(member_id bigint, expired_at timestamptz, created_at timestamptz, lot_id bigint)
@@ -165,7 +165,7 @@ _COUNT_HELD_AND_COUPON = _COUNT_HELD + len(_COUPON_NAMES)
 def find_books(
     db: Connection, organization_id: int, *, ids: Collection[int] = (), keys: Collection[str] = (), lock: bool = True
 ) -> list[CouponBook]:
-    """Books by key, or else by id, as they are now; with `lock` their rules stay so until the transaction ends."""
+    """Books by key, or else by id; with `lock` their rules cannot change until the transaction ends."""
     named = coupon_books.c.coupon_book_key.in_(keys) if keys else coupon_books.c.coupon_book_id.in_(ids)
     statement = _of_organization(organization_id, named)
     # Under this lock nobody changes what the book allows; its sums go on being counted.
@@ -173,7 +173,7 @@ def find_books(
 
 
 def lock_book(db: Connection, book: CouponBook) -> CouponBook:
-    """The book as it is now, for this transaction alone to count."""
+    """The book as it is now, locked for this transaction to change its sums."""
     statement = _of_organization(book.organization_id, coupon_books.c.coupon_book_id == book.coupon_book_id)
     return CouponBook(*db.execute(statement.with_for_update(key_share=True)).one())
 
@@ -184,13 +184,13 @@ def _of_organization(organization_id: int, condition: Any) -> AnySelect:
 
 
 Held = tuple[MemberCoupon, Coupon, CouponLot | None]
-"""What a member has of a coupon, and a lot of it of which something is left."""
+"""A member's amounts of a coupon, and one of its lots with an amount left."""
 
 
 def shared_coupons(
     db: Connection, organization_id: int, member_ids: Collection[int], book_ids: Collection[int]
 ) -> list[tuple[Coupon, MemberCoupon | None]]:
-    """The coupons of those of the books whose coupon is for all, the first of each book last, and who has them."""
+    """The shared coupons of books, the first of each book last, and who has them."""
     values = (organization_id, list(member_ids), organization_id, list(book_ids))
     return [
         (
@@ -204,7 +204,7 @@ def shared_coupons(
 def held_of_coupons(
     db: Connection, organization_id: int, member_ids: Collection[int], coupon_ids: Collection[int]
 ) -> list[Held]:
-    """What members have, or had, of these coupons, with all lots of those that are one member's."""
+    """Members' present and past amounts of these coupons, with all lots of personal ones."""
     values = (organization_id, organization_id, list(member_ids), list(coupon_ids))
     return [
         (
@@ -228,7 +228,7 @@ def next_lots(
     places = [
         {
             "member_id": member_id,
-            # What never expires comes last; of what expires at `at` nothing is left to use.
+            # Lots without expiry come last; lots that expire at `at` cannot be used any more.
             "expired_at": (lot.expired_at or "infinity") if lot else "-infinity" if among.with_expired else at,
             "created_at": lot.created_at if lot else "infinity",
             "lot_id": lot.coupon_lot_id if lot else 0,
@@ -255,7 +255,7 @@ def had_of_books(
     book_ids: Collection[int],
     since: Mapping[int, tuple[datetime | None, datetime | None]],
 ) -> dict[Place, Had]:
-    """What members have had of books; `since` says of a book since when uses, and discounts, count in its periods."""
+    """Members' totals of books; `since` has the starts of each book's periods of uses and of discounts."""
     members = list(member_ids)
     found = {
         (member_id, book_id): Had(assigned)
@@ -276,9 +276,10 @@ def had_of_books(
 
 
 def claim_free(db: Connection, book: CouponBook, count: int, at_hand: Collection[int], lock: bool) -> list[Coupon]:
-    """Up to `count` codes of a list that nobody has, the oldest first, for this transaction alone.
+    """Claim up to `count` unassigned codes of a list, oldest first, for this transaction alone.
 
-    Codes that others are taking are passed over, unless no others are left: whether those are taken must then be seen.
+    Codes that other transactions are claiming are skipped, unless no others are left: then it waits to see if they are
+    taken.
     """
     values = (book.organization_id, book.coupon_book_id, list(at_hand), count)
     if not lock:
@@ -292,7 +293,7 @@ def claim_free(db: Connection, book: CouponBook, count: int, at_hand: Collection
 def find_coupons(
     db: Connection, book: CouponBook, codes: Collection[str], coupon_ids: Collection[int] = (), *, lock: bool
 ) -> list[Coupon]:
-    """Those of the codes that the book holds, by code or id; with `lock` for this transaction alone."""
+    """The given codes that the book has, by code or id; with `lock` for this transaction alone."""
     values = (book.organization_id, book.coupon_book_id, list(codes), list(coupon_ids))
     rows = db.exec_driver_sql(_BY_CODE + ("FOR NO KEY UPDATE" if lock else ""), values)
     return [Coupon(*row) for row in rows]
@@ -301,7 +302,7 @@ def find_coupons(
 def add_to_books(
     db: Connection, organization_id: int, added: Mapping[int, tuple[Decimal, Decimal, int]]
 ) -> dict[int, int]:
-    """Add to what was assigned and used of books, and to their codes; answers how many codes each book has now."""
+    """Add to the sums of books, and to their codes; returns how many codes each book has now."""
     ids = sorted(added)
     if len(ids) > 1:
         statement = _of_organization(organization_id, coupon_books.c.coupon_book_id.in_(ids))
@@ -319,12 +320,12 @@ def add_to_books(
 
 
 def known_codes(db: Connection, book: CouponBook, codes: Collection[str]) -> set[str]:
-    """Those of the codes that the book holds."""
+    """The given codes that the book has."""
     return set(db.exec_driver_sql(_KNOWN, (book.organization_id, book.coupon_book_id, list(codes))).scalars())
 
 
 def add_coupons(db: Connection, made: Sequence[Coupon], counted: Mapping[int, int]) -> None:
-    """Insert coupons that were made; `counted` is how many each book had before, in whose order they take places."""
+    """Insert generated coupons; `counted` is the number each book had before, for their positions."""
     places = dict(counted)
     rows = []
     for coupon in made:
@@ -334,19 +335,19 @@ def add_coupons(db: Connection, made: Sequence[Coupon], counted: Mapping[int, in
 
 
 def add_to_coupons(db: Connection, organization_id: int, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Add to what was assigned and used of coupons; those that are one member's take expiry and attributes, too."""
+    """Add to the sums of coupons; personal ones also get their expiry and attributes."""
     listed = list(rows)
     if listed:
         db.exec_driver_sql(_ADD_TO_COUPONS, (as_json(listed), organization_id))
 
 
 def keep_held(db: Connection, held: Collection[MemberCoupon]) -> None:
-    """Store what members have of coupons."""
+    """Store members' amounts of coupons."""
     if held:
         db.exec_driver_sql(_KEEP_HELD, (as_json(list(held)),))
 
 
 def keep_lots(db: Connection, lots: Collection[CouponLot]) -> None:
-    """Store lots that were made or changed; their assignments are stored already."""
+    """Store new or changed lots, whose assignments are stored already."""
     if lots:
         db.exec_driver_sql(_KEEP_LOTS, (as_json(list(lots)),))

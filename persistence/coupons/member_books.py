@@ -1,4 +1,4 @@
-"""What a list of a member's books goes by: the books that may be for the member, and what is had and left of them."""
+"""Data for a list of a member's books: candidates, and the member's amounts and the stock of them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WHERE EXISTS (
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """What a member has had and used of a book, and what is left of it that has not expired."""
+    """A member's assigned and used amounts of a book, and the unexpired amount left."""
 
     assigned: Decimal = Decimal(0)
     used: Decimal = Decimal(0)
@@ -52,9 +52,9 @@ def find_candidates(
     tier_keys: Collection[str],
     audience_keys: Collection[str],
 ) -> list[CouponBook]:
-    """The books that match the filter and that no stored restriction keeps from the member at `at`, in order.
+    """The books that match the filter and that no stored restriction excludes for the member at `at`, in order.
 
-    What it leaves out, the rules of eligibility would, too; the index does it without looking at the books.
+    Eligibility would exclude the omitted ones, too; the index omits them without reading the books.
     """
     begin, end = table.c.valid_from_date, table.c.valid_to_date
     return find_matching(
@@ -76,7 +76,7 @@ def _is_for(column: Any, keys: Collection[str]) -> Any:
 
 
 def amounts_of(db: Connection, member: Member, book_ids: Collection[int], at: datetime) -> dict[int, Amounts]:
-    """What the member has of the books, by book id; one statement."""
+    """The member's amounts of the books, by book id; one statement."""
     values = (at, member.organization_id, member.member_id, list(book_ids))
     return {
         book_id: Amounts(assigned, used, unused or Decimal(0))
@@ -85,5 +85,5 @@ def amounts_of(db: Connection, member: Member, book_ids: Collection[int], at: da
 
 
 def with_free_codes(db: Connection, organization_id: int, book_ids: Collection[int]) -> set[int]:
-    """Those of the books of the type `list` of which a code is left; one statement."""
+    """The books of the type `list` with a free code, among these; one statement."""
     return {row[0] for row in db.exec_driver_sql(_WITH_FREE_CODES, (list(book_ids), organization_id))}

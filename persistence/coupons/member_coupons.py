@@ -1,4 +1,4 @@
-"""What members have of coupons: the lists of it, and the sums."""
+"""Lists and sums of members' coupons."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ _JOINED = table.join(
 
 @dataclass(frozen=True, slots=True)
 class MemberCouponEntry:
-    """What a member has of a coupon, with its code and book.
+    """A member's amounts of a coupon, with its code and book.
 
-    `expired_at` and `custom_attributes` are those of the lot that is used next; where all that is left has expired, of
-    that which expired last, and where nothing is left, of the last one.
+    `expired_at` and `custom_attributes` are those of the lot that is used next; if all the rest has expired, of the lot
+    that expired last, and if nothing is left, of the last lot.
     """
 
     coupon_book_id: int
@@ -72,7 +72,7 @@ NO_TAGS = BookTags()
 
 @dataclass(frozen=True, slots=True)
 class MemberCouponFilter:
-    """What the entries of a list have in common; None leaves out a condition."""
+    """Filters of a list of members' coupons; None leaves out a condition."""
 
     not_used_only: bool = False
     tags: BookTags = NO_TAGS
@@ -86,10 +86,10 @@ class MemberCouponFilter:
 def find_page(
     db: Connection, member: Member, page: Page, wanted: MemberCouponFilter, at: datetime
 ) -> Paged[MemberCouponEntry]:
-    """A page of what the member has at `at`, used up or not; what was reverted altogether is not in it."""
+    """A page of the member's coupons at `at`, used up or not, without those reversed entirely."""
     conditions = [*_of_member(member), *_conditions(wanted, at)]
     order = ordering(page.order, {**ORDER, "expiredAt": expiry_of_member(at)}, table.c.member_coupon_id)
-    # Which coupons are on the page is found first; the lots of the others are not looked at.
+    # The page is determined first, and only its coupons' lots are read.
     ids = select(table.c.member_coupon_id).select_from(_JOINED).where(*conditions).order_by(*order)
     on_page = ids.limit(page.limit).offset(page.page * page.limit).subquery()
     columns = (
@@ -116,16 +116,16 @@ def find_page(
 
 
 def expiry_of_member(at: datetime) -> ColumnElement[Any]:
-    """When what a member has of a coupon expires next, or has expired at last."""
+    """When a member's coupon expires next, or has expired at last."""
     return _of_next_lot("expired_at", at)
 
 
-# As the indexes of what is left have it.
+# In the order of the indexes of available amounts.
 _lot_expiry: ColumnElement[Any] = func.coalesce(lots.c.expired_at, literal_column("'infinity'::timestamptz"))
 
 
 def _of_next_lot(name: str, at: datetime) -> ColumnElement[Any]:
-    """A column of the lot that is used next, else of that which expired last, else what was kept of the last one."""
+    """A column of the lot that is used next, else of the one that expired last, else of the last one."""
     left = select(lots.c[name]).where(*_same_coupon(), lots.c.amount > lots.c.amount_used)
     usable, expired = left.where(_lot_expiry > at), left.where(_lot_expiry <= at)
     age = lots.c.created_at, lots.c.coupon_lot_id
@@ -145,7 +145,7 @@ def _same_coupon() -> tuple[ColumnElement[bool], ...]:
 
 
 def usable_lots(organization_id: Any, at: datetime) -> Select[Any]:
-    """The lots of the organization of which something can be used at `at`."""
+    """The lots of the organization with an amount that can be used at `at`."""
     return select(lots.c.coupon_lot_id).where(
         lots.c.organization_id == organization_id,
         lots.c.amount > lots.c.amount_used,
@@ -161,7 +161,7 @@ def totals(
     valid_from: datetime | None,
     valid_to: datetime | None,
 ) -> tuple[Decimal, Decimal]:
-    """What the member has used and was assigned of a program's books, those whose validity meets the span given."""
+    """The member's used and assigned totals of a program's books whose validity overlaps the given span."""
     conditions = [*_of_member(member), *tagged(tags), _of_program(loyalty_program_id)]
     if valid_from is not None:
         conditions.append(or_(coupon_books.c.valid_to_date.is_(None), coupon_books.c.valid_to_date >= valid_from))
@@ -182,7 +182,7 @@ def _of_member(member: Member) -> list[ColumnElement[bool]]:
 
 
 def _of_program(loyalty_program_id: int) -> ColumnElement[bool]:
-    """Books of the program, and those of none, which are for all."""
+    """The condition for books of the program, and of books without a program, which are for all."""
     program = coupon_books.c.loyalty_program_id
     return or_(program.is_(None), program == loyalty_program_id)
 
@@ -203,7 +203,7 @@ def _conditions(wanted: MemberCouponFilter, at: datetime) -> list[ColumnElement[
 
 
 def tagged(tags: BookTags) -> list[ColumnElement[bool]]:
-    """That the coupon book, which the statement has, carries these tags."""
+    """The condition that the coupon book in the statement has these tags."""
     found: list[ColumnElement[bool]] = []
     if tags.every is not None:
         found.append(coupon_books.c.tags.bool_op("@>")(cast(list(tags.every), ARRAY(Text))))

@@ -1,4 +1,4 @@
-"""Coupon usages: what was assigned, used and reverted."""
+"""Coupon usages: assignments, uses and reversals."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ WHERE u.organization_id = %s AND u.coupon_usage_id = x.coupon_usage_id
 
 @dataclass(frozen=True, slots=True)
 class UsageFilter:
-    """What the usages of a list have in common; None leaves out a condition. Moments: from inclusive, to exclusive."""
+    """Filters of a list of usages; None leaves out a condition. Moments: from inclusive, to exclusive."""
 
     codes: Collection[str] | None = None
     created_from: datetime | None = None
@@ -75,24 +75,24 @@ def find_by_key(db: Connection, organization_id: int, coupon_usage_key: str) -> 
 
 
 def find_all(db: Connection, organization_id: int, usage_ids: Collection[int]) -> list[CouponUsage]:
-    """Those of the usages that exist."""
+    """The existing usages among these."""
     return _select(db, organization_id, table.c.coupon_usage_id.in_(usage_ids))
 
 
 def find_by_request_keys(db: Connection, organization_id: int, keys: Collection[str]) -> list[CouponUsage]:
-    """What was made under these systemUniqueKeys."""
+    """The usages made under these systemUniqueKeys."""
     return _select(db, organization_id, table.c.system_unique_key.in_(keys)) if keys else []
 
 
 def find_of_events(db: Connection, organization_id: int, event_ids: Collection[int]) -> list[CouponUsage]:
-    """What these events made, as far as it is not reverted."""
+    """The unreverted usages made by these events."""
     return _select(db, organization_id, table.c.loyalty_event_id.in_(event_ids), table.c.reversal_usage_id.is_(None))
 
 
 def find_uses_of_coupon(
     db: Connection, organization_id: int, member_id: int, coupon_id: int, limit: int
 ) -> list[CouponUsage]:
-    """The member's last uses of a coupon that stand, the newest first."""
+    """The member's last unreverted uses of a coupon, newest first."""
     statement = (
         select(*_COLUMNS)
         .select_from(_JOINED)
@@ -104,7 +104,7 @@ def find_uses_of_coupon(
 
 
 def count_uses_of_coupon(db: Connection, organization_id: int, member_id: int, coupon_id: int) -> int:
-    """How many uses of a coupon by the member stand."""
+    """The number of the member's unreverted uses of a coupon."""
     standing = _standing_uses(organization_id, member_id, coupon_id)
     return int(db.execute(select(func.count()).select_from(table).where(*standing)).scalar_one())
 
@@ -169,7 +169,7 @@ def add_usages(db: Connection, usages: Collection[CouponUsage]) -> None:
 
 
 def link_reverted(db: Connection, organization_id: int, usages: Collection[CouponUsage]) -> None:
-    """Note on stored usages what reverts them."""
+    """Store links from usages to their reversals."""
     rows = [
         {
             "coupon_usage_id": usage.coupon_usage_id,

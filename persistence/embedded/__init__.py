@@ -1,4 +1,4 @@
-"""A PostgreSQL of the product's own: made, started and stopped without anybody's help.
+"""An embedded PostgreSQL of the product's own, created, started and stopped automatically.
 
 All processes of a machine that use the same home share one server. The first one starts it; each holds a shared lock on
 the file `users`, which the kernel drops even if the process is killed; the last one to leave stops the server. Starting
@@ -57,7 +57,7 @@ class Lease:
 def acquire(home: Path, *, options: Mapping[str, str] | None = None) -> Lease:
     """Use the server of `home`, starting it if it is down; raises EmbeddedError.
 
-    `options` are settings of PostgreSQL; they count for the one who starts it.
+    `options` are settings of PostgreSQL, applied only by the process that starts it.
     """
     cluster = clusters.locate(home)
     assert cluster is not None
@@ -73,9 +73,9 @@ def acquire(home: Path, *, options: Mapping[str, str] | None = None) -> Lease:
 
 
 def reviver(home: Path) -> Callable[[], bool]:
-    """A function that starts the server of a home again if it has died; True if it had. It raises EmbeddedError.
+    """A function that restarts the server of a home if it has died; True if it had. It raises EmbeddedError.
 
-    It starts no process, and looks at two files only, as long as the server lives, so it may be called all the time.
+    While the server lives, it starts no process and reads two files only, so it may be called all the time.
     """
     cluster = clusters.locate(home)
     assert cluster is not None
@@ -107,7 +107,7 @@ def program(name: str) -> Path:
 
 @dataclass(frozen=True)
 class Description:
-    """What there is at a home, for a person who looks."""
+    """A description of a home, for people."""
 
     data: Path
     major: int | None

@@ -23,7 +23,7 @@ class Account:
     gid: int
 
     def process_options(self) -> dict[str, Any]:
-        """What `subprocess` needs to start a process as this user, without root's groups."""
+        """The arguments of `subprocess` to start a process as this user, without root's groups."""
         return {"user": self.uid, "group": self.gid, "extra_groups": []}
 
     def can(self, test: str, path: Path) -> bool:

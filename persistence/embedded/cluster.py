@@ -1,4 +1,4 @@
-"""One database cluster on disk: where it lies, how it is made, started and stopped."""
+"""One database cluster on disk: its location, creation, start and stop."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Cluster:
 
     @property
     def log(self) -> Path:
-        """What the server itself writes."""
+        """The log file of the server itself."""
         return self.base / "server.log"
 
     @property
@@ -84,7 +84,7 @@ class Cluster:
 
     @property
     def url(self) -> str:
-        """How to connect, for libpq and for SQLAlchemy alike."""
+        """The connection URL, for libpq and for SQLAlchemy alike."""
         return f"postgresql://postgres@/{DATABASE}?host={quote(str(self.socket_directory), safe='')}"
 
     def major(self) -> int | None:
@@ -159,7 +159,7 @@ def _located(near: Path) -> Cluster:
 
 
 def start(cluster: Cluster, options: Mapping[str, str]) -> None:
-    """Bring the server up, whatever an earlier one left behind; the caller holds the lock. Raises EmbeddedError."""
+    """Start the server in any state that an earlier one left; the caller holds the lock. Raises EmbeddedError."""
     deadline = time.monotonic() + _START_SECONDS
     while True:
         if postmaster.is_alive(cluster.data):
@@ -257,7 +257,7 @@ def _prepare_socket_directory(cluster: Cluster) -> None:
         directory.mkdir(mode=0o700)
         cluster.give(directory)
     except FileExistsError:
-        # In /tmp anybody could have made it, in order to see what we say there.
+        # In /tmp anybody could have created it to intercept our connections.
         status = directory.lstat()
         if status.st_uid not in (owner, os.geteuid()) or not directory.is_dir() or directory.is_symlink():
             raise EmbeddedError(f"{directory} was made by another user; remove it") from None

@@ -1,4 +1,4 @@
-"""What can go wrong with the embedded server."""
+"""Errors of the embedded server."""
 
 
 class EmbeddedError(RuntimeError):

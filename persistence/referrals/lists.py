@@ -1,4 +1,4 @@
-"""Referral programs, codes, logs and leaderboards: what requests make and read of them."""
+"""Referral programs, codes, logs and leaderboards, for requests."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ FROM referral_programs p, LATERAL (
 WHERE p.organization_id = %s AND p.referral_program_id = ANY(%s::bigint[])
 """
 
-# Codes that people could not tell apart are created one request after the other.
+# Codes are created one request after the other, so that no two are alike but for case.
 _TAKE_TURN = "SELECT pg_advisory_xact_lock(hashtextextended('referral codes', %s))"
 
 _TAKEN = """
@@ -174,7 +174,7 @@ def _exists(values: Mapping[str, Any]) -> ReferralProgramExists:
 
 
 def totals_of(db: Connection, organization_id: int, program_ids: Collection[int]) -> dict[int, ProgramTotals]:
-    """What has come of each of these programs, by program id; one statement for all."""
+    """The totals of each of these programs, by program id; one statement for all."""
     rows = db.exec_driver_sql(_TOTALS, (organization_id, list(program_ids)))
     return {row[0]: ProgramTotals(*row[1:]) for row in rows}
 
@@ -191,7 +191,7 @@ def find_code(db: Connection, organization_id: int, referral_code_id: int) -> Re
 
 
 def find_code_by_text(db: Connection, organization_id: int, code: str) -> ReferralCode | None:
-    """The code that reads exactly so."""
+    """The code with exactly this text."""
     row = db.execute(
         select(*columns_of(referral_codes, ReferralCode)).where(
             referral_codes.c.organization_id == organization_id, referral_codes.c.code == code
@@ -233,13 +233,13 @@ def add_codes(
         if len(added) == len(codes):
             place = {code: number for number, code in enumerate(codes)}
             return sorted(added, key=lambda each: place[each.code])
-        # Somebody was quicker by a moment.
+        # Another request was faster.
         taken = sorted(set(codes) - {each.code for each in added})
     raise ReferralCodeTaken(f"Taken already: {', '.join(taken)}.")
 
 
 def find_log_page(db: Connection, code: ReferralCode, page: Page) -> Paged[ReferralLog]:
-    """A page of a code's logs that stand."""
+    """A page of a code's unreversed logs."""
     table = referral_logs
     conditions = [
         table.c.organization_id == code.organization_id,
@@ -250,7 +250,7 @@ def find_log_page(db: Connection, code: ReferralCode, page: Page) -> Paged[Refer
 
 
 def find_leaderboard(db: Connection, program: ReferralProgram, page: Page) -> Paged[LeaderboardRow]:
-    """A page of the members who have codes in the program, the most rewarded first unless ordered otherwise."""
+    """A page of the members with codes in the program, the most rewarded first unless ordered otherwise."""
     name, _, direction = (page.order or "pointsAccumulated,desc").partition(",")
     way = "DESC" if direction == "desc" else "ASC"
     statement = (

@@ -1,4 +1,4 @@
-"""What tracking reads and writes of referrals: codes that may be used, and uses."""
+"""The reads and writes of referrals during tracking: usable codes, and their uses."""
 
 from __future__ import annotations
 
@@ -119,14 +119,14 @@ def find_wallets_of_referrers(
 
 
 def find_logs_of_events(db: Connection, organization_id: int, event_ids: Collection[int]) -> list[ReferralLog]:
-    """The logs of these events that stand, the newest first."""
+    """The unreversed logs of these events, newest first."""
     return records(ReferralLog, db.exec_driver_sql(_LOGS_OF_EVENTS, (organization_id, list(event_ids))))
 
 
 def load_state(
     db: Connection, organization_id: int, code_ids: Collection[int], member_ids: Collection[int]
 ) -> ReferralUsageState:
-    """The codes with these ids as they stand, and what counts for them and these referred members; two statements.
+    """The codes with these ids, and the counts for them and these referred members; two statements.
 
     The owners must be locked.
     """
@@ -164,7 +164,7 @@ def add_logs(db: Connection, uses: Iterable[Use], now: datetime) -> None:
 
 
 def reverse_logs(db: Connection, organization_id: int, reversals: Mapping[int, int], now: datetime) -> None:
-    """Let logs count no more, by log id, each because of the event that undid it."""
+    """Mark logs as reversed, by log id, each with the event that reversed it."""
     if reversals:
         rows = [{"referral_log_id": log, "reversal_loyalty_event_id": event} for log, event in reversals.items()]
         db.exec_driver_sql(_REVERSE, (now, as_json(rows), organization_id))

@@ -1,1 +1,1 @@
-"""Reports: totals kept by a worker, the changes that are not in them yet, and what both are made of."""
+"""Reports: totals kept by a worker, changes that are not in them yet, and the queries for both."""

@@ -1,4 +1,4 @@
-"""Coupon books by what was assigned and used of them."""
+"""Coupon books by assigned and used amounts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_BOOKS = 1_000
 
 
 class BookFigures(NamedTuple):
-    """A coupon book with what was assigned, used and discounted in a range, less what was reverted."""
+    """A coupon book with its amounts assigned, used and discounted in a range, less reversals."""
 
     coupon_book_id: int
     coupon_book_key: str
@@ -26,7 +26,7 @@ class BookFigures(NamedTuple):
 
 
 class Discounts(NamedTuple):
-    """What was assigned and used of coupon books, in terms of their discounts."""
+    """The assigned and used amounts of coupon books in terms of their discounts."""
 
     assigned: Decimal
     used: Decimal
@@ -39,7 +39,7 @@ _COLUMNS = """b.coupon_book_id, CAST(b.coupon_book_key AS text), b.name, b.type,
 def find_top(
     db: Connection, organization_id: int, begin: datetime, end: datetime, limit: int, by_usage: bool
 ) -> list[BookFigures]:
-    """The books of which most was assigned, or used; those of which nothing was are left out."""
+    """The books with most assignments, or uses; books without any are left out."""
     query = FigureQuery(organization_id, COUPON_BOOKS, "")
     order = "f.b DESC, f.a DESC" if by_usage else "f.a DESC, f.b DESC"
     rows = db.execute(
@@ -56,7 +56,7 @@ def find_top(
 def find_by_tag(
     db: Connection, organization_id: int, begin: datetime, end: datetime, tag: str | None
 ) -> list[BookFigures]:
-    """The books that carry a tag, or all, the most used first; at most `MOST_BOOKS`."""
+    """The books with a tag, or all, most used first; at most `MOST_BOOKS`."""
     query = FigureQuery(organization_id, COUPON_BOOKS, "")
     with_tag = "" if tag is None else f" AND b.tags @> ARRAY[{query.value(tag)}]"
     rows = db.execute(
@@ -75,7 +75,7 @@ def find_by_tag(
 def find_discounts(
     db: Connection, organization_id: int, begin: datetime, end: datetime, discount_type: str | None
 ) -> Discounts:
-    """What the coupons of a range are worth: by the book's `discountAmount`, and as usages tell."""
+    """The value of the coupons of a range: by the book's `discountAmount`, and as reported by usages."""
     query = FigureQuery(organization_id, COUPON_BOOKS, "")
     of_type = "" if discount_type is None else f" AND b.discount_type = {query.value(discount_type)}"
     row = db.execute(

@@ -1,4 +1,4 @@
-"""The figures of reports compared with a count of all records, as queries: each finds what differs, in words.
+"""Checks of report figures against a count of all records, as queries: each finds and describes differences.
 
 Each is one statement, so that it sees one state of records, changes and totals even while others write.
 """

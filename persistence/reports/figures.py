@@ -25,7 +25,7 @@ _ZERO = Decimal(0)
 
 
 class Figures(NamedTuple):
-    """The sums of what a kind of record counts; see `persistence.tables.reports`."""
+    """The sums of a kind of record; see `persistence.tables.reports`."""
 
     a: Decimal = _ZERO
     b: Decimal = _ZERO
@@ -134,7 +134,7 @@ def find_series(
     label: str = "",
     subject: int | None = None,
 ) -> list[Figures]:
-    """The figures of each of the days, which follow upon each other; zero where there is nothing."""
+    """The figures of each of the days, which are consecutive; zero where there are none."""
     if not days:
         return []
     begin, end = days[0].begin, days[-1].end
@@ -163,7 +163,7 @@ def find_series(
 
 
 def rest(query: FigureQuery, made_of: Cover, columns: str) -> list[str]:
-    """What the totals of a range lack: changes, and records at its ends."""
+    """The part of a range that totals do not cover: changes, and records at its ends."""
     found = [query.changes(made_of.begin, made_of.end, columns) + query.without(made_of.pieces)]
     if made_of.pieces:
         found.append(query.records(made_of.pieces, columns))
@@ -171,7 +171,7 @@ def rest(query: FigureQuery, made_of: Cover, columns: str) -> list[str]:
 
 
 def _broken(bounds: Sequence[datetime], begin: datetime, end: datetime) -> list[Piece]:
-    """The quarters of an hour that days begin or end within, as far as they lie in the range."""
+    """The quarters of an hour in which days begin or end, as far as they lie in the range."""
     found: dict[datetime, Piece] = {}
     for bound in bounds:
         starts = floor(bound, QUARTER_HOUR)

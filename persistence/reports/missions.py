@@ -1,4 +1,4 @@
-"""Missions by how many members take part in them."""
+"""Missions by the number of members who take part in them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from domain.reports.spans import MONTH
 
 
 class MissionFigures(NamedTuple):
-    """A mission: who achieved it, who is under way to its goal, and for whom anything counted."""
+    """A mission: how many members achieved it, are in progress, and have any count."""
 
     name: str
     achieved: Decimal
@@ -36,6 +36,6 @@ ORDER BY coalesce(f.b, 0) DESC, coalesce(f.a, 0) DESC, m.mission_id LIMIT :most
 
 
 def find_summary(db: Connection, organization_id: int, limit: int) -> list[MissionFigures]:
-    """The missions that most members have achieved, the most first."""
+    """The missions achieved by most members, the most first."""
     rows = db.execute(text(_SUMMARY), {"organization_id": organization_id, "most": limit})
     return [MissionFigures(*row) for row in rows]

@@ -1,4 +1,4 @@
-"""What the records themselves say of each kind of figure: what totals and changes together must come to.
+"""Queries of records for each kind of figure: the values that totals and changes together must have.
 
 Each query has the columns organization_id, at, subject, label, wallet_id, a, b, c and d, of which
 `persistence.tables.reports` tells.
@@ -41,7 +41,7 @@ WHERE t.transaction_type IN (1, 3) AND (t.transaction_type = 1 OR o.transaction_
     AND e.wallet_id IS NULL AND e.amount <> 0
 """
 
-# Looked up one by one, for the few that revert another: NOT EXISTS would have the planner read all events.
+# Looked up one by one, for the few that revert another: NOT EXISTS would make the planner read all events.
 _COUNTED = """{0}.status <> 'failed' AND ({0}.reverted_loyalty_event_id IS NULL OR {0}.event_type IS DISTINCT FROM (
     SELECT r.event_type FROM events r WHERE r.organization_id = {0}.organization_id
         AND r.loyalty_event_id = {0}.reverted_loyalty_event_id))"""

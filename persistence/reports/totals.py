@@ -1,4 +1,4 @@
-"""Moving changes into the totals, a bounded number at a time."""
+"""Moves changes into the totals, a bounded number at a time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from domain.reports.spans import DAY, MONTH, QUARTER, QUARTER_HOUR, YEAR
 
 CHANGES_AT_ONCE = 20_000
 
-# Any constant will do that nothing else in the database locks. Workers take turns, so none waits for another's rows.
+# Any constant that nothing else in the database locks. Workers take turns, so none waits for another's rows.
 _LOCK = 0x6C6F79616C7402
 
 
@@ -80,7 +80,7 @@ SELECT count(*) FROM taken
 
 
 def move_changes(db: Connection, most: int = CHANGES_AT_ONCE) -> int:
-    """Move at most so many changes into the totals; how many it were, 0 also where another worker is at it."""
+    """Move at most so many changes into the totals; returns how many, 0 also while another worker moves some."""
     if not db.execute(text("SELECT pg_try_advisory_xact_lock(:key)"), {"key": _LOCK}).scalar_one():
         return 0
     moved: int = db.execute(text(_MOVE), {"most": most}).scalar_one()

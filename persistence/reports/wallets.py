@@ -1,4 +1,4 @@
-"""Mints by wallet: who was minted most, and how many were minted anything."""
+"""Mints by wallet: which members received most, and how many received anything."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from persistence.reports.records import MINTS
 
 
 class Received(NamedTuple):
-    """What was minted less what was reverted, and how many wallets anything was minted to."""
+    """The minted amount less reversals, and the number of wallets that anything was minted to."""
 
     amount: Decimal
     wallets: int
 
 
 class TopMember(NamedTuple):
-    """A member and what they were minted."""
+    """A member and the amount minted to them."""
 
     key: str
     amount: Decimal
@@ -46,7 +46,7 @@ def find_top(
     tag: str | None = None,
     ledger_account_id: int | None = None,
 ) -> list[TopMember]:
-    """The members who were minted most, the most first; those whose sum is not above zero are left out."""
+    """The members with the greatest minted sums, the most first; sums that are not above zero are left out."""
     query, by_wallet = _by_wallet(organization_id, begin, end, tag, ledger_account_id)
     most = query.value(limit)
     rows = db.execute(
@@ -62,7 +62,7 @@ def find_top(
 def find_received(
     db: Connection, organization_id: int, begin: datetime, end: datetime, ledger_account_id: int
 ) -> Received:
-    """What was minted in an account less what was reverted, and how many wallets anything was minted to."""
+    """The amount minted in an account less reversals, and the number of wallets that anything was minted to."""
     query, by_wallet = _by_wallet(organization_id, begin, end, None, ledger_account_id)
     # The sum is read from the totals of the account, so that wallets are only counted.
     minted = f"SELECT coalesce(sum(a), 0) FROM ({by_subject(query, begin, end)}) account"
@@ -74,7 +74,7 @@ def find_received(
 def _by_wallet(
     organization_id: int, begin: datetime, end: datetime, tag: str | None, ledger_account_id: int | None
 ) -> tuple[FigureQuery, str]:
-    """What makes up the mints of a range: wallet_id, minted, mints."""
+    """The parts of the mints of a range: wallet_id, minted, mints."""
     made_of = cover(begin, end, WALLET_TOTALS)
     query = FigureQuery(organization_id, MINTS, tag or "", ledger_account_id)
     parts = []

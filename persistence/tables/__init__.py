@@ -1,4 +1,4 @@
-"""The schema as SQLAlchemy Core tables, one module a subject; migrations bring a database to exactly this."""
+"""The schema as SQLAlchemy Core tables, one module per subject; migrations bring a database to exactly this."""
 
 from persistence.tables import (
     audiences,

@@ -1,4 +1,4 @@
-"""Audiences, and the members of those that are lists."""
+"""Audiences, and the members of those that are defined by a list."""
 
 from sqlalchemy import BigInteger, Boolean, Column, PrimaryKeyConstraint, Table, Text, UniqueConstraint, text
 
@@ -32,7 +32,7 @@ audiences = tenant_table(
     belongs_to_organization(),
 )
 
-# By member first: what is asked for at every event is the audiences of a few members.
+# By member first: every event needs the audiences of a few members.
 audience_members = Table(
     "audience_members",
     metadata,

@@ -1,6 +1,6 @@
-"""The audit log: who did what to which record, and the seals that chain it.
+"""The audit log: the changes of each record with their callers, and the seals that chain them.
 
-Entries are only added. What they hold of persons, the changes and the reason, is in their digest by a digest of its own
+Entries are only added. Their personal data, the changes and the reason, is part of their digest by a digest of its own
 over a salt: once salt and text are erased, nobody can find out what it was, and the digest still holds.
 """
 
@@ -22,7 +22,7 @@ audit_log = tenant_table(
     "audit_log",
     "audit_log_id",
     instant("created_at", nullable=False),
-    # Who: the subject of the token, its user and its id.
+    # The caller: the subject of the token, its user and its id.
     Column("actor", Text, nullable=False),
     Column("user_id", BigInteger),
     Column("token_id", Text),
@@ -31,7 +31,7 @@ audit_log = tenant_table(
     Column("request_id", Text),
     Column("entity_type", Text, nullable=False),
     Column("entity_id", Text, nullable=False),
-    # The members whom the entry is about; their erasure erases what it says of them.
+    # The members whom the entry is about; erasing a member erases the entry's data about the member.
     Column("member_ids", ARRAY(BigInteger), nullable=False),
     Column("reason", Text),
     # As text, so that the digest is of the same bytes for ever; null once erased, as is the salt.

@@ -1,4 +1,4 @@
-"""Badges, what members hold of them, and every change of that."""
+"""Badges, members' balances of them, and every change."""
 
 from sqlalchemy import (
     BigInteger,
@@ -42,7 +42,7 @@ badges = tenant_table(
     belongs_to_organization(),
 )
 
-# By member first: what is asked for is what a few members hold. A row comes with the first assignment and stays.
+# By member first: reads are for a few members. A row comes with the first assignment and stays.
 member_badges = Table(
     "member_badges",
     metadata,
@@ -63,14 +63,14 @@ badge_trackings = tenant_table(
     key("badge_tracking_key"),
     Column("badge_id", BigInteger, nullable=False),
     Column("member_id", BigInteger, nullable=False),
-    # What it added, below zero for what it took away, and what the member held then.
+    # The amount added, negative if taken away, and the member's balance after it.
     Column("amount_assigned", BigInteger, nullable=False),
     Column("updated_total_assigned", BigInteger, nullable=False),
     Column("system_unique_key", Text, nullable=False),
     Column("request_digest", LargeBinary, nullable=False),
     document("custom_attributes"),
     Column("external_id", Text),
-    # The event whose campaigns did it, or whose cancellation; none where it was asked for.
+    # The event whose campaigns or cancellation made the tracking; null for one by request.
     Column("loyalty_event_id", BigInteger),
     Column("reverted_badge_tracking_id", BigInteger),
     Column("reversal_badge_tracking_id", BigInteger),

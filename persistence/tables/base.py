@@ -52,12 +52,12 @@ def tenant_table(name: str, id_column: str, *items: Any, **options: Any) -> Tabl
 
 
 def belongs_to_organization() -> ForeignKeyConstraint:
-    """The foreign key of a record that hangs on nothing nearer than the organization itself."""
+    """The foreign key of a record that belongs directly to the organization."""
     return ForeignKeyConstraint(["organization_id"], ["organizations.organization_id"])
 
 
 def refers_to(table: str, *columns: str, target: tuple[str, ...] | None = None) -> ForeignKeyConstraint:
-    """A foreign key inside the organization; `target` names the referred columns where they are called otherwise."""
+    """A foreign key inside the organization; `target` names the referred columns if their names differ."""
     return ForeignKeyConstraint(
         ["organization_id", *columns],
         [f"{table}.organization_id", *(f"{table}.{c}" for c in (target or columns))],
@@ -75,7 +75,7 @@ def instant(name: str, nullable: bool = True) -> Column[Any]:
 
 
 def created_and_updated() -> tuple[Column[Any], Column[Any]]:
-    """The two columns of every record that an API answers."""
+    """The two columns of every record that an API returns."""
     return instant("created_at", nullable=False), instant("updated_at", nullable=False)
 
 
@@ -95,5 +95,5 @@ def document(name: str, nullable: bool = False) -> Column[Any]:
 
 
 def execute_on(moment: Literal["before_create", "after_create"], target: Table | MetaData, statement: str) -> None:
-    """Have what a table cannot declare, an extension or a trigger, made with the table."""
+    """Create something that a table cannot declare, an extension or a trigger, together with the table."""
     event.listen(target, moment, DDL(statement))  # type: ignore[no-untyped-call]

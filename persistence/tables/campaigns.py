@@ -1,4 +1,4 @@
-"""Campaigns, their actions, and what their limits have counted."""
+"""Campaigns, their actions, and the counters of their limits."""
 
 from sqlalchemy import (
     ARRAY,

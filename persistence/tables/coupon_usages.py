@@ -1,4 +1,4 @@
-"""What members have of coupon books, and every assignment, use and reversal that made it so."""
+"""Members' coupons, and every assignment, use and reversal of them."""
 
 from sqlalchemy import (
     ARRAY,
@@ -45,7 +45,7 @@ member_coupons = tenant_table(
     postgresql_with={"fillfactor": "80"},
 )
 
-# Never changed but for the link to what reverts it. Reversals carry negative amounts, so that sums are what stands.
+# Never changed but for the link to a reversal. Reversals have negative amounts, so that they cancel out in sums.
 coupon_usages = tenant_table(
     "coupon_usages",
     "coupon_usage_id",
@@ -62,7 +62,7 @@ coupon_usages = tenant_table(
     document("custom_attributes"),
     exact("amount_used", nullable=False),
     exact("amount_assigned", nullable=False),
-    # What the member had used and was assigned of the coupon then, this usage included.
+    # The member's used and assigned totals of the coupon after this usage.
     exact("updated_total_usages", nullable=False),
     exact("updated_total_assigned", nullable=False),
     Column("reversal_usage_id", BigInteger),
@@ -90,7 +90,7 @@ coupon_usages = tenant_table(
     refers_to("coupons", "coupon_id"),
 )
 
-# One for each assignment that gave something, with its id: what stands of it, and what is used.
+# One for each assignment that gave something, with its id: its unreversed amount, and the used amount.
 coupon_lots = Table(
     "coupon_lots",
     metadata,
@@ -101,13 +101,13 @@ coupon_lots = Table(
     Column("coupon_book_id", BigInteger, nullable=False),
     exact("amount", nullable=False),
     exact("amount_used", nullable=False),
-    # What a reversal found used, and takes as soon as the use is reverted.
+    # The used part of a reversed assignment, which is taken as soon as the use is reverted.
     exact("amount_owed", nullable=False, default="0"),
     document("custom_attributes"),
     instant("expired_at"),
     *created_and_updated(),
     PrimaryKeyConstraint("organization_id", "coupon_lot_id"),
-    # Only what is left is ever searched for, in the order of use: of a whole book, and of one coupon of it.
+    # Searches need only lots with an amount left, in the order of use: of a whole book, and of one coupon.
     Index(
         "ix_coupon_lots_left_of_book",
         "organization_id",

@@ -31,7 +31,7 @@ coupon_books = tenant_table(
     "coupon_book_id",
     key("coupon_book_key"),
     Column("loyalty_program_id", BigInteger),
-    # A program's key never changes, so books can be answered and filtered by it without a join.
+    # A program's key never changes, so books can be returned and filtered by it without a join.
     Column("loyalty_program_key", Uuid(as_uuid=False)),
     Column("external_id", Text),
     Column("publishing_status", Text, nullable=False),
@@ -90,7 +90,7 @@ coupon_books = tenant_table(
     Index("ix_coupon_books_publishing_status", "organization_id", "publishing_status", "coupon_book_id"),
     Index("ix_coupon_books_valid_from_date", "organization_id", "valid_from_date"),
     Index("ix_coupon_books_valid_to_date", "organization_id", "valid_to_date"),
-    # One index for whatever combination of lists is asked for.
+    # One index for any combination of lists in a filter.
     Index(
         "ix_coupon_books_lists",
         "tags",
@@ -117,7 +117,7 @@ coupon_books = tenant_table(
     postgresql_with={"fillfactor": "70"},
 )
 
-# What the index for searches is made with.
+# The expression of the index for searches.
 execute_on("before_create", coupon_books, "CREATE EXTENSION IF NOT EXISTS pg_trgm")
 
 coupons = tenant_table(
@@ -137,7 +137,7 @@ coupons = tenant_table(
     UniqueConstraint("organization_id", "coupon_book_id", "position"),
     Index("ix_coupons_code", "organization_id", "code"),
     Index("ix_coupons_expired_at", "organization_id", "expired_at", postgresql_where=text("expired_at IS NOT NULL")),
-    # What is left of a book's codes to be handed out.
+    # The unassigned codes of a book.
     Index(
         "ix_coupons_unassigned",
         "organization_id",

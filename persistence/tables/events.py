@@ -1,4 +1,4 @@
-"""Loyalty events, the custom types an organization adds, and the purchase orders built from events."""
+"""Loyalty events, custom event types, and the purchase orders built from events."""
 
 from sqlalchemy import (
     ARRAY,
@@ -70,9 +70,9 @@ events = tenant_table(
     Column("last_error", JSONB(none_as_null=True)),
     exact("limit_discarded_total_amount", nullable=False, default="0"),
     Column("limit_counters", JSONB, nullable=False),
-    # The answer given for this event, so that the same request is answered alike again, to the letter.
+    # The answer to this event, so that a repeated request gets exactly the same answer.
     Column("result", JSON, nullable=False),
-    # When an event was evaluated that had only been captured.
+    # The moment of evaluation of an event that was only captured at first.
     instant("evaluated_at"),
     *created_and_updated(),
     UniqueConstraint("organization_id", "system_unique_key"),
@@ -100,7 +100,7 @@ purchase_orders = tenant_table(
     "order_id",
     Column("member_id", BigInteger, nullable=False),
     Column("loyalty_event_id", BigInteger, nullable=False),
-    # The events that led the order to where it was before anything came back, its creation first.
+    # The events that led to the order's state before any return, its creation first.
     Column("event_ids", ARRAY(BigInteger), nullable=False),
     Column("loyalty_program_id", BigInteger),
     instant("external_event_date"),
@@ -119,7 +119,7 @@ purchase_orders = tenant_table(
     Column("channel", Text),
     document("coupons"),
     Column("status", Text, nullable=False),
-    # What the items that came back so far were worth, of `total`.
+    # The value of the items returned so far, of `total`.
     exact("returned_total", nullable=False, default="0"),
     *created_and_updated(),
     UniqueConstraint("organization_id", "external_id"),
@@ -146,7 +146,7 @@ order_items = tenant_table(
     exact("discounted_total"),
     exact("sub_total"),
     Column("category_code", Text),
-    # What came back so far, of `quantity` and of `total`.
+    # The returned part of `quantity` and of `total`.
     exact("returned_quantity", nullable=False, default="0"),
     exact("returned_total", nullable=False, default="0"),
     *created_and_updated(),

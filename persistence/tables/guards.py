@@ -1,4 +1,4 @@
-"""What the database itself refuses of the ledger, whatever the code does: unbalanced, added to, changed or erased.
+"""Ledger rules enforced by the database itself, against unbalanced, added, changed or deleted rows.
 
 `metadata.create_all` runs `GUARDS` after the tables, and so does the migration that makes them. No statement holds a
 percent sign, which drivers take for a parameter.
@@ -98,6 +98,6 @@ GUARD_FUNCTIONS = (
     "ledger_entries_stay",
 )
 
-# The last of the guarded tables to be made: it refers to the others.
+# The last of the guarded tables to be created: it refers to the others.
 for _guard in GUARDS:
     execute_on("after_create", ledger_entries, _guard)

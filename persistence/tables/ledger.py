@@ -75,7 +75,7 @@ ledger_accounts = tenant_table(
     refers_to("ledgers", "ledger_id"),
 )
 
-# Minted and burned since ever, spread over rows so that two mints of one account need not wait for each other.
+# The total ever minted and burned, spread over rows so that two mints of one account need not wait for each other.
 ledger_account_supplies = Table(
     "ledger_account_supplies",
     metadata,
@@ -109,7 +109,7 @@ ledger_balances = Table(
     exact("current_overdraft_balance", nullable=False, default="0"),
     exact("total_overdraft_credit_balance", nullable=False, default="0"),
     exact("total_fiat_value", nullable=False, default="0"),
-    # What was minted less what of it was reverted, whatever has become of the points.
+    # The minted amount less reversals, whether or not the points were spent or have expired.
     exact("earned", nullable=False, default="0"),
     instant("last_transaction_date"),
     *created_and_updated(),
@@ -132,7 +132,7 @@ ledger_transactions = tenant_table(
     Column("status", SmallInteger, nullable=False),
     exact("amount", nullable=False),
     Column("system_unique_key", Text, nullable=False),
-    # The digest of the request that the client keyed; null for what the server itself caused.
+    # The digest of the keyed request; null for transactions that the server itself caused.
     Column("request_digest", LargeBinary),
     Column("external_id", Text),
     instant("external_event_date"),
@@ -142,9 +142,9 @@ ledger_transactions = tenant_table(
     Column("to_wallet_id", BigInteger),
     Column("loyalty_event_id", BigInteger),
     Column("atomic_set_id", Uuid(as_uuid=False)),
-    # What a manual capture set aside at first; `amount` becomes what was captured.
+    # The amount that a manual capture set aside at first; `amount` becomes the captured amount.
     exact("reserved_amount"),
-    # When what a pending mint will give is to expire; null goes by the account.
+    # The expiry of the value of a pending mint; null for the account's policy.
     instant("pending_expires_at"),
     # When a manual capture settled: its entries are of this moment, the others of `created_at`.
     instant("captured_at"),
@@ -156,10 +156,10 @@ ledger_transactions = tenant_table(
     Column("reversal_ledger_transaction_id", BigInteger),
     # A revert that takes back a part and leaves what it reverts as it is.
     Column("is_partial", Boolean, nullable=False, server_default=text("false")),
-    # What of a reverted mint could not be taken back, since it was spent, and the revert that last found no more.
+    # The amount of a reverted mint that could not be taken back, since it was spent, and the last revert to find it so.
     exact("missing"),
     Column("clamped_by_ledger_transaction_id", BigInteger),
-    # What of a mint that stands is not earned any more, since it was reverted in part.
+    # The amount of an unreverted mint that does not count as earned any more, since it was reverted in part.
     exact("unearned"),
     # The transaction as part of which this one was posted: the expiry, or the part of a mint, that a revert entails.
     Column("part_of_ledger_transaction_id", BigInteger),
@@ -211,7 +211,7 @@ ledger_transactions = tenant_table(
         text("coalesce(external_event_date, created_at)"),
         postgresql_where=text("transaction_type IN (1, 3)"),
     ),
-    # When a wallet earned what, for tiers that go by a period.
+    # A wallet's earnings by time, for tiers by points of a period.
     Index(
         "ix_ledger_transactions_earned",
         "organization_id",
@@ -265,7 +265,7 @@ ledger_lots = tenant_table(
     Column("ledger_transaction_id", BigInteger, nullable=False),
     exact("amount", nullable=False),
     exact("remaining", nullable=False),
-    # What it still held when it expired.
+    # The amount left when the lot expired.
     exact("expired", nullable=False, default="0"),
     instant("expires_at"),
     instant("created_at", nullable=False),

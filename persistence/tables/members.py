@@ -43,9 +43,9 @@ members = tenant_table(
     Column("wallet_id", BigInteger, nullable=False),
     Column("wallet_key", Uuid(as_uuid=False), nullable=False),
     *created_and_updated(),
-    # When all that said who the member is was erased.
+    # When the member's personal data was erased.
     instant("erased_at"),
-    # What is searched and filtered of the profile is computed from it, so the two can never differ.
+    # Searched and filtered parts of the profile are computed from it, so the two can never differ.
     Column("email", Text, Computed("lower(profile ->> 'email')", persisted=True)),
     Column("gov_id", Text, Computed("profile -> 'govId' ->> 'id'", persisted=True)),
     # Punctuation becomes blanks first: the parser would otherwise keep an email address as one word.
@@ -79,7 +79,7 @@ members = tenant_table(
         "member_id",
         postgresql_where=text("channel_acquisition IS NOT NULL"),
     ),
-    # Whom a referral code brought.
+    # The member was referred by this referral code.
     Index(
         "ix_members_referral_code",
         "organization_id",
@@ -99,7 +99,7 @@ member_tiers = Table(
     Column("member_id", BigInteger, nullable=False),
     Column("loyalty_program_id", BigInteger, nullable=False),
     Column("loyalty_tier_id", BigInteger, nullable=False),
-    # Set by hand: it stays whatever the points, until it expires.
+    # Set by request or effect: it stays whatever the points, until it expires.
     Column("is_manual", Boolean, nullable=False, server_default=text("false")),
     instant("expires_at"),
     instant("created_at", nullable=False),
@@ -124,7 +124,7 @@ member_tier_trackings = tenant_table(
     Column("member_id", BigInteger, nullable=False),
     Column("loyalty_program_id", BigInteger, nullable=False),
     Column("loyalty_tier_id", BigInteger),
-    # The tier that the member had then, as it was answered.
+    # The member's tier after the request, as answered.
     Column("answered_tier_id", BigInteger),
     instant("expires_at"),
     Column("system_unique_key", Text, nullable=False),

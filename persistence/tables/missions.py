@@ -1,4 +1,4 @@
-"""Missions, how far members are in them, and what each event or request counted."""
+"""Missions, members' progress in them, and the counts of events and requests."""
 
 from sqlalchemy import (
     BigInteger,
@@ -77,7 +77,7 @@ missions = tenant_table(
     refers_to("ledger_accounts", "ledger_account_id"),
 )
 
-# By member first: what is asked for at every event is what a few members have done. The goal is that of `counted`.
+# By member first: every event needs the progress of a few members. The goal is that of `counted`.
 member_missions = Table(
     "member_missions",
     metadata,
@@ -102,7 +102,7 @@ mission_trackings = tenant_table(
     "mission_tracking_id",
     Column("member_id", BigInteger, nullable=False),
     Column("mission_id", BigInteger, nullable=False),
-    # The event that counted; none where it was asked for.
+    # The event that counted; null for a count by request.
     Column("loyalty_event_id", BigInteger),
     Column("counted", BigInteger, nullable=False),
     Column("achieved", BigInteger, nullable=False),
@@ -113,12 +113,12 @@ mission_trackings = tenant_table(
     Column("external_id", Text),
     Column("description", Text),
     texts("tags"),
-    # The answer of a request, so that the same request is answered alike again.
+    # The answer of a request, for repetitions of it.
     Column("answer", JSON(none_as_null=True)),
     Column("reversal_loyalty_event_id", BigInteger),
     instant("created_at", nullable=False),
     UniqueConstraint("organization_id", "system_unique_key"),
-    # What the limits of a period are compared with: achievements that stand.
+    # Limits of a period are compared with unreversed achievements.
     Index(
         "ix_mission_trackings_achieved",
         "organization_id",
@@ -127,7 +127,7 @@ mission_trackings = tenant_table(
         "happened_at",
         postgresql_where=text("achieved > 0 AND reversal_loyalty_event_id IS NULL"),
     ),
-    # What was asked for of a member.
+    # The trackings requested for a member.
     Index(
         "ix_mission_trackings_request",
         "organization_id",

@@ -11,7 +11,7 @@ partner_api_keys = tenant_table(
     Column("partner", Text, nullable=False),
     Column("name", Text, nullable=False),
     Column("key_hash", LargeBinary, nullable=False),
-    # How the key ends, by which people tell keys apart.
+    # The end of the key, by which people tell keys apart.
     Column("key_hint", Text, nullable=False),
     instant("last_used_at"),
     instant("revoked_at"),
@@ -20,7 +20,7 @@ partner_api_keys = tenant_table(
     belongs_to_organization(),
 )
 
-# Claims the id of a payment for good, whichever partner reported it; what came of it is in the event.
+# Claims the id of a payment forever, whichever partner reported it; its results are in the event.
 partner_payments = tenant_table(
     "partner_payments",
     "partner_payment_id",

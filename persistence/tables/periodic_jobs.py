@@ -1,4 +1,4 @@
-"""The jobs that come round by the clock, by name."""
+"""The periodic jobs, by name."""
 
 from sqlalchemy import Column, Table, Text
 from sqlalchemy.dialects.postgresql import JSONB

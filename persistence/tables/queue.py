@@ -11,12 +11,12 @@ queued_events = Table(
     Column("organization_id", BigInteger, nullable=False),
     Column("loyalty_event_id", BigInteger, nullable=False),
     Column("member_id", BigInteger, nullable=False),
-    # Where the event stands in its member's line: an id of an event, its own until it goes to the end of the line.
+    # The event's position in its member's line: at first its own id, a greater one after it was queued again.
     Column("place", BigInteger, nullable=False),
     Column("attempts", SmallInteger, nullable=False),
     instant("next_attempt_at", nullable=False),
     instant("queued_at", nullable=False),
-    # When the last attempt had failed; until then, and after requeueing, null.
+    # The time of the last failure; null before it, and after requeueing.
     instant("dead_at"),
     PrimaryKeyConstraint("organization_id", "loyalty_event_id"),
     # The only index of what waits: by the statistics of an empty queue, the planner would take any other for as good.

@@ -57,7 +57,7 @@ referral_programs = tenant_table(
     refers_to("ledger_accounts", "referred_ledger_account_id", target=("ledger_account_id",)),
 )
 
-# What counts for a code is changed under the lock of the member who has it, so total_usages is never a guess.
+# The counts of a code change under the lock of its owner, so total_usages is always exact.
 referral_codes = tenant_table(
     "referral_codes",
     "referral_code_id",
@@ -73,7 +73,7 @@ referral_codes = tenant_table(
     refers_to("members", "member_id"),
 )
 
-# A log whose event was undone stays, with what undid it, and counts no more.
+# A log whose event was reversed stays, with the reversing event, and does not count any more.
 referral_logs = tenant_table(
     "referral_logs",
     "referral_log_id",

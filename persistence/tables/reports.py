@@ -1,4 +1,4 @@
-"""What reports are read from: totals by time, and the changes that are not in them yet.
+"""Data for reports: totals by time, and changes that are not in them yet.
 
 Triggers note what every written record changes about the figures, in the transaction that writes it, as a row of
 `report_changes`. A worker moves those rows into the totals. Totals and changes together are exact at every moment.
@@ -20,7 +20,7 @@ from sqlalchemy import (
 
 from persistence.tables.base import exact, execute_on, instant, metadata
 
-# What the four figures are: members: a is 1. coupons: a assigned, b used, c discounted, d used without saying how much
+# The four figures: members: a is 1. coupons: a assigned, b used, c discounted, d used without telling how much
 # was discounted. mints: a minted, b how many mints. events: a is 1. missions: a started, b achieved, c under way.
 _FIGURES = ("a", "b", "c", "d")
 
@@ -92,7 +92,7 @@ BEGIN
 END $$
 """
 
-# A cancellation is recorded as an event of the same type as what it cancels, and is no further event.
+# A cancellation is stored as an event of the same type as the cancelled one, and does not count as an event.
 _EVENTS = """
 CREATE OR REPLACE FUNCTION report_events_added() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -107,7 +107,7 @@ BEGIN
 END $$
 """
 
-# What an event was counted for is taken back and what it now counts for is added; most of it is the same.
+# The previous figures of an event are subtracted and the new ones added; most of them are equal.
 _EVENT_CHANGED = """
 CREATE OR REPLACE FUNCTION report_event_changed() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -131,7 +131,7 @@ BEGIN
 END $$
 """
 
-# What leaves the issuance side is minted; the revert of a mint counts for the tags and the wallet of that mint.
+# Entries of the issuance side are minted; the revert of a mint counts for the tags and the wallet of that mint.
 _MINTS = """
 CREATE OR REPLACE FUNCTION report_entries_added() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -192,7 +192,7 @@ REPORT_TRIGGERS: list[str] = [
     _EVENTS,
     _ADDED.format("report_events_added", "events"),
     _EVENT_CHANGED,
-    # Most updates of events are none that counts.
+    # Most updates of events change no figures.
     """
     CREATE TRIGGER report_event_changed AFTER UPDATE ON events FOR EACH ROW
     WHEN ((old.status = 'failed') <> (new.status = 'failed')

@@ -1,4 +1,4 @@
-"""Triggers, and the messages to their receivers: written with what they tell, sent afterwards."""
+"""Triggers, and the messages to their receivers: written with the changes that they report, sent afterwards."""
 
 from sqlalchemy import Boolean, Column, Index, Integer, SmallInteger, Text, UniqueConstraint, Uuid, text
 from sqlalchemy.dialects.postgresql import JSON
@@ -36,7 +36,7 @@ trigger_deliveries = tenant_table(
     Column("trigger_delivery_key", Uuid(as_uuid=False), nullable=False, server_default=text("gen_random_uuid()")),
     Column("trigger_id", BigInteger, nullable=False),
     Column("type", Text, nullable=False),
-    # The member whom it tells of, so that it goes when the member is erased.
+    # The member whom the message is about, so that it is deleted when the member is erased.
     Column("member_id", BigInteger),
     # As text, so that every attempt sends, and signs, the same bytes.
     Column("payload", JSON, nullable=False),
