@@ -1,0 +1,95 @@
+"""Docstrings begin with a noun phrase or an imperative, and names use the words of the glossary."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FOLDERS = ("domain", "persistence")
+# Migrations keep the words of their time.
+LEFT_OUT = ("persistence/migrations",)
+QUESTION = re.compile(r"(What|Whoever|Those)\b")
+METAPHORS = frozenset({"desk", "clerk", "till", "shelf", "rehearsal", "ladder", "lineup"})
+METAPHORS_AND_PLURALS = METAPHORS | {"shelves"} | {f"{word}s" for word in METAPHORS - {"shelf"}}
+WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+
+
+def modules(folder: str) -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        name = path.relative_to(ROOT).as_posix()
+        if not name.startswith(LEFT_OUT):
+            yield name, ast.parse(path.read_text(encoding="utf-8"))
+
+
+def docstrings(module: ast.Module) -> Iterator[tuple[int, str]]:
+    """The texts that stand alone as statements, also below attributes, each with its line."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.lineno, node.value.value
+
+
+def identifiers(module: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(module):
+        if isinstance(node, ast.Name):
+            yield node.lineno, node.id
+        elif isinstance(node, ast.Attribute):
+            yield node.lineno, node.attr
+        elif isinstance(node, ast.arg | ast.keyword):
+            yield node.lineno, node.arg or ""
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.lineno, node.name
+        elif isinstance(node, ast.alias):
+            yield node.lineno, node.asname or node.name
+
+
+def metaphors(text: str) -> set[str]:
+    """The metaphors among the words of a text or an identifier, such as `openDesk` or `open_desk`."""
+    return {word.lower() for word in WORD.findall(text)} & METAPHORS_AND_PLURALS
+
+
+def is_question(docstring: str) -> bool:
+    return QUESTION.match(docstring.strip()) is not None
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_the_modules_are_found(folder):
+    assert len(list(modules(folder))) > 10
+    assert any(True for _, module in modules(folder) for _ in docstrings(module))
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_docstrings_say_what_a_thing_is_in_a_noun_phrase_or_an_imperative(folder):
+    questions = {
+        f"{name}:{line}: {text.strip().splitlines()[0]}"
+        for name, module in modules(folder)
+        for line, text in docstrings(module)
+        if is_question(text)
+    }
+    assert questions == set()
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_docstrings_and_identifiers_use_no_metaphors(folder):
+    found = {
+        f"{name}:{line}: {', '.join(sorted(words))}"
+        for name, module in modules(folder)
+        for line, text in [*docstrings(module), *identifiers(module)]
+        if (words := metaphors(text))
+    }
+    assert found == set()
+
+
+def test_the_rules_find_what_they_are_made_for():
+    source = 'class OpenDesk:\n    """What a desk holds."""\n\n    def at_till(self, ladders):\n'
+    source += '        """Those of the shelf."""\n'
+    module = ast.parse(source)
+    assert [is_question(text) for _, text in docstrings(module)] == [True, True]
+    assert set().union(*(metaphors(text) for _, text in docstrings(module))) == {"desk", "shelf"}
+    assert set().union(*(metaphors(name) for _, name in identifiers(module))) == {"desk", "till", "ladders"}
+    assert metaphors("until the description is still there") == set()
+    assert not is_question("Whatever is left of it.")
