@@ -23,7 +23,7 @@ _START_SECONDS = 120
 def main() -> int:
     """Serve, replay and verify. Returns the exit code of the first step that failed, else 0."""
     purchases = purchases_file()
-    # Let what ends this program end the server with it.
+    # End the server together with this program.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
@@ -37,7 +37,7 @@ def main() -> int:
         "LOYALTY_LOG_FORMAT": "text",
     }
     command = [sys.executable, "-m", "handlers"]
-    # A session of its own, so that Ctrl-C ends the replay first and then, by us, the server.
+    # A session of its own, so that Ctrl-C first ends the replay; this program then ends the server.
     server = subprocess.Popen([*command, "serve"], env=environment, stdout=subprocess.DEVNULL, start_new_session=True)
     try:
         wait_until_ready(server, f"http://127.0.0.1:{port}/health/ready")

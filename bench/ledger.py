@@ -37,7 +37,7 @@ WALLETS, CLIENTS, BATCH = 10_000, 4, 100
 KINDS = ("mint", "burn", "transfer")
 PLENTY = 1_000_000_000
 
-# What pgbench writes of each kind, in a transaction of its own: no rules, no digests, the same rows.
+# The writes of pgbench for each kind, in a transaction of its own: no rules, no digests, the same rows.
 _TRANSACTION = """
 INSERT INTO ledger_transactions (organization_id, ledger_account_id, transaction_type, status, amount,
     system_unique_key, request_digest, from_wallet_id, to_wallet_id, created_at, updated_at)

@@ -27,7 +27,7 @@ from persistence.engine import create_engine
 ACCEPTED_AT_ONCE = 500
 SYNCHRONOUS_AT_ONCE = 100
 
-# The time of an event is from the moment when it was accepted until what came of it was stored.
+# The time of an event is from its acceptance until its result was stored.
 TIMES = """
 SELECT extract(epoch FROM updated_at - created_at) * 1000 FROM events
 WHERE organization_id = :organization AND created_at >= :since AND status = 'success'

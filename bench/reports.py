@@ -43,7 +43,7 @@ SELECT :org, n, 'member-' || n, n, gen_random_uuid(), :last - n % 730 * interval
 FROM generate_series(1, :members) n
 """
 
-# One moment after another through the days; members in no order.
+# Moments in order through the days; members in random order.
 _AT = ":last - :days * interval '1 day' * (1 - CAST(n AS float) / :count)"
 
 _FILL_EVENTS = f"""
@@ -105,7 +105,7 @@ FROM generate_series(1, :members) member CROSS JOIN generate_series(1, :missions
 
 _FILL_OF_CHUNK = (_FILL_EVENTS, _FILL_TRANSACTIONS, _FILL_ENTRIES, _FILL_USAGES)
 
-# What a worker makes of the changes, from the records.
+# The rows that a worker makes of the changes, here computed from the records.
 _RECORDED = "\nUNION ALL\n".join(
     f"SELECT organization_id, '{kind}' AS kind, at, subject, label, CAST(NULL AS text[]) AS tags, wallet_id, a, b, c, d"
     f" FROM ({query}) r WHERE organization_id = :org AND at >= :begin AND at < :end"
@@ -155,7 +155,7 @@ def _fill(engine: Engine, count: int) -> tuple[int, int]:
     def write(statements: Sequence[str], *, plainly: bool, **more: Any) -> None:
         with engine.begin() as db:
             if plainly:
-                # Neither triggers nor foreign keys: what is written is right, and looking takes longer than writing.
+                # Neither triggers nor foreign keys: the rows are right, and checks take longer than the writes.
                 db.execute(text("SET LOCAL session_replication_role = replica"))
             for statement in statements:
                 db.execute(text(statement), {**values, **more})
@@ -174,7 +174,7 @@ def _fill(engine: Engine, count: int) -> tuple[int, int]:
         write((_ADD_TOTALS,), plainly=True, begin=begin, end=end)
         print(f"\r{begin:%Y-%m-%d}", end="", file=sys.stderr, flush=True)
     with engine.begin() as db:
-        # Each balance is checked at the commit, transaction by transaction: right, and of no interest here.
+        # Each balance is checked at the commit, transaction by transaction, which is not to be measured here.
         db.execute(text("ALTER TABLE ledger_transactions DISABLE TRIGGER ledger_transaction_is_balanced"))
         db.execute(text("ALTER TABLE coupon_usages DISABLE TRIGGER ALL"))
         db.execute(text("ALTER TABLE coupon_usages ENABLE TRIGGER USER"))

@@ -264,7 +264,7 @@ def measure(clients: list[Client], size: int, seconds: float, rate: float | None
             else:
                 due = time.perf_counter()
             client.track(size)
-            # From the moment the call was due, so that a stall counts for all the calls that it delays.
+            # From the moment when the call was due, so that a stall counts for all the calls that it delays.
             latencies.append((time.perf_counter() - due) * 1000)
             due += interval or 0.0
 

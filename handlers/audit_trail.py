@@ -19,10 +19,10 @@ from persistence.rows import as_json
 if TYPE_CHECKING:
     from handlers.call import Call
 
-# Shown in place of what nobody may read twice.
+# Shown instead of secrets, which can be read only once.
 NOT_SHOWN = "(not shown)"
 _SECRETS = frozenset({"secret", "previousSecret", "password", "passwordHash", "headers", "apiKey", "accessToken"})
-# Says nothing of its own: every change changes it.
+# Left out: every change changes it.
 _LEFT_OUT = frozenset({"updatedAt"})
 
 Shape = Callable[[Any], Mapping[str, Any]]
@@ -46,7 +46,7 @@ class Audited:
     shape: Shape
     before: str | None = None
     records: Callable[[Any], Iterable[Any]] = _itself
-    # What a change is compared with comes from `AuditTrail.found`, since the handler reads it under its own lock.
+    # The record before the change comes from `AuditTrail.found`, since the handler reads it under its own lock.
     is_found_by_handler: bool = False
 
     def changing(
@@ -68,7 +68,7 @@ class Audited:
             before = arguments[self.before]
         for record in self.records(result):
             if not is_change and _of(record, "created_at") not in (None, call.now):
-                # The same request was done before: its first answer was answered again.
+                # The request is a repetition: its first answer was returned again.
                 continue
             member_id = _of(record, "member_id")
             call.audit.add(
@@ -90,7 +90,7 @@ class AuditTrail:
 
     reason: str | None = None
     before: Any = None
-    # Everything else that is about a member who was erased meanwhile is refused.
+    # All other changes of a member who was erased meanwhile are refused.
     is_erasure: bool = False
     entries: list[NewEntry] = field(default_factory=list)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 INTEGRATION = "integration"
 ADMINISTRATION = "administration"
 JSON = "application/json"
-# The scope of what a member's own token reaches.
+# The scope of a member's own token.
 MEMBER = "member"
 
 
@@ -72,7 +72,7 @@ class Caller:
         if self.loyalty_member_id is not None:
             return scope == MEMBER
         if scope == MEMBER:
-            # What members are shown is open to those who read all content, too.
+            # Callers who may read all content may read the members' content, too.
             return self.holds("benefits:read")
         if self.is_admin or self.is_system_admin or scope in self.roles:
             return True
@@ -93,7 +93,7 @@ class Request:
     request_id: str
     headers: dict[str, str]
     address: str = ""
-    # What the client accepts of the media types that the operation answers.
+    # The media type of the answer: one of the operation's that the client accepts.
     media_type: str = JSON
 
 

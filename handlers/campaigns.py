@@ -111,7 +111,7 @@ def list_actions(call: Call, campaign: Campaign, query: Mapping[str, Any]) -> Pa
 def create_action(call: Call, campaign: Campaign, body: dict[str, Any]) -> Action:
     """Add an action, after the campaign's last one unless the body says where."""
     _check_action(call, campaign, body, None)
-    # Raising the version also makes two creations at once take their places one after the other.
+    # Raising the version also makes simultaneous creations take their places one after the other.
     organizations.raise_configuration_version(call.db, campaign.organization_id)
     _refuse_outdated(call, campaign, body.pop("campaign_version_id"))
     if body["action_index"] is None:

@@ -58,7 +58,7 @@ def create_collection(call: Call, body: dict[str, Any]) -> ContentCollection:
     organization_id = call.organization.organization_id
     refusals: dict[str, Refusal] = {collections.SLUG_CONSTRAINT: _slug_taken(body["slug"])}
     if body["slug"] is None:
-        # Should another call take the same one meanwhile, this one starts over.
+        # If another call takes the same slug meanwhile, this one starts over.
         plain = slug_of(body["name"], ())
         body["slug"] = slug_of(body["name"], collections.slugs_like(call.db, organization_id, plain))
         refusals = {}

@@ -35,7 +35,7 @@ def track_events(call: Call, body: Mapping[str, Any]) -> dict[str, Any]:
     mode = DRY_RUN if body.get("dryRun") else body.get("executionMode", FULL)
     now = _moment_of_dry_run(body, mode)
     keys = None
-    # An empty list is what some generated clients send for one that was not set.
+    # Some generated clients send an empty list for one that was not set.
     if body.get("campaignKeys"):
         keys = [key.lower() for key in body["campaignKeys"]]
         _refuse_unknown_campaigns(call, keys)

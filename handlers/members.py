@@ -108,21 +108,21 @@ def _unknown_code(call: Call, code: str) -> list[dict[str, Any]]:
 @operation("checkMembersExist", answer=results(EXISTING_MEMBER, "loyaltyMembers"))
 def check_members_exist(call: Call, body: Mapping[str, Any]) -> list[Member]:
     """The members with these ids, in the order of the request; unknown ids are left out."""
-    asked = [fromkey for fromkey in dict.fromkeys(body["loyaltyMemberIds"]) if len(fromkey) <= LONGEST_ID]
-    found = members.find_all_by_loyalty_member_id(call.db, call.organization.organization_id, asked)
+    ids = [member_id for member_id in dict.fromkeys(body["loyaltyMemberIds"]) if len(member_id) <= LONGEST_ID]
+    found = members.find_all_by_loyalty_member_id(call.db, call.organization.organization_id, ids)
     by_id = {member.loyalty_member_id: member for member in found}
-    return [by_id[each] for each in asked if each in by_id]
+    return [by_id[member_id] for member_id in ids if member_id in by_id]
 
 
 @operation("batchGetMembers", answer=member_batch)
 def batch_get_members(call: Call, body: Mapping[str, Any]) -> dict[str, Any]:
     """The members with these ids, and the unknown ids, both in the order of the request."""
-    asked = list(dict.fromkeys(body["memberIds"]))
-    found = members.find_all(call.db, call.organization.organization_id, asked)
+    ids = list(dict.fromkeys(body["memberIds"]))
+    found = members.find_all(call.db, call.organization.organization_id, ids)
     by_id = {member.member_id: member for member in found}
     return {
-        "members": view_members(call, [by_id[fromkey] for fromkey in asked if fromkey in by_id]),
-        "not_found": [fromkey for fromkey in asked if fromkey not in by_id],
+        "members": view_members(call, [by_id[member_id] for member_id in ids if member_id in by_id]),
+        "not_found": [member_id for member_id in ids if member_id not in by_id],
     }
 
 
@@ -279,7 +279,7 @@ def _tier_set(
 def check_member_audiences(call: Call, member: Member, body: Mapping[str, Any]) -> list[CompiledAudience]:
     """The audiences that the member is in, of those in the request, in its order."""
     found = {audience.audience_id: audience for audience in _audiences_of(call, member)}
-    return [found[fromkey] for fromkey in dict.fromkeys(body["audienceIds"]) if fromkey in found]
+    return [found[audience_id] for audience_id in dict.fromkeys(body["audienceIds"]) if audience_id in found]
 
 
 @operation("getMemberAudiences", answer=audience_keys)

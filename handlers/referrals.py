@@ -44,7 +44,7 @@ from persistence.paging import Page, Paged
 Found = tuple[ReferralProgram, ProgramTotals]
 
 _AUDITED = Audited(
-    # The totals of a program are no part of what is changed.
+    # The totals of a program are not part of its changes.
     "referral-program",
     "referral_program_id",
     PROGRAM_BODY,

@@ -31,7 +31,7 @@ from handlers.settings import ports_of
 from persistence import organizations, triggers
 from persistence.paging import Page, Paged
 
-# How long the secret before signs beside the one that replaced it.
+# The time for which a replaced secret signs beside the new one.
 OVERLAP = timedelta(hours=24)
 
 _AUDITED_DELIVERY = Audited("trigger-delivery", "trigger_delivery_id", DELIVERY_STATE)

@@ -2,5 +2,5 @@
 
 import warnings
 
-# connexion imports a test client that is not used here; what that client deprecates concerns nobody.
+# connexion imports a test client that is not used here; its deprecation warnings do not matter.
 warnings.filterwarnings("ignore", message="Using `httpx` with `starlette.testclient`")

@@ -44,7 +44,7 @@ Figures = TypeVar("Figures")
 BASE_PATH = "/v2"
 # Health checks and pages have threads of their own: they answer while every other thread waits for the database.
 _PAGE_THREADS = 2
-# Passwords take long to check, on purpose: those who ask for access tokens wait for each other and for nobody else.
+# Checks of passwords are slow on purpose: requests for access tokens wait for each other and for no others.
 TOKEN_THREADS = 1
 
 
@@ -54,7 +54,7 @@ def create_app(settings: Settings, engine: Engine) -> ASGIApp:
     Raises an error if documents, handlers and addresses do not fit together.
     """
     if not logging.getLogger().handlers:
-        # Whoever has set up logging before, such as a test run, keeps it.
+        # Logging that is set up already, such as by a test run, stays.
         configure(settings.log_level, settings.log_format)
     metrics.watch_pool(engine)
     limit_evaluation(settings)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from handlers.setting_values import Network
 
-# Whoever has one address of IPv6 has all of its network.
+# The owner of one IPv6 address has its whole network.
 _IPV6_PREFIX = 64
 
 

@@ -16,7 +16,7 @@ from handlers.messages.json_text import encode
 from handlers.messages.validation import Schemas, Validator
 
 _log = logging.getLogger("loyalty.contract")
-# What any server may answer at any time, whatever the operation.
+# Statuses that any operation may return at any time.
 _UNDECLARED = {500, 503}
 _PROBLEM_MEMBERS = {"type": str, "title": str, "status": int, "detail": str, "instance": str}
 

@@ -26,11 +26,11 @@ from persistence import audit_log, members, organizations, transactions
 from persistence.engine import autocommit
 from persistence.users import first_organization
 
-# Operations that belong to no organization yet: they find out which.
+# Operations without an organization: they find it themselves.
 WITHOUT_ORGANIZATION = frozenset({"createAccessToken"})
 
 
-# So long the read replica is left alone after it did not answer.
+# The time without queries to the read replica after it did not answer.
 REPLICA_PAUSE_SECONDS = 30.0
 
 _log = logging.getLogger("loyalty.replica")
@@ -72,7 +72,7 @@ class Dispatcher:
         """The answer of the read replica; None if it is away or behind, so that the primary has to answer."""
         if time.monotonic() < self._replica_away_until:
             return None
-        # Who may call is asked of the primary: what was taken from a user counts from the next request on.
+        # The primary decides who may call: a permission taken from a user counts from the next request on.
         allowed = transactions.read(self._reading, lambda db: _organization_of(db, request, route.scopes))
         try:
             return transactions.read(replica, lambda db: self._do(db, operation, request, route, None, allowed))
@@ -82,7 +82,7 @@ class Dispatcher:
             if not (isinstance(error, TimeoutError) or transactions.is_away(error)):
                 if not transactions.may_start_over(error):
                     raise
-                # The replica gave the statement up for the primary's changes.
+                # The replica cancelled the statement because of the primary's changes.
                 return None
             self._replica_away_until = time.monotonic() + REPLICA_PAUSE_SECONDS
             _log.warning("the read replica does not answer; the primary serves for %.0f s", REPLICA_PAUSE_SECONDS)
@@ -111,7 +111,7 @@ class Dispatcher:
         )
         audited = operation.audit if isinstance(operation.audit, Audited) else None
         if organization is not None and audited is not None and audited.before is not None:
-            # So that what the path addresses is what the change finds, whoever else changes it at this moment.
+            # Locked, so that nobody else changes the addressed record before this call does.
             audit_log.take_turn(db, organization.organization_id, lock_of(request.path, audited))
         addressed = resolve_addresses(call, request.path)
         arguments = {name: addressed[name] for name in operation.arguments if name in addressed}
@@ -176,7 +176,7 @@ def _organization_of(db: Connection, request: Request, scopes: tuple[str, ...]) 
 
 
 def _organization_id(db: Connection, request: Request, caller: Caller) -> int:
-    # What a user of the external issuer may do is the record's to say, and so in which organizations.
+    # The record decides what a user of the external issuer may do, and in which organizations.
     goes_by_record = caller.is_external and caller.user_id is not None
     if request.surface == ADMINISTRATION:
         organization_id = _path_organization(request.path["organizationId"])

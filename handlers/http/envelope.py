@@ -17,9 +17,9 @@ from handlers.messages.json_text import encode
 
 _log = logging.getLogger("loyalty.errors")
 _POLICY_VIOLATION = 1008
-# Health and measurements are asked for whatever else comes from the same address.
+# Health checks and measurements are allowed however many calls come from the same address.
 _COUNTED = "/v2/"
-# Answers hold personal data and tokens, and problems may: nothing between here and the client may keep them.
+# Answers contain personal data and tokens, and problems may: nothing on the way to the client may cache them.
 ALWAYS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 
 
@@ -51,7 +51,7 @@ class Envelope:
             body = encode({**refusal.as_problem(), "instance": exchange.request_id})
             await _send_problem(sealed, 429, body, (b"retry-after", str(refusal.state.seconds).encode()))
         except Exception as error:
-            # Only a fault of the HTTP layer itself comes here; what operations raise was answered further inside.
+            # Only faults of the HTTP layer itself come here; errors of operations are answered further inside.
             _log.error("a request failed", exc_info=error, extra={"requestId": exchange.request_id})
             if exchange.status:
                 raise

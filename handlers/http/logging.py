@@ -91,7 +91,7 @@ def log_request(exchange: Exchange, method: str, seconds: float) -> None:
     }
     if exchange.caller is not None and exchange.caller.organization_id is not None:
         members["organizationId"] = exchange.caller.organization_id
-    # A record made by hand saves the search for the calling line, which would always be this one.
+    # Creating the record here saves the search for the calling line, which would always be this one.
     record = logging.LogRecord(_requests.name, logging.INFO, __file__, 0, "request", None, None)
     record.requestId = exchange.request_id
     setattr(record, _MEMBERS, members)

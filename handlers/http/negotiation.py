@@ -42,7 +42,7 @@ def _media_range(text: str) -> tuple[str, float]:
                 quality = float(value)
             except ValueError:
                 quality = 0.0
-    # Also not a number, which is in no order with others.
+    # Also catches NaN, which compares with no number.
     return name.strip().lower(), quality if 0 <= quality <= 1 else 0.0
 
 

@@ -176,7 +176,7 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
         pool = (self._token_pool if plan.makes_tokens else self._pool)()
         work = pool.submit(self._work, plan, exchange, query, raw, media_type, deadline)
         awaited = asyncio.wrap_future(work)
-        # What is raised behind the deadline concerns nobody any more.
+        # Errors after the deadline concern nobody any more.
         awaited.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         await asyncio.wait((awaited,), timeout=self._seconds_left(exchange))
         if work.done():

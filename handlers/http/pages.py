@@ -105,7 +105,7 @@ class Site:
 def pages(documents: Mapping[str, Mapping[str, Any]], base_path: str, site: Site) -> flask.Flask:
     """The Flask application; all its pages are public."""
     app = flask.Flask(__name__, static_folder=None)
-    # What a page raises is answered where everything else is, outside of Flask.
+    # Errors of pages are answered like all others, outside of Flask.
     app.config["PROPAGATE_EXCEPTIONS"] = True
     app.register_error_handler(HTTPException, _as_problem)
     app.before_request(lambda: _hide_from_public(site))

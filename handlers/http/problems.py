@@ -93,7 +93,7 @@ def problem_body(status: int, detail: str, request_id: str) -> bytes:
 def _answer(request: ConnexionRequest, status: int, body: bytes, headers: Mapping[str, str]) -> ConnexionResponse:
     exchange = exchange_of(request.scope)
     if status in exchange.without_body:
-        # The partner is told nothing, so the log has to.
+        # The partner gets no details, so they are logged.
         _log.info("refused without a body: %s", body.decode(), extra=_named(exchange))
         return ConnexionResponse(status_code=status, body=b"", headers={**headers, "Content-Length": "0"})
     return ConnexionResponse(status_code=status, content_type=MEDIA_TYPE, body=body, headers=dict(headers))

@@ -25,7 +25,7 @@ from handlers.setting_values import Rate
 
 _SLOT = struct.Struct("<Qd")
 _SLOTS = 1 << 16
-# A key is looked for in so many slots from its own on; where all are taken, the one that ends first is given up.
+# A key is looked for in this many slots from its own on; if all are taken, the one that ends first is reused.
 _PROBES = 8
 _STRIPES = 64
 
@@ -47,7 +47,7 @@ class Rates:
         self._clock = clock
         self._memory = mmap.mmap(-1, _SLOTS * _SLOT.size)
         self._secret = secrets.token_bytes(16)
-        # Locks of a file end with the process that holds them, however it ends; they do not hold between its threads.
+        # File locks end with the process that holds them, however it ends, but do not exclude threads of one process.
         self._file = tempfile.TemporaryFile(prefix="loyalty-rates-")  # noqa: SIM115  (open as long as the counts)
         self._threads = [threading.Lock() for _ in range(_STRIPES)]
 

@@ -44,7 +44,7 @@ class TokenHandler:
     def __init__(self, authenticate: Authenticate, pool: Callable[[], Executor]) -> None:
         self._authenticate = authenticate
         self._pool = pool
-        # An authenticator that knows a token from before answers at once, without a hop to another thread.
+        # The caller of a cached token is returned at once, without a change of threads.
         self._remembered: Callable[[str], Caller | None] = getattr(authenticate, "remembered", lambda token: None)
 
     def get_fn(self, _scheme: Mapping[str, Any], scopes: list[str]) -> Callable[[ConnexionRequest], Any]:
@@ -125,7 +125,7 @@ class KeyHandler:
 
 def _require(caller: Caller, required: tuple[str, ...]) -> None:
     missing = [scope for scope in required if not caller.holds(scope)]
-    # A member's token reaches only what is meant for members, not whatever asks for no role at all.
+    # A member's token is only for members' operations, not for all operations that require no role.
     if not missing and caller.loyalty_member_id is not None and MEMBER_SCOPE not in required:
         missing = ["a token that is not a member's"]
         challenge = f'Bearer realm="{REALM}", error="insufficient_scope"'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-# Whoever asks for readiness asks more often than that, and may send a write here again after it.
+# Readiness is checked more often than that; writes may be sent here again after it.
 _REMEMBERED_SECONDS = 30.0
 
 _full_at = float("-inf")

@@ -20,7 +20,7 @@ SchemaAt = Callable[[Sequence[str | int]], Mapping[str, Any]]
 """The schema that holds the keyword at the end of a path, `{}` if it cannot be told."""
 
 MASK = "The value"
-"""What stands for the value in the messages of `jsonschema-rs`."""
+"""The placeholder of the value in the messages of `jsonschema-rs`."""
 
 _MOST_LISTED = 20
 # Texts that list words, or columns to order by, as the documents write them.
@@ -40,7 +40,7 @@ class Explainer:
         self._root = root
 
     def explain(self, error: Any) -> Iterator[tuple[Place, str]]:
-        """What is wrong, as (place, sentence)."""
+        """The faults as (place, sentence)."""
         place = tuple(error.instance_path)
         kind = error.kind
         match kind.name:
@@ -145,7 +145,7 @@ def _none_of(value: Any, allowed: list[str]) -> str:
 
 
 def _in_words(text: str, pattern: str) -> str:
-    """What a text should have been that does not match; patterns that list words, or columns to order by, tell them."""
+    """The form required by a pattern that does not match; lists of words or of columns are spelled out."""
     words = _WORDS.fullmatch(pattern)
     if words is None:
         return "does not match the pattern of its schema"

@@ -14,7 +14,7 @@ from domain.tiers import TierTracking
 from handlers.messages.base import exact_number
 from handlers.messages.events import limit_counter
 
-# What events can have done beside points and limits, each under its name in the answer.
+# The effects of events beside points and limits, by their names in the answer.
 TIERS, BADGES, COUPONS, MISSIONS, REFERRALS = UNDONE_KINDS = "tiers", "badges", "coupons", "missions", "referrals"
 
 

@@ -205,7 +205,7 @@ class Validator:
         """Every fault of the value as (place, what is wrong), at most 50."""
         found: list[tuple[Place, str]] = []
         errors = list(islice(self._errors(value), MAX_FAULTS))
-        # A text of the wrong length need not hear of its form, too.
+        # A text of the wrong length gets no second fault about its form.
         lengths = {tuple(each.instance_path) for each in errors if each.kind.name in ("minLength", "maxLength")}
         for error in errors:
             if error.kind.name != "pattern" or tuple(error.instance_path) not in lengths:

@@ -19,7 +19,7 @@ RANGE, FACET = "range", "facet"
 MOST_FIELDS = 20
 _ENDS = ("min", "max")
 
-# What stands for one end of a range, or a facet: the field, the end, the parameter that names it, and the text.
+# One end of a range, or a facet: the field, the end, the parameter that names it, and the text.
 _End = tuple[str, str, str, str]
 
 

@@ -19,7 +19,7 @@ from handlers.messages.base import (
 )
 from handlers.messages.events import event_record
 
-# What `include` may name.
+# The allowed values of `include`.
 PAYLOAD, RESULT = "payload", "result"
 
 

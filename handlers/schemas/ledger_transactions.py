@@ -128,7 +128,7 @@ class BatchBody:
         return [_batch_item(item, f"/items/{index}") for index, item in enumerate(body["items"])]
 
 
-# What only makes sense where value is moved, not where a transaction is reverted.
+# Fields that are for movements, not for reverts.
 _NOT_OF_A_REVERT = ("amount", "fromWalletId", "toWalletId", "captureMethod", "expirationDate")
 _NEEDED = ("amount", "fromWalletId", "toWalletId", "ledgerAccountId")
 

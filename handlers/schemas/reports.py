@@ -12,7 +12,7 @@ from handlers.messages.base import Exact, Plain, Shape, WireSchema, exact_number
 from persistence.reports.books import Discounts
 from persistence.reports.wallets import Received
 
-# An average is rounded to what the finest ledger account can hold.
+# An average is rounded to the most fraction digits of a ledger account.
 _MILLIONTH = Decimal("0.000001")
 
 

@@ -76,7 +76,7 @@ class ShownTrigger:
 def trigger_record(shown: ShownTrigger) -> dict[str, Any]:
     """The record of a trigger."""
     settings = shown.trigger.settings
-    # Values of headers are credentials more often than not, so they are never shown.
+    # Values of headers are usually credentials, so they are never shown.
     headers = dict.fromkeys(settings["headers"])
     return {**_TRIGGER.dump(shown.trigger), "settings": {**settings, "headers": headers, "secret": shown.secret}}
 

@@ -37,14 +37,14 @@ class _QueueWorker:
 
     def __init__(self, settings: Settings) -> None:
         path = os.pathsep.join([str(Path(handlers.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
-        # This very program, and the database that this process holds, should it be an embedded one.
+        # The same program, with the embedded database of this process, if it is used.
         given = {"PYTHONPATH": path, "LOYALTY_DATABASE_URL": settings.database_url}
         self._environment = {**os.environ, **given}
         self._process: subprocess.Popen[bytes] | None = None
 
     def keep(self) -> None:
         """Start the worker unless it runs."""
-        # The arbiter reaps all children, so one that has ended may look as if it had ended well.
+        # The arbiter reaps all children, so one that has failed may look as if it had succeeded.
         if self._process is None or self._process.poll() is not None:
             self._close()
             # It ends when its standard input does, so not even a kill of this process leaves it behind.
@@ -155,7 +155,7 @@ class _Server(BaseApplication):  # type: ignore[misc]
         }
 
     def _on_ready(self, arbiter: Any) -> None:
-        # What is loaded by now never becomes garbage; untouched by the collector, its memory stays shared by the forks.
+        # Objects loaded by now never become garbage; as the collector skips them, the forks go on sharing them.
         gc.collect()
         gc.freeze()
         self._when_ready()

@@ -27,7 +27,7 @@ from persistence.transactions import is_away
 _JOBS_SECONDS = 5.0
 # Reports count what is not in their totals one by one, so some seconds of it may wait.
 _REPORTS_SECONDS = 2.0
-# While the database is away, or something else is wrong with all of it, and not with one piece of work.
+# The pause while the database is away, or another fault affects all work.
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 30.0
 
 _log = logging.getLogger("loyalty.worker")
@@ -86,7 +86,7 @@ class Worker:
             try:
                 found = loop.step()
             except Exception as error:
-                # Pieces of work answer for their own faults, so this is the database's, or everybody's.
+                # Single pieces of work handle their own faults, so this is a fault of the database, or of all work.
                 if is_away(error):
                     _log.warning("the loop of %s waits for the database: %s", loop.name, type(error).__name__)
                 else:

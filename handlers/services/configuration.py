@@ -155,7 +155,7 @@ def complete_plan(
 def _load(db: Connection, organization: Organization, before: Configuration | None) -> Configuration:
     """Load and compile the configuration; compiled actions of `before` that are unchanged are reused."""
     organization_id = organization.organization_id
-    # Campaigns and the like first: what they name was there when they were saved, and is never removed.
+    # Campaigns and the like first: the records that they name existed when they were saved, and are never removed.
     active = campaigns.find_active(db, organization_id)
     found_missions = missions.find_all(db, organization_id)
     found_programs = referrals.find_all(db, organization_id)

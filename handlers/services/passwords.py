@@ -21,7 +21,7 @@ SHORTEST, LONGEST = 10, 128
 SECRET_PREFIX = "lsk_"
 _FAST = "sha256:"
 _LEAST_SCORE = 3
-# The time of the estimate grows with the square of the length; what is strong is so within this many characters.
+# The time of the estimate grows with the square of the length; strong passwords are strong within this length.
 _ESTIMATED = 40
 
 _HASHER = PasswordHasher()

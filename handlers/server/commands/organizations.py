@@ -75,7 +75,7 @@ def credentials() -> None:
 def reset(organization: int, client_id: str | None, as_json: bool) -> None:
     """Give an API user another secret and print it; the former one and its tokens are no longer valid.
 
-    What the user may do stays as it is.
+    The permissions of the user stay as they are.
     """
     from handlers.services.organizations.reset_credentials import CredentialsNotFound, reset_credentials
 

@@ -15,7 +15,7 @@ _FORM = "customer_id date number_of_cds dollar_value"
 _DATE = re.compile(r"[0-9]{8}")
 _QUANTITY = re.compile(r"[0-9]{1,9}")
 _VALUE = re.compile(r"[0-9]{1,12}(\.[0-9]{1,6})?")
-# What a member's id may be, so that it can stand in a path: no slash, no control character, not of dots only.
+# Member ids that are possible in a path: without slashes and control characters, and not only dots.
 _CUSTOMER = re.compile(r"(?!\.+$)[^/\x00-\x1f\x7f]{1,255}")
 _MOST_FAULTS_TOLD = 10
 

@@ -36,7 +36,7 @@ _BATCH = 100
 _EXIST_BATCH = 1000
 _MOST_FAILURES_TOLD = 5
 _LONGEST_NAME = 100
-# Held while the organization is looked for and made, so that two replays of a file do not make two.
+# Held while the organization is looked up and created, so that two replays of a file do not create two.
 _ORGANIZATION_LOCK = 0x6C6F79616C7403
 
 Item = TypeVar("Item")

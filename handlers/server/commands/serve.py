@@ -14,7 +14,7 @@ from handlers.server.commands.tenant import TOKEN_SECONDS, Tenant, administrator
 from handlers.settings import Settings
 from persistence import schema, transactions
 
-# Held while the first organization is made, so that two servers that start at once do not make two.
+# Held while the first organization is created, so that two servers that start at once do not create two.
 _FIRST_ORGANIZATION_LOCK = 0x6C6F79616C7402
 
 _log = logging.getLogger("loyalty.serve")

@@ -29,7 +29,7 @@ def worker(once: bool, attached: bool) -> None:
     configure(settings.log_level, settings.log_format)
     with with_database(settings) as settings:
         with migrated_engine(settings):
-            pass  # or it has said what is missing
+            pass  # or it has printed what is missing
         working = Worker(settings)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: working.stop())
@@ -42,7 +42,7 @@ def worker(once: bool, attached: bool) -> None:
 
 
 def _stop_with_parent(working: Any) -> None:
-    # Whoever started this holds the other end of the pipe; however it ends, the kernel closes it.
+    # The parent process holds the other end of the pipe; however the parent ends, the kernel closes it.
     while os.read(sys.stdin.fileno(), 1024):
         pass
     working.stop()

@@ -28,7 +28,7 @@ from persistence.content import collections, documents
 from persistence.content.languages import languages_of
 from persistence.coupons import books
 
-# What the audit log calls them.
+# Their name in the audit log.
 DOCUMENT_ENTITY = "content-document"
 
 DocumentPlace = tuple[str, str]

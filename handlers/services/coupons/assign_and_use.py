@@ -142,7 +142,7 @@ def _assign_each(
                 raise
             refused.append(refusal)
             if not command.codes and position == len(made):
-                # Another one of the same kind would be refused alike.
+                # Further coupons would be refused for the same reason.
                 break
     if not made:
         raise refused[0]

@@ -94,7 +94,7 @@ class _MemberView:
         self._configuration = configuration_of(call.db, call.organization)
         keys = self._configuration.tier_keys
         tiers = current_tiers(call, [member])[member.member_id]
-        # A tier that was made after the configuration was read is no book's concern yet.
+        # A tier created after the configuration was read does not matter to any book yet.
         self.tier_keys = frozenset(keys[t.loyalty_tier_id] for t in tiers if t.loyalty_tier_id in keys)
         organization_id, among = call.organization.organization_id, self._configuration.audiences
         audiences = match_audiences(call.db, organization_id, among, [member], call.now)[member.member_id]
@@ -137,7 +137,7 @@ class _MemberView:
     def out_of_stock(self, found: Sequence[CouponBook]) -> list[CouponBook]:
         """The books that have nothing left to assign."""
         left = self._stock(found)
-        return [book for book in found if (loader := left[book.coupon_book_id]) is not None and loader < 1]
+        return [book for book in found if (remaining := left[book.coupon_book_id]) is not None and remaining < 1]
 
     def _stock(self, found: Sequence[CouponBook]) -> dict[int, Decimal | None]:
         """The amount left to assign of each book; for a list of codes, 1 stands for any number."""

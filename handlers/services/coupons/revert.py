@@ -37,7 +37,7 @@ class RevertedCode:
 def revert_usage(call: Call, usage: CouponUsage, *, force: bool = False) -> CouponUsage:
     """Reverse an assignment or a use, with its points. Returns the reversal, or raises its refusal."""
     with unit_of_work(call, [usage.member_id], REVERTED) as unit:
-        # As it is now that nobody else can revert it any more.
+        # Read again, now that nobody else can revert it.
         [current] = usages.find_all(call.db, usage.organization_id, [usage.coupon_usage_id])
         unit.coupons.prepare_reverts([current])
         return unit.coupons.revert(current, UsageDetails(), force=force)
@@ -53,7 +53,7 @@ def revert_code(call: Call, member: Member, coupon: Coupon, *, all_of_them: bool
         found = usages.find_uses_of_coupon(call.db, coupon.organization_id, member.member_id, coupon.coupon_id, limit)
         if not found:
             raise NothingToRevert("The member has no use of this code that stands.")
-        standing = usages.count_uses_of_coupon(call.db, coupon.organization_id, member.member_id, coupon.coupon_id)
+        remaining = usages.count_uses_of_coupon(call.db, coupon.organization_id, member.member_id, coupon.coupon_id)
         coupons.prepare_reverts(found)
         coupons.loader.expect(len(found))
         outcomes = []
@@ -65,4 +65,4 @@ def revert_code(call: Call, member: Member, coupon: Coupon, *, all_of_them: bool
         refusals = [outcome.refusal for outcome in outcomes if outcome.refusal is not None]
         if len(refusals) == len(outcomes):
             raise refusals[0]
-        return RevertedCode(outcomes, standing - len(outcomes) + len(refusals))
+        return RevertedCode(outcomes, remaining - len(outcomes) + len(refusals))

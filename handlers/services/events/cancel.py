@@ -30,7 +30,7 @@ def cancel_event(
     organization_id, event_id = call.organization.organization_id, event.loyalty_event_id
     unit = UnitOfWork(call)
     members = unit.lock(member_ids=reversals.find_members(call.db, organization_id, [event_id]))
-    # As it is now that nobody else can reverse it any more.
+    # Read again, now that nobody else can reverse it.
     event = events.find_by_key(call.db, organization_id, event.loyalty_event_key) or event
     refuse_uncancellable(event)
     record = _record(unit, event, members[event.member_id], description)

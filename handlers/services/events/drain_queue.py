@@ -62,7 +62,7 @@ class Drain:
             members = self._evaluate_next(organization_id, after)
             if len(members) == self._batch:
                 self._last_members[organization_id] = members[-1]
-            # From the first member on again, where the end was reached.
+            # Begin with the first member again if the end was reached.
             worked = bool(members) or after > 0 or worked
         return worked
 
@@ -78,7 +78,7 @@ class Drain:
             if not members:
                 return
             queued = queue.find_lines(db, organization_id, members, self._batch // len(members))
-            # What has failed before goes alone, so that it cannot spoil a batch again, and those behind it wait.
+            # An event that has failed before is evaluated alone, so that it cannot fail a batch again; later ones wait.
             alone[:] = [event for event in queued if event.attempts]
             held_up = {each.event.member_id for each in alone}
             batch[:] = [event for event in queued if event.event.member_id not in held_up]

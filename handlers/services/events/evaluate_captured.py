@@ -52,7 +52,7 @@ def evaluate_captured(call: Call, event: LoyaltyEvent) -> LoyaltyEvent:
     """
     unit, sent = UnitOfWork(call), incoming_of(event)
     members = lock_members_of(unit, [event], [sent])
-    # As it is now that nobody else can evaluate or cancel it any more.
+    # Read again, now that nobody else can evaluate or cancel it.
     event = _stored_now(call, event)
     if event.evaluated_at is not None:
         return event

@@ -24,7 +24,7 @@ from handlers.services.unit_of_work.unit import UnitOfWork
 from handlers.services.webhooks.outbox import AsyncResult, queue_async_results
 from persistence import events, members, organizations, queue
 
-# What evaluation itself reports bears the id of the request that tracked the event; only what had expired has none.
+# Derived events have the id of the request that tracked the event; only those of expiries have none.
 _REQUEST_ID = "worker"
 
 
@@ -90,7 +90,7 @@ def note_failure(
         return
     event, problem = queued.event, problem_of(fault)
     status, evaluation = (RUNNING, NOT_EVALUATED) if next_attempt_at else (FAILURE, EVALUATION_FAILED)
-    # Until the last attempt the answer is that the event waits; why it does is told by its `lastError`.
+    # Until the last attempt the result is that the event waits; its `lastError` has the reason.
     result = stored_result(event, status, None if next_attempt_at else problem)
     events.change_state(db, event, now, status=status, evaluation_status=evaluation, last_error=problem, result=result)
     member = members.find(db, organization_id, event.member_id)

@@ -26,7 +26,7 @@ from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import events
 
 _BUILT_IN = frozenset(BUILT_IN_EVENT_TYPES)
-# What takes an order back is tracked whatever has become of the member.
+# Events that undo an order are tracked whatever the status of the member.
 _OF_INACTIVE_MEMBERS = frozenset(
     {
         "member-profile-deactivated",

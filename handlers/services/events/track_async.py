@@ -21,7 +21,7 @@ from persistence.rows import reserve_ids
 
 def queue_events(call: Call, incoming: Sequence[IncomingEvent]) -> list[dict[str, Any]]:
     """Store and queue the events that can be tracked. Returns the outcome of each, in order."""
-    # The members' lines alone are locked: all else that they have is the worker's concern.
+    # Only the members' queues are locked; the worker locks the rest.
     ids = {event.loyalty_member_id for event in incoming if event.loyalty_member_id is not None}
     ids |= {event.sponsor_loyalty_member_id for event in incoming if event.sponsor_loyalty_member_id is not None}
     found = queue.lock_members(call.db, call.organization.organization_id, ids)

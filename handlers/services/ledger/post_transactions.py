@@ -99,7 +99,7 @@ class Poster:
         stored = posting.find_stored(self._db, self._organization_id, reverts)
         self._lock(stored)
         if reverts:
-            # Now that nobody else can move them any more.
+            # Read now that nobody else can move them.
             stored = posting.find_stored(self._db, self._organization_id, reverts)
         self._answer_known_keys()
         account_ids = {
@@ -315,7 +315,7 @@ def answered(call: Call, movements: Sequence[Movement], ids: Sequence[int]) -> l
     """
     rows = ledger_transactions.rows_as_answered(call.db, call.organization.organization_id, ids)
     return [
-        # A capture may have left a part of the fiat value: the request says what it was.
+        # A capture may have left a part of the fiat value: the request has the original one.
         [replace(row, fiat_value=movement.fiat_value) for row in rows[each]] if movement.manual else rows[each]
         for movement, each in zip(movements, ids, strict=True)
     ]

@@ -52,7 +52,7 @@ def create_orders(call: Call, wanted: Sequence[NewOrder]) -> list[CreatedOrder]:
     """Create orders, each on its own, in a fixed number of statements."""
     refused = _refused(call, wanted)
     steps = [[] if refused[at] else _steps(call, each) for at, each in enumerate(wanted)]
-    # All creations first: what follows of any of them then needs them stored but once.
+    # All creations first: later events of any of them then need only one flush before them.
     depth = max((len(step) for step in steps), default=0)
     queue = [(at, step[level]) for level in range(depth) for at, step in enumerate(steps) if level < len(step)]
     found: dict[int, list[Result]] = {}

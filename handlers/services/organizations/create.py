@@ -98,7 +98,7 @@ def _add_program(db: Connection, owned: Mapping[str, Any], ledger_id: int, ledge
             ledger_id=ledger_id,
             tier_points_ledger_account_id=ledger_account_id,
             main_ledger_account_id=ledger_account_id,
-            # Whoever redeems points keeps the tier.
+            # Redeeming points does not lower the tier.
             tier_policy=completed({"basis": EARNED}),
         )
         .returning(loyalty_programs.c.loyalty_program_id, loyalty_programs.c.loyalty_program_key)

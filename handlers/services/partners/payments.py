@@ -97,7 +97,7 @@ def _found_or_enrolled(call: Call, key: PartnerKey, intent: PaymentIntent) -> tu
     if info.user_gov_id is not None:
         names.append(f"government {info.user_gov_id}")
     partners.lock_customers(call.db, call.organization.organization_id, names)
-    # Others may have been at it until now.
+    # Look again: other calls may have made changes until now.
     found = _find(call, intent)
     if found is not None:
         return found, False

@@ -53,7 +53,7 @@ def evaluate_next(
     tier_assignments = TierAssignments(configuration.tier_schedules, held, now)
     member_ids = {wallet_id: member_id for wallet_id, (member_id, _) in members.items()}
     also = configuration.accounts if everyone else ()
-    # What was earned is as it is stored: expiries have changed nothing of it.
+    # Earnings are as stored: expiries have not changed them.
     points = open_tier_points(db, organization_id, configuration.tier_schedules, session, wallets)
     found = LedgerEvents(configuration, session, tier_assignments, member_ids, lambda number: None, points).begin(also)
     member_tiers.move(db, organization_id, tier_assignments.changed, now)

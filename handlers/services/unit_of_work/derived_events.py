@@ -37,7 +37,7 @@ def possible_types(configuration: Configuration) -> frozenset[str]:
         found |= {TIER_SET, TIER_REMOVED}
     if configuration.badges:
         found |= {BADGE_ASSIGNED, BADGE_UNASSIGNED}
-    # Every point makes one, so they are reported only where somebody asks for them by name.
+    # Every movement causes one, so they are reported only if a record names them.
     named = any(TRANSACTION_CREATED in campaign.event_types for campaign in configuration.campaigns)
     others = {*configuration.missions_by_type, *configuration.referral_programs.active_types}
     if named or TRANSACTION_CREATED in others:

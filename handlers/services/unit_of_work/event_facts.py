@@ -33,7 +33,7 @@ def event_facts(
     record, items = order or (None, ())
     payment = payment_variable(tracked.event.payload)
     tier_ids = participants.tier_ids(tracked.member.member_id, tracked.member.wallet_id)
-    # A tier that was made after the configuration was read is no campaign's concern yet.
+    # A tier created after the configuration was read does not matter to any campaign yet.
     known = configuration.tier_keys
     tier_keys = frozenset(known[tier_id] for tier_id in tier_ids if tier_id in known)
     audience_keys = [audience.audience_key for audience in audiences]

@@ -93,7 +93,7 @@ class EventPipeline:
         unit, participants = self._unit, self._unit.participants
         facts, deadline = self._facts(tracked, order), unit.deadline or evaluation_deadline()
         if unit.mode in (FULL, DRY_RUN) and participants.missions.handle(facts, deadline):
-            # What a mission counted and paid is there for the campaigns to see.
+            # Campaigns see the missions' counts and rewards.
             facts = self._facts(tracked, order)
         failed = participants.missions.failed()
         evaluator = Evaluator(
@@ -122,12 +122,12 @@ class EventPipeline:
     def _reverse(self, tracked: TrackedEvent, order: Order) -> list[RevertedEvent]:
         """Reverse the effects of the order's events, as far as the order's new status requires."""
         unit, extent = self._unit, extent_of(order)
-        standing = [event_id for event_id in reversed(order.event_ids) if unit.reversals.stands(event_id)]
-        if extent is None or not unit.is_open or not standing:
+        unreversed = [event_id for event_id in reversed(order.event_ids) if unit.reversals.stands(event_id)]
+        if extent is None or not unit.is_open or not unreversed:
             return []
         dated = tracked.event.external_event_date
         by = Reversal(tracked.loyalty_event_id, tracked.key, extent, external_event_date=dated)
-        return unit.reversals.reverse(standing, by, unit.participants)
+        return unit.reversals.reverse(unreversed, by, unit.participants)
 
     def _tracked(self, derived: DerivedEvent, reason: str, cause: TrackedEvent | None) -> TrackedEvent:
         """A derived event; it is not evaluated any more if too many have followed each other."""

@@ -97,9 +97,9 @@ class Reversals:
         session = participants.ledger
         savepoint, numbers = session.savepoint(), count(1)
         family = [self._events[each] for event_id in event_ids for each in self._families[event_id]]
-        standing = [e for e in family if e.reversal_loyalty_event_id is None and e.status == SUCCESS]
+        unreversed = [e for e in family if e.reversal_loyalty_event_id is None and e.status == SUCCESS]
         try:
-            posted = [self._take(event, by, session, numbers) for event in standing]
+            posted = [self._take(event, by, session, numbers) for event in unreversed]
         except Refusal:
             session.rollback_to(savepoint)
             raise
@@ -110,7 +110,7 @@ class Reversals:
                 self._reverse_counters(event, by, session, participants.counters),
                 _reversed(event, by, participants) if by.extent.is_whole else (),
             )
-            for event, transactions in zip(standing, posted, strict=True)
+            for event, transactions in zip(unreversed, posted, strict=True)
         ]
         is_told = by.extent.is_whole or any(each.transactions or each.limits for each in reverted)
         main = set(self._families[event_ids[-1]]) if is_told else set()
@@ -133,7 +133,7 @@ class Reversals:
                 wanted = session.reversible_of(stored)
                 posting = session.revert(stored, account, details, by.allow_overdraft, burn_available=True)
                 taken.append(RevertedTransaction.of(stored, posting, wanted - before))
-                # What came back may be missing of other mints.
+                # The reversed points may be missing from other mints.
                 for part in session.parts_of(posting):
                     if part.reverts is not None:
                         taken.append(RevertedTransaction.of(part.reverts, part, part.amount))

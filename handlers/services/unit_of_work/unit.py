@@ -45,7 +45,7 @@ from handlers.services.webhooks.outbox import queue_entities, queue_events
 from persistence import events, member_tiers, posting
 from persistence.rows import IdAllocator
 
-# Enough ids, beside some for each event, for what most units cause: taken from the database when first needed.
+# Enough ids, beside some for each event, for most units: taken from the database when first needed.
 _SPARE_IDS = 16
 
 EXPIRED = "Points or a tier had expired."
@@ -77,7 +77,7 @@ class UnitOfWork:
         self.audiences: Mapping[int, Sequence[CompiledAudience]] = {}
         self.rows: list[dict[str, Any]] = []
         self.outcomes: list[tuple[int, Mapping[str, Any]]] = []
-        # A dry run is for people, who wait for it: its events share one.
+        # People wait for a dry run, so its events share one deadline.
         self.deadline = evaluation_deadline() if mode == DRY_RUN else None
         self._db = db
         self._organization_id = organization.organization_id

@@ -32,7 +32,7 @@ from handlers.services.users.administer_users import (
 from handlers.services.users.invitations import Invitation, queue_invitations
 from persistence import users
 
-# What a user is in all organizations, and their administrators may change where there is only one.
+# The fields of a user in all organizations; an administrator may change them if there is only one.
 _COMMON = ("name", "nickname", "profile_picture_url", "pending_provisioning")
 
 
@@ -198,7 +198,7 @@ def reset_password(call: Call, user: User, permanent: bool | None, password_hash
         refuse_shared(call, held, user, "the password")
         until = None if permanent or user.is_api_user else call.now + TEMPORARY_PASSWORD_LIFETIME
         users.set_password(call.db, user.user_id, password_hash, temporary_until=until, now=call.now)
-        # Which one it was and is, the log does not show.
+        # The log does not show the passwords.
         call.audit.add("user", user.user_id, before={"password": "former"}, after={"password": "new"})
 
 

@@ -52,7 +52,7 @@ def queue_events(
     for row in rows if listeners else ():
         heard_by = [listener.trigger_id for listener in listeners if listener.hears_event(row["event_type"])]
         was_evaluated = row["evaluation_status"] != NOT_EVALUATED
-        # What undid another event without being evaluated is a cancellation; all else was only kept.
+        # An event that reversed another without being evaluated is a cancellation; all others were only stored.
         if heard_by and (was_evaluated or row["reverted_loyalty_event_id"] is not None):
             type_ = EVENT_EVALUATED if was_evaluated else EVENT_CANCELLED
             body = message(type_, event_data(row, members[row["member_id"]]), now)

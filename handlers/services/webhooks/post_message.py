@@ -22,7 +22,7 @@ import httpcore
 from domain.webhooks.receivers import is_public, url_fault
 
 SECONDS = 15.0
-# Of an answer, which nobody looks at, but most receivers like to see read.
+# The bytes read of an answer; it is not used, but most receivers expect it to be read.
 _MOST_BYTES = 65_536
 
 Resolve = Callable[[str, int], Sequence[str]]
@@ -68,7 +68,7 @@ class Poster:
             return Reply(None, _told(error))
 
     def _status_of(self, url: str, headers: Mapping[str, str], body: bytes) -> int:
-        # What is allowed may have changed since the URL was saved.
+        # The allowed addresses may have changed since the URL was saved.
         fault = url_fault(url, self.http_allowed, self.private_allowed, self.ports)
         if fault is not None:
             raise NotSent(f"The URL {fault}.")

@@ -27,7 +27,7 @@ from persistence.triggers import ClaimedDelivery
 # Longer than an attempt can take, however busy the machine is.
 LEASE = timedelta(seconds=60)
 _GONE = 410
-# While messages are under way: how long until others that have become due meanwhile are looked for.
+# The time until the next look for due messages while others are being sent.
 _PAUSE_SECONDS = 0.25
 _REMOVED_AT_ONCE = 1000
 
@@ -69,7 +69,7 @@ class Sender:
                 made += begun
                 if not self._under_way:
                     return made
-                # With a free thread, the next look is for what has become due; without one, for a thread.
+                # With a free thread, wait for further due messages; without one, wait for a thread.
                 done, _ = wait(self._under_way, _PAUSE_SECONDS, FIRST_COMPLETED)
                 self._conclude(done)
 

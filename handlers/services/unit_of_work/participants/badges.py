@@ -19,7 +19,7 @@ from handlers.services.unit_of_work.scope import Reversal, UnitScope
 from persistence import badges
 from persistence.rows import IdAllocator
 
-# Enough for what most units do: ids are taken from the database when first needed, then in doubling numbers.
+# Enough for most units: ids are taken from the database when first needed, then in doubling numbers.
 _FIRST_IDS = 8
 
 

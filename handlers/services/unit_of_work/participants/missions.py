@@ -131,7 +131,7 @@ class MissionWork:
         key = f"mission-progress-{self._scope.new_key()}"
         payment = _Payment(cause, key, None if cause.at == cause.now else cause.at)
         advance = self._refusing_move(compiled, amount, payment, audience_keys)
-        # It is the request that answers it, not the event that is evaluated next.
+        # It is the result of this request, not of the event that is evaluated next.
         self._moves.clear()
         return self._state.progress(cause.member_id, compiled.mission), advance
 

@@ -23,9 +23,9 @@ from handlers.services.unit_of_work.scope import Reversal, UnitScope
 from persistence import member_tiers
 from persistence.rows import IdAllocator
 
-# Enough for what most units do: ids are taken from the database when first needed, then in doubling numbers.
+# Enough for most units: ids are taken from the database when first needed, then in doubling numbers.
 _FIRST_IDS = 8
-# The numbers of a dry run come after all that is stored.
+# The numbers of a dry run come after all stored ones.
 _OF_DRY_RUN = 2**62
 
 
