@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = ("domain", "persistence")
+FOLDERS = ("domain", "handlers", "persistence")
 # Migrations keep the words of their time.
 LEFT_OUT = ("persistence/migrations",)
 QUESTION = re.compile(r"(What|Whoever|Those)\b")
