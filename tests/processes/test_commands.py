@@ -11,6 +11,7 @@ import psycopg2
 import pytest
 import yaml
 
+from domain.tiers import HeldTier
 from handlers.schemas.members import NEW_MEMBER
 from handlers.server.cli import main
 from persistence import embedded, member_tiers, members, organizations, programs
@@ -194,7 +195,8 @@ def test_tiers_that_have_expired_are_evaluated_once(shared_home, organization):
                     **NEW_MEMBER.load({"loyaltyMemberId": f"tier-{name}"}),
                 )
                 until = START if name == "ana" else None
-                member_tiers.set_by_hand(db, member, program_id, gold.loyalty_tier_id, expires_at=until, now=START)
+                held = {(member.member_id, program_id): HeldTier(gold.loyalty_tier_id, True, until)}
+                member_tiers.move(db, organization_id, held, START)
         engine.dispose()
     named = ("--organization", str(organization_id))
     first, second = (loyalty(shared_home, "evaluate-tiers", *named) for _ in range(2))

@@ -230,13 +230,13 @@ def test_a_killed_database_keeps_what_it_has_committed(home):
                     return
 
         with ThreadPoolExecutor(CLIENTS) as pool:
-            clients = [pool.submit(mint, purse) for purse in purses]
+            minting = [pool.submit(mint, purse) for purse in purses]
             while len(done) < 50:
                 time.sleep(0.01)
             data = embedded.describe(home).data
             os.kill(int((data / "postmaster.pid").read_text().splitlines()[0]), signal.SIGKILL)
-            for client in clients:
-                client.result()
+            for future in minting:
+                future.result()
         engine.dispose()
         with embedded.server(home) as again:
             engine = create_engine(again, threads=1)
