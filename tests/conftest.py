@@ -13,12 +13,17 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 from sqlalchemy import Connection, Engine
 
 from handlers.settings import Settings
 from persistence import embedded, schema
 from persistence.engine import create_engine
+
+# No example fails because a machine is slow.
+hypothesis.settings.register_profile("without deadline", deadline=None)
+hypothesis.settings.load_profile("without deadline")
 
 _PREFIX = f"loyalty-tests-{os.getuid()}-"
 # Nothing here needs to survive a power cut.
@@ -27,7 +32,7 @@ FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 
 
 # Files of these folders take longest, so they begin first where several processes share the tests.
-_LONGEST_FIRST = ("fuzz", "processes", "purchases", "machines", "concurrency", "flows", "contract")
+_LONGEST_FIRST = ("fuzz", "processes", "purchases", "machines", "concurrency", "services", "contract")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -460,7 +460,7 @@ def few_lots_at_first(monkeypatch):
 
 
 def test_some_histories(engine):
-    run(engine, max_examples=100, stateful_step_count=30, derandomize=True)
+    run(engine, max_examples=60, stateful_step_count=30, derandomize=True)
 
 
 @pytest.mark.stress

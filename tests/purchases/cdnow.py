@@ -13,7 +13,7 @@ from bench.demo import purchases_file
 
 ORDERS, MEMBERS = 69_659, 23_570
 # Enough for members with many orders a month, and for what the whole file would take too long for.
-SOME = 10_000
+SOME = 6_000
 AT_LENGTH = [pytest.param(SOME, id="some"), pytest.param(ORDERS, id="the whole file", marks=pytest.mark.stress)]
 # One point for each whole dollar.
 POINTS, TOP_MEMBER, TOP_POINTS = 2_453_159, "07592", 13_860

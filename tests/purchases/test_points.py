@@ -37,8 +37,9 @@ def points_of(result):
     )
 
 
-def test_the_whole_file_at_one_point_a_dollar(api):
-    bought = orders()
+@pytest.mark.parametrize("count", AT_LENGTH)
+def test_one_point_a_dollar(api, count):
+    bought = orders(count)
     shop = Shop.new(api, bought)
     shop.campaign(mint("floor(order.total)"))
     results = shop.track(bought)
@@ -47,15 +48,16 @@ def test_the_whole_file_at_one_point_a_dollar(api):
     expected: Counter[str] = Counter()
     for order in bought:
         expected[order.customer] += int(order.total)
-    assert (len(bought), len(expected)) == (ORDERS, MEMBERS)
     assert balances == without_zeros(expected)
-    assert sum(balances.values()) == POINTS
-    assert max(balances.items(), key=lambda each: each[1]) == (TOP_MEMBER, TOP_POINTS)
+    if count == ORDERS:
+        assert (len(bought), len(expected)) == (ORDERS, MEMBERS)
+        assert sum(balances.values()) == POINTS
+        assert max(balances.items(), key=lambda each: each[1]) == (TOP_MEMBER, TOP_POINTS)
     assert all(points_of(result) == int(order.total) for order, result in zip(bought, results, strict=True))
     assert shop.faults() == []
 
     before = shop.sizes()
-    assert before["events"] == before["purchase_orders"] == ORDERS
+    assert before["events"] == before["purchase_orders"] == count
     assert shop.track(bought) == results
     assert shop.sizes() == before
     assert shop.balances() == balances
