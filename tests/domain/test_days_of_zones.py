@@ -9,7 +9,7 @@ from itertools import groupby
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.calendar import moment_in, next_period, start_of_day
@@ -63,7 +63,6 @@ def test_a_day_begins_and_ends_where_the_walk_says(name):
     assert lengths == expected
 
 
-@settings(deadline=None)
 @given(
     st.lists(moments, min_size=1, max_size=12), zones, st.sampled_from(["daily", "weekly", "monthly"]), st.booleans()
 )
@@ -79,7 +78,6 @@ def test_limits_count_the_days_of_the_campaigns_zone(at, name, period, is_its_ow
     assert bench.balance() == len(seen)
 
 
-@settings(deadline=None)
 @given(moments, zones, st.sets(st.integers(1, 7), min_size=1))
 def test_campaigns_run_on_the_days_of_their_zone(at, name, days):
     bench = Bench(campaign(action(1, mint(1)), days_of_week=tuple(days), timezone=name))
@@ -87,7 +85,6 @@ def test_campaigns_run_on_the_days_of_their_zone(at, name, days):
     assert bench.balance() == (day_of(at, name).isoweekday() in days)
 
 
-@settings(deadline=None)
 @given(moments, zones)
 def test_rules_read_times_in_the_zone_of_their_campaign(at, name):
     day = day_of(at, name)
@@ -100,7 +97,6 @@ def test_rules_read_times_in_the_zone_of_their_campaign(at, name):
     assert amounts == [Decimal(f"{day:%Y%m%d}"), at.astimezone(ZoneInfo("Asia/Tokyo")).day]
 
 
-@settings(deadline=None)
 @given(st.lists(moments, min_size=1, max_size=12), zones, st.sampled_from(["daily", "weekly", "monthly"]))
 def test_missions_are_repeated_by_the_days_of_their_zone(at, name, period):
     record = mission(goal_count=1, repetition_period=period, period_limit=1, timezone=name)
@@ -111,7 +107,6 @@ def test_missions_are_repeated_by_the_days_of_their_zone(at, name, period):
     assert state.progress(1, record).progress.times_achieved == len(periods)
 
 
-@settings(deadline=None)
 @given(moments, zones)
 def test_local_times_without_an_offset_are_those_of_the_zone(at, name):
     zone = ZoneInfo(name)

@@ -187,7 +187,7 @@ def parameters(asked, sort, named):
 
 
 @given(searches)
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=80, suppress_health_check=list(HealthCheck))
 def test_searches_find_what_a_look_at_every_document_finds(many, search):
     content, documents = many
     documents = [{**document, "place": place} for place, document in enumerate(documents)]

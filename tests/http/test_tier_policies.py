@@ -219,7 +219,7 @@ steps = st.lists(
 
 
 @given(steps=steps)
-@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(max_examples=6, suppress_health_check=list(HealthCheck), derandomize=True)
 def test_whatever_happens_tiers_go_by_the_orders_that_stand(shop_with_periods, steps):
     """Beside a list of the orders of the last year, of each of which so much came back."""
     shop, ladder = shop_with_periods

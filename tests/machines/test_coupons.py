@@ -260,7 +260,6 @@ def test_coupons_beside_the_model(engine):
         settings=settings(
             max_examples=15,
             stateful_step_count=30,
-            deadline=None,
             suppress_health_check=list(HealthCheck),
             print_blob=True,
         ),

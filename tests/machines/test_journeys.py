@@ -180,9 +180,7 @@ def run(api, **profile):
         return machine
 
     checks = list(HealthCheck)
-    run_state_machine_as_test(
-        fresh, settings=settings(deadline=None, database=None, suppress_health_check=checks, **profile)
-    )
+    run_state_machine_as_test(fresh, settings=settings(database=None, suppress_health_check=checks, **profile))
 
 
 def test_some_journeys(api):

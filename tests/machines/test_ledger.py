@@ -448,9 +448,7 @@ def shown(view):
 def run(engine, **profile):
     machine = type("LedgerOnPostgreSQL", (Ledger,), {"engine": engine})
     checks = list(HealthCheck)
-    run_state_machine_as_test(
-        machine, settings=settings(deadline=None, database=None, suppress_health_check=checks, **profile)
-    )
+    run_state_machine_as_test(machine, settings=settings(database=None, suppress_health_check=checks, **profile))
 
 
 @pytest.fixture(autouse=True)

@@ -77,7 +77,7 @@ class Missions(RuleBasedStateMachine):
             assert progress.counter == ((counted - 1) % self.mission.goal_count + 1 if counted else 0)
 
 
-Missions.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+Missions.TestCase.settings = settings(max_examples=150, stateful_step_count=40)
 TestMissions = Missions.TestCase
 
 

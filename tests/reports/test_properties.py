@@ -211,9 +211,7 @@ def _ranges(asked_for: list[tuple[datetime, datetime, str]]) -> list[tuple[datet
 
 
 @given(st.lists(steps, min_size=5, max_size=15), st.lists(asked, min_size=1, max_size=2))
-@settings(
-    max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
+@settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_every_report_is_what_a_count_by_hand_comes_to(api, done, asked_for):
     client = Client(api.organization())
     for step in done:

@@ -25,9 +25,7 @@ def api(settings):
         yield api
 
 
-many = settings(
-    max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
+many = settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 # What the server reports of any mint in its turn would go on as long as it may.
 SEVEN_MINTED = (

@@ -58,7 +58,7 @@ def told(found):
     return sums
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(described=campaigns, totals=st.lists(st.integers(0, 9999).map(lambda cents: Decimal(cents) / 100), max_size=5))
 def test_the_sum_of_what_is_told_is_the_sum_of_what_the_ledger_holds(described, totals):
     made = []

@@ -308,7 +308,7 @@ class Ledger(RuleBasedStateMachine):
 
 
 TestLedger = Ledger.TestCase
-TestLedger.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestLedger.settings = settings(max_examples=60, stateful_step_count=30)
 
 
 @pytest.mark.parametrize(
