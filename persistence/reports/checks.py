@@ -5,8 +5,9 @@ Each is one statement, so that it sees one state of records, changes and totals 
 
 from __future__ import annotations
 
+from domain.reports.spans import DAY, MONTH, QUARTER, QUARTER_HOUR, YEAR
 from persistence.reports.records import MINTS, RECORDS
-from persistence.reports.totals import EXPANDED, EXPANDED_WALLETS
+from persistence.reports.totals import expanded, expanded_wallets, levels_of
 
 # Null stands for all organizations.
 _OF = "(CAST(:organization_id AS bigint) IS NULL OR {0}.organization_id = :organization_id)"
@@ -23,41 +24,97 @@ _MINTED = (
 _CHANGES = f"SELECT * FROM report_changes r WHERE {_OF.format('r')}"
 
 
-def _differences(keys: str, figures: tuple[str, ...], words: str, kept: str, expanded: str, recorded: str) -> str:
+def _wrong(keys: str, figures: tuple[str, ...], words: str, summands: str) -> str:
+    """A query that tells where the sums of `summands`, rows with the keys and figures, are not zero."""
     sums = ", ".join(f"sum({figure}) AS {figure}" for figure in figures)
-    negated = ", ".join(f"-{figure}" for figure in figures)
-    columns = ", ".join(figures)
     differs = " OR ".join(f"sum({figure}) <> 0" for figure in figures)
     told = ", ".join(f"trim_scale({figure})" for figure in figures)
     return f"""
-WITH recorded AS MATERIALIZED ({recorded}), changes AS MATERIALIZED ({_CHANGES})
-SELECT organization_id, format('{words}: differs from its records by %s', {keys}, concat_ws(', ', {told}))
+SELECT organization_id, format('{words} by %s', {keys}, concat_ws(', ', {told}))
 FROM (
-    SELECT organization_id, {keys}, {sums} FROM (
-        SELECT organization_id, {keys}, {columns} FROM {kept} k WHERE {_OF.format("k")}
-        UNION ALL SELECT organization_id, {keys}, {columns} FROM ({expanded.format("changes")}) c
-        UNION ALL SELECT organization_id, {keys}, {negated} FROM ({expanded.format("recorded")}) r
-    ) figures
+    SELECT organization_id, {keys}, {sums} FROM ({summands}) summands
     GROUP BY organization_id, {keys} HAVING {differs}
 ) wrong
 """
 
 
+def _differences(
+    table: str,
+    keys: str,
+    figures: tuple[str, ...],
+    words: str,
+    of_changes: str,
+    of_records: str,
+    recorded: str,
+    only: str,
+) -> str:
+    """Totals of the shortest buckets, and what is still to be added to them, beside a count of the records."""
+    negated = ", ".join(f"-{figure}" for figure in figures)
+    columns = ", ".join(figures)
+    summands = f"""
+        SELECT organization_id, {keys}, {columns} FROM {table} k WHERE {_OF.format("k")} AND {only}
+        UNION ALL SELECT organization_id, {keys}, {columns} FROM ({of_changes}) c
+        UNION ALL SELECT organization_id, {keys}, {negated} FROM ({of_records}) r
+    """
+    wrong = _wrong(keys, figures, f"{words}: differs from its records", summands)
+    return f"WITH recorded AS MATERIALIZED ({recorded}), changes AS MATERIALIZED ({_CHANGES}) {wrong}"
+
+
+def _unlike_parts(
+    table: str, keys: tuple[str, ...], figures: tuple[str, ...], words: str, levels: tuple[int, ...], only: str
+) -> str:
+    """Totals of longer buckets beside the sum of the shortest ones in them; what is still to be added is in neither."""
+    columns, others = ", ".join(figures), ", ".join(keys)
+    parts = ", ".join(f"-sum(k.{figure})" for figure in figures)
+    of_parts = ", ".join(f"k.{key}" for key in keys)
+    summands = f"""
+        SELECT organization_id, level, bucket, {others}, {columns} FROM {table} k
+        WHERE {_OF.format("k")} AND level <> {QUARTER_HOUR} AND {only}
+        UNION ALL SELECT k.organization_id, l.level, l.bucket, {of_parts}, {parts} FROM {table} k
+        CROSS JOIN {levels_of(levels, "k.bucket")} WHERE {_OF.format("k")} AND k.level = {QUARTER_HOUR} AND {only}
+        GROUP BY 1, 2, 3, {of_parts}
+    """
+    return _wrong(f"level, bucket, {others}", figures, f"{words}: differs from its parts", summands)
+
+
+_FIGURES, _WALLET_FIGURES = ("a", "b", "c", "d"), ("minted", "mints")
+_SHORTEST = (QUARTER_HOUR,)
+
 CHECKS: tuple[str, ...] = (
     _differences(
-        "kind, level, label, bucket, subject",
-        ("a", "b", "c", "d"),
-        "report of %s, level %s, label %s, from %s, subject %s",
         "report_totals",
-        EXPANDED,
+        "kind, level, label, bucket, subject",
+        _FIGURES,
+        "report of %s, level %s, label %s, from %s, subject %s",
+        expanded("changes", _SHORTEST),
+        expanded("recorded", _SHORTEST),
         _RECORDED,
+        f"(level = {QUARTER_HOUR} OR kind = 'missions')",
     ),
     _differences(
-        "level, label, bucket, wallet_id, ledger_account_id",
-        ("minted", "mints"),
-        "report of mints, level %s, label %s, from %s, wallet %s, account %s",
         "report_wallet_totals",
-        EXPANDED_WALLETS,
+        "level, label, bucket, wallet_id, ledger_account_id",
+        _WALLET_FIGURES,
+        "report of mints, level %s, label %s, from %s, wallet %s, account %s",
+        expanded_wallets("changes", _SHORTEST),
+        expanded_wallets("recorded", _SHORTEST),
         _MINTED,
+        f"level = {QUARTER_HOUR}",
+    ),
+    _unlike_parts(
+        "report_totals",
+        ("kind", "label", "subject"),
+        _FIGURES,
+        "report at level %s, from %s, of %s, label %s, subject %s",
+        (DAY, MONTH),
+        "kind <> 'missions'",
+    ),
+    _unlike_parts(
+        "report_wallet_totals",
+        ("label", "wallet_id", "ledger_account_id"),
+        _WALLET_FIGURES,
+        "report of mints at level %s, from %s, label %s, wallet %s, account %s",
+        (MONTH, QUARTER, YEAR),
+        "true",
     ),
 )

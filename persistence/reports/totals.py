@@ -29,32 +29,43 @@ def levels_of(levels: tuple[int, ...], at: str = "at") -> str:
 # The SQL of a label and of all tags, each once. Most have no tags, and a query for each of them takes its time.
 LABELS = "CASE WHEN {1} IS NULL THEN ARRAY[{0}] ELSE ARRAY(SELECT {0} UNION SELECT unnest({1})) END"
 
-# Coupons are counted by book, and all books together. Missions have no time.
-EXPANDED = f"""
+_LEVELS, _WALLET_LEVELS = (QUARTER_HOUR, DAY, MONTH), (QUARTER_HOUR, MONTH, QUARTER, YEAR)
+
+
+def expanded(source: str, levels: tuple[int, ...] = _LEVELS) -> str:
+    """The SQL of the totals that the changes in a table or query add to, at these levels.
+
+    Coupons are counted by book, and all books together. Missions have no time, so their only level is the month.
+    """
+    return f"""
 SELECT c.organization_id, c.kind, l.level, tag.label, l.bucket, c.subject, sum(c.a) AS a, sum(c.b) AS b,
     sum(c.c) AS c, sum(c.d) AS d
 FROM (
-    SELECT organization_id, kind, at, subject, label, tags, a, b, c, d FROM {{0}} WHERE kind <> 'coupons'
+    SELECT organization_id, kind, at, subject, label, tags, a, b, c, d FROM {source} WHERE kind <> 'coupons'
     UNION ALL
-    SELECT organization_id, 'coupons', at, 0, label, tags, a, b, c, d FROM {{0}} WHERE kind = 'coupons'
+    SELECT organization_id, 'coupons', at, 0, label, tags, a, b, c, d FROM {source} WHERE kind = 'coupons'
     UNION ALL
-    SELECT organization_id, 'coupon-books', at, subject, label, tags, a, b, c, d FROM {{0}} WHERE kind = 'coupons'
+    SELECT organization_id, 'coupon-books', at, subject, label, tags, a, b, c, d FROM {source} WHERE kind = 'coupons'
 ) c
-CROSS JOIN {levels_of((QUARTER_HOUR, DAY, MONTH), "c.at")}
+CROSS JOIN {levels_of(tuple(sorted({*levels, MONTH})), "c.at")}
 CROSS JOIN LATERAL unnest({LABELS.format("c.label", "c.tags")}) AS tag(label)
-WHERE c.kind <> 'missions' OR l.level = {MONTH}
+WHERE CASE WHEN c.kind = 'missions' THEN l.level = {MONTH} ELSE l.level IN ({", ".join(map(str, levels))}) END
 GROUP BY 1, 2, 3, 4, 5, 6
 """
 
-EXPANDED_WALLETS = f"""
+
+def expanded_wallets(source: str, levels: tuple[int, ...] = _WALLET_LEVELS) -> str:
+    """The SQL of the totals of wallets that the changes in a table or query add to, at these levels."""
+    return f"""
 SELECT c.organization_id, l.level, tag.label, l.bucket, c.wallet_id, c.subject AS ledger_account_id, sum(c.a) AS minted,
     CAST(sum(c.b) AS bigint) AS mints
-FROM {{0}} c
-CROSS JOIN {levels_of((QUARTER_HOUR, MONTH, QUARTER, YEAR), "c.at")}
+FROM {source} c
+CROSS JOIN {levels_of(levels, "c.at")}
 CROSS JOIN LATERAL unnest({LABELS.format("c.label", "c.tags")}) AS tag(label)
 WHERE c.kind = 'mints'
 GROUP BY 1, 2, 3, 4, 5, 6
 """
+
 
 _MOVE = f"""
 WITH taken AS MATERIALIZED (
@@ -65,13 +76,13 @@ WITH taken AS MATERIALIZED (
     RETURNING r.*
 ), totals AS (
     INSERT INTO report_totals AS t (organization_id, kind, level, label, bucket, subject, a, b, c, d)
-    {EXPANDED.format("taken")}
+    {expanded("taken")}
     ON CONFLICT (organization_id, kind, level, label, bucket, subject)
         DO UPDATE SET a = t.a + excluded.a, b = t.b + excluded.b, c = t.c + excluded.c, d = t.d + excluded.d
 ), wallet_totals AS (
     INSERT INTO report_wallet_totals AS t
         (organization_id, level, label, bucket, wallet_id, ledger_account_id, minted, mints)
-    {EXPANDED_WALLETS.format("taken")}
+    {expanded_wallets("taken")}
     ON CONFLICT (organization_id, level, label, bucket, wallet_id, ledger_account_id)
         DO UPDATE SET minted = t.minted + excluded.minted, mints = t.mints + excluded.mints
 )

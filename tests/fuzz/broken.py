@@ -51,8 +51,8 @@ def _fail_at_the_longest_name(exchange: Exchange) -> None:
         exchange.status = 500
 
 
-def _refuse_nothing_at_all(exchange: Exchange) -> None:
-    if exchange.status == 200 and json.loads(exchange.body)["amount"] == 0:
+def _refuse_even_amounts(exchange: Exchange) -> None:
+    if exchange.status == 200 and json.loads(exchange.body)["amount"] % 2 == 0:
         exchange.status, exchange.answer = 400, b"{}"
 
 
@@ -92,7 +92,7 @@ BUGS: Mapping[str, Bug] = {
     "listEffects": Bug("GET", "effects", "status_code_conformance", after=_answer_another_success),
     "getEffect": Bug("GET", "effects/*", "content_type_conformance", after=_answer_plain_text),
     "createTier": Bug("POST", "tiers", "not_a_server_error", after=_fail_at_the_longest_name),
-    "mintMemberPoints": Bug("POST", "mint", "positive_data_acceptance", after=_refuse_nothing_at_all),
+    "mintMemberPoints": Bug("POST", "mint", "positive_data_acceptance", after=_refuse_even_amounts),
     "listLedgers": Bug("GET", "ledgers", "ignored_auth", before=_let_anybody_in),
     "createLedger": Bug("POST", "ledgers", "negative_data_rejection", before=_ignore_unknown_members),
     "getCustomEventType": Bug(

@@ -1,0 +1,58 @@
+"""Figures of reports that are wrong are found, at whatever level they are."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import text
+
+from domain.reports.spans import DAY, MONTH, QUARTER, QUARTER_HOUR, YEAR
+from handlers.services.reports.verify import verify_reports
+from persistence.reports.totals import move_changes
+from tests.builders.tracking import Shop
+
+
+@pytest.fixture
+def shop(api):
+    """A member with points, of which some are counted in totals and others wait to be."""
+    shop = Shop(api.organization())
+    member = shop.organization.member()["loyaltyMemberId"]
+    shop.give(member, 7)
+    with api.engine.begin() as db:
+        while move_changes(db):
+            pass
+    shop.give(member, 5)
+    return shop
+
+
+def found(api, shop, statement=None, **values):
+    with api.engine.connect() as db, db.begin() as transaction:
+        if statement is not None:
+            changed = db.execute(text(statement), {"of": shop.organization.id, **values}).rowcount
+            assert changed > 0
+        findings = verify_reports(db, shop.organization.id)
+        transaction.rollback()
+        return findings
+
+
+def test_right_figures_have_no_findings(api, shop):
+    assert found(api, shop) == []
+
+
+@pytest.mark.parametrize("level", [QUARTER_HOUR, DAY, MONTH])
+@pytest.mark.parametrize("kind", ["mints", "events", "members"])
+def test_a_wrong_total_is_found(api, shop, kind, level):
+    where = "organization_id = :of AND kind = :kind AND level = :level"
+    for statement in (f"UPDATE report_totals SET a = a + 1 WHERE {where}", f"DELETE FROM report_totals WHERE {where}"):
+        findings = found(api, shop, statement, kind=kind, level=level)
+        assert any(kind in finding for finding in findings)
+
+
+@pytest.mark.parametrize("level", [QUARTER_HOUR, MONTH, QUARTER, YEAR])
+@pytest.mark.parametrize("change", ["minted = minted + 1", "mints = mints - 1"])
+def test_a_wrong_total_of_a_wallet_is_found(api, shop, change, level):
+    statement = f"UPDATE report_wallet_totals SET {change} WHERE organization_id = :of AND level = :level"
+    assert any("report of mints" in finding for finding in found(api, shop, statement, level=level))
+
+
+def test_a_lost_change_is_found(api, shop):
+    assert found(api, shop, "DELETE FROM report_changes WHERE organization_id = :of")
