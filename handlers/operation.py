@@ -135,15 +135,4 @@ def all_operations() -> Mapping[str, Operation]:
     return _OPERATIONS
 
 
-_NOT_TAGS = {
-    "__main__",
-    "asgi",
-    "audit_trail",
-    "call",
-    "cli",
-    "gunicorn_server",
-    "jobs",
-    "operations",
-    "settings",
-    "worker",
-}
+_NOT_TAGS = {"__main__", "audit_trail", "call", "metrics", "operation", "setting_values", "settings"}

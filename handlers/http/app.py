@@ -46,6 +46,9 @@ BASE_PATH = "/v2"
 _PAGE_THREADS = 2
 # Checks of passwords are slow on purpose: requests for access tokens wait for each other and for no others.
 TOKEN_THREADS = 1
+# Dry runs explain every campaign to people, which takes long: they hold up each other and nobody else.
+DRY_RUN_THREADS = 1
+EXTRA_THREADS = TOKEN_THREADS + DRY_RUN_THREADS
 
 
 def create_app(settings: Settings, engine: Engine) -> ASGIApp:
@@ -103,12 +106,14 @@ def build_app(
     """
     workers, page_threads = Threads(settings.threads, "operation"), Threads(_PAGE_THREADS, "page")
     token_threads = Threads(TOKEN_THREADS, "token")
+    dry_run_threads = Threads(DRY_RUN_THREADS, "dry-run")
 
     @asynccontextmanager
     async def lifespan(_: Any) -> AsyncIterator[None]:
         yield
         workers.close()
         token_threads.close()
+        dry_run_threads.close()
         page_threads.close()
 
     throttle = Throttle(settings)
@@ -119,6 +124,7 @@ def build_app(
             dispatch,
             workers,
             token_pool=token_threads,
+            dry_run_pool=dry_run_threads,
             throttle=throttle,
             max_body_bytes=settings.max_body_bytes,
             request_seconds=settings.request_timeout_ms / 1000,

@@ -40,6 +40,8 @@ _CLIENT_CLOSED_REQUEST = 499
 _JSON = (b"content-type", b"application/json")
 _VARY = (b"vary", b"accept")
 _HANDED_ON = ("authorization", "accept-language", "idempotency-key", "user-agent", "if-match", "if-none-match")
+# The operation that can be a dry run, and how its body says so.
+_TRACKING, _DRY_RUN = "trackEvents", b"dryRun"
 
 
 class OperationPlan:
@@ -118,6 +120,7 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
         pool: Callable[[], Executor],
         *,
         token_pool: Callable[[], Executor],
+        dry_run_pool: Callable[[], Executor],
         throttle: Throttle,
         max_body_bytes: int,
         request_seconds: float,
@@ -126,6 +129,7 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
         self._dispatch = dispatch
         self._pool = pool
         self._token_pool = token_pool
+        self._dry_run_pool = dry_run_pool
         self._dispatch_token_request = throttle.guard(dispatch)
         self._throttle = throttle
         self._max_body_bytes = max_body_bytes
@@ -173,8 +177,7 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
     ) -> Rendered:
         """Do the work in one of the threads; raises TooBusy or DeadlineExceeded if its time runs out."""
         deadline = Deadline()
-        pool = (self._token_pool if plan.makes_tokens else self._pool)()
-        work = pool.submit(self._work, plan, exchange, query, raw, media_type, deadline)
+        work = self._pool_of(plan, raw)().submit(self._work, plan, exchange, query, raw, media_type, deadline)
         awaited = asyncio.wrap_future(work)
         # Errors after the deadline concern nobody any more.
         awaited.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
@@ -189,6 +192,14 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
             f"The request took longer than {self._request_seconds:g} seconds and was ended. Look whether it was done "
             "before you repeat one that has no systemUniqueKey."
         )
+
+    def _pool_of(self, plan: OperationPlan, raw: bytes) -> Callable[[], Executor]:
+        if plan.makes_tokens:
+            return self._token_pool
+        # Any other request that holds the words is served all the same, if not as soon.
+        if plan.operation_id == _TRACKING and _DRY_RUN in raw:
+            return self._dry_run_pool
+        return self._pool
 
     def _seconds_left(self, exchange: Exchange) -> float:
         return max(0.0, exchange.started + self._request_seconds - time.perf_counter())

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from handlers.http.app import TOKEN_THREADS, create_app
+from handlers.http.app import EXTRA_THREADS, create_app
 from handlers.settings import Settings
 from persistence import embedded
 from persistence.engine import create_engine
@@ -31,7 +31,7 @@ def create() -> Callable[..., Any]:
         settings = replace(settings, database_url=lease.url)
     engine = create_engine(
         settings.database_url,
-        threads=settings.threads + TOKEN_THREADS,
+        threads=settings.threads + EXTRA_THREADS,
         statement_timeout_ms=settings.statement_timeout_ms,
         lock_timeout_ms=settings.lock_timeout_ms,
         application_name="loyalty-serve",

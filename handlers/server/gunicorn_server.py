@@ -23,6 +23,8 @@ from persistence import embedded
 from persistence.engine import create_engine
 
 # The native worker waits for idle connections when it stops, as long as they may stay idle.
+# A thread that computes, as a dry run does for long, lets others go on this soon: they mostly wait for it but briefly.
+_SWITCH_SECONDS = 0.0005
 _KEEP_ALIVE_SECONDS = 5
 _GRACEFUL_SECONDS = 15
 _LONGEST_REQUEST_LINE = 8190
@@ -119,12 +121,12 @@ class _Server(BaseApplication):  # type: ignore[misc]
 
     def load(self) -> Callable[..., Any]:
         """The ASGI application; its engine connects in the workers, when the first call comes."""
-        from handlers.http.app import TOKEN_THREADS, create_app
+        from handlers.http.app import EXTRA_THREADS, create_app
 
         settings = self._settings
         self._engine = create_engine(
             settings.database_url,
-            threads=settings.threads + TOKEN_THREADS,
+            threads=settings.threads + EXTRA_THREADS,
             statement_timeout_ms=settings.statement_timeout_ms,
             lock_timeout_ms=settings.lock_timeout_ms,
             application_name="loyalty-serve",
@@ -161,6 +163,7 @@ class _Server(BaseApplication):  # type: ignore[misc]
         self._when_ready()
 
     def _after_fork(self, arbiter: Any, worker: Any) -> None:
+        sys.setswitchinterval(_SWITCH_SECONDS)
         if self._engine is not None:
             # A connection that the parent opened while loading must not be used by several processes.
             self._engine.dispose(close=False)
