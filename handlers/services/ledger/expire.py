@@ -41,7 +41,7 @@ def expire_next(
     account_ids = ledger_lots.accounts_of_expired_lots(db, organization_id, due, now) | periods.keys()
     execution = Execution(db=db, organization=organization, now=now, request_id="expire")
     with work_on_wallets(execution, due, account_ids, "Points had expired.") as work:
-        # Opening the wallets posts their expiries.
+        # Loading the session posts the expiries of its wallets.
         steps = work.ledger.steps
     done = Expired(due[-1])
     for step in steps:

@@ -6,7 +6,7 @@ in a unit of work of their own, within the same database transaction.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -83,6 +83,16 @@ def open_session(
     return posting.open_session(db, organization.organization_id, wallet_ids, ledger_account_ids, at)
 
 
+def tiers_of_wallets(
+    db: Connection, configuration: Configuration, wallet_ids: Collection[int], at: datetime
+) -> tuple[TierAssignments, Mapping[int, int]]:
+    """The tiers of the members who own locked wallets, and the members' ids by wallet; other wallets are left out."""
+    members = member_tiers.of_wallets(db, configuration.organization_id, wallet_ids)
+    held = {(member_id, program): tier for member_id, tiers in members.values() for program, tier in tiers.items()}
+    assignments = TierAssignments(configuration.tier_schedules, held, at)
+    return assignments, {wallet_id: member_id for wallet_id, (member_id, _) in members.items()}
+
+
 def report(execution: Execution, derived: Collection[DerivedEvent], reason: str) -> None:
     """Track derived events, all of them in one batch."""
     incoming = [
@@ -118,10 +128,7 @@ def _flush(execution: Execution, work: WalletWork, reason: str) -> None:
     work.transaction_ids = posting.write_session(db, organization_id, session)
     if not is_concerned:
         return
-    members = member_tiers.of_wallets(db, organization_id, wallets)
-    held = {(member_id, program): tier for member_id, tiers in members.values() for program, tier in tiers.items()}
-    assignments = TierAssignments(configuration.tier_schedules, held, session.at)
-    member_ids = {wallet_id: member_id for wallet_id, (member_id, _) in members.items()}
+    assignments, member_ids = tiers_of_wallets(db, configuration, wallets, session.at)
     steps = zip(work.transaction_ids, session.steps, strict=True)
     posted = [transaction_id for transaction_id, step in steps if isinstance(step, Posting)]
     ledger_events = LedgerEvents(configuration, session, assignments, member_ids, posted.__getitem__, points)

@@ -7,10 +7,9 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
-from domain.tiers import TierAssignments
 from handlers.call import Execution
 from handlers.services.configuration import configuration_of
-from handlers.services.ledger.sessions import open_session, report
+from handlers.services.ledger.sessions import open_session, report, tiers_of_wallets
 from handlers.services.members.lock_wallets import lock_wallets
 from handlers.services.unit_of_work.derived_events import LedgerEvents
 from handlers.services.unit_of_work.tier_points import open_tier_points
@@ -48,10 +47,7 @@ def evaluate_next(
     lock_wallets(db, organization, wallets)
     session = open_session(db, organization, wallets, configuration.accounts, now)
     posting.write_session(db, organization_id, session)
-    members = member_tiers.of_wallets(db, organization_id, wallets)
-    held = {(member_id, program): tier for member_id, tiers in members.values() for program, tier in tiers.items()}
-    tier_assignments = TierAssignments(configuration.tier_schedules, held, now)
-    member_ids = {wallet_id: member_id for wallet_id, (member_id, _) in members.items()}
+    tier_assignments, member_ids = tiers_of_wallets(db, configuration, wallets, now)
     also = configuration.accounts if everyone else ()
     # Earnings are as stored: expiries have not changed them.
     points = open_tier_points(db, organization_id, configuration.tier_schedules, session, wallets)
@@ -59,4 +55,4 @@ def evaluate_next(
     member_tiers.move(db, organization_id, tier_assignments.changed, now)
     execution = Execution(db=db, organization=organization, now=now, request_id="evaluate-tiers")
     report(execution, found, "The tier was evaluated again.")
-    return Evaluated(wallets[-1], len(members), len(found))
+    return Evaluated(wallets[-1], len(member_ids), len(found))

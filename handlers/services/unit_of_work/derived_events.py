@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
 from domain.ledger.postings import Posting, Step
 from domain.ledger.session import LedgerSession
-from domain.tiers import TierAssignments
+from domain.tiers import TierAssignments, TierSchedule
 from handlers.messages.derived_events import tier_payload, transaction_payload
 from handlers.services.configuration import Configuration
 from handlers.services.unit_of_work.tier_points import TierPointsReader
@@ -28,6 +29,21 @@ class DerivedEvent:
     member_id: int
     event_type: str
     payload: Mapping[str, Any]
+
+
+def tier_event(
+    member_id: int,
+    schedule: TierSchedule,
+    keys: Mapping[int, str],
+    before: int | None,
+    after: int | None,
+    *,
+    is_manual: bool = False,
+    expires_at: datetime | None = None,
+) -> DerivedEvent:
+    """The event of a member whose tier changed from `before` to `after`; `keys` are those of tiers, by id."""
+    payload = tier_payload(schedule, keys, before, after, is_manual=is_manual, expires_at=expires_at)
+    return DerivedEvent(member_id, TIER_REMOVED if after is None else TIER_SET, payload)
 
 
 def possible_types(configuration: Configuration) -> frozenset[str]:
@@ -118,11 +134,7 @@ class LedgerEvents:
         points = self._tier_points.of(wallet_id)
         keys = self._configuration.tier_keys
         return [
-            DerivedEvent(
-                member_id,
-                TIER_REMOVED if move.after is None else TIER_SET,
-                tier_payload(move.schedule, keys, move.before, move.after, expires_at=move.expires_at),
-            )
+            tier_event(member_id, move.schedule, keys, move.before, move.after, expires_at=move.expires_at)
             for move in self._assignments.settle(member_id, ledger_account_ids, points)
         ]
 

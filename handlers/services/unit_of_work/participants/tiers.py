@@ -16,9 +16,8 @@ from domain.campaigns.outcomes import BadParameter
 from domain.programs import LoyaltyProgram, LoyaltyTier, UnknownTier
 from domain.reversals import ReversedPart
 from domain.tiers import HeldTier, KnownTier, TierInactive, TierLog, TierSchedule, TierTracking
-from handlers.messages.derived_events import tier_payload
 from handlers.messages.reversals import reversed_tier
-from handlers.services.unit_of_work.derived_events import TIER_REMOVED, TIER_SET, DerivedEvent
+from handlers.services.unit_of_work.derived_events import DerivedEvent, tier_event
 from handlers.services.unit_of_work.scope import Reversal, UnitScope
 from persistence import member_tiers
 from persistence.rows import IdAllocator
@@ -50,9 +49,6 @@ class TierWork:
         Returns the tiers before and after, by id. A tier that stays the same is not reported.
         """
         scope, program_id = self._scope, program.loyalty_program_id
-        member_program = member_id, program_id
-        held = self._assignments.held(member_program)
-        before = None if held is None else held.loyalty_tier_id
         schedule = self._schedule(program_id) or TierSchedule(
             program_id, program.loyalty_program_key, None, program.default_tier_id, (), False
         )
@@ -62,14 +58,7 @@ class TierWork:
             now: HeldTier | None = HeldTier(tier.loyalty_tier_id, True, expires_at)
         else:
             now = schedule.place_of(scope.tier_points.of(scope.members[member_id].wallet_id), scope.now)
-        self._assignments.put(member_program, now)
-        after = None if now is None else now.loyalty_tier_id
-        if tier is not None or after != before:
-            ends = None if now is None else now.expires_at
-            payload = tier_payload(schedule, keys, before, after, is_manual=tier is not None, expires_at=ends)
-            event_type = TIER_REMOVED if after is None else TIER_SET
-            self._news.append(DerivedEvent(member_id, event_type, payload))
-        return before, after
+        return _tier_id(self._put(member_id, schedule, now, keys)), _tier_id(now)
 
     def take_derived(self) -> list[DerivedEvent]:
         """A `member-tier-set` for every newly set tier."""
@@ -100,21 +89,27 @@ class TierWork:
             raise BadParameter("expiresAt came to a moment that is not in the future.")
         if not tier.active:
             raise TierInactive(f"The tier {tier.name} is not active.")
-        member_program = event.member_id, tier.loyalty_program_id
-        before = self._assignments.held(member_program)
-        self._assignments.put(member_program, HeldTier(tier.loyalty_tier_id, True, expires_at))
-        self._log.add(self._tracking(event, tier, params).after(before))
-        payload = tier_payload(
-            # The tiers of an inactive program do not go by points.
-            self._schedule(tier.loyalty_program_id)
-            or TierSchedule(tier.loyalty_program_id, tier.loyalty_program_key, None, None, (), False),
-            self._scope.configuration.tier_keys,
-            None if before is None else before.loyalty_tier_id,
-            tier.loyalty_tier_id,
-            is_manual=True,
-            expires_at=expires_at,
+        # The tiers of an inactive program do not go by points.
+        schedule = self._schedule(tier.loyalty_program_id) or TierSchedule(
+            tier.loyalty_program_id, tier.loyalty_program_key, None, None, (), False
         )
-        self._news.append(DerivedEvent(event.member_id, TIER_SET, payload))
+        now = HeldTier(tier.loyalty_tier_id, True, expires_at)
+        before = self._put(event.member_id, schedule, now, self._scope.configuration.tier_keys)
+        self._log.add(self._tracking(event, tier, params).after(before))
+
+    def _put(
+        self, member_id: int, schedule: TierSchedule, now: HeldTier | None, keys: Mapping[int, str]
+    ) -> HeldTier | None:
+        """Set a member's tier and report it, unless it goes by points and stays; returns the one before."""
+        member_program = member_id, schedule.loyalty_program_id
+        held = self._assignments.held(member_program)
+        self._assignments.put(member_program, now)
+        before, after = _tier_id(held), _tier_id(now)
+        is_manual, ends = (False, None) if now is None else (now.is_manual, now.expires_at)
+        if is_manual or after != before:
+            event = tier_event(member_id, schedule, keys, before, after, is_manual=is_manual, expires_at=ends)
+            self._news.append(event)
+        return held
 
     def _named(self, params: Mapping[str, Any]) -> KnownTier:
         program_key, tier_key = params["loyaltyProgramKey"], params["loyaltyTierKey"]
@@ -156,7 +151,7 @@ class TierWork:
         if is_restored and (tracking.previous is None or not tracking.previous.is_manual):
             self._settle(tracking)
         held = self._assignments.held(tracking.member_program)
-        return reversed_tier(tracking, None if held is None else held.loyalty_tier_id, is_restored)
+        return reversed_tier(tracking, _tier_id(held), is_restored)
 
     def _settle(self, tracking: TierTracking) -> None:
         """Return a member whose tier depends on points to the tier of the present points."""
@@ -172,13 +167,17 @@ class TierWork:
         ):
             # A member who never had points in the program has no tier of it.
             return
+        keys = configuration.tier_keys
         for move in self._assignments.settle(member.member_id, accounts, points):
-            keys, ends = configuration.tier_keys, move.expires_at
-            payload = tier_payload(move.schedule, keys, move.before, move.after, expires_at=ends)
-            event_type = TIER_REMOVED if move.after is None else TIER_SET
-            self._news.append(DerivedEvent(member.member_id, event_type, payload))
+            self._news.append(
+                tier_event(member.member_id, move.schedule, keys, move.before, move.after, expires_at=move.expires_at)
+            )
 
     def _numbers(self) -> Callable[[], int]:
         if self._scope.is_dry_run:
             return count(_OF_DRY_RUN).__next__
         return IdAllocator(self._scope.db, "member_tier_trackings", _FIRST_IDS).take
+
+
+def _tier_id(held: HeldTier | None) -> int | None:
+    return None if held is None else held.loyalty_tier_id
