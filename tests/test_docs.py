@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from pathlib import Path
 
 import pytest
 
 from persistence.tables import metadata
+from tests.builders.markdown import anchors, headings
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -20,7 +20,6 @@ NUMBERED = sorted(DECISIONS.glob("[0-9]*.md"))
 
 _CODE = re.compile(r"^(`{3,}|~{3,}).*?^\1`*$|`[^`\n]+`", re.M | re.S)
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
-_HEADING = re.compile(r"^#{1,6} (.+)$", re.M)
 _DOTTED_NAME = re.compile(r"`[^`\n]*?(?<![\w./-])((?:bench|domain|handlers|openapi|persistence|tests)(?:\.\w+)+)")
 _PROJECT_PATH = re.compile(r"(?<![\w./<>-])(?:bench|docs|domain|handlers|openapi|persistence|tests)/[\w./-]*")
 
@@ -35,21 +34,13 @@ def _links(page: Path) -> list[str]:
     return [target for target in _LINK.findall(text) if not re.match(r"[a-z]+:", target)]
 
 
-@lru_cache
-def _anchors(page: Path) -> set[str]:
-    """The fragments that GitHub gives to the headings of a page."""
-    without_blocks = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
-    titles = [re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", title) for title in _HEADING.findall(without_blocks)]
-    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
-
-
 @pytest.mark.parametrize("page", PAGES, ids=_named)
 def test_links_lead_to_pages_and_headings(page: Path) -> None:
     broken = []
     for target in _links(page):
         name, _, fragment = target.partition("#")
         found = (page.parent / name).resolve() if name else page
-        if not found.exists() or (fragment and fragment not in _anchors(found)):
+        if not found.exists() or (fragment and fragment not in anchors(found)):
             broken.append(target)
     assert broken == []
 
@@ -96,7 +87,7 @@ def test_decisions_are_numbered_without_gaps() -> None:
 
 @pytest.mark.parametrize("page", NUMBERED, ids=lambda page: page.name[:4])
 def test_a_decision_has_its_parts_and_is_in_the_index(page: Path) -> None:
-    title, *parts = _HEADING.findall(page.read_text(encoding="utf-8"))
+    title, *parts = headings(page)
     number, _, statement = title.partition(". ")
     assert int(number) == int(page.name[:4])
     assert parts == ["Context", "Decision", "Consequences"]

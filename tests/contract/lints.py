@@ -9,6 +9,7 @@ from typing import Any
 
 import jsonschema_rs
 
+from tests.builders.markdown import DOCS, anchors
 from tests.contract import schemas
 from tests.contract.documents import (
     Document,
@@ -104,6 +105,39 @@ def described(document: Document) -> list[str]:
         ]
     counted = Counter(operation.operation_id for operation in operations(document))
     return found + [f"{name}: {count} times" for name, count in counted.items() if count > 1]
+
+
+def brief(document: Document) -> list[str]:
+    """A description says what the operation does in 60 words, the rules in short lists, and the rest on a page."""
+    found = []
+    for operation in operations(document):
+        text = operation.operation.get("description", "")
+        parts = re.split(r"\n\n|\n(?=- )", text)
+        items = [part for part in parts if part.startswith("- ")]
+        prose = sum(len(part.split()) for part in parts if not part.startswith("- "))
+        if prose > 60:
+            found.append(f"{operation.operation_id}: {prose} words beside lists, at most 60")
+        if len(text.split()) > 160:
+            found.append(f"{operation.operation_id}: {len(text.split())} words, at most 160")
+        found += [f"{operation.operation_id}: {item[:40]}... is too long for a list" for item in items if _long(item)]
+        if re.search(r"^(\||#)", text, re.M):
+            found.append(f"{operation.operation_id}: a table or a heading, which belongs on a page")
+    return found
+
+
+def _long(item: str) -> bool:
+    return len(item.split()) > 40
+
+
+def pages(document: Document) -> list[str]:
+    """Texts link to pages and headings that the server has."""
+    found = []
+    for place, text in texts(document):
+        for name, _, fragment in re.findall(r"\]\(/docs/([\w/-]+)(#([\w-]+))?\)", text):
+            page = DOCS / f"{name}.md"
+            if not page.exists() or (fragment and fragment not in anchors(page)):
+                found.append(f"{'.'.join(place)}: no page {name}, or no heading {fragment} on it")
+    return found
 
 
 def answers(document: Document) -> list[str]:
@@ -529,6 +563,8 @@ def prose_of_problems(document: Document) -> list[str]:
 
 ALL: tuple[Lint, ...] = (
     described,
+    brief,
+    pages,
     answers,
     parameters,
     bounded,

@@ -1,4 +1,4 @@
-"""The examples of docs/campaigns.md, run: every request of a section in order, its answer compared with the page."""
+"""The examples of docs/campaigns.md and docs/recipes.md, run: every request of a section in order, answers compared."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 from tests.builders.api import Organization, Surface
 
-PAGE = Path(__file__).parents[2] / "docs" / "campaigns.md"
+DOCS = Path(__file__).parents[2] / "docs"
 BLOCK = re.compile(r"^```(http|json)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # What stands in angle brackets, without spaces: no comparison of an expression is written so.
 NAME = re.compile(r"<([a-z][A-Za-z]*)>")
@@ -31,15 +31,16 @@ class Exchange(NamedTuple):
     answer: Any
 
 
-def sections() -> dict[str, list[Exchange]]:
-    """The exchanges of each section by its title."""
-    _, *parts = re.split(r"^## (.+)$", PAGE.read_text(), flags=re.MULTILINE)
-    return {title: list(exchanges(text)) for title, text in zip(parts[::2], parts[1::2], strict=True)}
+def sections(page: str) -> dict[str, list[Exchange]]:
+    """The exchanges of each section of a page that has some, by its title."""
+    _, *parts = re.split(r"^## (.+)$", (DOCS / page).read_text(), flags=re.MULTILINE)
+    found = {title: list(exchanges(text)) for title, text in zip(parts[::2], parts[1::2], strict=True)}
+    return {title: shown for title, shown in found.items() if shown}
 
 
 def exchanges(section: str) -> Iterator[Exchange]:
     blocks = BLOCK.findall(section)
-    for (kind, content), (following, answer) in zip(blocks, [*blocks[1:], ("", "")], strict=True):
+    for (kind, content), (following, answer) in zip(blocks, [*blocks, ("", "")][1:], strict=True):
         if kind == "http":
             first, _, body = content.partition("\n")
             method, path = first.split(" ")
@@ -92,12 +93,14 @@ def known_of(organization: Organization) -> dict[str, Any]:
     }
 
 
-SECTIONS = sections()
+SECTIONS = {**sections("campaigns.md"), **sections("recipes.md")}
+RECIPES = {"Returns", "Referral codes", "Expiry after 12 months", "Migration"}
 
 
 def test_ten_campaigns_are_worked_out():
     assert len([title for title in SECTIONS if title[0].isdigit()]) == 10
     assert all(len(found) > 3 for found in SECTIONS.values())
+    assert SECTIONS.keys() >= RECIPES
 
 
 @pytest.mark.parametrize("title", SECTIONS)
