@@ -72,6 +72,9 @@ class ResponseContract:
     def _violations(self, operation_id: str | None, method: str, start: Message, body: bytes) -> list[str]:
         status = start["status"]
         media_type = dict(start["headers"]).get(b"content-type", b"").decode().split(";")[0].strip()
+        if operation_id is None and (status, media_type) == (404, "text/html"):
+            # A page for a browser that has lost its way.
+            return []
         if status >= 400 and not self._has_own_form(operation_id, status, media_type):
             found = _problem_violations(status, media_type, body)
             if found or operation_id is None:

@@ -1,12 +1,12 @@
-"""The plain pages beside the operations, by Flask: health, metrics, the documents, their docs, the key set."""
+"""The plain pages beside the operations, by Flask: health, metrics, documents and documentation, the key set."""
 
 from __future__ import annotations
 
-import hashlib
+import functools
 import html
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import metadata
 from typing import Any
 
 import flask
@@ -16,7 +16,9 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed
 from domain.queue import QueueFigures
 from domain.triggers import DeliveryFigures
 from handlers import metrics
+from handlers.http.documentation_pages import add_documentation, index_page, not_found_page
 from handlers.http.exchange import Exchange
+from handlers.http.page_answers import address_of, cached_page, json_page, prefers_html, root_of
 from handlers.http.problems import MEDIA_TYPE, RETRY_AFTER_SECONDS, problem_body
 from handlers.http.wsgi import EXCHANGE
 from handlers.messages.json_text import encode
@@ -26,8 +28,7 @@ _ASSETS = {
     "swagger-ui-bundle.js": "text/javascript; charset=utf-8",
     "favicon-32x32.png": "image/png",
 }
-_DAY = 86_400
-_PUBLIC_PAGES = ("/health/", "/.well-known/", "/problems/")
+_PUBLIC_PAGES = ("/health/", "/.well-known/", "/problems/", "/docs/page.css")
 _DOCS_PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -43,17 +44,6 @@ _DOCS_PAGE = """<!doctype html>
 </body>
 </html>
 """
-_PROBLEM_PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>{type}</title>
-</head>
-<body><h1><code>{type}</code></h1><p>Status {status}</p><p>{meaning}</p></body>
-</html>
-"""
-_PROBLEM_POLICY = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-# The rows of the table in the schema Problem, which is the list of all types.
-_PROBLEM_ROW = re.compile(r"^\| `/problems/([a-z0-9-]+)` \| (\d{3}) \| (.+) \|$", re.M)
 _PAGE_CSS = """body { margin: 0 } nav { padding: 12px 24px; font-family: sans-serif; background: #1b1b1b }
 nav a, nav b { margin-right: 24px; color: #fff }
 """
@@ -107,16 +97,17 @@ def pages(documents: Mapping[str, Mapping[str, Any]], base_path: str, site: Site
     app = flask.Flask(__name__, static_folder=None)
     # Errors of pages are answered like all others, outside of Flask.
     app.config["PROPAGATE_EXCEPTIONS"] = True
-    app.register_error_handler(HTTPException, _as_problem)
+    app.register_error_handler(HTTPException, functools.partial(_refused, site))
     app.before_request(lambda: _hide_from_public(site))
     app.after_request(_seal)
-    app.add_url_rule("/", "index", lambda: _json(_index(documents, base_path)))
-    app.add_url_rule("/health/live", "live", lambda: _json({"status": "live"}))
+    app.add_url_rule("/", "index", lambda: _index_page(documents, base_path, site))
+    version = {"version": metadata.version("loyalty-server"), "documents": _versions(documents)}
+    app.add_url_rule(f"{base_path}/version", "version", lambda: json_page(version))
+    app.add_url_rule("/health/live", "live", lambda: json_page({"status": "live"}))
     app.add_url_rule("/health/ready", "ready", lambda: _ready(site))
     app.add_url_rule("/metrics", "metrics", lambda: _metrics(site))
     app.add_url_rule("/.well-known/jwks.json", "jwks", lambda: _key_set(site))
-    problems = _problem_pages(documents)
-    app.add_url_rule("/problems/<slug>", "problem", lambda slug: _problem(problems, slug))
+    add_documentation(app, documents, site.base_url)
     for surface, document in documents.items():
         _add_document(app, f"{base_path}/{surface}", surface, document, list(documents), site.base_url)
     return app
@@ -129,29 +120,39 @@ def _hide_from_public(site: Site) -> None:
         flask.abort(404)
 
 
+def _versions(documents: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    return {surface: document["info"]["version"] for surface, document in documents.items()}
+
+
+def _index_page(documents: Mapping[str, Mapping[str, Any]], base_path: str, site: Site) -> flask.Response:
+    index = _index(documents, base_path)
+    if prefers_html():
+        return index_page(site.base_url, index)
+    response = json_page(index)
+    response.headers["Vary"] = "Accept"
+    return response
+
+
 def _index(documents: Mapping[str, Mapping[str, Any]], base_path: str) -> dict[str, Any]:
     return {
         "documents": {
             surface: {"openapi": f"{base_path}/{surface}/openapi.json", "docs": f"{base_path}/{surface}/docs"}
             for surface in documents
         },
+        "documentation": "/docs",
+        "guide": "/llms.txt",
+        "version": f"{base_path}/version",
         "health": {"live": "/health/live", "ready": "/health/ready"},
         "metrics": "/metrics",
         "keys": "/.well-known/jwks.json",
     }
 
 
-def _json(body: Any, status: int = 200) -> flask.Response:
-    response = flask.Response(encode(body), status, mimetype="application/json")
-    response.headers["Cache-Control"] = "no-store"
-    return response
-
-
 def _ready(site: Site) -> flask.Response:
     checks = dict(site.ready())
     if all(checks.values()):
-        return _json({"status": "ready", "checks": checks})
-    response = _json({"status": "unavailable", "checks": checks}, 503)
+        return json_page({"status": "ready", "checks": checks})
+    response = json_page({"status": "unavailable", "checks": checks}, 503)
     response.headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
     return response
 
@@ -164,44 +165,16 @@ def _metrics(site: Site) -> flask.Response:
 
 
 def _key_set(site: Site) -> flask.Response:
-    response = _json(site.jwks())
+    response = json_page(site.jwks())
     response.headers["Cache-Control"] = "public, max-age=300"
-    return response
-
-
-def _problem_pages(documents: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """The meaning of each problem type in words, by slug.
-
-    These are the pages behind the `type` of problems (RFC 9457, 3.1.1).
-    """
-    schemas = (document.get("components", {}).get("schemas", {}) for document in documents.values())
-    tables = (found["Problem"].get("description", "") for found in schemas if "Problem" in found)
-    rows = (row for table in tables for row in _PROBLEM_ROW.findall(table))
-    return {
-        slug: _PROBLEM_PAGE.format(type=f"/problems/{slug}", status=status, meaning=_code(html.escape(meaning)))
-        for slug, status, meaning in rows
-    }
-
-
-def _code(text: str) -> str:
-    """Markdown's code spans as HTML."""
-    return re.sub("`([^`]+)`", r"<code>\1</code>", text)
-
-
-def _problem(problems: Mapping[str, str], slug: str) -> flask.Response:
-    if slug not in problems:
-        flask.abort(404)
-    response = flask.Response(problems[slug], mimetype="text/html")
-    response.headers["Content-Security-Policy"] = _PROBLEM_POLICY
     return response
 
 
 def _add_document(
     app: flask.Flask, prefix: str, surface: str, document: Mapping[str, Any], surfaces: list[str], base_url: str
 ) -> None:
-    served = {**document, "servers": [{"url": base_url}]} if base_url else document
-    text = encode(served)
-    title = f"{served['info']['title']} {served['info']['version']}"
+    text = encode(_with_address(document, base_url) if base_url else document)
+    title = f"{document['info']['title']} {document['info']['version']}"
     links = " ".join(
         f"<b>{each}</b>" if each == surface else f'<a href="../{each}/docs">{each}</a>' for each in surfaces
     )
@@ -215,23 +188,30 @@ def _add_document(
 
     def asset(name: str) -> flask.Response:
         if name in made:
-            return _cached(made[name][0].encode(), made[name][1])
+            return cached_page(made[name][0].encode(), made[name][1])
         if name not in _ASSETS:
             flask.abort(404)
-        return _cached((swagger_ui_path / name).read_bytes(), _ASSETS[name])
+        return cached_page((swagger_ui_path / name).read_bytes(), _ASSETS[name])
 
-    app.add_url_rule(f"{prefix}/openapi.json", f"{surface}_document", lambda: _cached(text, "application/json", 0))
+    app.add_url_rule(f"{prefix}/openapi.json", f"{surface}_document", lambda: cached_page(text, "application/json", 0))
     app.add_url_rule(f"{prefix}/docs", f"{surface}_docs", docs)
     app.add_url_rule(f"{prefix}/docs/<name>", f"{surface}_asset", asset)
 
 
-def _cached(body: bytes, media_type: str, max_age: int = _DAY) -> flask.Response:
-    """An answer with an entity tag, which becomes a 304 for a client that has it already."""
-    response = flask.Response(body, content_type=media_type)
-    response.set_etag(hashlib.sha256(body).hexdigest()[:32])
-    response.headers["Cache-Control"] = f"public, max-age={max_age}" if max_age else "public, no-cache"
-    response.make_conditional(flask.request)
-    return response
+def _with_address(document: Mapping[str, Any], base_url: str) -> dict[str, Any]:
+    """The document with the public address, also in its links to the documentation."""
+    address = f"{address_of(base_url)}{root_of(base_url)}"
+
+    def absolute(node: Any) -> Any:
+        if isinstance(node, dict):
+            return {name: absolute(child) for name, child in node.items()}
+        if isinstance(node, list):
+            return [absolute(child) for child in node]
+        if isinstance(node, str):
+            return f"{address}{node}" if node.startswith("/docs/") else node.replace("](/docs/", f"]({address}/docs/")
+        return node
+
+    return {**absolute(document), "servers": [{"url": base_url}]}
 
 
 def _seal(response: flask.Response) -> flask.Response:
@@ -240,6 +220,13 @@ def _seal(response: flask.Response) -> flask.Response:
         exchange.route = flask.request.url_rule.rule
     response.headers["X-Content-Type-Options"] = "nosniff"
     return response
+
+
+def _refused(site: Site, error: HTTPException) -> flask.Response:
+    """A problem, or for a browser that has lost its way a page."""
+    if error.code == 404 and prefers_html():
+        return not_found_page(site.base_url, "There is nothing under this path.")
+    return _as_problem(error)
 
 
 def _as_problem(error: HTTPException) -> flask.Response:

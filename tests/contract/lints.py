@@ -130,9 +130,10 @@ def _long(item: str) -> bool:
 
 
 def pages(document: Document) -> list[str]:
-    """Texts link to pages and headings that the server has."""
-    found = []
-    for place, text in texts(document):
+    """Texts and tags link to pages and headings that the server has; every tag has a page."""
+    found = [f"{tag['name']}: no externalDocs" for tag in document["tags"] if "externalDocs" not in tag]
+    linked = [((tag["name"],), f"]({tag['externalDocs']['url']})") for tag in document["tags"] if "externalDocs" in tag]
+    for place, text in [*texts(document), *linked]:
         for name, _, fragment in re.findall(r"\]\(/docs/([\w/-]+)(#([\w-]+))?\)", text):
             page = DOCS / f"{name}.md"
             if not page.exists() or (fragment and fragment not in anchors(page)):

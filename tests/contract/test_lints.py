@@ -53,6 +53,8 @@ BREAKS = [
     ("brief", lambda d: _operation(d, "getTier").operation.update(description="Returns:\n\n| a |\n|---|\n| b |")),
     ("pages", lambda d: _operation(d, "getTier").operation.update(description="See [Tiers](/docs/steps).")),
     ("pages", lambda d: _operation(d, "getTier").operation.update(description="See [Tiers](/docs/events#steps).")),
+    ("pages", lambda d: d["tags"][0].pop("externalDocs")),
+    ("pages", lambda d: d["tags"][0].update(externalDocs={"url": "/docs/steps"})),
     ("answers", lambda d: _operation(d, "getTier").operation["responses"].pop("404")),
     ("answers", lambda d: _operation(d, "createTier").operation["responses"].pop("415")),
     ("answers", lambda d: d["components"]["responses"]["Unauthenticated"]["headers"].pop("WWW-Authenticate")),

@@ -10,7 +10,8 @@ import textwrap
 import pytest
 
 import openapi
-from handlers.http.pages import Site, _problem_pages
+from handlers.http.documentation_pages import _problem_pages
+from handlers.http.pages import Site
 from tests.contract.documents import problem_types
 from tests.http.support import operation, parameter, serve
 
@@ -118,7 +119,7 @@ def test_the_index_names_pages_that_exist(served):
     def paths(node):
         return [node] if isinstance(node, str) else [path for each in node.values() for path in paths(each)]
 
-    assert len(paths(index)) == 8
+    assert len(paths(index)) == 11
     for path in paths(index):
         assert page(client, path).status == 200, path
 

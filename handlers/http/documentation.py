@@ -1,0 +1,196 @@
+"""The documentation: the pages of docs/, read and rendered once, and searched."""
+
+from __future__ import annotations
+
+import functools
+import posixpath
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+FOLDER = Path(__file__).parents[2] / "docs"
+INDEX = "README"
+# Pages are written for a server at this address; readers see that of the server that they ask.
+WRITTEN_ADDRESS = "http://127.0.0.1:8080"
+_MOST_RESULTS = 30
+_SNIPPET = 200
+_NAME = re.compile(r"[\w-]+(/[\w-]+)?")
+_ENTRY = re.compile(r"^- \[([^\]]+)\]\(([\w/-]+)\.md\): (.+)$", re.M)
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """The text below one heading of a page, without its Markdown."""
+
+    title: str
+    anchor: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page: its Markdown as written, the HTML of it, and its sections."""
+
+    name: str
+    title: str
+    markdown: str
+    html: str
+    sections: tuple[Section, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A line of the index: a page and what is on it."""
+
+    title: str
+    name: str
+    about: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A section that a search has found, with the words around the first match."""
+
+    page: Page
+    section: Section
+    snippet: str
+
+
+@functools.cache
+def names() -> tuple[str, ...]:
+    """The names of all pages, such as `events` or `decisions/0001-postgresql-only`."""
+    return tuple(sorted(path.relative_to(FOLDER).with_suffix("").as_posix() for path in FOLDER.rglob("*.md")))
+
+
+@functools.cache
+def find(name: str, root: str = "") -> Page | None:
+    """A page whose links begin with `root`, the path under which the server is reached; None if there is none."""
+    if not _NAME.fullmatch(name) or name not in names():
+        return None
+    markdown = (FOLDER / f"{name}.md").read_text(encoding="utf-8")
+    tokens = _parser().parse(markdown)
+    sections = _sections(tokens)
+    _link(tokens, name, root)
+    html = _parser().renderer.render(tokens, _parser().options, {})
+    return Page(name, sections[0].title, markdown, html, sections)
+
+
+def render(markdown: str, page: str, root: str = "") -> str:
+    """The HTML of a part of a page."""
+    tokens = _parser().parse(markdown)
+    _link(tokens, page, root)
+    return str(_parser().renderer.render(tokens, _parser().options, {}))
+
+
+@functools.cache
+def contents() -> tuple[tuple[str, tuple[Entry, ...]], ...]:
+    """The entries of the index by the title of their section."""
+    text = (FOLDER / f"{INDEX}.md").read_text(encoding="utf-8")
+    _, *parts = re.split(r"^## (.+)$", text, flags=re.M)
+    return tuple(
+        (title, tuple(Entry(*entry) for entry in _ENTRY.findall(part)))
+        for title, part in zip(parts[::2], parts[1::2], strict=True)
+    )
+
+
+def search(query: str) -> Sequence[Found]:
+    """The sections that have all words, at most 30: those with the words in their titles first."""
+    words = query.lower().split()[:10]
+    if not words:
+        return []
+    found = []
+    for name in names():
+        page = find(name)
+        assert page is not None
+        for section in page.sections:
+            title, text = f"{page.title} {section.title}".lower(), section.text.lower()
+            if all(word in title or word in text for word in words):
+                rank = -sum(word in title for word in words), -sum(text.count(word) for word in words)
+                found.append((rank, Found(page, section, _snippet(section.text, words))))
+    return [each for _, each in sorted(found, key=lambda one: one[0])[:_MOST_RESULTS]]
+
+
+@functools.cache
+def problem_sections() -> dict[str, str]:
+    """The text of the page of problems about each type, as Markdown by slug."""
+    text = (FOLDER / "problems.md").read_text(encoding="utf-8")
+    _, *parts = re.split(r"^### `/problems/([a-z-]+)`\n", text, flags=re.M)
+    return {slug: part.partition("\n## ")[0] for slug, part in zip(parts[::2], parts[1::2], strict=True)}
+
+
+def guide(address: str, root: str) -> str:
+    """The index in the form of llms.txt: what the server is, and the Markdown of each page."""
+    lines = ["# Loyalty server", "", "> An HTTP JSON API that runs loyalty programs: events in, points out.", ""]
+    lines += ["## API", ""]
+    for surface, about in (("integration", "for shops and apps"), ("administration", "for those who configure")):
+        lines.append(f"- [OpenAPI, {surface}]({address}{root}/v2/{surface}/openapi.json): the interface {about}")
+    for title, entries in contents():
+        lines += ["", f"## {title}", ""]
+        lines += [f"- [{each.title}]({address}{root}/docs/{each.name}.md): {each.about}" for each in entries]
+    return "\n".join([*lines, ""])
+
+
+@functools.cache
+def _parser() -> MarkdownIt:
+    return MarkdownIt("commonmark", {"html": False}).enable("table")
+
+
+def _sections(tokens: Sequence[Token]) -> tuple[Section, ...]:
+    """The sections of a page; its headings get the anchors that GitHub gives them."""
+    found: list[tuple[str, str, list[str]]] = []
+    taken: dict[str, int] = {}
+    for before, token in zip([None, *tokens], tokens, strict=False):
+        if before is not None and before.type == "heading_open":
+            title = "".join(child.content for child in token.children or ())
+            anchor = re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+            taken[anchor] = taken.get(anchor, -1) + 1
+            anchor += f"-{taken[anchor]}" if taken[anchor] else ""
+            before.attrSet("id", anchor)
+            found.append((title, anchor, []))
+        elif token.type == "inline":
+            found[-1][2].append("".join(_text_of(child) for child in token.children or ()))
+        elif token.type == "fence":
+            found[-1][2].append(token.content)
+    return tuple(Section(title, anchor, " ".join(" ".join(texts).split())) for title, anchor, texts in found)
+
+
+def _text_of(token: Token) -> str:
+    return " " if token.type == "softbreak" else token.content
+
+
+def _link(tokens: Sequence[Token], page: str, root: str) -> None:
+    """Make links between pages those of the server; files that it does not serve lose theirs."""
+    for token in tokens:
+        stack: list[bool] = []
+        for child in token.children or ():
+            if child.type == "link_open":
+                target = _target(str(child.attrGet("href")), page, root)
+                stack.append(target is not None)
+                if target is not None:
+                    child.attrSet("href", target)
+                    continue
+            elif child.type != "link_close" or stack.pop():
+                continue
+            child.type, child.tag, child.nesting = "text", "", 0
+
+
+def _target(href: str, page: str, root: str) -> str | None:
+    if re.match(r"https?:|#", href):
+        return href
+    path, _, fragment = href.partition("#")
+    name = posixpath.normpath(posixpath.join(posixpath.dirname(page), path)).removesuffix(".md")
+    if name not in names():
+        return None
+    address = f"{root}/docs" if name == INDEX else f"{root}/docs/{name}"
+    return f"{address}#{fragment}" if fragment else address
+
+
+def _snippet(text: str, words: Sequence[str]) -> str:
+    at = min((place for word in words if (place := text.lower().find(word)) >= 0), default=0)
+    start = max(0, at - _SNIPPET // 3)
+    cut = text[start : start + _SNIPPET]
+    return ("… " if start else "") + cut + (" …" if start + _SNIPPET < len(text) else "")
