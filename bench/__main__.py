@@ -16,6 +16,7 @@ BENCHMARKS = (
     "coupon_lists",
     "reports",
     "content",
+    "timeline",
 )
 
 

@@ -43,6 +43,7 @@ from handlers.schemas.members import (
     member_page,
     search_row,
 )
+from handlers.schemas.timeline import timeline_page, timeline_query
 from handlers.services import tokens
 from handlers.services.configuration import configuration_of
 from handlers.services.events.track import emit
@@ -52,6 +53,7 @@ from handlers.services.members.enrol import MEMBER_CREATED, enrol_member
 from handlers.services.members.erase import erase
 from handlers.services.members.lock_wallets import lock_referrers
 from handlers.services.members.match_audiences import match_audiences
+from handlers.services.members.timeline import TimelinePage, timeline_of
 from handlers.services.members.view import view_members
 from handlers.services.tiers.current import current_tiers
 from handlers.services.tiers.set_tier import set_tier
@@ -291,6 +293,12 @@ def get_member_audiences(call: Call, member: Member) -> list[CompiledAudience]:
 def _audiences_of(call: Call, member: Member) -> list[CompiledAudience]:
     among = configuration_of(call.db, call.organization).audiences
     return match_audiences(call.db, member.organization_id, among, [member], call.now)[member.member_id]
+
+
+@operation("listMemberTimeline", answer=timeline_page)
+def list_member_timeline(call: Call, member: Member, query: Mapping[str, Any]) -> TimelinePage:
+    """A page of what happened to the member, newest first."""
+    return timeline_of(call.db, member, timeline_query(query))
 
 
 @operation("createMemberAccessToken")

@@ -78,6 +78,8 @@ badge_trackings = tenant_table(
     UniqueConstraint("organization_id", "badge_tracking_key"),
     UniqueConstraint("organization_id", "system_unique_key"),
     Index("ix_badge_trackings_member", "organization_id", "member_id", "badge_id", "badge_tracking_id"),
+    # All badges of a member together, for the timeline.
+    Index("ix_badge_trackings_timeline", "organization_id", "member_id", "badge_tracking_id"),
     Index(
         "ix_badge_trackings_event",
         "organization_id",

@@ -78,6 +78,14 @@ events = tenant_table(
     UniqueConstraint("organization_id", "system_unique_key"),
     Index("ix_events_key", "organization_id", "loyalty_event_key"),
     Index("ix_events_member", "organization_id", "member_id", "loyalty_event_id"),
+    # The changes of a member's tiers.
+    Index(
+        "ix_events_tier",
+        "organization_id",
+        "member_id",
+        "loyalty_event_id",
+        postgresql_where=text("event_type IN ('member-tier-set', 'member-tier-removed')"),
+    ),
     # Reports read the records themselves where a range begins or ends within a quarter of an hour.
     Index("ix_events_date", "organization_id", text("coalesce(external_event_date, created_at)")),
     Index(

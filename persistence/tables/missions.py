@@ -127,6 +127,8 @@ mission_trackings = tenant_table(
         "happened_at",
         postgresql_where=text("achieved > 0 AND reversal_loyalty_event_id IS NULL"),
     ),
+    # All missions of a member together, for the timeline.
+    Index("ix_mission_trackings_timeline", "organization_id", "member_id", "mission_tracking_id"),
     # The trackings requested for a member.
     Index(
         "ix_mission_trackings_request",

@@ -89,6 +89,9 @@ referral_logs = tenant_table(
     *created_and_updated(),
     Index("ix_referral_logs_code", "organization_id", "referral_code_id", "referred_member_id"),
     Index("ix_referral_logs_referrer", "organization_id", "referral_program_id", "referrer_member_id"),
+    # All programs of a member together, on either side, for the timeline.
+    Index("ix_referral_logs_made", "organization_id", "referrer_member_id", "referral_log_id"),
+    Index("ix_referral_logs_used", "organization_id", "referred_member_id", "referral_log_id"),
     Index("ix_referral_logs_event", "organization_id", "loyalty_event_id"),
     refers_to("referral_codes", "referral_code_id"),
     refers_to("referral_programs", "referral_program_id"),

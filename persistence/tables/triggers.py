@@ -60,6 +60,7 @@ trigger_deliveries = tenant_table(
         "ix_trigger_deliveries_member",
         "organization_id",
         "member_id",
+        "trigger_delivery_id",
         postgresql_where=text("member_id IS NOT NULL"),
     ),
     refers_to("triggers", "trigger_id"),

@@ -92,6 +92,9 @@ WHOLE_LISTS = {
     ("administration", "listWallets"),
 }
 
+# Lists that are read by cursor.
+CURSOR_PAGE_SIZES = {("integration", "listMemberTimeline"): 100, ("administration", "listMemberTimeline"): 100}
+
 PLANNED = {(row["surface"], row["operationId"]): row for row in table("operations.csv")}
 TO_COME = {(row["surface"], row["operationId"]): row for row in table("operations_to_come.csv")}
 DOCUMENTED = {
@@ -179,7 +182,12 @@ def test_operations_stand_in_the_file_of_their_tag(surface: str) -> None:
 
 def test_every_list_pages_as_agreed() -> None:
     lists = {key for key in DOCUMENTED if key[1].startswith(("list", "search"))}
-    assert lists == PAGE_SIZES.keys() | SORTED_PAGE_SIZES.keys() | WHOLE_LISTS
+    assert lists == PAGE_SIZES.keys() | SORTED_PAGE_SIZES.keys() | CURSOR_PAGE_SIZES.keys() | WHOLE_LISTS
+    for key, most in CURSOR_PAGE_SIZES.items():
+        by_name = {p["name"]: p["schema"] for p in DOCUMENTED[key].parameters if p["in"] == "query"}
+        limit = by_name["limit"]
+        assert "cursor" in by_name, key
+        assert (limit["minimum"], limit["maximum"], limit["default"]) == (1, most, 25), key
     for key, most in SORTED_PAGE_SIZES.items():
         by_name = {p["name"]: p["schema"] for p in DOCUMENTED[key].parameters if p["in"] == "query"}
         assert {"page", "limit", "sort"} <= by_name.keys(), key

@@ -210,6 +210,34 @@ def test_tiers_that_have_expired_are_evaluated_once(shared_home, organization):
     assert (unknown.returncode, unknown.stderr) == (1, "Error: there is no organization 999999\n")
 
 
+def test_a_member_is_printed(shared_home, organization):
+    organization_id = organization["organizationId"]
+    with embedded.server(shared_home) as url:
+        engine = create_engine(url, threads=1)
+        with engine.begin() as db:
+            members.add_member(
+                db,
+                organization_id,
+                ledger_id=organization["ledgerId"],
+                loyalty_program_id=organization["loyaltyProgramId"],
+                wallet_key=str(uuid.uuid4()),
+                now=START,
+                **NEW_MEMBER.load({"loyaltyMemberId": "printed", "profile": {"name": "Ana", "lastName": "Costa"}}),
+            )
+        engine.dispose()
+    named = ("--organization", str(organization_id))
+    printed = loyalty(shared_home, "member", "printed", *named)
+    assert printed.returncode == 0, printed.stderr
+    first, *rest = printed.stdout.splitlines()
+    assert first == f"printed  Ana Costa, member since {START:%Y-%m-%d}"
+    assert rest[:2] == ["Tier: Member", "Balance: 0 Points"]
+    told = json.loads(loyalty(shared_home, "member", "printed", *named, "--kind", "points", "--json").stdout)
+    assert told["loyalMember"]["loyaltyMemberId"] == "printed"
+    assert told["timeline"] == {"limit": 25, "nextCursor": None, "results": []}
+    unknown = loyalty(shared_home, "member", "nobody", *named)
+    assert (unknown.returncode, unknown.stderr) == (1, f"Error: organization {organization_id} has no member nobody\n")
+
+
 def test_the_doctor_finds_all_well(shared_home):
     found = loyalty(shared_home, "doctor")
     assert found.returncode == 0, found.stdout

@@ -1,0 +1,244 @@
+"""Rows about events, and about tiers, missions and referrals, which follow from them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from domain.event_types import EVENTS_WITH_ORDER
+from domain.events import NOT_EVALUATED, SUCCESS, WAITING
+from domain.timeline.rows import EVENT, MISSION, REFERRAL, TIER, TimelineRow, amount_text, clause, told
+
+_AMOUNT = re.compile(r"[0-9]{1,20}(\.[0-9]{1,20})?")
+_LONGEST_ID = 255
+
+
+@dataclass(frozen=True, slots=True)
+class EventFact:
+    """A tracked event; `effects` are None once its stored answer was released."""
+
+    loyalty_event_id: int
+    created_at: datetime
+    external_event_date: datetime | None
+    loyalty_event_key: str
+    event_type: str
+    type_name: str | None
+    order_external_id: str | None
+    order_total: str | None
+    description: str | None
+    system_unique_key: str
+    status: str
+    evaluation_status: int
+    reversal_loyalty_event_id: int | None
+    reverted_loyalty_event_id: int | None
+    error_title: str | None
+    effects: Sequence[Mapping[str, Any]] | None
+
+    def row(self) -> TimelineRow:
+        """The row of the event, with its effects."""
+        effects = [_effect(each) for each in self.effects or ()]
+        text = " ".join(each for each in (self._happened(), self._outcome(effects)) if each)
+        details = {
+            "loyaltyEventId": self.loyalty_event_id,
+            "loyaltyEventKey": self.loyalty_event_key,
+            "eventType": self.event_type,
+            "status": self.status,
+            "externalId": self.order_external_id,
+            "description": self.description,
+            "systemUniqueKey": self.system_unique_key,
+            "revertedLoyaltyEventId": self.reverted_loyalty_event_id,
+            "reversalLoyaltyEventId": self.reversal_loyalty_event_id,
+            "effects": effects,
+        }
+        return TimelineRow(
+            EVENT,
+            self.created_at,
+            self.external_event_date or self.created_at,
+            text,
+            None,
+            self.loyalty_event_id,
+            self.reversal_loyalty_event_id is not None,
+            details,
+        )
+
+    def _happened(self) -> str:
+        if self.event_type in EVENTS_WITH_ORDER:
+            what = self.event_type.removeprefix("member-purchase-order-").replace("-", " ")
+            # An event that failed holds whatever its client sent.
+            is_amount = self.order_total is not None and _AMOUNT.fullmatch(self.order_total)
+            total = f" over {amount_text(Decimal(self.order_total or 0))}" if is_amount else ""
+            return f"The order {(self.order_external_id or '(unknown)')[:_LONGEST_ID]}{total} was {what}."
+        known = _SENTENCES.get(self.event_type)
+        if known is not None:
+            return known
+        said = f": {clause(self.description)}" if self.description else ""
+        return f"The event {self.type_name or self.event_type} happened{said}."
+
+    def _outcome(self, effects: Sequence[Mapping[str, Any]]) -> str:
+        if self.status in WAITING:
+            return "It waits for its evaluation."
+        if self.status != SUCCESS:
+            return f"It failed: {clause(self.error_title or 'the reason is not known')}."
+        if self.reversal_loyalty_event_id is not None:
+            return "It was reversed later."
+        if self.reverted_loyalty_event_id is not None:
+            return "It reversed an earlier event."
+        if self.evaluation_status == NOT_EVALUATED:
+            return "It was stored without evaluation."
+        done: dict[str, list[str]] = {}
+        for each in effects:
+            if each["status"] not in ("skipped", "failed"):
+                amount = "" if each["amount"] is None else f" {amount_text(Decimal(each['amount']))}"
+                done.setdefault(each["campaignCode"], []).append(f"{each['effectId']}{amount}")
+        return " ".join(f"Campaign {code}: {', '.join(what)}." for code, what in done.items())
+
+
+_SENTENCES: Mapping[str, str] = {
+    "member-created": "The member was enrolled.",
+    "member-updated": "The profile was changed.",
+    "member-profile-completed": "The profile was completed.",
+    "member-profile-deactivated": "The member was deactivated.",
+    "member-payment-confirmed": "A payment was confirmed by a partner.",
+}
+
+
+def _effect(effect: Mapping[str, Any]) -> dict[str, Any]:
+    amounts = [each.get("value") for each in effect.get("params", ()) if each.get("id") == "amount"]
+    return {
+        "campaignId": effect["campaignId"],
+        "campaignCode": effect["campaignCode"],
+        "actionId": effect["actionId"],
+        "effectId": effect["effectId"],
+        "status": effect["status"],
+        "amount": next((each for each in amounts if isinstance(each, int | Decimal)), None),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class TierFact:
+    """A change of the member's tier in one program, as its event tells it; names are None for no tier."""
+
+    loyalty_event_id: int
+    created_at: datetime
+    external_event_date: datetime | None
+    loyalty_event_key: str
+    loyalty_program_id: int | None
+    program_name: str | None
+    previous_name: str | None
+    previous_tier_id: int | None
+    tier_name: str | None
+    tier_id: int | None
+    is_manual: bool
+    expires_at: str | None
+    reason: str | None
+    cause_loyalty_event_id: int | None
+    cause_type: str | None
+    actor: str | None
+
+    def row(self) -> TimelineRow:
+        """The row of the change."""
+        program = f" in {self.program_name}" if self.program_name else ""
+        text = f"The tier{program} changed from {self.previous_name or 'none'} to {self.tier_name or 'none'}"
+        if self.expires_at:
+            text += f" until {self.expires_at[:10]}"
+        if self.cause_type is not None:
+            text += f" by the {'effects' if self.is_manual else 'points'} of {self.cause_type}"
+        elif self.reason:
+            text += f": {clause(self.reason)}"
+        details = {
+            "loyaltyEventKey": str(self.loyalty_event_key),
+            "loyaltyProgramId": self.loyalty_program_id,
+            "previousLoyaltyTierId": self.previous_tier_id,
+            "loyaltyTierId": self.tier_id,
+            "isManual": self.is_manual,
+            "causeLoyaltyEventId": self.cause_loyalty_event_id,
+        }
+        happened_at = self.external_event_date or self.created_at
+        return TimelineRow(
+            TIER, self.created_at, happened_at, f"{text}.", self.actor, self.loyalty_event_id, False, details
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MissionFact:
+    """The count of an event, or of a request, for a mission."""
+
+    mission_tracking_id: int
+    created_at: datetime
+    happened_at: datetime
+    mission_id: int
+    mission_key: str
+    mission_name: str
+    counted: int
+    achieved: int
+    goal_count: int
+    description: str | None
+    reversal_loyalty_event_id: int | None
+    loyalty_event_id: int | None
+
+    def row(self) -> TimelineRow:
+        """The row of the count."""
+        text = f"{self.counted} counted for the mission {self.mission_name}, whose goal is {self.goal_count}"
+        if self.achieved:
+            text += "; it was achieved" + ("" if self.achieved == 1 else f" {self.achieved} times")
+        if self.reversal_loyalty_event_id is not None:
+            text += "; this was reversed later"
+        details = {
+            "missionTrackingId": self.mission_tracking_id,
+            "missionId": self.mission_id,
+            "missionKey": str(self.mission_key),
+            "counted": self.counted,
+            "achieved": self.achieved,
+            "goalCount": self.goal_count,
+            "reversalLoyaltyEventId": self.reversal_loyalty_event_id,
+        }
+        is_reversed = self.reversal_loyalty_event_id is not None
+        return TimelineRow(
+            MISSION,
+            self.created_at,
+            self.happened_at,
+            f"{text}{told(self.description)}.",
+            None,
+            self.loyalty_event_id,
+            is_reversed,
+            details,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ReferralFact:
+    """The use of a referral code, with the member on the other side."""
+
+    referral_log_id: int
+    created_at: datetime
+    referral_program_id: int
+    program_name: str
+    code: str
+    is_referrer: bool
+    other_member_id: int
+    other_loyalty_member_id: str
+    reversal_loyalty_event_id: int | None
+    loyalty_event_id: int
+
+    def row(self) -> TimelineRow:
+        """The row of the referral."""
+        other, code = self.other_loyalty_member_id, f"the code {self.code} of {self.program_name}"
+        if self.is_referrer:
+            text = f"The member {other} used {code}, which is this member's"
+        else:
+            text = f"The member used {code}, which is the member {other}'s"
+        if self.reversal_loyalty_event_id is not None:
+            text += "; this was reversed later"
+        details = {
+            "referralLogId": self.referral_log_id,
+            "referralProgramId": self.referral_program_id,
+            "isReferrer": self.is_referrer,
+            "otherMemberId": self.other_member_id,
+            "reversalLoyaltyEventId": self.reversal_loyalty_event_id,
+        }
+        at, is_reversed = self.created_at, self.reversal_loyalty_event_id is not None
+        return TimelineRow(REFERRAL, at, at, f"{text}.", None, self.loyalty_event_id, is_reversed, details)

@@ -1,0 +1,86 @@
+"""Rows about coupons and badges of a member."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from domain.timeline.rows import BADGE, COUPON, TimelineRow, amount_text, told
+
+
+@dataclass(frozen=True, slots=True)
+class CouponFact:
+    """An assignment or a use of a coupon, or the reversal of one; reversals have negative amounts."""
+
+    coupon_usage_id: int
+    created_at: datetime
+    coupon_usage_key: str
+    coupon_book_id: int
+    coupon_book_key: str
+    book_name: str
+    amount_assigned: Decimal
+    amount_used: Decimal
+    amount_discounted: Decimal | None
+    reverted_usage_id: int | None
+    reversal_usage_id: int | None
+    description: str | None
+    loyalty_event_id: int | None
+
+    def row(self, by: str | None = None) -> TimelineRow:
+        """The row of the usage."""
+        amount = self.amount_used or self.amount_assigned
+        number = "" if abs(amount) == 1 else f"{amount_text(abs(amount))} times "
+        done = "used" if self.amount_used else "assigned"
+        if self.reverted_usage_id is not None:
+            done = "given back after its use was reverted" if self.amount_used else "taken away again"
+        text = f"The coupon {self.book_name} was {number}{done}{told(self.description)}."
+        details = {
+            "couponUsageId": self.coupon_usage_id,
+            "couponUsageKey": str(self.coupon_usage_key),
+            "couponBookId": self.coupon_book_id,
+            "couponBookKey": str(self.coupon_book_key),
+            "amountAssigned": self.amount_assigned,
+            "amountUsed": self.amount_used,
+            "amountDiscounted": self.amount_discounted,
+            "revertedUsageId": self.reverted_usage_id,
+            "reversalUsageId": self.reversal_usage_id,
+        }
+        at, is_reversed = self.created_at, self.reversal_usage_id is not None
+        return TimelineRow(COUPON, at, at, text, by, self.loyalty_event_id, is_reversed, details)
+
+
+@dataclass(frozen=True, slots=True)
+class BadgeFact:
+    """One change of how many of a badge the member holds."""
+
+    badge_tracking_id: int
+    created_at: datetime
+    badge_tracking_key: str
+    badge_id: int
+    badge_key: str
+    badge_name: str
+    amount: int
+    balance: int
+    reverted_badge_tracking_id: int | None
+    reversal_badge_tracking_id: int | None
+    loyalty_event_id: int | None
+
+    def row(self, by: str | None = None) -> TimelineRow:
+        """The row of the badge tracking."""
+        number = "" if abs(self.amount) == 1 else f"{abs(self.amount)} times "
+        done = "received" if self.amount > 0 else "taken away"
+        why = "" if self.reverted_badge_tracking_id is None else " by a reversal"
+        text = f"The badge {self.badge_name} was {number}{done}{why}; the member holds {self.balance}."
+        details = {
+            "badgeTrackingId": self.badge_tracking_id,
+            "badgeTrackingKey": str(self.badge_tracking_key),
+            "badgeId": self.badge_id,
+            "badgeKey": str(self.badge_key),
+            "amount": self.amount,
+            "balance": self.balance,
+            "revertedBadgeTrackingId": self.reverted_badge_tracking_id,
+            "reversalBadgeTrackingId": self.reversal_badge_tracking_id,
+        }
+        at, is_reversed = self.created_at, self.reversal_badge_tracking_id is not None
+        return TimelineRow(BADGE, at, at, text, by, self.loyalty_event_id, is_reversed, details)

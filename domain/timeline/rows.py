@@ -1,0 +1,60 @@
+"""The rows of timelines, their kinds, and the parts of their sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+EVENT, POINTS, COUPON, BADGE, TIER = "event", "points", "coupon", "badge", "tier"
+MISSION, REFERRAL, PROFILE, MESSAGE = "mission", "referral", "profile", "message"
+# In the order of rows of the same moment and event, the first at the top.
+KINDS = (EVENT, TIER, MISSION, REFERRAL, COUPON, BADGE, POINTS, PROFILE, MESSAGE)
+
+# Events that the server reports of other records, which have rows of their own.
+DERIVED_TYPES = (
+    "member-tier-set",
+    "member-tier-removed",
+    "coupon-code-assigned",
+    "coupon-code-used",
+    "benefit-used",
+    "badge-assigned",
+    "badge-unassigned",
+    "mission-status-updated",
+    "ledger-transaction-created",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineRow:
+    """One row: when it was recorded, when it happened, one sentence, and the ids of its kind in `details`.
+
+    `by` is the caller whose request it was, None where the server itself did it or no caller is known.
+    """
+
+    kind: str
+    recorded_at: datetime
+    happened_at: datetime
+    text: str
+    by: str | None
+    loyalty_event_id: int | None
+    is_reversed: bool
+    details: Mapping[str, Any]
+
+
+def amount_text(amount: Decimal) -> str:
+    """An amount as people write it: without zeros at its end, with commas between thousands."""
+    text = f"{amount:,f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def clause(text: str) -> str:
+    """The text as the end of a sentence."""
+    return text.strip().rstrip(".")
+
+
+def told(text: str | None) -> str:
+    """The text after a colon; nothing for none."""
+    return f": {clause(text)}" if text else ""

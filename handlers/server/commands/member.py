@@ -1,0 +1,111 @@
+"""The command that prints one member with the timeline."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
+
+import click
+
+from domain.timeline.rows import KINDS, amount_text
+from handlers.server.commands.context import load_settings, migrated_engine, organization_ids
+from persistence import transactions
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from domain.members import Member
+    from domain.organizations import Organization
+    from handlers.services.members.timeline import TimelinePage
+    from handlers.settings import Settings
+
+_MOST_ROWS = 100
+
+
+@click.command()
+@click.argument("loyalty_member_id", metavar="MEMBER")
+@click.option("--organization", type=click.IntRange(1), help="Id of the organization; needed if there are several.")
+@click.option(
+    "--kind", "kinds", multiple=True, type=click.Choice(KINDS), help="Only rows of this kind; may be repeated."
+)
+@click.option("--limit", type=click.IntRange(1, _MOST_ROWS), default=25, show_default=True, help="How many rows.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object: the member and the rows.")
+def member(loyalty_member_id: str, organization: int | None, kinds: tuple[str, ...], limit: int, as_json: bool) -> None:
+    """Print a MEMBER (a loyaltyMemberId) with tiers and balances, and what happened, the newest first."""
+    settings = load_settings()
+    with migrated_engine(settings) as engine:
+        found = organization_ids(engine, organization)
+        if len(found) != 1:
+            there = f"there are {len(found)} organizations: say which one by" if found else "there is none for"
+            raise click.UsageError(f"{there} --organization")
+
+        def read(db: Connection) -> str:
+            return _told(db, settings, found[0], loyalty_member_id, kinds, limit, as_json)
+
+        click.echo(transactions.run(engine, read))
+
+
+def _told(
+    db: Connection,
+    settings: Settings,
+    organization_id: int,
+    loyalty_member_id: str,
+    kinds: tuple[str, ...],
+    limit: int,
+    as_json: bool,
+) -> str:
+    from handlers.call import ADMINISTRATION, Call
+    from handlers.messages.members import MEMBER
+    from handlers.schemas.timeline import timeline_page
+    from handlers.services.members.timeline import TimelineQuery, timeline_of
+    from handlers.services.members.view import view_members
+    from persistence import members, organizations
+    from persistence.engine import to_json
+
+    organization = organizations.find(db, organization_id)
+    found = members.find_by_loyalty_member_id(db, organization_id, loyalty_member_id)
+    if organization is None or found is None:
+        raise click.ClickException(f"organization {organization_id} has no member {loyalty_member_id}")
+    call = Call(
+        db=db,
+        organization=organization,
+        now=datetime.now(UTC),
+        request_id="loyalty member",
+        caller=None,
+        surface=ADMINISTRATION,
+        settings=settings,
+    )
+    view = view_members(call, [found], with_balances=True)[0]
+    page = timeline_of(db, found, TimelineQuery(limit, kinds))
+    if as_json:
+        return to_json({"loyalMember": MEMBER.dump(view), "timeline": timeline_page(page)})
+    return "\n".join([*_header(found, view), "", *_lines(organization, page)])
+
+
+def _header(found: Member, view: dict[str, Any]) -> list[str]:
+    """The name, the tiers and the balances."""
+    name = " ".join(filter(None, (found.profile.get("name"), found.profile.get("lastName"))))
+    state = "erased" if found.erased_at is not None else "" if found.active else "inactive"
+    facts = [name, f"member since {found.created_at:%Y-%m-%d}", state]
+    lines = [f"{found.loyalty_member_id}  " + ", ".join(filter(None, facts))]
+    for status in view["tier_status"]:
+        if status.tier is not None:
+            lines.append(f"Tier: {status.tier.name}")
+    for balance in view["ledger_balances"]:
+        debt = balance.current_overdraft_balance
+        owed = f", and a debt of {amount_text(debt)}" if debt else ""
+        lines.append(f"Balance: {amount_text(balance.current_balance)} {balance.ledger_account_name}{owed}")
+    return lines
+
+
+def _lines(organization: Organization, page: TimelinePage) -> list[str]:
+    """One line for each row, in the time of the organization."""
+    zone = ZoneInfo(organization.timezone)
+    width = max((len(row.kind) for row in page.rows), default=0)
+    lines = [
+        f"{row.recorded_at.astimezone(zone):%Y-%m-%d %H:%M}  {row.kind:<{width}}  {row.text}"
+        + (f" (by {row.by})" if row.by is not None and row.kind != "profile" else "")
+        for row in page.rows
+    ]
+    return [*lines, *(["More: raise --limit, or read the list by the API."] if page.next is not None else [])]

@@ -1,0 +1,155 @@
+"""The timeline of a member: pages of rows from all sources, and what gave the points."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Connection
+
+from domain.members import Member
+from domain.timeline.points import (
+    BY_COUPON,
+    BY_EXPIRY,
+    BY_MISSION,
+    PointsFact,
+    Source,
+    named,
+    source_of_request,
+    sources_of_event,
+)
+from domain.timeline.rows import BADGE, COUPON, KINDS, POINTS, TimelineRow
+from persistence import timeline
+from persistence.timeline import SOURCES, Head
+
+# The place in each source: all rows to come have smaller ids. 0 is the end of a source.
+Positions = Mapping[str, int]
+
+# The entities of the audit log that are rows of these kinds.
+_ENTITIES = {POINTS: "ledger-transaction", COUPON: "coupon-usage", BADGE: "badge-tracking"}
+_RANKS = {kind: -rank for rank, kind in enumerate(KINDS)}
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineQuery:
+    """The rows that a caller wants: of these kinds (all if empty), recorded in this time, at most `limit`."""
+
+    limit: int
+    kinds: Collection[str] = ()
+    created_from: datetime | None = None
+    created_to: datetime | None = None
+    positions: Positions | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TimelinePage:
+    """Rows, newest first, and the positions of the next page; None after the last one."""
+
+    limit: int
+    rows: list[TimelineRow]
+    next: Positions | None
+
+
+def timeline_of(db: Connection, member: Member, query: TimelineQuery) -> TimelinePage:
+    """A page of the member's timeline; the number of statements does not depend on the rows.
+
+    Pages after the first one show what there was when the first one was read.
+    """
+    wanted = [name for name, source in SOURCES.items() if not query.kinds or source.kind in query.kinds]
+    known = query.positions
+    positions = {name: None if known is None else known.get(name, 0) for name in wanted}
+    positions = {name: position for name, position in positions.items() if position != 0}
+    heads = timeline.find_heads(db, member, positions, query.limit + 1, query.created_from, query.created_to)
+    taken, after = _newest(heads, query.limit)
+    rows = _rows(db, member, taken)
+    following = {name: position for name, position in after.items() if position}
+    return TimelinePage(query.limit, rows, following or None)
+
+
+def _newest(heads: Mapping[str, Sequence[Head]], limit: int) -> tuple[list[tuple[str, int]], dict[str, int]]:
+    """The newest rows of all sources as (source, id), and the positions after them; 0 where a source has no more."""
+    taken: list[tuple[str, int]] = []
+    places = dict.fromkeys(heads, 0)
+    while len(taken) < limit:
+        left = [name for name, place in places.items() if place < len(heads[name])]
+        if not left:
+            break
+        first = max(left, key=lambda name: _order(name, heads[name][places[name]]))
+        taken.append((first, heads[first][places[first]].id))
+        places[first] += 1
+    after = {name: 0 if place == len(heads[name]) else heads[name][place].id + 1 for name, place in places.items()}
+    return taken, after
+
+
+def _order(name: str, head: Head) -> tuple[datetime, int, int]:
+    """Rows of the same moment are sorted by their events, and the event itself is the first of its rows."""
+    return head.at, head.event_id or 0, _RANKS[SOURCES[name].kind]
+
+
+def _rows(db: Connection, member: Member, taken: Sequence[tuple[str, int]]) -> list[TimelineRow]:
+    ids: dict[str, list[int]] = {}
+    for name, row_id in taken:
+        ids.setdefault(SOURCES[name].kind, []).append(row_id)
+    facts = {kind: timeline.find_facts(db, member, kind, of_kind) for kind, of_kind in ids.items()}
+    points = facts.get(POINTS, {})
+    sources = _sources(db, member.organization_id, points)
+    by = _actors(db, member.organization_id, facts)
+    rows = []
+    for name, row_id in taken:
+        kind = SOURCES[name].kind
+        fact, actor = facts[kind][row_id], by.get((_ENTITIES.get(kind, ""), str(row_id)))
+        if kind == POINTS:
+            rows.append(fact.row(sources[row_id], actor))
+        else:
+            rows.append(fact.row(actor) if kind in _ENTITIES else fact.row())
+    return rows
+
+
+def _actors(
+    db: Connection, organization_id: int, facts: Mapping[str, Mapping[int, PointsFact]]
+) -> dict[tuple[str, str], str]:
+    """The callers of the requests that no event tells of."""
+    entities = [
+        (entity, str(row_id))
+        for kind, entity in _ENTITIES.items()
+        for row_id, fact in facts.get(kind, {}).items()
+        if fact.loyalty_event_id is None
+    ]
+    return timeline.actors_of(db, organization_id, entities) if entities else {}
+
+
+def _sources(db: Connection, organization_id: int, points: Mapping[int, PointsFact]) -> dict[int, Source]:
+    """The sources of transactions, by their ids."""
+    found = {row_id: source_of_request(fact) for row_id, fact in points.items()}
+    events = {fact.loyalty_event_id for fact in points.values() if fact.loyalty_event_id is not None}
+    if events:
+        results = timeline.results_of_events(db, organization_id, events)
+        transactions: dict[int, list[tuple[int, str]]] = {}
+        keys = {}
+        for row_id, event_id, key, event_key in timeline.transactions_of_events(db, organization_id, events):
+            transactions.setdefault(event_id, []).append((row_id, key))
+            keys[event_id] = str(event_key)
+        for event_id, of_event in transactions.items():
+            effects, missions = results[event_id]
+            of_event_sources = sources_of_event(keys[event_id], of_event, effects, missions)
+            found |= {row_id: source for row_id, source in of_event_sources.items() if row_id in points}
+        found |= {row_id: Source(BY_EXPIRY) for row_id, fact in points.items() if fact.is_expiry}
+    return _named(db, organization_id, points, found)
+
+
+def _named(
+    db: Connection, organization_id: int, points: Mapping[int, PointsFact], sources: Mapping[int, Source]
+) -> dict[int, Source]:
+    """The sources with the names of missions and of coupon books."""
+    usages = {
+        row_id: points[row_id].system_unique_key.removeprefix("coupon-usage-")
+        for row_id, source in sources.items()
+        if source.kind == BY_COUPON
+    }
+    missions = {row_id: source.name for row_id, source in sources.items() if source.kind == BY_MISSION and source.name}
+    books = timeline.books_of_usages(db, organization_id, set(usages.values())) if usages else {}
+    names = timeline.names_of_missions(db, organization_id, set(missions.values())) if missions else {}
+    renamed = {row_id: named(sources[row_id], books.get(key)) for row_id, key in usages.items()}
+    renamed |= {row_id: named(sources[row_id], names.get(key)) for row_id, key in missions.items()}
+    return {**sources, **renamed}

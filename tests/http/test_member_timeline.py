@@ -1,0 +1,310 @@
+"""The timeline over HTTP: what is in it, in which order, how it is paged and filtered, and what is refused."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections import defaultdict
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from domain.timeline.rows import KINDS
+from tests.builders import missions
+from tests.builders.badges import Badges, assigns
+from tests.builders.campaigns import effect, mint
+from tests.builders.coupons import CouponBooks
+from tests.builders.referrals import Friends
+from tests.builders.statements import count
+from tests.builders.tiers import TierSchedule
+from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, running, spend
+from tests.builders.triggers import add_trigger
+
+
+@pytest.fixture
+def shop(organization):
+    return Shop(organization)
+
+
+def timeline(shop, member, **query):
+    return shop.integration.get(f"/members/{member}/timeline", **query)
+
+
+def walk(shop, member, **query):
+    """All rows, page by page."""
+    rows, cursor = [], {}
+    while True:
+        page = timeline(shop, member, **query, **cursor)
+        assert len(page["results"]) <= page["limit"]
+        rows += page["results"]
+        if page["nextCursor"] is None:
+            return rows
+        cursor = {"cursor": page["nextCursor"]}
+
+
+def of_kind(shop, member, kind):
+    return walk(shop, member, kinds=kind)
+
+
+def test_everything_that_happened_to_a_member_is_told(shop):
+    schedule = TierSchedule.new(shop, Silver=50)
+    add_trigger(shop.administration, name="Mailer")
+    badge = Badges(shop).create(name="Early bird")
+    mission = missions.create(shop, name="Two coffees", eventType=ORDER_CREATED, goalCount=2, pointsAccrual=7)
+    book = CouponBooks(shop.organization).make(name="Free coffee", type="codeless", publishingStatus="published")
+    gives = (mint(30), spend(4), assigns(badge), effect("assign-coupon", couponBookKey=book["couponBookKey"]))
+    campaign = shop.campaign(running(*gives), eventType=ORDER_CREATED, code="COFFEE")
+    friends = Friends(shop, name="Bring a friend")
+    bob = shop.member()
+    code = friends.code(bob)
+    ana = shop.member(loyaltyMemberId="ana", profile={"name": "Ana"})
+    shop.integration.patch(f"/members/{ana}", {"profile": {"city": "Lima"}, "updateReason": "Moved house"})
+    for number in (1, 2):
+        shop.track_one(order(ana, 12, external_id=f"order-{number}"))
+    shop.track_one(event(ana, payload={"referralCode": code}))
+    shop.give(ana, 5, description="Sorry")
+    rows = walk(shop, ana)
+    told = defaultdict(list)
+    for row in rows:
+        assert row[row["kind"]]
+        assert set(KINDS) & row.keys() == {row["kind"]}
+        told[row["kind"]].append(row["text"])
+    assert set(told) == set(KINDS)
+    assert f"The order order-1 over 12 was created. Campaign COFFEE: {EFFECTS}." in told["event"]
+    assert "The member was enrolled." in told["event"]
+    assert told["tier"] == [
+        f"The tier in {schedule.program['name']} changed from Member to Silver by the points of {ORDER_CREATED}."
+    ]
+    assert told["badge"] == [
+        "The badge Early bird was received; the member holds 2.",
+        "The badge Early bird was received; the member holds 1.",
+    ]
+    assert told["coupon"] == ["The coupon Free coffee was assigned."] * 2
+    assert told["mission"] == [
+        "1 counted for the mission Two coffees, whose goal is 2; it was achieved.",
+        "1 counted for the mission Two coffees, whose goal is 2.",
+    ]
+    assert told["referral"] == [f"The member used the code {code} of Bring a friend, which is the member {bob}'s."]
+    changed, enrolled = told["profile"]
+    assert changed.startswith("The member was changed: profile.city, by ")
+    assert changed.endswith(": Moved house.")
+    assert enrolled.startswith("The member was enrolled, by ")
+    assert "The message event.evaluated to Mailer waits." in told["message"]
+    name = shop.rows("ledger_accounts", "coalesce(alias, name) AS name")[0].name
+    points = [row["text"].partition(";")[0] for row in rows if row["kind"] == "points"]
+    assert points == [
+        f"5 {name} were received by request: Sorry",
+        f"50 {name} were received for a referral: Bring a friend",
+        f"4 {name} were taken by the campaign COFFEE",
+        f"30 {name} were received by the campaign COFFEE",
+        f"7 {name} were received as the reward of the mission Two coffees",
+        f"4 {name} were taken by the campaign COFFEE",
+        f"30 {name} were received by the campaign COFFEE",
+    ]
+    by_hand = next(row for row in rows if row["kind"] == "points")
+    assert by_hand["by"] is not None
+    given_by = {row["points"]["campaignId"] for row in rows if row["kind"] == "points"}
+    assert given_by == {campaign["campaignId"], None}
+    assert mission["missionId"] in {row["mission"]["missionId"] for row in rows if row["kind"] == "mission"}
+    assert sum(row["points"]["amount"] for row in rows if row["kind"] == "points") == shop.balance(ana)
+    member_id = missions.member_id_of(shop, ana)
+    same = shop.administration.get(f"/members/{member_id}/timeline", limit=100)
+    assert same["results"] == rows
+    [bobs] = of_kind(shop, bob, "referral")
+    assert bobs["text"] == f"The member ana used the code {code} of Bring a friend, which is this member's."
+
+
+EFFECTS = "mint-points 30, burn-points 4, assign-badge 1, assign-coupon 1"
+
+
+def test_rows_are_newest_first_and_pages_do_not_overlap(shop):
+    shop.campaign(running(mint(2)), eventType=ORDER_CREATED)
+    ana = shop.member()
+    for number in range(6):
+        shop.track(order(ana, 3, external_id=f"{ana}-{number}"), order(ana, 4))
+    rows = walk(shop, ana, limit=100)
+    moments = [row["recordedAt"] for row in rows]
+    assert moments == sorted(moments, reverse=True)
+    assert walk(shop, ana, limit=1) == walk(shop, ana, limit=7) == rows
+    # An event is directly above its points.
+    ordered = [(row["loyaltyEventId"], row["kind"]) for row in rows if row["kind"] in ("event", "points")]
+    assert ordered == sorted(ordered, key=lambda each: (-each[0], each[1]))
+    assert len([row for row in rows if row["kind"] == "points"]) == 12
+
+
+def test_later_pages_show_what_there_was_when_the_first_was_read(shop):
+    ana = shop.member()
+    shop.give(ana, 1)
+    shop.give(ana, 2)
+    first = timeline(shop, ana, limit=1)
+    shop.track_one(event(ana))
+    shop.give(ana, 3)
+    rest = timeline(shop, ana, limit=100, cursor=first["nextCursor"])
+    amounts = [row["points"]["amount"] for row in first["results"] + rest["results"] if row["kind"] == "points"]
+    assert amounts == [2, 1]
+    assert [row["event"]["eventType"] for row in rest["results"] if row["kind"] == "event"] == ["member-created"]
+
+
+def test_rows_are_filtered_by_kind_and_by_time(shop):
+    shop.campaign(running(mint(2)))
+    ana = shop.member()
+    for _ in range(3):
+        shop.track_one(event(ana))
+    rows = walk(shop, ana)
+    assert {row["kind"] for row in walk(shop, ana, kinds="points,event", limit=2)} == {"points", "event"}
+    assert walk(shop, ana, kinds="badge") == []
+    moments = sorted({row["recordedAt"] for row in rows})
+    for start in moments:
+        for end in moments:
+            wanted = [row for row in rows if start <= row["recordedAt"] < end]
+            assert walk(shop, ana, fromCreatedAt=start, toCreatedAt=end, limit=3) == wanted
+
+
+def test_old_rows_are_found_beyond_days_of_newer_ones(shop):
+    ana = shop.member()
+    for _ in range(9):
+        shop.track_one(event(ana))
+    # One event a week, the oldest first.
+    now = datetime(2026, 3, 2, tzinfo=UTC)
+    with shop.engine.begin() as db:
+        ids = [row.loyalty_event_id for row in shop.rows("events")]
+        for number, event_id in enumerate(ids):
+            at = now + timedelta(weeks=number)
+            statement = "UPDATE events SET created_at = %s WHERE organization_id = %s AND loyalty_event_id = %s"
+            db.exec_driver_sql(statement, (at, shop.organization.id, event_id))
+    for start in range(10):
+        for end in range(start, 10):
+            span = {"fromCreatedAt": (now + timedelta(weeks=start)).isoformat().replace("+00:00", "Z")}
+            span["toCreatedAt"] = (now + timedelta(weeks=end)).isoformat().replace("+00:00", "Z")
+            found = [row["loyaltyEventId"] for row in timeline(shop, ana, kinds="event", **span)["results"]]
+            assert found == ids[start:end][::-1]
+
+
+def test_what_was_reversed_says_so(shop):
+    shop.campaign(running(mint(5)), code="FIVE", eventType=GENERIC)
+    ana = shop.member()
+    key = shop.track_one(event(ana))["loyaltyEventKey"]
+    shop.integration.post(f"/events/{key}/cancel", {"description": "By mistake"}, expect=200)
+    back, given = of_kind(shop, ana, "points")
+    assert (given["isReversed"], given["points"]["amount"], given["points"]["source"]) == (True, 5, "campaign")
+    assert (back["isReversed"], back["points"]["amount"], back["points"]["source"]) == (False, -5, "reversal")
+    by_key = {row["event"]["loyaltyEventKey"]: row for row in of_kind(shop, ana, "event")}
+    assert by_key[key]["isReversed"]
+    assert by_key[key]["text"].endswith("It was reversed later.")
+
+
+def test_a_key_that_looks_like_the_servers_own_is_a_request(shop):
+    ana = shop.member()
+    for name in ("coupon-usage-x", "mission-progress-1:mission-1"):
+        shop.give(ana, 1, systemUniqueKey=name)
+    assert {row["points"]["source"] for row in of_kind(shop, ana, "points")} == {"request"}
+
+
+def test_a_failed_event_says_why(shop):
+    ana = shop.member()
+    shop.refused(order(ana, None, "confirmed", external_id="order-1"))
+    told = of_kind(shop, ana, "event")[0]["text"]
+    assert told.startswith("The order order-1 was confirmed. It failed: ")
+
+
+def test_an_erased_member_has_a_timeline_without_personal_data(shop):
+    ana = shop.member(profile={"name": "Ana", "city": "Rosario"})
+    shop.integration.patch(f"/members/{ana}", {"profile": {"city": "Lima"}, "updateReason": "Moved to Lima"})
+    shop.give(ana, 5, description="For Ana")
+    member_id = missions.member_id_of(shop, ana)
+    shop.administration.delete(f"/members/{member_id}", expect=200)
+    page = shop.administration.get(f"/members/{member_id}/timeline", limit=100)
+    assert {"points", "profile"} <= {row["kind"] for row in page["results"]}
+    assert not {"Ana", "Lima", "Rosario"} & set(json.dumps(page, default=str).replace('"', " ").split())
+
+
+def test_the_number_of_statements_does_not_grow_with_the_rows(shop):
+    shop.campaign(running(mint(1)), eventType=ORDER_CREATED)
+    ana = shop.member()
+    shop.track_one(order(ana))
+    timeline(shop, ana)
+    few = count(shop.engine, lambda: timeline(shop, ana, limit=100))
+    shop.track(*(order(ana) for _ in range(20)))
+    assert count(shop.engine, lambda: timeline(shop, ana, limit=100)) == few
+
+
+@pytest.mark.parametrize(
+    "cursor", ["x", "!!", "bnVsbA", base64.urlsafe_b64encode(b'{"events": -1}').decode(), "eyJ0YWJsZXMiOiAxfQ"]
+)
+def test_a_cursor_that_no_answer_told_is_refused(shop, cursor):
+    problem = shop.integration.get(f"/members/{shop.member()}/timeline", cursor=cursor, expect=400)
+    assert [fault["parameter"] for fault in problem["errors"]] == ["cursor"]
+
+
+def test_it_needs_the_right_to_read_members(shop, other_organization):
+    ana = shop.member()
+    for roles, status in ((("members:read",), 200), (("ledgers:read",), 403)):
+        surface = shop.integration.with_token(shop.organization.token_of(*roles))
+        surface.get(f"/members/{ana}/timeline", expect=status)
+    other_organization.integration.get(f"/members/{ana}/timeline", expect=404)
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["mint", "burn", "hold", "send", "capture", "revert", "track", "cancel"]),
+        st.integers(1, 12),
+    ),
+    min_size=4,
+    max_size=12,
+)
+
+
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=STEPS, overdraft=st.sampled_from([None, 20]))
+def test_the_amounts_of_all_rows_add_up_to_the_balance(api, steps, overdraft):
+    shop = Shop(api.organization())
+    account = shop.account(overdraftLimit=overdraft)
+    ledger = f"/ledgers/{account['ledgerId']}/accounts/{account['ledgerAccountId']}"
+    shop.campaign(running(mint(("=", "event.payload.value"), ledgerAccountKey=account["ledgerAccountKey"])))
+    ana, bob = shop.organization.member(), shop.organization.member()
+    wallets, transactions, events = (ana["ledgerWalletId"], bob["ledgerWalletId"]), [], []
+
+    def post(source, target, amount, **more):
+        body = {"amount": amount, "fromWalletId": source, "toWalletId": target, **more}
+        reply = shop.administration.request("POST", f"{ledger}/transactions", body)
+        if reply.status == 201:
+            transactions.append(reply.json["transactions"][0]["ledgerTransactionId"])
+
+    for kind, amount in steps:
+        if kind == "mint":
+            post(None, wallets[0], amount)
+        elif kind == "burn":
+            post(wallets[0], None, amount)
+        elif kind == "hold":
+            post(wallets[0], None, amount, captureMethod="manual")
+        elif kind == "send":
+            post(*wallets, amount)
+        elif kind == "capture" and transactions:
+            body = {"transactions": [{"ledgerTransactionId": transactions[-1], "captureAmount": 1}]}
+            shop.administration.request("POST", f"{ledger}/captures", body)
+        elif kind == "revert" and transactions:
+            body = {"burnAvailableBalance": True}
+            shop.administration.request("POST", f"{ledger}/transactions/{transactions[-1]}/revert", body)
+        elif kind == "track":
+            tracked = shop.track_one(event(ana["loyaltyMemberId"], payload={"value": Decimal(amount)}))
+            events.append(tracked["loyaltyEventKey"])
+        elif kind == "cancel" and events:
+            shop.integration.request("POST", f"/events/{events.pop()}/cancel", {})
+    with shop.engine.connect() as db:
+        stored = {
+            wallet_id: (balance, debt)
+            for wallet_id, balance, debt in db.exec_driver_sql(
+                "SELECT wallet_id, current_balance, current_overdraft_balance FROM ledger_balances"
+                " WHERE organization_id = %s",
+                (shop.organization.id,),
+            )
+        }
+    for member in (ana, bob):
+        rows = walk(shop, member["loyaltyMemberId"], kinds="points", limit=3)
+        balance, debt = stored.get(member["ledgerWalletId"], (0, 0))
+        assert sum(row["points"]["amount"] for row in rows) == balance - debt
+        settled = [row for row in rows if row["points"]["amount"]]
+        assert len(settled) <= len(steps) * 2
