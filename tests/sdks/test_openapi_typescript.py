@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests import npm
+from tests.sdks.running import FIFTEEN_DIGITS, JOURNEYS, SURFACES, Running, run, seen
+
+PACKAGES = ("openapi-typescript@7.13.0", "openapi-fetch@0.17.0", "typescript@5.9.3")
+STRICT = ("--strict", "--exactOptionalPropertyTypes", "--noUncheckedIndexedAccess", "--noUnusedLocals")
+TARGET = ("--target", "es2022", "--module", "nodenext", "--lib", "es2022,dom", "--outDir", "out")
+
+
+def test_its_types_and_openapi_fetch_make_the_journey(running: Running, tmp_path: Path) -> None:
+    node = npm.node()
+    if node is None:
+        pytest.skip("needs Node")
+    modules = npm.installed(*PACKAGES)
+    (tmp_path / "node_modules").symlink_to(modules)
+    (tmp_path / "package.json").write_text('{"type": "module"}\n')
+    for surface in SURFACES:
+        make = [node, modules / "openapi-typescript/bin/cli.js", running.document(surface)]
+        run([*make, "--output", f"{surface}.d.ts"], cwd=tmp_path)
+    shutil.copy(JOURNEYS / "openapi_fetch.ts", tmp_path / "journey.ts")
+    run([node, modules / "typescript/bin/tsc", *STRICT, *TARGET, "journey.ts"], cwd=tmp_path)
+    saw = running.journey([node, "out/journey.js"], cwd=tmp_path, decimal=FIFTEEN_DIGITS)
+    assert saw == seen(decimal=FIFTEEN_DIGITS)
