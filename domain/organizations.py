@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+# The environment of an organization: only the records of a test organization can be removed as a whole.
+LIVE, TEST = "live", "test"
+
 
 @dataclass(frozen=True, slots=True)
 class Organization:
@@ -28,6 +31,7 @@ class Organization:
     default_locale: str
     locales: tuple[str, ...]
     timezone: str
+    environment: str
     custom_attributes: Mapping[str, Any]
     configuration_version: int
     created_at: datetime

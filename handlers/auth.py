@@ -90,6 +90,7 @@ def create_access_token(call: Call, prepared: _SignIn | _Refused, body: Mapping[
         "sub": user.auth_client_id,
         "userId": user.user_id,
         "organizationId": user.organization_id,
+        "environment": found[0].environment,
         "roles": sorted(grant.roles),
         "isAdmin": grant.is_admin,
         "isSystemAdmin": grant.is_system_admin,

@@ -309,6 +309,7 @@ def create_member_access_token(call: Call, member: Member) -> dict[str, Any]:
     claims = {
         "sub": f"{tokens.MEMBER_SUBJECT}{member.member_id}",
         "organizationId": member.organization_id,
+        "environment": call.organization.environment,
         "loyaltyMemberId": member.loyalty_member_id,
     }
     lifetime = tokens.MEMBER_TOKEN_SECONDS

@@ -65,6 +65,12 @@ class Dispatcher:
         prepared = None if operation.prepare is None else operation.prepare(self._preparation(request))
         return run(engine, lambda db: self._do(db, operation, request, route, prepared))
 
+    def within(self, db: Connection, request: Request) -> Answer:
+        """Do the request in the open database transaction of the caller, who commits it."""
+        operation, route = self._operations[request.operation_id], self._routes[request.surface][request.operation_id]
+        prepared = None if operation.prepare is None else operation.prepare(self._preparation(request))
+        return self._do(db, operation, request, route, prepared)
+
     def _preparation(self, request: Request) -> Preparation:
         return Preparation(request.body, request.headers, lambda work: transactions.read(self._reading, work))
 

@@ -68,6 +68,10 @@ class OperationPlan:
         headers = [parameter["name"].lower() for parameter in declared if parameter["in"] == "header"]
         self._handed_on = (*_HANDED_ON, *headers)
 
+    def arguments(self, query: bytes, faults: list[FieldFault]) -> dict[str, Any]:
+        """The typed parameters of a query, with defaults; their faults are added to `faults`."""
+        return self._parameters.read_query(query, faults)[0]
+
     def request(self, exchange: Exchange, query: bytes, raw: bytes, media_type: str | None) -> Request:
         """The typed request.
 

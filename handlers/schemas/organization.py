@@ -17,6 +17,7 @@ class _Writable(WireSchema):
 class _Record(_Writable):
     organization_id = Plain()
     organization_key = Plain()
+    environment = Plain()
     subscription_level = Plain()
     subscription_expiration_date = Instant()
     payment_processor_customer_id = Plain()

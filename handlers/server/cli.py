@@ -15,6 +15,7 @@ from handlers.server.commands import (
     organizations,
     release_answers,
     replay,
+    sample,
     serve,
     worker,
 )
@@ -38,6 +39,7 @@ for command in (
     organizations.token,
     organizations.credentials,
     member.member,
+    sample.sample,
     documents.openapi,
     replay.replay,
     expire.expire,

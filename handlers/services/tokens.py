@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from sqlalchemy import Connection, Engine
 
+from domain.organizations import LIVE
 from domain.problems import Unauthorized
 from handlers.call import Caller
 from handlers.services.organizations.caller_rights import known_caller
@@ -61,9 +62,11 @@ def issue_operator_token(
     is_system_admin: bool = False,
 ) -> str:
     """A token for the command line: it belongs to no user and is valid until it expires."""
+    organization = organizations.find(db, organization_id)
     claims = {
         "sub": "operator",
         "organizationId": organization_id,
+        "environment": LIVE if organization is None else organization.environment,
         "roles": sorted(roles),
         "isAdmin": is_admin,
         "isSystemAdmin": is_system_admin,

@@ -3,6 +3,7 @@
 from sqlalchemy import (
     BigInteger,
     Boolean,
+    CheckConstraint,
     Column,
     ForeignKeyConstraint,
     Identity,
@@ -18,6 +19,7 @@ from persistence.tables.base import (
     belongs_to_organization,
     created_and_updated,
     document,
+    execute_on,
     instant,
     key,
     metadata,
@@ -42,10 +44,31 @@ organizations = Table(
     Column("default_locale", Text, nullable=False, server_default="en"),
     texts("locales"),
     Column("timezone", Text, nullable=False, server_default="UTC"),
+    # Decided at the creation: only records of test organizations can be removed as a whole.
+    Column("environment", Text, nullable=False, server_default="live"),
     document("custom_attributes"),
     Column("configuration_version", BigInteger, nullable=False, server_default=text("1")),
     *created_and_updated(),
+    CheckConstraint("environment IN ('live', 'test')", "environment"),
 )
+
+_ENVIRONMENT_STAYS = """
+CREATE OR REPLACE FUNCTION organization_environment_stays() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION USING ERRCODE = 'check_violation', TABLE = 'organizations',
+        CONSTRAINT = 'organization_environment_stays', MESSAGE = 'the environment of an organization is never changed';
+END $$
+"""
+
+_ENVIRONMENT_STAYS_TRIGGER = """
+CREATE TRIGGER organization_environment_stays BEFORE UPDATE ON organizations
+FOR EACH ROW WHEN (old.environment <> new.environment) EXECUTE FUNCTION organization_environment_stays()
+"""
+
+ENVIRONMENT_GUARDS = (_ENVIRONMENT_STAYS, _ENVIRONMENT_STAYS_TRIGGER)
+
+for _guard in ENVIRONMENT_GUARDS:
+    execute_on("after_create", organizations, _guard)
 
 # A person or program may belong to several organizations, so users stand outside of them.
 users = Table(

@@ -93,7 +93,7 @@ def test_everything_that_happened_to_a_member_is_told(shop):
     assert changed.endswith(": Moved house.")
     assert enrolled.startswith("The member was enrolled, by ")
     assert "The message event.evaluated to Mailer waits." in told["message"]
-    name = shop.rows("ledger_accounts", "coalesce(alias, name) AS name")[0].name
+    name = shop.rows("ledger_accounts", "name")[0].name
     points = [row["text"].partition(";")[0] for row in rows if row["kind"] == "points"]
     assert points == [
         f"5 {name} were received by request: Sorry",

@@ -6,6 +6,7 @@ def test_an_organization_is_read_by_its_id(organization):
     assert found == {
         "organizationId": organization.id,
         "organizationKey": organization.created.organization_key,
+        "environment": "live",
         "name": "Corner Coffee",
         "description": None,
         "pictureUrl": None,

@@ -238,6 +238,28 @@ def test_a_member_is_printed(shared_home, organization):
     assert (unknown.returncode, unknown.stderr) == (1, f"Error: organization {organization_id} has no member nobody\n")
 
 
+def test_a_sample_is_filled_shown_and_emptied(shared_home, organization):
+    live = str(organization["organizationId"])
+    refused = loyalty(shared_home, "sample", "coffee-shop", "--organization", live)
+    assert (refused.returncode, refused.stderr) == (1, f"Error: organization {live} is no test organization\n")
+    kept = loyalty(shared_home, "organizations", "reset", live, "--yes")
+    assert (kept.returncode, kept.stderr) == (1, f"Error: organization {live} is no test organization\n")
+    filled = loyalty(shared_home, "sample", "coffee-shop")
+    assert filled.returncode == 0, filled.stderr
+    made = filled.stdout.split()[1]
+    assert f"loyalty member ana --organization {made}" in filled.stdout
+    ana = loyalty(shared_home, "member", "ana", "--organization", made, "--limit", "100").stdout
+    assert "13 Beans were received by the campaign coffee-lovers; the balance was 96." in ana
+    again = loyalty(shared_home, "sample", "coffee-shop", "--organization", made)
+    assert again.returncode == 1
+    assert f"`loyalty organizations reset {made}`" in again.stderr
+    emptied = loyalty(shared_home, "organizations", "reset", "Coffee Shop", "--yes")
+    assert emptied.stdout.startswith(f"Organization {made} is empty: "), emptied.stderr
+    assert loyalty(shared_home, "member", "ana", "--organization", made).returncode == 1
+    unknown = loyalty(shared_home, "organizations", "reset", "Nobody", "--yes")
+    assert (unknown.returncode, unknown.stderr) == (1, "Error: there is no organization Nobody\n")
+
+
 def test_the_doctor_finds_all_well(shared_home):
     found = loyalty(shared_home, "doctor")
     assert found.returncode == 0, found.stdout

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from domain.timeline.rows import KINDS, amount_text
+from domain.timeline.rows import KINDS, PROFILE, amount_text
 from handlers.server.commands.context import load_settings, migrated_engine, organization_ids
 from persistence import transactions
 
@@ -103,9 +103,10 @@ def _lines(organization: Organization, page: TimelinePage) -> list[str]:
     """One line for each row, in the time of the organization."""
     zone = ZoneInfo(organization.timezone)
     width = max((len(row.kind) for row in page.rows), default=0)
-    lines = [
-        f"{row.recorded_at.astimezone(zone):%Y-%m-%d %H:%M}  {row.kind:<{width}}  {row.text}"
-        + (f" (by {row.by})" if row.by is not None and row.kind != "profile" else "")
-        for row in page.rows
-    ]
+    lines = []
+    for row in page.rows:
+        recorded, happened = row.recorded_at.astimezone(zone), row.happened_at.astimezone(zone)
+        of_day = f" (of {happened:%Y-%m-%d})" if happened.date() != recorded.date() else ""
+        by = f" (by {row.by})" if row.by is not None and row.kind != PROFILE else ""
+        lines.append(f"{recorded:%Y-%m-%d %H:%M}  {row.kind:<{width}}  {row.text}{of_day}{by}")
     return [*lines, *(["More: raise --limit, or read the list by the API."] if page.next is not None else [])]

@@ -5,14 +5,18 @@ from __future__ import annotations
 import dataclasses
 import json
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from sqlalchemy import Connection
 
 from domain.calendar import is_zone
+from domain.organizations import LIVE, TEST
 from handlers.server.commands.context import load_settings, migrated_engine
 from persistence import transactions
+
+if TYPE_CHECKING:
+    from handlers.services.organizations.create import CreatedOrganization
 
 _LONGEST_LIFETIME = 366 * 24 * 3600
 
@@ -25,8 +29,15 @@ def organizations() -> None:
 @organizations.command()
 @click.argument("name")
 @click.option("--timezone", default="UTC", show_default=True, metavar="ZONE", help="Such as Europe/Madrid.")
+@click.option(
+    "--environment",
+    type=click.Choice([LIVE, TEST]),
+    default=LIVE,
+    show_default=True,
+    help="A test organization can be emptied; this cannot be changed later.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def create(name: str, timezone: str, as_json: bool) -> None:
+def create(name: str, timezone: str, environment: str, as_json: bool) -> None:
     """Create an organization with a ledger, an account for points, a program, an administrator and an API user.
 
     Prints its keys and the credentials of the API user; the secret cannot be read again.
@@ -39,15 +50,19 @@ def create(name: str, timezone: str, as_json: bool) -> None:
     if not is_zone(timezone):
         raise click.BadParameter(f"{timezone} is not a time zone of the IANA database", param_hint="--timezone")
     now = datetime.now(UTC)
+
+    def make(db: Connection) -> CreatedOrganization:
+        return create_organization(db, name=name, now=now, timezone=timezone, environment=environment)
+
     with migrated_engine(load_settings()) as engine:
-        created = transactions.run(engine, lambda db: create_organization(db, name=name, now=now, timezone=timezone))
+        created = transactions.run(engine, make)
     _print({_camel(field.name): getattr(created, field.name) for field in dataclasses.fields(created)}, as_json)
 
 
 @organizations.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 def list_organizations(as_json: bool) -> None:
-    """List the organizations, the oldest first: id, key, day of creation, name."""
+    """List the organizations, the oldest first: id, key, day of creation, environment, name."""
     from persistence.organizations import find_all
 
     with migrated_engine(load_settings()) as engine:
@@ -57,10 +72,53 @@ def list_organizations(as_json: bool) -> None:
             "organizationId": each.organization_id,
             "organizationKey": each.organization_key,
             "createdAt": each.created_at.isoformat(),
+            "environment": each.environment,
             "name": each.name,
         }
-        columns = (f"{each.organization_id:>6}", each.organization_key, f"{each.created_at:%Y-%m-%d}", each.name)
+        columns = (
+            f"{each.organization_id:>6}",
+            each.organization_key,
+            f"{each.created_at:%Y-%m-%d}",
+            each.environment,
+            each.name,
+        )
         click.echo(json.dumps(values) if as_json else "  ".join(columns))
+
+
+@organizations.command("reset")
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def reset_organization(name: str, yes: bool) -> None:
+    """Empty the test organization of this NAME, or id: all records go but its users and their credentials.
+
+    It then has the ledger, the account and the program of a new organization, with other ids.
+    """
+    from handlers.services.organizations.reset import NotATestOrganization
+    from handlers.services.organizations.reset import reset_organization as reset_in
+
+    # It may be long for large organizations.
+    with migrated_engine(load_settings(), statement_timeout_ms=0) as engine:
+        organization_id = transactions.run(engine, lambda db: named_organization(db, name))
+        if not yes:
+            click.confirm(f"Remove all records of organization {organization_id}?", abort=True)
+        try:
+            removed = transactions.run(engine, lambda db: reset_in(db, organization_id, datetime.now(UTC)))
+        except NotATestOrganization as error:
+            raise click.ClickException(str(error)) from None
+    click.echo(f"Organization {organization_id} is empty: {removed:,} rows are gone.")
+
+
+def named_organization(db: Connection, name: str) -> int:
+    """The id of the organization of this name, or of this id."""
+    from persistence.organizations import find_all
+
+    found = [each for each in find_all(db) if name in (each.name, str(each.organization_id))]
+    if not found:
+        raise click.ClickException(f"there is no organization {name}")
+    if len(found) > 1:
+        ids = ", ".join(str(each.organization_id) for each in found)
+        raise click.ClickException(f"several organizations are called {name}: name one by its id ({ids})")
+    return found[0].organization_id
 
 
 @click.group()

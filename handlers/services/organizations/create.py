@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, insert
 
 from domain.access import INTEGRATION_ROLES
+from domain.organizations import LIVE
 from domain.tier_policies import EARNED, completed
 from handlers.services import passwords
 from persistence import organizations
@@ -34,17 +35,53 @@ class CreatedOrganization:
     client_secret: str
 
 
-def create_organization(db: Connection, *, name: str, now: datetime, timezone: str = "UTC") -> CreatedOrganization:
+@dataclass(frozen=True, slots=True)
+class DefaultRecords:
+    """The default ledger with its account, and the default program, which every organization begins with."""
+
+    ledger_id: int
+    ledger_account_id: int
+    ledger_account_key: str
+    loyalty_program_id: int
+    loyalty_program_key: str
+
+
+def create_organization(
+    db: Connection, *, name: str, now: datetime, timezone: str = "UTC", environment: str = LIVE
+) -> CreatedOrganization:
     """Create the organization, its ledger, account, program, administrator and API user.
 
     The default ledger has the account `points`, the program a default tier, and the API user the roles that an
     integration needs.
     """
-    stamps = {"created_at": now, "updated_at": now}
     organization = organizations.add_organization(
-        db, organization_key=_key(), name=name, timezone=timezone, locales=["en"], **stamps
+        db,
+        organization_key=_key(),
+        name=name,
+        timezone=timezone,
+        environment=environment,
+        locales=["en"],
+        created_at=now,
+        updated_at=now,
     )
-    owned = {"organization_id": organization.organization_id, **stamps}
+    made = add_default_records(db, organization.organization_id, now)
+    client_id, client_secret = _add_users(db, organization.organization_id, now)
+    return CreatedOrganization(
+        organization_id=organization.organization_id,
+        organization_key=organization.organization_key,
+        ledger_id=made.ledger_id,
+        ledger_account_id=made.ledger_account_id,
+        ledger_account_key=made.ledger_account_key,
+        loyalty_program_id=made.loyalty_program_id,
+        loyalty_program_key=made.loyalty_program_key,
+        client_id=client_id,
+        client_secret=client_secret,
+    )
+
+
+def add_default_records(db: Connection, organization_id: int, now: datetime) -> DefaultRecords:
+    """Add the ledger, its account and the program that members join, and make them the organization's defaults."""
+    owned = {"organization_id": organization_id, "created_at": now, "updated_at": now}
     ledger_id = db.execute(
         insert(ledgers).values(**owned, ledger_key=_key(), name="Default").returning(ledgers.c.ledger_id)
     ).scalar_one()
@@ -67,21 +104,16 @@ def create_organization(db: Connection, *, name: str, now: datetime, timezone: s
     program = _add_program(db, owned, ledger_id, account.ledger_account_id)
     organizations.change_organization(
         db,
-        organization.organization_id,
+        organization_id,
         default_loyalty_program_id=program.loyalty_program_id,
         default_ledger_id=ledger_id,
     )
-    client_id, client_secret = _add_users(db, organization.organization_id, now)
-    return CreatedOrganization(
-        organization_id=organization.organization_id,
-        organization_key=organization.organization_key,
+    return DefaultRecords(
         ledger_id=ledger_id,
         ledger_account_id=account.ledger_account_id,
         ledger_account_key=account.ledger_account_key,
         loyalty_program_id=program.loyalty_program_id,
         loyalty_program_key=program.loyalty_program_key,
-        client_id=client_id,
-        client_secret=client_secret,
     )
 
 

@@ -1,0 +1,127 @@
+"""Operations called in this process, as many as one likes in one database transaction.
+
+Bodies are validated by the documents, and operations do what they do for clients. Nobody else sees anything of it
+before the caller commits.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from sqlalchemy import Connection, Engine
+
+import openapi
+from domain.problems import FieldFault, InvalidRequest
+from handlers.call import ADMINISTRATION, Caller, Request
+from handlers.http.dispatch import Dispatcher
+from handlers.http.operations import OperationPlan
+from handlers.http.routing import METHODS
+from handlers.messages.base import json_able
+from handlers.messages.json_text import encode
+from handlers.messages.validation import Schemas
+from handlers.settings import Settings
+
+_JSON = "application/json"
+
+
+class LocalApi:
+    """The operations of both documents, compiled once; `subject` is the caller in the audit log."""
+
+    def __init__(self, settings: Settings, engine: Engine, subject: str) -> None:
+        self._dispatcher = Dispatcher(settings, engine)
+        self._subject = subject
+        self._plans: dict[tuple[str, str], OperationPlan] = {}
+        self._fields: dict[tuple[str, str], frozenset[str]] = {}
+        for surface in openapi.SURFACES:
+            document = openapi.bundle(surface)
+            schemas = Schemas(surface, document)
+            for path, item in document["paths"].items():
+                for method in METHODS:
+                    if method in item:
+                        plan = OperationPlan(surface, path, item, copy.deepcopy(item[method]), schemas)
+                        self._plans[surface, plan.operation_id] = plan
+                        self._fields[surface, plan.operation_id] = _fields_of(item[method], schemas)
+
+    def fields_of(self, operation: tuple[str, str]) -> frozenset[str]:
+        """The names of the fields of an operation's body."""
+        return self._fields[operation]
+
+    def faults_of_body(self, operation: tuple[str, str], body: Any) -> list[FieldFault]:
+        """The faults of a body that its document tells."""
+        faults: list[FieldFault] = []
+        self._read_body(operation, body, faults)
+        return faults
+
+    def _read_body(self, operation: tuple[str, str], body: Any, faults: list[FieldFault]) -> Any:
+        plan = self._plans[operation].body
+        return None if plan is None or body is None else plan.read(encode(json_able(body)), _JSON, faults)
+
+    def within(self, db: Connection, organization_id: int) -> LocalCalls:
+        """Calls on one organization in an open database transaction."""
+        return LocalCalls(self, db, organization_id)
+
+    def call(
+        self,
+        db: Connection,
+        organization_id: int,
+        operation: tuple[str, str],
+        path: Mapping[str, Any],
+        query: Mapping[str, Any],
+        body: Any,
+    ) -> Any:
+        """Returns the body of the answer; raises the refusal of a call that a client would get a problem for."""
+        surface, operation_id = operation
+        faults: list[FieldFault] = []
+        arguments = self._plans[operation].arguments(urlencode(query).encode(), faults)
+        sent = self._read_body(operation, body, faults)
+        if faults:
+            raise InvalidRequest(faults)
+        request = Request(
+            surface=surface,
+            operation_id=operation_id,
+            path={**({"organizationId": organization_id} if surface == ADMINISTRATION else {}), **path},
+            query=arguments,
+            body=sent,
+            caller=Caller(self._subject, organization_id, frozenset(), is_admin=True),
+            request_id=self._subject,
+            headers={},
+        )
+        return self._dispatcher.within(db, request).body
+
+
+class LocalCalls:
+    """Calls on one organization in one database transaction."""
+
+    def __init__(self, api: LocalApi, db: Connection, organization_id: int) -> None:
+        self._api, self._db, self._organization_id = api, db, organization_id
+
+    def administration(
+        self, operation_id: str, body: Any = None, *, query: Mapping[str, Any] | None = None, **path: Any
+    ) -> Any:
+        """Call an operation of the administration interface; keywords are the parameters of its path."""
+        return self._call(("administration", operation_id), path, query, body)
+
+    def integration(
+        self, operation_id: str, body: Any = None, *, query: Mapping[str, Any] | None = None, **path: Any
+    ) -> Any:
+        """Call an operation of the integration interface; keywords are the parameters of its path."""
+        return self._call(("integration", operation_id), path, query, body)
+
+    def _call(self, operation: tuple[str, str], path: Any, query: Any, body: Any) -> Any:
+        return self._api.call(self._db, self._organization_id, operation, path, query or {}, body)
+
+
+def _fields_of(operation: Mapping[str, Any], schemas: Schemas) -> frozenset[str]:
+    if "requestBody" not in operation:
+        return frozenset()
+    content = schemas.resolved(operation["requestBody"])["content"]
+    return frozenset(_properties(content[_JSON]["schema"], schemas)) if _JSON in content else frozenset()
+
+
+def _properties(schema: Mapping[str, Any], schemas: Schemas) -> set[str]:
+    declared = schemas.resolved(schema)
+    parts = [each for word in ("allOf", "oneOf", "anyOf") for each in declared.get(word, ())]
+    return {*declared.get("properties", ())}.union(*(_properties(each, schemas) for each in parts))

@@ -1,0 +1,62 @@
+"""The command that fills a test organization with a program that shows everything."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import click
+from sqlalchemy import Connection
+
+from handlers.server.commands.context import load_settings, migrated_engine
+from handlers.server.commands.organizations import named_organization
+from persistence import transactions
+
+_NAME = "Coffee Shop"
+
+
+@click.command()
+@click.argument("name", metavar="SAMPLE", type=click.Choice(["coffee-shop"]))
+@click.option(
+    "--organization", metavar="NAME", help="An empty test organization, by name or id; else a new one is made."
+)
+def sample(name: str, organization: str | None) -> None:
+    """Fill a test organization with a program, members and their history, and print what there is to see.
+
+    The only SAMPLE is `coffee-shop`.
+    """
+    from domain.organizations import TEST
+    from domain.problems import Refusal
+    from handlers.http.local import LocalApi
+    from handlers.server.samples.coffee_shop import CoffeeShop
+    from handlers.services.organizations.create import create_organization
+    from persistence import members, organizations
+    from persistence.paging import Page
+
+    settings, now = load_settings(), datetime.now(UTC)
+    with migrated_engine(settings) as engine:
+        api = LocalApi(settings, engine, "operator")
+
+        def fill(db: Connection) -> tuple[int, list[tuple[str, str]]]:
+            if organization is None:
+                found_id = create_organization(db, name=_NAME, now=now, environment=TEST).organization_id
+            else:
+                found_id = named_organization(db, organization)
+                found = organizations.find(db, found_id)
+                if found is None or found.environment != TEST:
+                    raise click.ClickException(f"organization {found_id} is no test organization")
+                if members.find_page(db, found_id, Page(0, 1), members.MemberFilter()).total_count:
+                    raise click.ClickException(
+                        f"organization {found_id} is not empty: `loyalty organizations reset {found_id}` empties it"
+                    )
+            return found_id, CoffeeShop(api.within(db, found_id), now).fill()
+
+        try:
+            organization_id, shown = transactions.run(engine, fill)
+        except Refusal as refusal:
+            raise click.ClickException(f"the sample does not fit this organization: {refusal}") from None
+    click.echo(f"Organization {organization_id} has now:")
+    width = max(len(what) for what, _ in shown)
+    for what, where in shown:
+        command = f"{where} --organization {organization_id}" if where.startswith("loyalty ") else where
+        click.echo(f"  {what:<{width}}  {command}")
+    click.echo(f"A token for it: loyalty token --organization {organization_id} --admin")

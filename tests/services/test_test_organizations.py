@@ -1,0 +1,144 @@
+"""Test organizations: the sample that fills one, what shows it, and emptying it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import jwt
+import pytest
+from sqlalchemy import func, select, text
+from sqlalchemy.exc import IntegrityError
+
+from domain.organizations import LIVE, TEST
+from domain.timeline.rows import KINDS, MESSAGE, POINTS
+from handlers.http.local import LocalApi
+from handlers.server.samples.coffee_shop import CoffeeShop
+from handlers.services import tokens
+from handlers.services.ledger.verify import verify
+from handlers.services.members.timeline import TimelineQuery, timeline_of
+from handlers.services.organizations.create import create_organization
+from handlers.services.organizations.reset import NotATestOrganization, reset_organization
+from handlers.settings import Settings
+from persistence import members, transactions
+from persistence.tables import metadata
+from tests.builders.ledger import RawLedger
+
+NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
+
+
+def made(engine, environment):
+    return transactions.run(
+        engine, lambda db: create_organization(db, name="Corner Coffee", now=NOW, environment=environment)
+    ).organization_id
+
+
+@pytest.fixture(scope="module")
+def api(engine, settings):
+    return LocalApi(settings, engine, "operator")
+
+
+@pytest.fixture
+def coffee_shop(engine, api):
+    """A test organization with the sample."""
+    organization_id, now = made(engine, TEST), datetime.now(UTC)
+    transactions.run(engine, lambda db: CoffeeShop(api.within(db, organization_id), now).fill())
+    return organization_id
+
+
+def rows_of(db, organization_id):
+    """How many rows the organization has in each table that has any."""
+    tables = [table for table in metadata.sorted_tables if "organization_id" in table.c]
+    counted = {
+        table.name: db.execute(
+            select(func.count()).select_from(table).where(table.c.organization_id == organization_id)
+        ).scalar_one()
+        for table in tables
+    }
+    return {name: count for name, count in counted.items() if count}
+
+
+def test_the_timelines_of_the_sample_hold_everything_and_add_up(engine, coffee_shop):
+    with engine.connect() as db:
+        seen = set()
+        for name in ("ana", "ben", "chloe"):
+            member = members.find_by_loyalty_member_id(db, coffee_shop, name)
+            rows, query = [], TimelineQuery(7)
+            while True:
+                page = timeline_of(db, member, query)
+                rows += page.rows
+                if page.next is None:
+                    break
+                query = TimelineQuery(7, positions=page.next)
+            seen |= {row.kind for row in rows}
+            told = sum(row.details["amount"] for row in rows if row.kind == POINTS)
+            stored = db.execute(
+                text("SELECT current_balance FROM ledger_balances WHERE organization_id = :o AND wallet_id = :w"),
+                {"o": coffee_shop, "w": member.wallet_id},
+            ).scalar_one()
+            assert told == stored > Decimal(0)
+            # Each effect that did something is told by a row of its own.
+            effects = [each for row in rows if row.kind == "event" for each in row.details["effects"]]
+            mints = [each for each in effects if each["effectId"] == "mint-points" and each["status"] == "executed"]
+            by_campaign = [row for row in rows if row.kind == POINTS and row.details["source"] == "campaign"]
+            assert sum(each["amount"] for each in mints) == sum(row.details["amount"] for row in by_campaign)
+        # Its trigger-less shop sends no messages.
+        assert seen == set(KINDS) - {MESSAGE}
+        assert verify(db, coffee_shop) == []
+
+
+def test_an_emptied_organization_is_as_a_new_one(engine, api, coffee_shop):
+    with engine.connect() as db:
+        others = rows_of(db, made(engine, TEST))
+        before = db.execute(
+            text("SELECT count(*) FROM audit_log WHERE organization_id = :o"), {"o": coffee_shop}
+        ).scalar_one()
+    removed = transactions.run(engine, lambda db: reset_organization(db, coffee_shop, NOW))
+    assert removed > 100
+    with engine.connect() as db:
+        entries = db.execute(
+            text("SELECT operation_id, changes FROM audit_log WHERE organization_id = :o ORDER BY audit_log_id"),
+            {"o": coffee_shop},
+        ).all()
+        assert len(entries) == before + 1
+        assert entries[-1].operation_id == "resetOrganization"
+        assert not any(entry.changes for entry in entries)
+        left = {name: count for name, count in rows_of(db, coffee_shop).items() if "audit_log" not in name}
+        assert left == others
+        assert verify(db, coffee_shop) == []
+    # And can be filled anew.
+    transactions.run(engine, lambda db: CoffeeShop(api.within(db, coffee_shop), datetime.now(UTC)).fill())
+
+
+def test_a_live_organization_is_never_emptied(engine):
+    with engine.begin() as db:
+        ledger = RawLedger.new(db)
+        ledger.mint(ledger.wallet(), 10)
+    live = ledger.organization_id
+    with pytest.raises(NotATestOrganization, match=f"organization {live} is no test organization"):
+        transactions.run(engine, lambda db: reset_organization(db, live, NOW))
+    with engine.connect() as db, pytest.raises(IntegrityError, match="never removed"):
+        db.execute(text("DELETE FROM ledger_entries WHERE organization_id = :o"), {"o": live})
+    with engine.connect() as db, pytest.raises(IntegrityError, match="environment of an organization is never changed"):
+        db.execute(text("UPDATE organizations SET environment = 'test' WHERE organization_id = :o"), {"o": live})
+    with pytest.raises(NotATestOrganization):
+        transactions.run(engine, lambda db: reset_organization(db, 2**60, NOW))
+
+
+@pytest.mark.parametrize("environment", [LIVE, TEST])
+def test_a_token_names_the_environment(engine, environment):
+    organization_id, settings = made(engine, environment), Settings(database_url="", home=Path())
+    token = transactions.run(
+        engine,
+        lambda db: tokens.issue_operator_token(
+            db,
+            settings,
+            organization_id=organization_id,
+            roles=frozenset(),
+            is_admin=True,
+            lifetime=60,
+            now=NOW,
+        ),
+    )
+    assert jwt.decode(token, options={"verify_signature": False, "verify_exp": False})["environment"] == environment
