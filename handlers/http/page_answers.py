@@ -68,7 +68,7 @@ _FRAME = """<!doctype html>
 <head>
 <meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{title}</title>
-<link rel="stylesheet" href="{root}/docs/page.css">
+<link rel="stylesheet" href="{root}/docs/page.css"><link rel="icon" href="data:,">
 </head>
 <body>
 <header><b><a href="{root}/">Loyalty server</a></b> <a href="{root}/docs">Documentation</a>

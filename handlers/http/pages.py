@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import functools
-import html
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
 
 import flask
-from swagger_ui_bundle import swagger_ui_path
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from domain.queue import QueueFigures
@@ -18,45 +16,12 @@ from domain.triggers import DeliveryFigures
 from handlers import metrics
 from handlers.http.documentation_pages import add_documentation, index_page, not_found_page
 from handlers.http.exchange import Exchange
-from handlers.http.page_answers import address_of, cached_page, json_page, prefers_html, root_of
+from handlers.http.page_answers import json_page, prefers_html
 from handlers.http.problems import MEDIA_TYPE, RETRY_AFTER_SECONDS, problem_body
+from handlers.http.reference_pages import add_reference
 from handlers.http.wsgi import EXCHANGE
-from handlers.messages.json_text import encode
 
-_ASSETS = {
-    "swagger-ui.css": "text/css; charset=utf-8",
-    "swagger-ui-bundle.js": "text/javascript; charset=utf-8",
-    "favicon-32x32.png": "image/png",
-}
 _PUBLIC_PAGES = ("/health/", "/.well-known/", "/problems/", "/docs/page.css")
-_DOCS_PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<link rel="stylesheet" href="docs/swagger-ui.css"><link rel="icon" href="docs/favicon-32x32.png">
-<link rel="stylesheet" href="docs/page.css">
-</head>
-<body>
-<nav>{links}</nav>
-<main id="swagger-ui"></main>
-<script src="docs/swagger-ui-bundle.js"></script><script src="docs/page.js"></script>
-</body>
-</html>
-"""
-_PAGE_CSS = """body { margin: 0 } nav { padding: 12px 24px; font-family: sans-serif; background: #1b1b1b }
-nav a, nav b { margin-right: 24px; color: #fff }
-"""
-_PAGE_JS = """window.ui = SwaggerUIBundle({
-  url: "openapi.json", dom_id: "#swagger-ui", deepLinking: true, validatorUrl: null, docExpansion: "none",
-  filter: true, persistAuthorization: true, presets: [SwaggerUIBundle.presets.apis]
-});
-"""
-# Swagger UI writes style attributes and embeds its icons as data.
-_DOCS_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
 
 
 def _nothing_to_check() -> Mapping[str, bool]:
@@ -109,7 +74,7 @@ def pages(documents: Mapping[str, Mapping[str, Any]], base_path: str, site: Site
     app.add_url_rule("/.well-known/jwks.json", "jwks", lambda: _key_set(site))
     add_documentation(app, documents, site.base_url)
     for surface, document in documents.items():
-        _add_document(app, f"{base_path}/{surface}", surface, document, list(documents), site.base_url)
+        add_reference(app, f"{base_path}/{surface}", surface, document, list(documents), site.base_url)
     return app
 
 
@@ -168,50 +133,6 @@ def _key_set(site: Site) -> flask.Response:
     response = json_page(site.jwks())
     response.headers["Cache-Control"] = "public, max-age=300"
     return response
-
-
-def _add_document(
-    app: flask.Flask, prefix: str, surface: str, document: Mapping[str, Any], surfaces: list[str], base_url: str
-) -> None:
-    text = encode(_with_address(document, base_url) if base_url else document)
-    title = f"{document['info']['title']} {document['info']['version']}"
-    links = " ".join(
-        f"<b>{each}</b>" if each == surface else f'<a href="../{each}/docs">{each}</a>' for each in surfaces
-    )
-    page = _DOCS_PAGE.format(title=html.escape(title), links=links)
-    made = {"page.css": (_PAGE_CSS, "text/css; charset=utf-8"), "page.js": (_PAGE_JS, "text/javascript; charset=utf-8")}
-
-    def docs() -> flask.Response:
-        response = flask.Response(page, mimetype="text/html")
-        response.headers["Content-Security-Policy"] = _DOCS_POLICY
-        return response
-
-    def asset(name: str) -> flask.Response:
-        if name in made:
-            return cached_page(made[name][0].encode(), made[name][1])
-        if name not in _ASSETS:
-            flask.abort(404)
-        return cached_page((swagger_ui_path / name).read_bytes(), _ASSETS[name])
-
-    app.add_url_rule(f"{prefix}/openapi.json", f"{surface}_document", lambda: cached_page(text, "application/json", 0))
-    app.add_url_rule(f"{prefix}/docs", f"{surface}_docs", docs)
-    app.add_url_rule(f"{prefix}/docs/<name>", f"{surface}_asset", asset)
-
-
-def _with_address(document: Mapping[str, Any], base_url: str) -> dict[str, Any]:
-    """The document with the public address, also in its links to the documentation."""
-    address = f"{address_of(base_url)}{root_of(base_url)}"
-
-    def absolute(node: Any) -> Any:
-        if isinstance(node, dict):
-            return {name: absolute(child) for name, child in node.items()}
-        if isinstance(node, list):
-            return [absolute(child) for child in node]
-        if isinstance(node, str):
-            return f"{address}{node}" if node.startswith("/docs/") else node.replace("](/docs/", f"]({address}/docs/")
-        return node
-
-    return {**absolute(document), "servers": [{"url": base_url}]}
 
 
 def _seal(response: flask.Response) -> flask.Response:

@@ -103,8 +103,8 @@ def token_of(server, client_id, secret):
 def test_the_documentation_pages_that_it_names_are_there(serve):
     server = serve("--workers", "1")
     pages = re.findall(r"http://\S+/docs", server.greeting())
-    assert len(pages) == 2
-    assert [status(page) for page in pages] == [200, 200]
+    assert len(pages) == 3
+    assert [status(page) for page in pages] == [200, 200, 200]
     assert status(f"{server.url}/health/live") == 200
     assert status(f"{server.url}/health/ready") == 200
 

@@ -70,7 +70,8 @@ def _greeting(settings: Settings, tenant: Tenant, token: str) -> str:
     return f"""
 The loyalty server is ready at {base}
 
-  Documentation   {base}/integration/docs
+  Documentation   {base.removesuffix("/v2")}/docs/quickstart
+                  {base}/integration/docs
                   {base}/administration/docs
   Organization    {tenant.organization_id}
 {_credentials(tenant)}

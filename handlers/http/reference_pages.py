@@ -1,0 +1,143 @@
+"""The documents and their pages for people: Swagger UI from its package, with a field for the token."""
+
+from __future__ import annotations
+
+import functools
+import html
+from collections.abc import Mapping
+from importlib import resources
+from typing import Any
+
+import flask
+
+from handlers.http.page_answers import address_of, cached_page, root_of
+from handlers.messages.json_text import encode
+
+_ASSETS = {
+    "swagger-ui.css": "text/css; charset=utf-8",
+    "swagger-ui-bundle.js": "text/javascript; charset=utf-8",
+    "favicon-32x32.png": "image/png",
+}
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<link rel="stylesheet" href="docs/swagger-ui.css"><link rel="icon" href="docs/favicon-32x32.png">
+<link rel="stylesheet" href="docs/page.css">
+</head>
+<body>
+<nav><a href="{root}/">Loyalty server</a> <a href="{root}/docs">Documentation</a> {links}
+<form><input id="token" type="password" autocomplete="off" aria-label="Token"
+placeholder="Paste a token, such as the one that the server printed"></form></nav>
+<main id="swagger-ui"></main>
+<script src="docs/swagger-ui-bundle.js"></script><script src="docs/page.js"></script>
+</body>
+</html>
+"""
+_STYLE = """body { margin: 0 }
+nav { display: flex; flex-wrap: wrap; gap: 8px 24px; align-items: center; padding: 10px 24px; font-family: sans-serif;
+  background: #1b1f26 }
+nav a, nav b { color: #fff }
+nav form { margin-left: auto }
+nav input { width: 26rem; max-width: 100%; padding: 6px 10px; border: 1px solid #565c66; border-radius: 6px;
+  background: #2a2f38; color: #fff }
+nav input.is-used { border-color: #49cc90 }
+html.dark-mode body { background: #1c2022 }
+.swagger-ui .operation-filter-input { min-width: 20rem }
+.swagger-ui .opblock-description-wrapper, .swagger-ui .markdown { max-width: 60rem }
+"""
+# Finds operations by words of their names, paths and summaries, and opens the tags that have some.
+_SCRIPT = """const words = (operation) => ["path", "method"].map((name) => operation.get(name))
+  .concat(["operationId", "summary"].map((name) => operation.getIn(["operation", name])))
+  .join(" ").toLowerCase();
+const searchOperations = () => ({ fn: { opsFilter: (tags, phrase) => {
+  const wanted = phrase.toLowerCase().split(/\\s+/).filter(Boolean);
+  return tags
+    .map((tag, name) => tag.set("operations", tag.get("operations").filter((operation) =>
+      wanted.every((word) => `${name.toLowerCase()} ${words(operation)}`.includes(word)))))
+    .filter((tag) => tag.get("operations").size > 0);
+}, }, statePlugins: { layout: { wrapSelectors: { isShown: (original, system) => (state, thing, byDefault) => {
+  const isTag = Array.isArray(thing) && thing.length === 2 && thing[0] === "operations-tag";
+  const phrase = system.layoutSelectors.currentFilter();
+  return (isTag && typeof phrase === "string" && phrase.trim() !== "") || original(thing, byDefault);
+} } } } });
+const dark = window.matchMedia("(prefers-color-scheme: dark)");
+const paint = () => document.documentElement.classList.toggle("dark-mode", dark.matches);
+dark.addEventListener("change", paint);
+paint();
+window.ui = SwaggerUIBundle({
+  url: "openapi.json", dom_id: "#swagger-ui", deepLinking: true, validatorUrl: null, docExpansion: "none",
+  filter: true, persistAuthorization: true, displayOperationId: true, displayRequestDuration: true,
+  presets: [SwaggerUIBundle.presets.apis], plugins: [searchOperations]
+});
+const token = document.getElementById("token");
+token.addEventListener("change", () => {
+  const value = token.value.trim().replace(/^(export\\s+)?TOKEN=/, "");
+  if (value) window.ui.preauthorizeApiKey("bearerAuth", value);
+  else window.ui.authActions.logout(["bearerAuth"]);
+  token.classList.toggle("is-used", Boolean(value));
+});
+token.form.addEventListener("submit", (event) => { event.preventDefault(); token.blur(); });
+"""
+# Swagger UI writes style attributes and embeds its icons as data.
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+
+def add_reference(
+    app: flask.Flask, prefix: str, surface: str, document: Mapping[str, Any], surfaces: list[str], base_url: str
+) -> None:
+    """Add the document of a surface, its page, and the files of that; `base_url` is the public one, if configured."""
+    text = encode(_with_address(document, base_url) if base_url else document)
+    title = f"{document['info']['title']} {document['info']['version']}"
+    links = " ".join(
+        f"<b>{each}</b>" if each == surface else f'<a href="../{each}/docs">{each}</a>' for each in surfaces
+    )
+    page = _PAGE.format(title=html.escape(title), links=links, root=html.escape(root_of(base_url))).encode()
+
+    def docs() -> flask.Response:
+        response = cached_page(page, "text/html; charset=utf-8", 0)
+        response.headers["Content-Security-Policy"] = _POLICY
+        return response
+
+    app.add_url_rule(f"{prefix}/openapi.json", f"{surface}_document", lambda: cached_page(text, "application/json", 0))
+    app.add_url_rule(f"{prefix}/docs", f"{surface}_docs", docs)
+    app.add_url_rule(f"{prefix}/docs/<name>", f"{surface}_asset", _asset)
+
+
+def _asset(name: str) -> flask.Response:
+    found = _file(name)
+    if found is None:
+        flask.abort(404)
+    return cached_page(*found)
+
+
+@functools.cache
+def _file(name: str) -> tuple[bytes, str] | None:
+    """A file of the page with its media type; None if there is no such file."""
+    if name == "page.css":
+        return _STYLE.encode(), "text/css; charset=utf-8"
+    if name == "page.js":
+        return _SCRIPT.encode(), "text/javascript; charset=utf-8"
+    if name not in _ASSETS:
+        return None
+    return resources.files("flask_swagger_ui").joinpath("dist", name).read_bytes(), _ASSETS[name]
+
+
+def _with_address(document: Mapping[str, Any], base_url: str) -> dict[str, Any]:
+    """The document with the public address, also in its links to the documentation."""
+    address = f"{address_of(base_url)}{root_of(base_url)}"
+
+    def absolute(node: Any) -> Any:
+        if isinstance(node, dict):
+            return {name: absolute(child) for name, child in node.items()}
+        if isinstance(node, list):
+            return [absolute(child) for child in node]
+        if isinstance(node, str):
+            return f"{address}{node}" if node.startswith("/docs/") else node.replace("](/docs/", f"]({address}/docs/")
+        return node
+
+    return {**absolute(document), "servers": [{"url": base_url}]}

@@ -1,0 +1,127 @@
+"""A headless Chromium, driven by ChromeDriver over the WebDriver protocol (W3C)."""
+
+from __future__ import annotations
+
+import base64
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+_ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
+# A slow machine is no fault.
+_PATIENCE_SECONDS = 120
+# Without the last ones Chromium tries to reach servers of its maker.
+_OPTIONS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--window-size=1400,1000",
+)
+
+
+def missing() -> str:
+    """What is not installed of the browser, as a reason to skip a test; empty if all is there."""
+    absent = [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
+    return f"{' and '.join(absent)} not installed" if absent else ""
+
+
+class Browser:
+    """One window of the browser."""
+
+    def __init__(self, client: httpx.Client) -> None:
+        self._client = client
+
+    def open(self, url: str) -> None:
+        """Load a page."""
+        self._post("/url", {"url": url})
+
+    def script(self, source: str, *arguments: Any) -> Any:
+        """Run JavaScript in the page; what it returns."""
+        return self._post("/execute/sync", {"script": source, "args": list(arguments)})
+
+    def find(self, selector: str) -> str:
+        """Wait for the first element of a CSS selector."""
+
+        def look() -> str | None:
+            answer = self._client.post("/element", json={"using": "css selector", "value": selector})
+            return answer.json()["value"][_ELEMENT] if answer.status_code == 200 else None
+
+        return until(look, selector)
+
+    def click(self, selector: str) -> None:
+        """Click on an element as soon as that is possible."""
+        until(lambda: self._client.post(f"/element/{self.find(selector)}/click", json={}).is_success, selector)
+
+    def type(self, selector: str, text: str) -> None:
+        """Type into an element."""
+        self._post(f"/element/{self.find(selector)}/value", {"text": text})
+
+    def text(self, selector: str) -> str:
+        """The visible text of an element."""
+        return str(self.script("return document.querySelector(arguments[0]).innerText", selector))
+
+    def wait_for(self, condition: str) -> None:
+        """Wait until an expression of JavaScript is true in the page."""
+        until(lambda: self.script(f"return Boolean({condition})"), condition)
+
+    def screenshot(self, path: Path) -> None:
+        """Save what the window shows as a PNG."""
+        path.write_bytes(base64.b64decode(self._client.get("/screenshot").json()["value"]))
+
+    def faults(self) -> list[str]:
+        """What the browser has complained about, such as missing files and refused scripts."""
+        entries = self._post("/se/log", {"type": "browser"})
+        return [entry["message"] for entry in entries if entry["level"] == "SEVERE"]
+
+    def _post(self, path: str, body: dict[str, Any]) -> Any:
+        answer = self._client.post(path, json=body)
+        assert answer.is_success, answer.text
+        return answer.json()["value"]
+
+
+def until(look: Callable[[], Any], about: str) -> Any:
+    """The first true result of a function that is asked again and again; fails if there is none."""
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while not (found := look()):
+        assert time.monotonic() < deadline, about
+        time.sleep(0.05)
+    return found
+
+
+@contextmanager
+def browser(folder: Path, port: int, *, dark: bool = False) -> Iterator[Browser]:
+    """A new browser with an empty profile in a folder; `port` is a free one for ChromeDriver."""
+    driver = subprocess.Popen(["chromedriver", f"--port={port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    base = f"http://127.0.0.1:{port}"
+    options = [*_OPTIONS, f"--user-data-dir={folder / 'profile'}", *(["--force-dark-mode"] if dark else [])]
+    wanted = {"goog:chromeOptions": {"args": options}, "goog:loggingPrefs": {"browser": "ALL"}}
+    try:
+        with httpx.Client(timeout=_PATIENCE_SECONDS, trust_env=False) as client:
+            until(lambda: _is_ready(client, base), "ChromeDriver")
+            answer = client.post(f"{base}/session", json={"capabilities": {"alwaysMatch": wanted}})
+            assert answer.is_success, answer.text
+            client.base_url = httpx.URL(f"{base}/session/{answer.json()['value']['sessionId']}")
+            yield Browser(client)
+            client.delete(str(client.base_url))
+    finally:
+        driver.terminate()
+        driver.wait(_PATIENCE_SECONDS)
+
+
+def _is_ready(client: httpx.Client, base: str) -> bool:
+    try:
+        return bool(client.get(f"{base}/status").json()["value"]["ready"])
+    except httpx.TransportError:
+        return False
