@@ -6,7 +6,6 @@ before the caller commits.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
@@ -25,38 +24,56 @@ from handlers.messages.validation import Schemas
 from handlers.settings import Settings
 
 _JSON = "application/json"
+# The interface and the operationId.
+OperationName = tuple[str, str]
 
 
 class LocalApi:
-    """The operations of both documents, compiled once; `subject` is the caller in the audit log."""
+    """The operations of both documents; `subject` is the caller in the audit log."""
 
     def __init__(self, settings: Settings, engine: Engine, subject: str) -> None:
         self._dispatcher = Dispatcher(settings, engine)
         self._subject = subject
-        self._plans: dict[tuple[str, str], OperationPlan] = {}
-        self._fields: dict[tuple[str, str], frozenset[str]] = {}
+        self._schemas: dict[str, Schemas] = {}
+        self._documented: dict[OperationName, tuple[str, Mapping[str, Any], str]] = {}
+        self._plans: dict[OperationName, OperationPlan] = {}
+        self._nullable: dict[OperationName, frozenset[str]] = {}
         for surface in openapi.SURFACES:
             document = openapi.bundle(surface)
-            schemas = Schemas(surface, document)
+            self._schemas[surface] = Schemas(surface, document)
             for path, item in document["paths"].items():
                 for method in METHODS:
                     if method in item:
-                        plan = OperationPlan(surface, path, item, copy.deepcopy(item[method]), schemas)
-                        self._plans[surface, plan.operation_id] = plan
-                        self._fields[surface, plan.operation_id] = _fields_of(item[method], schemas)
+                        self._documented[surface, item[method]["operationId"]] = path, item, method
 
-    def fields_of(self, operation: tuple[str, str]) -> frozenset[str]:
+    def _plan(self, operation: OperationName) -> OperationPlan:
+        """The plan of an operation, compiled when it is called first."""
+        if operation not in self._plans:
+            path, item, method = self._documented[operation]
+            self._plans[operation] = OperationPlan(operation[0], path, item, item[method], self._schemas[operation[0]])
+        return self._plans[operation]
+
+    def fields_of(self, operation: OperationName) -> frozenset[str]:
         """The names of the fields of an operation's body."""
-        return self._fields[operation]
+        _, item, method = self._documented[operation]
+        return _fields_of(item[method], self._schemas[operation[0]])
 
-    def faults_of_body(self, operation: tuple[str, str], body: Any) -> list[FieldFault]:
+    def nullable_fields_of(self, operation: OperationName) -> frozenset[str]:
+        """The names of those fields of an operation's body that take null."""
+        if operation not in self._nullable:
+            names = self.fields_of(operation)
+            refused = {fault.pointer for fault in self.faults_of_body(operation, dict.fromkeys(names))}
+            self._nullable[operation] = frozenset(name for name in names if f"/{name}" not in refused)
+        return self._nullable[operation]
+
+    def faults_of_body(self, operation: OperationName, body: Any) -> list[FieldFault]:
         """The faults of a body that its document tells."""
         faults: list[FieldFault] = []
         self._read_body(operation, body, faults)
         return faults
 
-    def _read_body(self, operation: tuple[str, str], body: Any, faults: list[FieldFault]) -> Any:
-        plan = self._plans[operation].body
+    def _read_body(self, operation: OperationName, body: Any, faults: list[FieldFault]) -> Any:
+        plan = self._plan(operation).body
         return None if plan is None or body is None else plan.read(encode(json_able(body)), _JSON, faults)
 
     def within(self, db: Connection, organization_id: int) -> LocalCalls:
@@ -67,7 +84,7 @@ class LocalApi:
         self,
         db: Connection,
         organization_id: int,
-        operation: tuple[str, str],
+        operation: OperationName,
         path: Mapping[str, Any],
         query: Mapping[str, Any],
         body: Any,
@@ -75,7 +92,7 @@ class LocalApi:
         """Returns the body of the answer; raises the refusal of a call that a client would get a problem for."""
         surface, operation_id = operation
         faults: list[FieldFault] = []
-        arguments = self._plans[operation].arguments(urlencode(query).encode(), faults)
+        arguments = self._plan(operation).arguments(urlencode(query).encode(), faults)
         sent = self._read_body(operation, body, faults)
         if faults:
             raise InvalidRequest(faults)
@@ -110,7 +127,7 @@ class LocalCalls:
         """Call an operation of the integration interface; keywords are the parameters of its path."""
         return self._call(("integration", operation_id), path, query, body)
 
-    def _call(self, operation: tuple[str, str], path: Any, query: Any, body: Any) -> Any:
+    def _call(self, operation: OperationName, path: Any, query: Any, body: Any) -> Any:
         return self._api.call(self._db, self._organization_id, operation, path, query or {}, body)
 
 

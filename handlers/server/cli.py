@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from handlers.server.commands import (
+    config,
     context,
     database,
     deliver,
@@ -40,6 +41,7 @@ for command in (
     organizations.credentials,
     member.member,
     sample.sample,
+    config.config,
     documents.openapi,
     replay.replay,
     expire.expire,

@@ -30,6 +30,7 @@ class CoffeeShop:
         self._program()
         self._rewards()
         self._campaigns()
+        self._trigger()
         self._members()
         return [
             ("a program with the tiers Member, Silver and Gold", "listTiers"),
@@ -42,6 +43,7 @@ class CoffeeShop:
             ("coupon books: a free coffee for points, and codes to hand out", "listCouponBooks"),
             ("a referral program, in which ana brought ben", "listReferralCodes"),
             ("an audience, a matcher and an event type of the shop's own", "listAudiences"),
+            ("a trigger, which is not active: its receiver does not exist", "listTriggers"),
             ("the menu, as content in two languages", "searchDocuments"),
             ("ana, whose tier moved: orders, a return, coupons, badges, missions", "loyalty member ana"),
             ("ben, who was referred and whose payment was cancelled", "loyalty member ben"),
@@ -148,6 +150,12 @@ class CoffeeShop:
             eventType="member-created",
         )
         campaign("app", "Five beans for opening the app", mint({"value": 5}), eventType="app-opened")
+
+    def _trigger(self) -> None:
+        """A receiver that is told nothing until it is switched on."""
+        settings = {"url": "https://receiver.example/loyalty", "eventTypes": [_ORDER]}
+        body = {"triggerKey": "mailer", "type": "WebHook", "name": "Mailer", "active": False, "settings": settings}
+        self._admin("createTrigger", body)
 
     def _members(self) -> None:
         integration = self._calls.integration

@@ -1,0 +1,178 @@
+"""Commands on the configuration as files: export, validate, plan and apply."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from sqlalchemy import Connection
+
+from domain.members import differences
+from handlers.server.commands.context import command_engine, load_settings, migrated_engine
+from handlers.server.commands.organizations import named_organization
+from persistence import transactions
+
+if TYPE_CHECKING:
+    from handlers.http.local import LocalApi
+    from handlers.server.configuration_files.changes import Change, Outcome
+    from handlers.server.configuration_files.yaml_files import RecordFile
+
+_SUBJECT = "operator"
+_SIGNS = {"create": ("+", "green"), "update": ("~", "yellow")}
+_MOST_SHOWN = 10
+
+_folder = click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+_existing = click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+_organization = click.option("--organization", metavar="NAME", required=True, help="The organization, by name or id.")
+
+
+@click.group()
+def config() -> None:
+    """The configuration of an organization as YAML files, one for each record."""
+
+
+@config.command()
+@_folder
+@_organization
+@click.option("--replace", is_flag=True, help="Remove the files of an earlier export from the FOLDER first.")
+def export(folder: Path, organization: str, replace: bool) -> None:
+    """Write the configuration of an organization to a FOLDER.
+
+    Members, codes of coupons and secrets of triggers are left out.
+    """
+    from handlers.server.configuration_files.changes import exported
+    from handlers.server.configuration_files.kinds import KIND_OF
+    from handlers.server.configuration_files.yaml_files import dump, file_names
+
+    former = [path for kind in KIND_OF for path in sorted((folder / kind).glob("*.yaml"))]
+    if former and not replace:
+        raise click.ClickException(f"{folder} holds files of an export already: --replace replaces them")
+    with _told_faults(), migrated_engine(load_settings()) as engine:
+        api = _api(engine)
+        found = transactions.run(engine, lambda db: exported(api, api.within(db, named_organization(db, organization))))
+    for path in former:
+        path.unlink()
+    for ref, name in file_names(found).items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(dump(ref, found[ref]), encoding="utf-8")
+    click.echo(f"{len(found)} records are in {folder}.")
+
+
+@config.command()
+@_existing
+def validate(folder: Path) -> None:
+    """Check the files of a FOLDER, as far as that is possible without an organization."""
+    from handlers.server.configuration_files.changes import validated
+    from handlers.server.configuration_files.yaml_files import FaultyFiles, read_folder
+
+    # Nothing is read from a database, so none has to be there.
+    with _told_faults(), command_engine(load_settings(database_url="postgresql://")) as engine:
+        files = read_folder(folder)
+        faults = validated(_api(engine), files)
+        if faults:
+            raise FaultyFiles(faults)
+    click.echo(f"{len(files)} records have the form that they need.")
+
+
+@config.command()
+@_existing
+@_organization
+def plan(folder: Path, organization: str) -> None:
+    """Show what `apply` would change, field by field, and what it would refuse; nothing is changed."""
+    outcome = _apply(folder, organization, is_kept=False)
+    _show(outcome, "would be made", "would be changed")
+
+
+@config.command("apply")
+@_existing
+@_organization
+def apply_files(folder: Path, organization: str) -> None:
+    """Make an organization as the files of a FOLDER say: all of them, or nothing.
+
+    Records that are in no file, and fields that a file leaves out, stay as they are.
+    """
+    outcome = _apply(folder, organization, is_kept=True)
+    _show(outcome, "made", "changed")
+    for ref, secret in outcome.secrets:
+        click.echo(f"The secret of {ref}, which cannot be read again: {secret}")
+
+
+class _TakenBack(Exception):
+    """Ends a database transaction whose changes are only to be shown."""
+
+
+def _apply(folder: Path, organization: str, *, is_kept: bool) -> Outcome:
+    from handlers.server.configuration_files.changes import apply
+    from handlers.server.configuration_files.yaml_files import read_folder
+
+    outcomes: list[Outcome] = []
+    with _told_faults():
+        files = read_folder(folder)
+        with migrated_engine(load_settings()) as engine:
+            api = _api(engine)
+            with suppress(_TakenBack):
+                transactions.run(engine, _work(api, organization, files, apply, outcomes, is_kept))
+    return outcomes[-1]
+
+
+def _work(
+    api: LocalApi,
+    organization: str,
+    files: list[RecordFile],
+    apply: Callable[..., Outcome],
+    outcomes: list[Outcome],
+    is_kept: bool,
+) -> Callable[[Connection], None]:
+    def work(db: Connection) -> None:
+        outcomes.append(apply(api, api.within(db, named_organization(db, organization)), files))
+        if not is_kept:
+            raise _TakenBack
+
+    return work
+
+
+def _api(engine: Any) -> LocalApi:
+    from handlers.http.local import LocalApi
+
+    return LocalApi(load_settings(), engine, _SUBJECT)
+
+
+@contextmanager
+def _told_faults() -> Iterator[None]:
+    """Tell the faults of files one a line, without a traceback."""
+    from handlers.server.configuration_files.yaml_files import FaultyFiles
+
+    try:
+        yield
+    except FaultyFiles as error:
+        raise click.ClickException("\n".join(error.faults)) from None
+
+
+def _show(outcome: Outcome, made: str, changed: str) -> None:
+    for change in outcome.changes:
+        sign, colour = _SIGNS[change.action]
+        click.echo(click.style(f"{sign} {change.ref}", fg=colour))
+        for name, before, after in _fields(change):
+            click.echo(f"    {name}: {click.style(before, fg='red')} -> {click.style(after, fg='green')}")
+    counted = [sum(change.action == action for change in outcome.changes) for action in _SIGNS]
+    click.echo(f"{counted[0]} {made}, {counted[1]} {changed}, {outcome.unchanged} unchanged.")
+    if outcome.in_no_file:
+        shown = ", ".join(map(str, outcome.in_no_file[:_MOST_SHOWN]))
+        more = len(outcome.in_no_file) - _MOST_SHOWN
+        click.echo(f"In no file, and left as they are: {shown}{f' and {more} more' if more > 0 else ''}.")
+
+
+def _fields(change: Change) -> Iterator[tuple[str, str, str]]:
+    """The parts of fields that differ, as texts."""
+    for name, before, after in change.fields:
+        for part, sides in differences({name: before}, {name: after}).items():
+            yield part, _text(sides["from"]), _text(sides["to"])
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, default=str, ensure_ascii=False)

@@ -1,0 +1,181 @@
+"""The difference between files and an organization, and carrying it out in one database transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from domain.calendar import instant_of
+from domain.problems import InvalidRequest, Refusal
+from handlers.http.local import LocalApi, LocalCalls
+from handlers.server.configuration_files.kinds import INTEGRATION, KIND_OF, KINDS, Kind, kind_of_field
+from handlers.server.configuration_files.records import HIDDEN_SETTINGS, Records, Stored, UnknownNameAt
+from handlers.server.configuration_files.yaml_files import FaultyFiles, RecordFile, Ref
+
+CREATE, UPDATE = "create", "update"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A record that is made or changed; `fields` are those that differ: (name, stored value, value of the file)."""
+
+    ref: Ref
+    action: str
+    fields: tuple[tuple[str, Any, Any], ...] = ()
+
+
+@dataclass(slots=True)
+class Outcome:
+    """The changes, how many files differ in nothing, the records in no file, and secrets that cannot be read again."""
+
+    changes: list[Change] = field(default_factory=list)
+    unchanged: int = 0
+    in_no_file: list[Ref] = field(default_factory=list)
+    secrets: list[tuple[Ref, str]] = field(default_factory=list)
+
+
+def exported(api: LocalApi, calls: LocalCalls) -> dict[Ref, dict[str, Any]]:
+    """The fields of all records of the organization, by name."""
+    records = Records.read(calls)
+    return {ref: _fields(api, records, stored) for ref, stored in sorted(records.by_ref.items(), key=_order)}
+
+
+def apply(api: LocalApi, calls: LocalCalls, files: Sequence[RecordFile]) -> Outcome:
+    """Make the organization's records as the files say; fields and records in no file stay as they are.
+
+    Raises FaultyFiles naming file, line and field of what cannot be done.
+    """
+    records, outcome = Records.read(calls), Outcome()
+    named = {file.ref for file in files}
+    outcome.in_no_file = [ref for ref in records.by_ref if ref not in named]
+    for kind in KINDS:
+        for file in sorted((file for file in files if file.ref.kind == kind.name), key=lambda each: each.ref.name):
+            try:
+                _apply_one(api, calls, records, kind, file, outcome)
+            except InvalidRequest as refusal:
+                raise FaultyFiles(
+                    [f"{file.place(fault.pointer or '')}: {fault.detail}" for fault in refusal.faults]
+                ) from refusal
+            except Refusal as refusal:
+                raise FaultyFiles([f"{file.place('')}: {file.ref}: {refusal.detail}"]) from refusal
+            except UnknownNameAt as error:
+                raise FaultyFiles([f"{file.place(error.pointer)}: {error.pointer.lstrip('/')}: {error}"]) from error
+    return outcome
+
+
+def validated(api: LocalApi, files: Sequence[RecordFile]) -> list[str]:
+    """The faults of files that can be told without an organization, each with file and line."""
+    faults = []
+    for file in files:
+        kind = KIND_OF[file.ref.kind]
+        body = {**kind.added, **_placeholders(file.fields)}
+        found = api.faults_of_body((kind.surface, kind.create), body)
+        faults += [f"{file.place(fault.pointer or '')}: {fault.detail}" for fault in found]
+    return faults
+
+
+def _placeholders(value: Any, name: str = "") -> Any:
+    """The value with ids and keys of the right form in place of names."""
+    if isinstance(value, Ref):
+        return 1 if kind_of_field(name) is not None else "00000000-0000-4000-8000-000000000000"
+    if isinstance(value, Mapping):
+        return {each: _placeholders(of, each) for each, of in value.items()}
+    if isinstance(value, list):
+        return [_placeholders(each, name) for each in value]
+    return value
+
+
+def _apply_one(
+    api: LocalApi, calls: LocalCalls, records: Records, kind: Kind, file: RecordFile, outcome: Outcome
+) -> None:
+    stored = records.by_ref.get(file.ref)
+    body = records.in_bodies("", file.fields)
+    if stored is None:
+        path = _path_of_parent(records, kind, file)
+        made = _call(calls, kind, kind.create, {**kind.added, **body}, path)[kind.envelope]
+        records.add(kind, file.ref, made, path)
+        if kind.name == "trigger" and file.fields.get("settings", {}).get("secret") is None:
+            outcome.secrets.append((file.ref, made["settings"]["secret"]))
+        outcome.changes.append(Change(file.ref, CREATE))
+        return
+    before = _fields(api, records, stored)
+    differing = tuple(
+        (name, before.get(name), value) for name, value in file.fields.items() if not _is_same(before.get(name), value)
+    )
+    if not differing:
+        outcome.unchanged += 1
+        return
+    _update(api, calls, kind, stored, file, body, [name for name, _, _ in differing])
+    outcome.changes.append(Change(file.ref, UPDATE, differing))
+
+
+def _update(
+    api: LocalApi,
+    calls: LocalCalls,
+    kind: Kind,
+    stored: Stored,
+    file: RecordFile,
+    body: Mapping[str, Any],
+    differing: Sequence[str],
+) -> None:
+    accepted = frozenset() if kind.update is None else api.fields_of((kind.surface, kind.update))
+    known = api.fields_of((kind.surface, kind.create))
+    left = [name for name in differing if name in known and name not in accepted]
+    if kind.name == "couponBook" and "publishingStatus" in left:
+        left.remove("publishingStatus")
+        status = {"publishingStatus": body["publishingStatus"]}
+        calls.integration("updateCouponBookStatus", status, couponBookKey=stored.record["couponBookKey"])
+    if left:
+        raise FaultyFiles(
+            [f"{file.place(f'/{name}')}: {name} cannot be changed once the record is made" for name in left]
+        )
+    if kind.update is None or all(name in known and name not in accepted for name in differing):
+        return
+    sent = {name: value for name, value in body.items() if name in accepted or name not in known}
+    if kind.name == "trigger" and "settings" in sent:
+        kept = {name: stored.record["settings"][name] for name in HIDDEN_SETTINGS if name != "secret"}
+        sent["settings"] = {**kept, **sent["settings"]}
+    _call(calls, kind, kind.update, {**kind.added, **sent}, stored.path)
+
+
+def _path_of_parent(records: Records, kind: Kind, file: RecordFile) -> dict[str, Any]:
+    if kind.parent is None:
+        return {}
+    parent = records.by_ref.get(Ref(kind.parent, file.ref.name.rpartition("/")[0]))
+    if parent is None:
+        own = f"{file.ref}: its name is that of a {kind.parent}, a slash and its own"
+        raise FaultyFiles([f"{file.place('')}: {own}; there is no such {kind.parent}"])
+    return {name: parent.record[name] for name in kind.parent_path}
+
+
+def _fields(api: LocalApi, records: Records, stored: Stored) -> dict[str, Any]:
+    kind = KIND_OF[stored.ref.kind]
+    operation = kind.surface, kind.create
+    return records.in_files(kind, stored.record, api.fields_of(operation), api.nullable_fields_of(operation))
+
+
+def _call(calls: LocalCalls, kind: Kind, operation_id: str, body: Any, path: Mapping[str, Any]) -> Any:
+    call = calls.integration if kind.surface == INTEGRATION else calls.administration
+    return call(operation_id, body, **path)
+
+
+def _is_same(stored: Any, wanted: Any) -> bool:
+    """True for equal values; moments may be written in several ways, and 1 is no boolean."""
+    if isinstance(stored, Mapping) and isinstance(wanted, Mapping):
+        return stored.keys() == wanted.keys() and all(_is_same(stored[name], wanted[name]) for name in stored)
+    if isinstance(stored, list) and isinstance(wanted, list):
+        return len(stored) == len(wanted) and all(map(_is_same, stored, wanted))
+    if isinstance(stored, bool) is not isinstance(wanted, bool):
+        return False
+    if stored != wanted and isinstance(stored, str) and isinstance(wanted, str):
+        try:
+            return stored.endswith("Z") and instant_of(stored) == instant_of(wanted)
+        except ValueError:
+            return False
+    return bool(stored == wanted)
+
+
+def _order(each: tuple[Ref, Stored]) -> tuple[int, str]:
+    ref, _ = each
+    return [kind.name for kind in KINDS].index(ref.kind), ref.name

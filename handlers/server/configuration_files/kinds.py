@@ -1,0 +1,250 @@
+"""The kinds of records in files, in an order in which each is made after those it refers to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+ADMINISTRATION, INTEGRATION = "administration", "integration"
+
+# The name of the record that an organization, or a program, begins with.
+DEFAULT = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How records of one kind are listed, made, changed and named.
+
+    `envelope` is the name of the record in answers, `identity` the field that addresses it in the path `address`.
+    `parent` is the kind whose records have lists of these, and `parent_path` its ids in paths, by fields of the parent.
+    """
+
+    name: str
+    envelope: str
+    identity: str
+    key: str | None
+    list: str
+    create: str
+    update: str | None
+    named: Callable[[Mapping[str, Any]], str | None]
+    is_default: Callable[[Mapping[str, Any], Mapping[str, Any]], bool] = lambda record, organization: False
+    surface: str = ADMINISTRATION
+    results: str = "results"
+    address: str = ""
+    parent: str | None = None
+    parent_path: tuple[str, ...] = ()
+    # Fields of the body that are no configuration, or that other records tell.
+    left_out: frozenset[str] = frozenset()
+    # What a creation or an update needs besides.
+    added: Mapping[str, Any] = field(default_factory=dict)
+    query: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def path_parameter(self) -> str:
+        """The parameter of the path that addresses a record."""
+        return self.address or self.identity
+
+    @property
+    def path_parameter_field(self) -> str:
+        """The field of a record that is the parameter of its path."""
+        return self.key if self.address and self.key else self.identity
+
+
+def _field(name: str) -> Callable[[Mapping[str, Any]], str | None]:
+    return lambda record: record.get(name)
+
+
+KINDS: tuple[Kind, ...] = (
+    Kind(
+        "ledger",
+        "ledger",
+        "ledgerId",
+        "ledgerKey",
+        "listLedgers",
+        "createLedger",
+        None,
+        _field("name"),
+        is_default=lambda record, organization: bool(record["isDefault"]),
+    ),
+    Kind(
+        "ledgerAccount",
+        "ledgerAccount",
+        "ledgerAccountId",
+        "ledgerAccountKey",
+        "listLedgerAccounts",
+        "createLedgerAccount",
+        "updateLedgerAccount",
+        lambda record: record["alias"] or record["name"],
+        is_default=lambda record, organization: bool(record["isDefaultAccount"]),
+        parent="ledger",
+        parent_path=("ledgerId",),
+    ),
+    Kind(
+        "loyaltyProgram",
+        "loyaltyProgram",
+        "loyaltyProgramId",
+        "loyaltyProgramKey",
+        "listLoyaltyPrograms",
+        "createLoyaltyProgram",
+        "updateLoyaltyProgram",
+        _field("name"),
+        is_default=lambda record, organization: record["loyaltyProgramId"] == organization["defaultLoyaltyProgramId"],
+        results="loyaltyPrograms",
+        # The default tier says so itself; portals are no configuration of the program.
+        left_out=frozenset({"setAsDefault", "defaultTierId", "mainPortalId"}),
+        added={"setAsDefault": False},
+    ),
+    Kind(
+        "loyaltyTier",
+        "tier",
+        "loyaltyTierId",
+        "loyaltyTierKey",
+        "listTiers",
+        "createTier",
+        "updateTier",
+        _field("name"),
+        is_default=lambda record, organization: bool(record["isDefault"]),
+        parent="loyaltyProgram",
+        parent_path=("loyaltyProgramId",),
+    ),
+    Kind(
+        "eventType",
+        "eventType",
+        "apiCode",
+        None,
+        "listCustomEventTypes",
+        "createCustomEventType",
+        "updateCustomEventType",
+        _field("apiCode"),
+    ),
+    Kind(
+        "matcher",
+        "matcher",
+        "matcherId",
+        "matcherKey",
+        "listMatchers",
+        "createMatcher",
+        "updateMatcher",
+        _field("name"),
+    ),
+    Kind(
+        "audience",
+        "audience",
+        "audienceId",
+        "audienceKey",
+        "listAudiences",
+        "createAudience",
+        "updateAudience",
+        _field("name"),
+        # How many members it has and since when it is known is no configuration.
+        left_out=frozenset({"memberCount", "refreshedAt"}),
+    ),
+    Kind(
+        "badge",
+        "badge",
+        "badgeId",
+        "badgeKey",
+        "listBadges",
+        "createBadge",
+        "updateBadge",
+        _field("name"),
+        surface=INTEGRATION,
+        address="badgeKey",
+    ),
+    Kind(
+        "couponBook",
+        "couponBook",
+        "couponBookId",
+        "couponBookKey",
+        "listCouponBooks",
+        "createCouponBook",
+        "updateCouponBook",
+        _field("name"),
+    ),
+    Kind(
+        "contentCollection",
+        "collection",
+        "collectionKey",
+        "collectionKey",
+        "listCollections",
+        "createCollection",
+        "updateCollection",
+        _field("slug"),
+        surface=INTEGRATION,
+        address="collectionKeyOrSlug",
+    ),
+    Kind(
+        "campaign",
+        "campaign",
+        "campaignId",
+        "campaignKey",
+        "listCampaigns",
+        "createCampaign",
+        "updateCampaign",
+        _field("code"),
+    ),
+    Kind(
+        "mission",
+        "mission",
+        "missionId",
+        "missionKey",
+        "listMissions",
+        "createMission",
+        "updateMission",
+        lambda record: record["code"] or record["name"],
+    ),
+    Kind(
+        "referralProgram",
+        "referralProgram",
+        "referralProgramId",
+        "referralProgramKey",
+        "listReferralPrograms",
+        "createReferralProgram",
+        "updateReferralProgram",
+        _field("code"),
+    ),
+    # Actions may name missions, which may belong to campaigns: they come last.
+    Kind(
+        "action",
+        "action",
+        "actionId",
+        "actionKey",
+        "listActions",
+        "createAction",
+        "updateAction",
+        lambda record: str(record["actionIndex"]),
+        parent="campaign",
+        parent_path=("campaignId",),
+    ),
+    Kind(
+        "trigger",
+        "trigger",
+        "triggerId",
+        None,
+        "listTriggers",
+        "createTrigger",
+        "updateTrigger",
+        _field("triggerKey"),
+    ),
+)
+
+KIND_OF: Mapping[str, Kind] = {kind.name: kind for kind in KINDS}
+
+# The ends of fields that hold ids, the longest first: `referrerLedgerAccountId` is the id of an account.
+ID_FIELDS: tuple[tuple[str, str], ...] = tuple(
+    sorted(
+        ((kind.identity, kind.name) for kind in KINDS if kind.identity.endswith("Id")),
+        key=lambda each: -len(each[0]),
+    )
+)
+
+
+def kind_of_field(name: str) -> str | None:
+    """The kind of the records whose ids a field holds; None for a field that holds none."""
+    if name == "tiers":
+        return "loyaltyTier"
+    for end, kind in ID_FIELDS:
+        if name == end or name.endswith(end[0].upper() + end[1:]):
+            return kind
+    return None

@@ -1,0 +1,151 @@
+"""The records of an organization by their names, in the form of files, and files in the form of request bodies."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from handlers.http.local import LocalCalls
+from handlers.server.configuration_files.kinds import DEFAULT, KIND_OF, KINDS, Kind, kind_of_field
+from handlers.server.configuration_files.yaml_files import FaultyFiles, Ref
+
+_KEY = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+# A name inside of a longer text, such as the key in `matches(item, "${matcher/Coffee}")`.
+_NAME_IN_TEXT = re.compile(r"\$\{(" + "|".join(KIND_OF) + r")/([^{}]+)\}")
+_PAGE = 25
+# The organization is that of the path, and a version names what a client has seen.
+_LEFT_OUT = frozenset({"organizationId", "campaignVersionId"})
+# Settings of triggers that are secret, or may be.
+HIDDEN_SETTINGS = ("secret", "headers")
+
+
+class UnknownName(LookupError):
+    """Neither the organization nor a file has a record of this name."""
+
+    def __init__(self, ref: Ref) -> None:
+        super().__init__(f"there is no {ref}, neither in the organization nor in the files")
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A record as it was answered, and the parameters of the path that addresses it."""
+
+    ref: Ref
+    record: Mapping[str, Any]
+    path: Mapping[str, Any]
+
+
+class Records:
+    """All records of the kinds, by name; records that are made later are added."""
+
+    def __init__(self) -> None:
+        self.by_ref: dict[Ref, Stored] = {}
+        self._by_id: dict[tuple[str, Any], Ref] = {}
+        self._by_key: dict[str, Ref] = {}
+
+    @classmethod
+    def read(cls, calls: LocalCalls) -> Records:
+        """Read everything by the lists of the API; raises FaultyFiles for records that no name tells apart."""
+        found, faults = cls(), list[str]()
+        organization = calls.administration("getOrganization")["organization"]
+        for kind in KINDS:
+            for parent in found._parents(kind):
+                path = {} if parent is None else {name: parent.record[name] for name in kind.parent_path}
+                for record in _listed(calls, kind, path):
+                    name = DEFAULT if kind.is_default(record, organization) else kind.named(record)
+                    if name is None:
+                        faults.append(f"the {kind.name} {record[kind.identity]} has no name, which files need")
+                        continue
+                    ref = Ref(kind.name, name if parent is None else f"{parent.ref.name}/{name}")
+                    if ref in found.by_ref:
+                        faults.append(f"several records are called {ref}: give them different names")
+                    found.add(kind, ref, record, path)
+        if faults:
+            raise FaultyFiles(faults)
+        return found
+
+    def _parents(self, kind: Kind) -> list[Stored | None]:
+        if kind.parent is None:
+            return [None]
+        return [stored for ref, stored in self.by_ref.items() if ref.kind == kind.parent]
+
+    def add(self, kind: Kind, ref: Ref, record: Mapping[str, Any], path: Mapping[str, Any]) -> None:
+        """Keep a record under its name."""
+        self.by_ref[ref] = Stored(ref, record, {**path, kind.path_parameter: record[kind.path_parameter_field]})
+        self._by_id[kind.name, record[kind.identity]] = ref
+        if kind.key is not None:
+            self._by_key[record[kind.key]] = ref
+
+    def in_files(
+        self, kind: Kind, record: Mapping[str, Any], names: frozenset[str], nullable: frozenset[str]
+    ) -> dict[str, Any]:
+        """The fields of a record that a file has, with names in place of ids and keys.
+
+        `names` are those of the body that makes a record, of which the `nullable` take null.
+        """
+        shown = names - kind.left_out - _LEFT_OUT
+        fields = {name: self._named(name, value) for name, value in record.items() if name in shown}
+        # Answers leave out objects that are not set.
+        fields |= dict.fromkeys(sorted((shown & nullable) - record.keys()))
+        if kind.name == "trigger":
+            settings = record["settings"].items()
+            fields["settings"] = {name: value for name, value in settings if name not in HIDDEN_SETTINGS}
+        return fields
+
+    def _named(self, field: str, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: self._named(name, each) for name, each in value.items()}
+        if isinstance(value, list):
+            return [self._named(field, each) for each in value]
+        if isinstance(value, str):
+            if value in self._by_key:
+                return self._by_key[value]
+            return _KEY.sub(lambda key: f"${{{self._by_key[key[0]]}}}" if key[0] in self._by_key else key[0], value)
+        kind = kind_of_field(field)
+        if kind is not None and type(value) is int:
+            return self._by_id.get((kind, value), value)
+        return value
+
+    def in_bodies(self, field: str, value: Any, place: str = "") -> Any:
+        """The value of a field of a file as requests have it; raises UnknownNameAt."""
+        if isinstance(value, Mapping):
+            return {name: self.in_bodies(name, each, f"{place}/{name}") for name, each in value.items()}
+        if isinstance(value, list):
+            return [self.in_bodies(field, each, f"{place}/{index}") for index, each in enumerate(value)]
+        try:
+            if isinstance(value, Ref):
+                return self._identity(value, by_id=kind_of_field(field) is not None)
+            if isinstance(value, str):
+                return _NAME_IN_TEXT.sub(lambda name: str(self._identity(Ref(name[1], name[2]), by_id=False)), value)
+        except UnknownName as error:
+            raise UnknownNameAt(place, str(error)) from None
+        return value
+
+    def _identity(self, ref: Ref, *, by_id: bool) -> Any:
+        stored, kind = self.by_ref.get(ref), KIND_OF[ref.kind]
+        if stored is None:
+            raise UnknownName(ref)
+        return stored.record[kind.identity if by_id or kind.key is None else kind.key]
+
+
+class UnknownNameAt(LookupError):
+    """As UnknownName, with the JSON pointer of the value that holds the name."""
+
+    def __init__(self, pointer: str, detail: str) -> None:
+        super().__init__(detail)
+        self.pointer = pointer
+
+
+def _listed(calls: LocalCalls, kind: Kind, path: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """All records of a list, page by page."""
+    call = calls.administration if kind.surface == "administration" else calls.integration
+    page = 0
+    while True:
+        found = call(kind.list, query={"page": page, "limit": _PAGE}, **path)
+        results = found[kind.results]
+        yield from results
+        page += 1
+        if len(results) < _PAGE:
+            return

@@ -1,0 +1,196 @@
+"""Files of records: YAML with `!ref kind/name` for other records, exact numbers, and the line of each value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from handlers.server.configuration_files.kinds import KIND_OF
+
+REF = "!ref"
+_LONGEST_NAME = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """The name of a record in place of its id or key."""
+
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFile:
+    """One record: its name, its fields, and the lines of its values by their JSON pointers."""
+
+    file: str
+    ref: Ref
+    fields: Mapping[str, Any]
+    lines: Mapping[str, int] = field(default_factory=dict)
+
+    def place(self, pointer: str) -> str:
+        """The file and the line of a field, or of the closest one around it."""
+        while pointer and pointer not in self.lines:
+            pointer = pointer.rpartition("/")[0]
+        return f"{self.file}, line {self.lines.get(pointer, 1)}"
+
+
+class FaultyFiles(Exception):
+    """Files that cannot be used; each fault names file, line and field."""
+
+    def __init__(self, faults: list[str]) -> None:
+        super().__init__("\n".join(faults))
+        self.faults = faults
+
+
+class _Dumper(yaml.SafeDumper):
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+_Dumper.add_representer(Ref, lambda dumper, ref: dumper.represent_scalar(REF, str(ref)))
+_Dumper.add_representer(
+    Decimal,
+    lambda dumper, number: dumper.represent_scalar("tag:yaml.org,2002:float", f"{number:f}"),
+)
+
+
+def file_names(refs: Iterable[Ref]) -> dict[Ref, str]:
+    """The names of records' files: small letters, digits and hyphens of the record's name, in the folder of its kind.
+
+    Where two would be the same, the later one has a number.
+    """
+    found: dict[Ref, str] = {}
+    for ref in refs:
+        slug = re.sub(r"[^a-z0-9]+", "-", ref.name.lower()).strip("-")[:_LONGEST_NAME] or "unnamed"
+        name, number = f"{ref.kind}/{slug}.yaml", 1
+        while name in found.values():
+            number += 1
+            name = f"{ref.kind}/{slug}-{number}.yaml"
+        found[ref] = name
+    return found
+
+
+def dump(ref: Ref, fields: Mapping[str, Any]) -> str:
+    """The text of a record's file."""
+    content = {"record": str(ref), "fields": dict(fields)}
+    return yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+
+
+def read_folder(folder: Path) -> list[RecordFile]:
+    """All files below a folder; raises FaultyFiles with every fault."""
+    faults: list[str] = []
+    found: dict[Ref, RecordFile] = {}
+    paths = sorted(path for path in folder.rglob("*") if path.suffix in (".yaml", ".yml") and path.is_file())
+    if not paths:
+        raise FaultyFiles([f"{folder} holds no .yaml files"])
+    for path in paths:
+        name = path.relative_to(folder).as_posix()
+        try:
+            read = _read(name, path.read_bytes().decode("utf-8"))
+        except UnicodeDecodeError as error:
+            faults.append(f"{name}, byte {error.start + 1}: the file is not text in UTF-8")
+        except yaml.MarkedYAMLError as error:
+            line = error.problem_mark.line + 1 if error.problem_mark else 1
+            faults.append(f"{name}, line {line}: {error.problem}")
+        except (yaml.YAMLError, RecursionError) as error:
+            faults.append(f"{name}, line 1: {str(error).splitlines()[0]}")
+        except FaultyFiles as error:
+            faults += error.faults
+        else:
+            if read.ref in found:
+                faults.append(f"{read.place('/record')}: {read.ref} is in {found[read.ref].file} too")
+            found[read.ref] = read
+    if faults:
+        raise FaultyFiles(faults)
+    return list(found.values())
+
+
+def _read(name: str, text: str) -> RecordFile:
+    node = yaml.compose(text, Loader=yaml.SafeLoader)
+    lines: dict[str, int] = {}
+    faults: list[str] = []
+    content = None if node is None else _value(node, "", lines, faults, name)
+    if not faults:
+        faults = _faults_of_form(name, content, lines)
+    if faults:
+        raise FaultyFiles(faults)
+    assert isinstance(content, dict)
+    kind, _, of_kind = content["record"].partition("/")
+    fields_lines = {place.removeprefix("/fields"): line for place, line in lines.items()}
+    return RecordFile(name, Ref(kind, of_kind), content["fields"], fields_lines)
+
+
+def _faults_of_form(name: str, content: Any, lines: Mapping[str, int]) -> list[str]:
+    if not isinstance(content, dict) or set(content) != {"record", "fields"}:
+        return [f"{name}, line 1: a file has the two entries `record` and `fields`"]
+    record = content["record"]
+    if not isinstance(record, str) or "/" not in record or record.partition("/")[0] not in KIND_OF:
+        known = f"such as badge/Early bird; the kinds are {', '.join(KIND_OF)}"
+        return [f"{name}, line {lines['/record']}: record is a kind and a name, {known}"]
+    if not isinstance(content["fields"], dict):
+        return [f"{name}, line {lines['/fields']}: fields are names with values"]
+    return []
+
+
+def _value(node: yaml.Node, place: str, lines: dict[str, int], faults: list[str], name: str) -> Any:
+    """The value of a node; every part's line is kept, and every fault of the form is told."""
+    lines[place] = node.start_mark.line + 1
+    if isinstance(node, yaml.MappingNode):
+        found: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            key = key_node.value
+            line = key_node.start_mark.line + 1
+            if not isinstance(key_node, yaml.ScalarNode) or key_node.tag == "tag:yaml.org,2002:merge":
+                faults.append(f"{name}, line {line}: the name of a field is a text")
+                continue
+            if key in found:
+                faults.append(f"{name}, line {line}: {key} is there twice")
+            found[key] = _value(value_node, f"{place}/{_escaped(key)}", lines, faults, name)
+            lines[f"{place}/{_escaped(key)}"] = line
+        return found
+    if isinstance(node, yaml.SequenceNode):
+        return [_value(each, f"{place}/{index}", lines, faults, name) for index, each in enumerate(node.value)]
+    return _scalar(node, faults, name)
+
+
+def _scalar(node: yaml.Node, faults: list[str], name: str) -> Any:
+    line, text = node.start_mark.line + 1, str(node.value)
+    tag = node.tag.removeprefix("tag:yaml.org,2002:")
+    if tag == REF:
+        kind, _, of_kind = text.partition("/")
+        if kind not in KIND_OF or not of_kind:
+            faults.append(f"{name}, line {line}: {REF} {text} names no record: write {REF} kind/name")
+        return Ref(kind, of_kind)
+    if tag in ("str", "timestamp"):
+        return text
+    if tag == "null":
+        return None
+    if tag == "bool":
+        return text.lower() in ("true", "yes", "on")
+    try:
+        if tag == "int":
+            return int(text)
+        if tag == "float":
+            number = Decimal(text)
+            if number.is_finite():
+                return number
+    except ArithmeticError:
+        pass
+    except ValueError:
+        pass
+    faults.append(f"{name}, line {line}: {text[:40]} is neither a text in quotes nor a plain decimal number")
+    return None
+
+
+def _escaped(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")

@@ -1,0 +1,202 @@
+"""The configuration as files: round trips, plans, and files that are refused with file, line and field."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+import pytest
+from click.testing import CliRunner
+
+from domain.organizations import TEST
+from handlers.http.local import LocalApi
+from handlers.server.commands.config import config
+from handlers.server.configuration_files import changes
+from handlers.server.configuration_files.yaml_files import FaultyFiles, dump, file_names, read_folder
+from handlers.server.samples.coffee_shop import CoffeeShop
+from handlers.services.organizations.create import create_organization
+from persistence import transactions
+
+BADGE, MISSION = "badge/early-bird.yaml", "mission/tenth-coffee.yaml"
+ACTION, EVENT_TYPE = "action/points-0.yaml", "eventType/app-opened.yaml"
+BOOK = "!ref 'couponBook/Free coffee'"
+NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
+
+
+def made(engine):
+    return transactions.run(
+        engine, lambda db: create_organization(db, name="Corner Coffee", now=NOW, environment=TEST)
+    ).organization_id
+
+
+@pytest.fixture(scope="module")
+def api(engine, settings):
+    return LocalApi(settings, engine, "operator")
+
+
+@pytest.fixture(scope="module")
+def source(engine, api):
+    """An organization with the sample."""
+    organization_id = made(engine)
+    transactions.run(engine, lambda db: CoffeeShop(api.within(db, organization_id), datetime.now(UTC)).fill())
+    return organization_id
+
+
+def export(engine, api, organization_id):
+    """The text of each file by its name."""
+    found = transactions.run(engine, lambda db: changes.exported(api, api.within(db, organization_id)))
+    return {name: dump(ref, found[ref]) for ref, name in file_names(found).items()}
+
+
+def write(folder, texts):
+    for name, text in texts.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def apply(engine, api, organization_id, folder):
+    files = read_folder(folder)
+    return transactions.run(engine, lambda db: changes.apply(api, api.within(db, organization_id), files))
+
+
+@pytest.fixture
+def files(engine, api, source, tmp_path):
+    """A folder with the files of the sample."""
+    write(tmp_path, export(engine, api, source))
+    return tmp_path
+
+
+def test_files_make_an_empty_organization_the_same(engine, api, source, files):
+    texts = export(engine, api, source)
+    # No id and no key of the one organization gets into the other.
+    assert not any(re.search(r"[0-9a-f]{8}-[0-9a-f]{4}-", text) for text in texts.values())
+    assert BOOK in texts[MISSION]
+    assert "!ref 'badge/Early bird'" in texts["action/early-bird-0.yaml"]
+    assert "secret" not in texts["trigger/mailer.yaml"]
+    assert changes.validated(api, read_folder(files)) == []
+    target = made(engine)
+    first = apply(engine, api, target, files)
+    assert first.in_no_file == []
+    assert [str(ref) for ref, secret in first.secrets if secret] == ["trigger/mailer"]
+    assert export(engine, api, target) == texts
+    again = apply(engine, api, target, files)
+    assert (again.changes, again.unchanged) == ([], len(texts))
+
+
+def test_only_what_differs_is_changed(engine, api, source, files):
+    target = made(engine)
+    apply(engine, api, target, files)
+    for name, old, new in (
+        ("campaign/points.yaml", "name: A bean for each unit spent", "name: Beans"),
+        ("couponBook/welcome.yaml", "publishingStatus: published", "publishingStatus: archived"),
+        ("trigger/mailer.yaml", "name: Mailer", "name: Post"),
+    ):
+        text = (files / name).read_text()
+        assert old in text
+        (files / name).write_text(text.replace(old, new))
+    (files / "mission" / "tenth-coffee.yaml").unlink()
+    outcome = apply(engine, api, target, files)
+    told = {str(change.ref): change.fields for change in outcome.changes}
+    assert told == {
+        "campaign/points": (("name", "A bean for each unit spent", "Beans"),),
+        "couponBook/Welcome": (("publishingStatus", "published", "archived"),),
+        "trigger/mailer": (("name", "Mailer", "Post"),),
+    }
+    assert [str(ref) for ref in outcome.in_no_file] == ["mission/tenth-coffee"]
+    assert apply(engine, api, target, files).changes == []
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "fault"),
+    [
+        (BADGE, "maxAmount: 100", "maxAmount: many", f"{BADGE}, line 6: maxAmount"),
+        (BADGE, "maxAmount: 100", "maxAmmount: 100", f"{BADGE}, line 6: maxAmmount"),
+        (BADGE, "maxAmount: 100", "maxAmount: [", f"{BADGE}, line [0-9]+: "),
+        (BADGE, "maxAmount: 100", "active: true", f"{BADGE}, line 7: active is there twice"),
+        (BADGE, "maxAmount: 100", "maxAmount: .inf", f"{BADGE}, line 6: .inf is neither"),
+        (BADGE, "record: badge", "record: bagde", f"{BADGE}, line 1: record is a kind"),
+        (BADGE, "fields:", "feilds:", f"{BADGE}, line 1: a file has the two entries"),
+        (MISSION, BOOK, "!ref couponBook/Free tea", f"{MISSION}, line [0-9]+: couponBookKey: there is no couponBook"),
+        (MISSION, BOOK, "!ref tea", f"{MISSION}, line [0-9]+: !ref tea names no record"),
+        (ACTION, "floor(order.total)", "floor(order.totl)", f"{ACTION}, line [0-9]+: .*totl"),
+        (EVENT_TYPE, "schemaType: string", "schemaType: text", f"{EVENT_TYPE}, line [0-9]+: schemaType"),
+    ],
+)
+def test_a_broken_file_is_refused_with_file_line_and_field(engine, api, files, name, old, new, fault):
+    text = (files / name).read_text()
+    assert old in text, text
+    (files / name).write_text(text.replace(old, new, 1))
+    target = made(engine)
+    before = export(engine, api, target)
+    with pytest.raises(FaultyFiles, match=fault):
+        apply(engine, api, target, files)
+    # All of it, or nothing.
+    assert export(engine, api, target) == before
+
+
+def test_fields_that_never_change_are_told(engine, api, files):
+    target = made(engine)
+    apply(engine, api, target, files)
+    path = files / "couponBook" / "welcome.yaml"
+    path.write_text(path.read_text().replace("type: list", "type: codeless"))
+    with pytest.raises(FaultyFiles, match=r"couponBook/welcome.yaml, line [0-9]+: type cannot be changed once"):
+        apply(engine, api, target, files)
+
+
+def test_records_that_no_name_tells_apart_are_not_exported(engine, api):
+    organization_id = made(engine)
+
+    def twice(db):
+        for _ in range(2):
+            body = {"name": "Twin", "maxAmount": 1, "active": True}
+            api.within(db, organization_id).integration("createBadge", body)
+
+    transactions.run(engine, twice)
+    with pytest.raises(FaultyFiles, match="several records are called badge/Twin"):
+        export(engine, api, organization_id)
+
+
+def test_files_that_are_no_text_or_of_one_record_are_told(tmp_path):
+    with pytest.raises(FaultyFiles, match="holds no"):
+        read_folder(tmp_path)
+    (tmp_path / "a.yaml").write_bytes(b"record: \xff")
+    (tmp_path / "b.yaml").write_text("")
+    for name in ("c.yaml", "d.yaml"):
+        (tmp_path / name).write_text("record: badge/Same\nfields: {}\n")
+    with pytest.raises(FaultyFiles) as raised:
+        read_folder(tmp_path)
+    assert raised.value.faults == [
+        "a.yaml, byte 9: the file is not text in UTF-8",
+        "b.yaml, line 1: a file has the two entries `record` and `fields`",
+        "d.yaml, line 1: badge/Same is in c.yaml too",
+    ]
+
+
+def test_the_commands_export_plan_and_apply(engine, settings, source, tmp_path):
+    environment = {"LOYALTY_DATABASE_URL": settings.database_url, "LOYALTY_HOME": str(tmp_path / "home")}
+    folder = tmp_path / "files"
+
+    def run(*arguments):
+        return CliRunner().invoke(config, [*map(str, arguments)], env=environment, color=True)
+
+    exported = run("export", folder, "--organization", source)
+    assert exported.exit_code == 0, exported.output
+    assert "--replace" in run("export", folder, "--organization", source).output
+    assert run("validate", folder).exit_code == 0
+    target = made(engine)
+    for _ in range(2):
+        # Nothing is changed by a plan.
+        planned = run("plan", folder, "--organization", target)
+        assert "\x1b[32m+ badge/Early bird\x1b[0m" in planned.output
+        assert "\x1b[33m~ ledgerAccount/default/default\x1b[0m" in planned.output
+        assert '    name: \x1b[31m"Points"\x1b[0m -> \x1b[32m"Beans"\x1b[0m' in planned.output
+    applied = run("apply", folder, "--organization", target)
+    assert "The secret of trigger/mailer, which cannot be read again: whsec_" in applied.output
+    assert "0 would be made, 0 would be changed, " in run("plan", folder, "--organization", target).output
+    (folder / "badge" / "early-bird.yaml").write_text("record: badge/Early bird\nfields:\n  name: 1\n")
+    for command in (("validate", folder), ("plan", folder, "--organization", target)):
+        refused = run(*command)
+        assert refused.exit_code == 1
+        assert "badge/early-bird.yaml, line 3: name" in refused.output
+    assert run("plan", folder, "--organization", "Nobody").exit_code == 1
