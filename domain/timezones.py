@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import Field, replace
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from domain.calendar import is_zone, moment_in, zone_named, zone_names
 from domain.near_names import LONGEST_NAME, did_you_mean
 from domain.problems import FieldFault
+
+
+class _Zoned(Protocol):
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    @property
+    def timezone(self) -> str | None: ...
+
+
+Zoned = TypeVar("Zoned", bound=_Zoned)
 
 
 def not_a_zone(name: str, field: str = "timezone") -> str:
@@ -21,10 +32,10 @@ def zone_faults(name: str | None) -> list[FieldFault]:
     return [] if name is None or is_zone(name) else [FieldFault(not_a_zone(name), pointer="/timezone")]
 
 
-def localize(body: dict[str, Any], names: Iterable[str], default: str) -> None:
-    """Give the moments `names` of a body that lack an offset that of its `timezone`, or else of `default`."""
-    own = body["timezone"]
+def localized(record: Zoned, names: Iterable[str], default: str) -> Zoned:
+    """The record with an offset for its moments `names` that lack one: that of its `timezone`, or else of `default`."""
+    own = record.timezone
     zone = zone_named(own if own is not None and is_zone(own) else default)
-    for name in names:
-        if body[name] is not None:
-            body[name] = moment_in(zone, body[name])
+    given = {name: moment for name in names if (moment := getattr(record, name)) is not None}
+    moments: dict[str, Any] = {name: moment_in(zone, moment) for name, moment in given.items()}
+    return replace(record, **moments)

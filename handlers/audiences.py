@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from domain.audiences import (
@@ -17,9 +18,16 @@ from domain.events import UnknownMember
 from domain.problems import FieldFault, InvalidRequest
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.messages.base import listed, wrapped
+from handlers.messages.base import Changes, listed, values_of, wrapped
 from handlers.operation import operation
-from handlers.schemas.audiences import AUDIENCE, AUDIENCE_BODY, AUDIENCE_CHANGES, LIST_CHANGE
+from handlers.schemas.audiences import (
+    AUDIENCE,
+    AUDIENCE_BODY,
+    AUDIENCE_CHANGES,
+    LIST_CHANGE,
+    AudienceProperties,
+    ListChange,
+)
 from handlers.services.organizations.own_organization import refuse_other_organization
 from persistence import audiences, organizations
 from persistence.paging import Page, Paged
@@ -42,15 +50,22 @@ def list_audiences(call: Call, query: Mapping[str, Any]) -> Paged[Audience]:
 
 
 @operation("createAudience", body=AUDIENCE_BODY, answer=wrapped("audience", AUDIENCE), audit=_AUDITED)
-def create_audience(call: Call, body: dict[str, Any]) -> Audience:
+def create_audience(call: Call, body: AudienceProperties) -> Audience:
     """Create an audience; a list audience is empty at first."""
-    _check(call, body, None)
-    if body["matcher_type"] == LIST_MATCHER:
-        body |= {"member_count": 0, "refreshed_at": call.now}
+    _check(call, body)
+    if body.matcher_type == LIST_MATCHER:
+        body = replace(body, member_count=0, refreshed_at=call.now)
+    elif body.matcher_type == ATTRIBUTE_MATCHER and body.refreshed_at is None:
+        body = replace(body, refreshed_at=call.now)
     organization_id = call.organization.organization_id
     organizations.raise_configuration_version(call.db, organization_id)
     return audiences.add_audience(
-        call.db, organization_id, audience_key=call.new_key(), created_at=call.now, updated_at=call.now, **body
+        call.db,
+        organization_id,
+        audience_key=call.new_key(),
+        created_at=call.now,
+        updated_at=call.now,
+        **values_of(body),
     )
 
 
@@ -63,24 +78,30 @@ def get_audience(call: Call, audience: Audience) -> Audience:
 @operation(
     "updateAudience",
     body=AUDIENCE_CHANGES,
-    keeping="audience",
     answer=wrapped("audience", AUDIENCE),
     audit=_AUDITED.changing("audience"),
 )
-def update_audience(call: Call, audience: Audience, body: dict[str, Any]) -> Audience:
-    """Change an audience, except its list; all processes use the change from their next event on."""
-    if body["matcher_type"] != audience.matcher_type:
+def update_audience(call: Call, audience: Audience, body: Changes[AudienceProperties]) -> Audience:
+    """Change an audience, except its list; all processes use the change from their next event on.
+
+    Unless the body says otherwise, an audience by attributes is as fresh as the moment when its matcher is changed.
+    """
+    properties = body.of(audience)
+    if properties.matcher_type != audience.matcher_type:
         raise MatcherTypeFixed(f"The audience {audience.name} is of the type {audience.matcher_type} for good.")
-    _check(call, body, audience)
+    _check(call, properties)
     if audience.matcher_type == LIST_MATCHER:
-        del body["member_count"]
-        body.pop("refreshed_at", None)
+        properties = replace(properties, member_count=audience.member_count, refreshed_at=audience.refreshed_at)
+    elif audience.matcher_type == ATTRIBUTE_MATCHER:
+        is_new = "refreshed_at" not in body.sent and properties.matcher != audience.matcher
+        if is_new or ("refreshed_at" in body.sent and properties.refreshed_at is None):
+            properties = replace(properties, refreshed_at=call.now)
     organizations.raise_configuration_version(call.db, audience.organization_id)
-    return audiences.change_audience(call.db, audience, updated_at=call.now, **body)
+    return audiences.change_audience(call.db, audience, updated_at=call.now, **values_of(properties))
 
 
 @operation("updateAudienceMembers", body=LIST_CHANGE, answer=wrapped("audience", AUDIENCE), audit="audience")
-def update_audience_members(call: Call, audience: Audience, body: Mapping[str, Any]) -> Audience:
+def update_audience_members(call: Call, audience: Audience, body: ListChange) -> Audience:
     """Put members on the list and take others off.
 
     Adding a member who is on the list, or removing one who is not, changes nothing.
@@ -89,11 +110,11 @@ def update_audience_members(call: Call, audience: Audience, body: Mapping[str, A
         raise NotAListAudience(
             f"The audience {audience.name} is of the type {audience.matcher_type}, which has no list."
         )
-    added, removed = set(body["add"]), set(body["remove"])
-    contradictions = [index for index, member_id in enumerate(body["remove"]) if member_id in added]
+    added, removed = set(body.add), set(body.remove)
+    contradictions = [index for index, member_id in enumerate(body.remove) if member_id in added]
     if contradictions:
         detail = "remove names the member {}, and so does add"
-        named = [(index, body["remove"][index]) for index in contradictions]
+        named = [(index, body.remove[index]) for index in contradictions]
         raise InvalidRequest([FieldFault(detail.format(one), pointer=f"/remove/{index}") for index, one in named])
     unknown = audiences.unknown_members(call.db, audience.organization_id, added)
     if unknown:
@@ -113,23 +134,16 @@ def update_audience_members(call: Call, audience: Audience, body: Mapping[str, A
     return audiences.change_audience(call.db, audience, member_count=count, refreshed_at=call.now, updated_at=call.now)
 
 
-def _check(call: Call, body: dict[str, Any], before: Audience | None) -> None:
-    """Refuse a matcher that is missing, not allowed, or cannot be compared with attributes.
-
-    Unless the body says otherwise, an audience by attributes is as fresh as the moment when its matcher is saved.
-    """
-    refuse_other_organization(call, body)
-    matcher = body["matcher"]
-    if body["matcher_type"] == ATTRIBUTE_MATCHER:
-        if matcher is None:
+def _check(call: Call, body: AudienceProperties) -> None:
+    """Refuse a matcher that is missing, not allowed, or cannot be compared with attributes."""
+    refuse_other_organization(call, body.organization_id)
+    if body.matcher_type == ATTRIBUTE_MATCHER:
+        if body.matcher is None:
             raise InvalidRequest(
                 [FieldFault("matcher is missing, which the matcherType attribute-matcher needs", pointer="/matcher")]
             )
-        compile_attribute_matcher(matcher)
-        is_new = before is None or matcher != before.matcher
-        if body.get("refreshed_at") is None and (is_new or "refreshed_at" in body):
-            body["refreshed_at"] = call.now
-    elif matcher is not None:
+        compile_attribute_matcher(body.matcher)
+    elif body.matcher is not None:
         raise InvalidRequest(
             [FieldFault("matcher is given, and goes with the matcherType attribute-matcher alone", pointer="/matcher")]
         )

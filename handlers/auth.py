@@ -13,6 +13,7 @@ from domain.access import Grant, narrowed
 from domain.users import PasswordChangeRequired
 from handlers.call import Answer, Call
 from handlers.operation import Preparation, operation
+from handlers.schemas.auth import TokenRequest, TokenRequestBody
 from handlers.services import passwords, tokens
 from persistence import organizations, users
 from persistence.users import Credentials
@@ -54,14 +55,14 @@ def _sign_in(preparation: Preparation) -> _SignIn | _Refused:
 
     Hashing is slow, so this happens before the transaction of the call.
     """
-    body = preparation.body
+    body: TokenRequest = preparation.body
     try:
         client_id, secret = _credentials(preparation.headers, body)
-        organization_id = _organization_id(body.get("organization_id"))
+        organization_id = _organization_id(body.organization_id)
         user = preparation.read(lambda db: users.find_credentials(db, client_id, organization_id))
         if not passwords.is_right(None if user is None else user.password_hash, secret) or user is None:
             raise _unknown_client()
-        new_password = body.get("new_password")
+        new_password = body.new_password
         if new_password is not None:
             _check_new_password(user, secret, new_password)
             return _SignIn(user, passwords.hash_password(new_password), is_changed=True)
@@ -72,8 +73,8 @@ def _sign_in(preparation: Preparation) -> _SignIn | _Refused:
         return refused
 
 
-@operation("createAccessToken", prepare=_sign_in)
-def create_access_token(call: Call, prepared: _SignIn | _Refused, body: Mapping[str, Any]) -> Answer:
+@operation("createAccessToken", body=TokenRequestBody(), prepare=_sign_in)
+def create_access_token(call: Call, prepared: _SignIn | _Refused, body: TokenRequest) -> Answer:
     """Issue a token with all permissions of the user, or with those that `scope` names."""
     try:
         if isinstance(prepared, _Refused):
@@ -82,7 +83,7 @@ def create_access_token(call: Call, prepared: _SignIn | _Refused, body: Mapping[
         found = organizations.find_with_rights(call.db, user.organization_id, user.user_id)
         if found is None or not found[1].is_member:
             raise _unknown_client()
-        grant = _narrowed(found[1].grant, body.get("scope"))
+        grant = _narrowed(found[1].grant, body.scope)
         generation = _store(call, prepared, user)
     except _Refused as refused:
         return refused.as_answer()
@@ -155,17 +156,17 @@ def _organization_id(text: str | None) -> int | None:
     return int(text)
 
 
-def _credentials(headers: Mapping[str, str], body: Mapping[str, Any]) -> tuple[str, str]:
+def _credentials(headers: Mapping[str, str], body: TokenRequest) -> tuple[str, str]:
     """Client id and secret from HTTP Basic or from the form, but not from both (RFC 6749, section 2.3)."""
     scheme, _, encoded = headers.get("authorization", "").partition(" ")
     if scheme.lower() == "basic":
         client_id, secret = _basic(encoded.strip())
-        if "client_secret" in body or body.get("client_id", client_id) != client_id:
+        if body.client_secret is not None or body.client_id not in (None, client_id):
             raise _Refused(400, "invalid_request", "The client authenticates in two ways at once.")
         return client_id, secret
-    if "client_id" not in body or "client_secret" not in body:
+    if body.client_id is None or body.client_secret is None:
         raise _Refused(401, "invalid_client", "The request holds no client credentials.")
-    return body["client_id"], body["client_secret"]
+    return body.client_id, body.client_secret
 
 
 def _basic(encoded: str) -> tuple[str, str]:

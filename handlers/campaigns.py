@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 from domain.audiences import UnknownAudience
@@ -27,11 +28,11 @@ from domain.near_names import unknown_key
 from domain.problems import FieldFault, InvalidRequest
 from domain.programs import UnknownLoyaltyProgram, UnknownTier
 from domain.scalars import is_key
-from domain.timezones import localize, zone_faults
+from domain.timezones import localized, zone_faults
 from domain.triggers import CAMPAIGN, CREATED, UPDATED
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.messages.base import listed, wrapped
+from handlers.messages.base import listed, values_of, wrapped
 from handlers.operation import operation
 from handlers.schemas.campaigns import (
     ACTION,
@@ -39,6 +40,8 @@ from handlers.schemas.campaigns import (
     ACTION_CHANGES,
     CAMPAIGN_BODY,
     CAMPAIGN_CHANGES,
+    ActionProperties,
+    CampaignProperties,
     campaign_record,
 )
 from handlers.services.configuration import Configuration, configuration_of, refuse_unknown_event_type
@@ -67,13 +70,13 @@ def list_campaigns(call: Call, query: Mapping[str, Any]) -> Paged[Campaign]:
 
 
 @operation("createCampaign", body=CAMPAIGN_BODY, answer=wrapped("campaign", campaign_record), audit=_AUDITED)
-def create_campaign(call: Call, body: dict[str, Any]) -> Campaign:
+def create_campaign(call: Call, body: CampaignProperties) -> Campaign:
     """Create a campaign, which has no actions yet."""
-    _check(call, body, None)
-    organization_id = call.organization.organization_id
+    body, organization_id = _checked(call, body, None), call.organization.organization_id
     organizations.raise_configuration_version(call.db, organization_id)
+    values = values_of(body)
     made = campaigns.add_campaign(
-        call.db, organization_id, campaign_key=call.new_key(), created_at=call.now, updated_at=call.now, **body
+        call.db, organization_id, campaign_key=call.new_key(), created_at=call.now, updated_at=call.now, **values
     )
     entity_changed(call, CAMPAIGN, CREATED, lambda: campaign_record(made))
     return made
@@ -92,11 +95,11 @@ def get_campaign(call: Call, campaign: Campaign) -> Campaign:
     answer=wrapped("campaign", campaign_record),
     audit=_AUDITED.changing("campaign"),
 )
-def update_campaign(call: Call, campaign: Campaign, body: dict[str, Any]) -> Campaign:
+def update_campaign(call: Call, campaign: Campaign, body: CampaignProperties) -> Campaign:
     """Change a campaign; all processes use the change from their next event on."""
-    _check(call, body, campaign)
+    body = _checked(call, body, campaign)
     organizations.raise_configuration_version(call.db, campaign.organization_id)
-    changed = campaigns.change_campaign(call.db, campaign, updated_at=call.now, **body)
+    changed = campaigns.change_campaign(call.db, campaign, updated_at=call.now, **values_of(body))
     entity_changed(call, CAMPAIGN, UPDATED, lambda: campaign_record(changed))
     return changed
 
@@ -108,16 +111,16 @@ def list_actions(call: Call, campaign: Campaign, query: Mapping[str, Any]) -> Pa
 
 
 @operation("createAction", body=ACTION_BODY, answer=wrapped("action", ACTION), audit=_AUDITED_ACTION)
-def create_action(call: Call, campaign: Campaign, body: dict[str, Any]) -> Action:
+def create_action(call: Call, campaign: Campaign, body: ActionProperties) -> Action:
     """Add an action, after the campaign's last one unless the body says where."""
-    _check_action(call, campaign, body, None)
+    body = _checked_action(call, campaign, body, None)
     # Raising the version also makes simultaneous creations take their places one after the other.
     organizations.raise_configuration_version(call.db, campaign.organization_id)
-    _refuse_outdated(call, campaign, body.pop("campaign_version_id"))
-    if body["action_index"] is None:
-        body["action_index"] = campaigns.next_action_index(call.db, campaign)
+    _refuse_outdated(call, campaign, body.campaign_version_id)
+    if body.action_index is None:
+        body = replace(body, action_index=campaigns.next_action_index(call.db, campaign))
     made = campaigns.add_action(
-        call.db, campaign, action_key=call.new_key(), created_at=call.now, updated_at=call.now, **body
+        call.db, campaign, action_key=call.new_key(), created_at=call.now, updated_at=call.now, **values_of(body)
     )
     entity_changed(call, CAMPAIGN, UPDATED, lambda: _present_record(call, campaign))
     return made
@@ -136,14 +139,14 @@ def get_action(call: Call, campaign: Campaign, action: Action) -> Action:
     answer=wrapped("action", ACTION),
     audit=_AUDITED_ACTION.changing("action"),
 )
-def update_action(call: Call, campaign: Campaign, action: Action, body: dict[str, Any]) -> Action:
+def update_action(call: Call, campaign: Campaign, action: Action, body: ActionProperties) -> Action:
     """Change an action; it keeps its place unless the body says where."""
-    _check_action(call, campaign, body, action)
+    body = _checked_action(call, campaign, body, action)
     organizations.raise_configuration_version(call.db, action.organization_id)
-    _refuse_outdated(call, campaign, body.pop("campaign_version_id", None))
-    if body["action_index"] is None:
-        body["action_index"] = action.action_index
-    changed = campaigns.change_action(call.db, campaign, action, updated_at=call.now, **body)
+    _refuse_outdated(call, campaign, body.campaign_version_id)
+    if body.action_index is None:
+        body = replace(body, action_index=action.action_index)
+    changed = campaigns.change_action(call.db, campaign, action, updated_at=call.now, **values_of(body))
     entity_changed(call, CAMPAIGN, UPDATED, lambda: _present_record(call, campaign))
     return changed
 
@@ -165,39 +168,40 @@ def _refuse_outdated(call: Call, campaign: Campaign, version: int | None) -> Non
         raise CampaignChanged(f"The campaign is at version {now.campaign_version_id}, not {version}.")
 
 
-def _check(call: Call, body: dict[str, Any], before: Campaign | None) -> None:
-    """Refuse a campaign with unknown references, an end before its begin, or limits that cannot be reached.
+def _checked(call: Call, body: CampaignProperties, before: Campaign | None) -> CampaignProperties:
+    """The campaign as it is stored; refuses unknown references, an end before its begin, and limits out of reach.
 
     An event type that it named `before` may have been deactivated since.
     """
-    localize(body, ("valid_from", "valid_to"), call.organization.timezone)
-    if body["valid_from"] and body["valid_to"] and body["valid_to"] < body["valid_from"]:
+    body = localized(body, ("valid_from", "valid_to"), call.organization.timezone)
+    if body.valid_from and body.valid_to and body.valid_to < body.valid_from:
         raise InvalidRequest([FieldFault("validTo is before validFrom", pointer="/validTo")])
-    faults = [*zone_faults(body["timezone"]), *faults_of_limits(body["limit_rules"])]
+    faults = [*zone_faults(body.timezone), *faults_of_limits(body.limit_rules)]
     if faults:
         raise InvalidRequest(faults)
     configuration = configuration_of(call.db, call.organization)
-    program_id = body["loyalty_program_id"]
+    program_id = body.loyalty_program_id
     if program_id is not None and programs.find(call.db, call.organization.organization_id, program_id) is None:
         raise UnknownLoyaltyProgram(f"There is no loyalty program {program_id}.")
-    _refuse_unknown_tiers(configuration, body)
-    _refuse_unknown_audiences(call, body)
-    for rule in body["limit_rules"]:
+    _refuse_unknown_tiers(configuration, body.loyalty_tier_keys)
+    body = replace(body, audience_keys=[key.lower() for key in body.audience_keys])
+    _refuse_unknown_audiences(call, body.audience_keys)
+    for rule in body.limit_rules:
         _refuse_unknown_account(configuration, rule.get("ledgerAccountKey"))
     kept = set() if before is None else {before.event_type, *before.enabled_topics}
-    for event_type in (*body["enabled_topics"], *([body["event_type"]] if body["event_type"] else [])):
+    for event_type in (*body.enabled_topics, *([body.event_type] if body.event_type else [])):
         if event_type not in kept:
             refuse_unknown_event_type(configuration, event_type)
+    return body
 
 
-def _refuse_unknown_tiers(configuration: Configuration, body: Mapping[str, Any]) -> None:
-    unknown = set(body["loyalty_tier_keys"]) - set(configuration.tier_keys.values())
+def _refuse_unknown_tiers(configuration: Configuration, keys: Collection[str]) -> None:
+    unknown = set(keys) - set(configuration.tier_keys.values())
     if unknown:
         raise UnknownTier(unknown_key("tier", min(unknown), configuration.tiers))
 
 
-def _refuse_unknown_audiences(call: Call, body: dict[str, Any]) -> None:
-    keys = body["audience_keys"] = [key.lower() for key in body["audience_keys"]]
+def _refuse_unknown_audiences(call: Call, keys: Collection[str]) -> None:
     unknown = set(keys) - audiences.known_keys(call.db, call.organization.organization_id, keys) if keys else None
     if unknown:
         raise UnknownAudience(f"There is no audience with the key {min(unknown)}.")
@@ -262,40 +266,41 @@ def _matches_without_items(campaign: Campaign, sources: Sources) -> list[FieldFa
     return [FieldFault(detail, pointer="/rules")]
 
 
-def _too_long(body: Mapping[str, Any]) -> list[FieldFault]:
+def _too_long(effects: Mapping[str, Any]) -> list[FieldFault]:
     """A fault if the texts of all expressions together are too long to be compiled in a moment."""
-    params = [param for item in body["effects"].get("items", ()) for param in item.get("params", ())]
+    params = [param for item in effects.get("items", ()) for param in item.get("params", ())]
     size = sum(len(param.get("expression") or "") for param in params)
     if size <= MAX_TEXTS:
         return []
     return [FieldFault(f"effects have expressions of more than {MAX_TEXTS} characters together", pointer="/effects")]
 
 
-def _check_action(call: Call, campaign: Campaign, body: dict[str, Any], before: Action | None) -> None:
-    """Compile rules and effects and refuse all faults at once, including unknown references.
+def _checked_action(call: Call, campaign: Campaign, body: ActionProperties, before: Action | None) -> ActionProperties:
+    """The action as it is stored; refuses all faults of its rules and effects at once, including unknown references.
 
     Rules and effects that equal those of `before` are not checked again, so that an action can always be stopped.
     """
-    body["rules"], body["effects"] = without_nulls(body["rules"], body["effects"])
-    if before is not None and (body["rules"], body["effects"]) == (before.rules, before.effects):
-        return
-    faults = _too_long(body)
+    rules, written = without_nulls(body.rules, body.effects)
+    body = replace(body, rules=rules, effects=written)
+    if before is not None and (rules, written) == (before.rules, before.effects):
+        return body
+    faults = _too_long(written)
     if faults:
         raise InvalidRequest(faults)
     rule: Node | None = None
     effects: tuple[CompiledEffect, ...] = ()
     try:
-        rule, _ = compile_rules(body["rules"])
+        rule, _ = compile_rules(rules)
     except InvalidRequest as refusal:
         faults += refusal.faults
     try:
-        effects = compile_effects(body["effects"])
-        faults += faults_of_constants(effects, body["effects"], call.now)
+        effects = compile_effects(written)
+        faults += faults_of_constants(effects, written, call.now)
     except InvalidRequest as refusal:
         faults += refusal.faults
     configuration = configuration_of(call.db, call.organization)
     if not faults:
-        sources = sources_of(body["rules"], rule, body["effects"], effects)
+        sources = sources_of(rules, rule, written, effects)
         faults += unknown_matchers(sources, configuration.matcher_keys)
         faults += unknown_keys(sources, known_keys(call.db, configuration, sources))
         faults += _matches_without_items(campaign, sources)
@@ -304,6 +309,7 @@ def _check_action(call: Call, campaign: Campaign, body: dict[str, Any], before: 
     for effect in effects:
         _refuse_unknown_records(call, configuration, effect)
         _refuse_untracked_expiry(configuration, campaign, effect)
+    return body
 
 
 def _refuse_untracked_expiry(configuration: Configuration, campaign: Campaign, effect: CompiledEffect) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -12,16 +13,28 @@ from domain.content.documents import ContentDocument, DocumentAddress
 from domain.problems import InvalidRequest, NameTaken, NotFound, Refusal
 from handlers.audit_trail import Audited
 from handlers.call import INTEGRATION, Call
-from handlers.messages.base import listed, wrapped
-from handlers.messages.content import DOCUMENT_CHANGES
+from handlers.messages.base import Changes, listed, values_of, wrapped
 from handlers.messages.validation import Schemas, Validator, body_faults
 from handlers.operation import operation
-from handlers.schemas.content import BATCH_ITEM, COLLECTION, COLLECTION_BODY, COLLECTION_CHANGES, DOCUMENT, batch_answer
+from handlers.schemas.content import (
+    BATCH,
+    COLLECTION,
+    COLLECTION_BODY,
+    COLLECTION_CHANGES,
+    DOCUMENT,
+    DOCUMENT_CHANGES,
+    CollectionProperties,
+    DocumentBatch,
+    batch_answer,
+    batch_item,
+)
 from handlers.schemas.content_search import search_answer, search_of
 from handlers.services.content.document_schemas import check_schema
 from handlers.services.content.write_documents import (
     DOCUMENT_ENTITY,
     BatchOutcome,
+    DocumentProperties,
+    DocumentWrite,
     change_version,
     note_versions,
     version_of,
@@ -51,16 +64,16 @@ def list_collections(call: Call, query: Mapping[str, Any]) -> Paged[ContentColle
 
 
 @operation("createCollection", body=COLLECTION_BODY, answer=wrapped("collection", COLLECTION.dump), audit=_AUDITED)
-def create_collection(call: Call, body: dict[str, Any]) -> ContentCollection:
+def create_collection(call: Call, body: CollectionProperties) -> ContentCollection:
     """Create a collection; a slug that is not given is made from the name."""
-    check_collection(body)
-    check_schema(body["jsonschema"])
+    check_collection(values_of(body))
+    check_schema(body.jsonschema)
     organization_id = call.organization.organization_id
-    refusals: dict[str, Refusal] = {collections.SLUG_CONSTRAINT: _slug_taken(body["slug"])}
-    if body["slug"] is None:
+    refusals: dict[str, Refusal] = {collections.SLUG_CONSTRAINT: _slug_taken(body.slug)}
+    if body.slug is None:
         # If another call takes the same slug meanwhile, this one starts over.
-        plain = slug_of(body["name"], ())
-        body["slug"] = slug_of(body["name"], collections.slugs_like(call.db, organization_id, plain))
+        plain = slug_of(body.name, ())
+        body = replace(body, slug=slug_of(body.name, collections.slugs_like(call.db, organization_id, plain)))
         refusals = {}
     return collections.add_collection(
         call.db,
@@ -70,7 +83,7 @@ def create_collection(call: Call, body: dict[str, Any]) -> ContentCollection:
         language=language_of(call.organization.default_locale),
         created_at=call.now,
         updated_at=call.now,
-        **body,
+        **values_of(body),
     )
 
 
@@ -86,18 +99,21 @@ def get_collection(call: Call, collection: ContentCollection) -> ContentCollecti
     answer=wrapped("collection", COLLECTION.dump),
     audit=_AUDITED.changing(is_found_by_handler=True),
 )
-def update_collection(call: Call, collection: ContentCollection, body: dict[str, Any]) -> ContentCollection:
+def update_collection(
+    call: Call, collection: ContentCollection, body: Changes[CollectionProperties]
+) -> ContentCollection:
     """Change the fields that are sent. Documents stay as they are, but are indexed anew for other `ftsFields`."""
-    check_collection(body)
-    if "jsonschema" in body:
-        check_schema(body["jsonschema"])
+    check_collection(body.sent)
+    if "jsonschema" in body.sent:
+        check_schema(body.sent["jsonschema"])
     before = collections.lock(call.db, collection)
     call.audit.found(before)
-    refusals = {collections.SLUG_CONSTRAINT: _slug_taken(body.get("slug"))}
-    if body.get("fts_fields", before.fts_fields) != before.fts_fields:
-        body["language"] = language_of(call.organization.default_locale)
-    after = collections.change_collection(call.db, before, refusals, updated_at=call.now, **body)
-    if "language" in body:
+    values = values_of(body.of(before))
+    refusals = {collections.SLUG_CONSTRAINT: _slug_taken(values["slug"])}
+    if values["fts_fields"] != before.fts_fields:
+        values["language"] = language_of(call.organization.default_locale)
+    after = collections.change_collection(call.db, before, refusals, updated_at=call.now, **values)
+    if "language" in values:
         locales = documents.locales_in_use(call.db, after)
         documents.reindex(call.db, after, languages_of(after, locales))
     return after
@@ -114,24 +130,23 @@ def search_documents(call: Call, collection: ContentCollection, query: Mapping[s
     return search_answer(collection, described, search.find(call.db, asked))
 
 
-@operation("batchUpsertDocuments", answer=batch_answer, audit=DOCUMENT_ENTITY)
-def batch_upsert_documents(call: Call, collection: ContentCollection, body: Mapping[str, Any]) -> BatchOutcome:
+@operation("batchUpsertDocuments", body=BATCH, answer=batch_answer, audit=DOCUMENT_ENTITY)
+def batch_upsert_documents(call: Call, collection: ContentCollection, body: DocumentBatch) -> BatchOutcome:
     """Create or change versions of documents; a fault in one of them affects no other."""
-    given = body["documents"]
-    return write_batch(call, collection, [_batch_item(document) for document in given], given)
+    items = [_batch_item(document) for document in body.documents]
+    return write_batch(call, collection, items, body.documents)
 
 
-def _batch_item(item: Any) -> dict[str, Any] | InvalidRequest:
+def _batch_item(item: Any) -> DocumentWrite | InvalidRequest:
     """A document of a batch in its inside form, or the refusal of its form."""
     validator = _batch_items()
     faults = [] if validator.accepts(item) else body_faults(validator, item)
     if faults:
         return InvalidRequest(faults)
     try:
-        values = BATCH_ITEM.load(item)
+        return batch_item(item)
     except InvalidRequest as refusal:
         return refusal
-    return {**values, "document_key": values["document_key"].lower(), "locale": values.get("locale") or ""}
 
 
 @cache
@@ -154,7 +169,7 @@ def update_document(
     collection: ContentCollection,
     document: DocumentAddress,
     query: Mapping[str, Any],
-    body: dict[str, Any],
+    body: Changes[DocumentProperties],
 ) -> ContentDocument:
     """Change the fields of a version that are sent."""
     return change_version(call, collection, document, query["locale"], body)
@@ -184,7 +199,7 @@ def list_document_locales(call: Call, collection: ContentCollection, document: D
     "upsertDocumentLocale", body=DOCUMENT_CHANGES, answer=wrapped("document", DOCUMENT.dump), audit=DOCUMENT_ENTITY
 )
 def upsert_document_locale(
-    call: Call, collection: ContentCollection, document: DocumentAddress, locale: str, body: dict[str, Any]
+    call: Call, collection: ContentCollection, document: DocumentAddress, locale: str, body: Changes[DocumentProperties]
 ) -> ContentDocument:
     """Create or change the version of a document for a locale."""
     return write_version(call, collection, document, locale, body)

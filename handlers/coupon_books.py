@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 from domain.coupons.book_rules import refuse_archived
@@ -12,11 +11,19 @@ from domain.coupons.codes import CodesNotAccepted, CodeTaken, Coupon, refuse_cod
 from domain.triggers import COUPON_BOOK, CREATED, UPDATED
 from handlers.audit_trail import Audited
 from handlers.call import ADMINISTRATION, INTEGRATION, Call
-from handlers.messages.base import listed, results, wrapped
+from handlers.messages.base import Changes, listed, results, wrapped
 from handlers.operation import operation
-from handlers.schemas.coupon_books import BOOK, BOOK_STATUS, CHANGED_BOOK, NEW_BOOK, book_filter, references
-from handlers.schemas.coupons import CODE, CODES, COUPON
-from handlers.services.coupons.validate_book import settle_book
+from handlers.schemas.coupon_books import (
+    BOOK,
+    BOOK_STATUS,
+    CHANGED_BOOK,
+    NEW_BOOK,
+    StatusChange,
+    book_filter,
+    references,
+)
+from handlers.schemas.coupons import CODE, CODES, COUPON, CodeChange, NewCodes
+from handlers.services.coupons.validate_book import CouponBookProperties, settled_book
 from handlers.services.webhooks.outbox import entity_changed
 from persistence.content import documents
 from persistence.coupons import book_lists, book_references, books, codes
@@ -35,16 +42,15 @@ def list_coupon_books(call: Call, query: Mapping[str, Any]) -> Paged[CouponBook]
 
 
 @operation("createCouponBook", body=NEW_BOOK, answer=_ONE, audit=_AUDITED)
-def create_coupon_book(call: Call, body: dict[str, Any]) -> CouponBook:
+def create_coupon_book(call: Call, body: Changes[CouponBookProperties]) -> CouponBook:
     """Create a book; a codeless one has its only coupon from the start."""
-    settle_book(call, body, {})
     book = books.add_book(
         call.db,
         call.organization.organization_id,
         coupon_book_key=call.new_key(),
         created_at=call.now,
         updated_at=call.now,
-        **body,
+        **settled_book(call, body, None),
     )
     if book.type == CODELESS:
         codes.add_codes(call.db, book, [None], call.now)
@@ -58,22 +64,22 @@ def get_coupon_book(call: Call, book: CouponBook) -> CouponBook:
 
 
 @operation("updateCouponBook", body=CHANGED_BOOK, answer=_ONE, audit=_AUDITED_CHANGE)
-def update_coupon_book(call: Call, book: CouponBook, body: dict[str, Any]) -> CouponBook:
+def update_coupon_book(call: Call, book: CouponBook, body: Changes[CouponBookProperties]) -> CouponBook:
     """Change the fields that are sent; the resulting book must be consistent."""
     book = books.lock(call.db, book)
     refuse_archived(book)
     call.audit.found(book)
-    settle_book(call, body, asdict(book))
-    return _told(call, books.change_book(call.db, book, updated_at=call.now, **body), UPDATED)
+    changed = settled_book(call, body, book)
+    return _told(call, books.change_book(call.db, book, updated_at=call.now, **changed), UPDATED)
 
 
 @operation("updateCouponBookStatus", body=BOOK_STATUS, answer=_ONE, audit=_AUDITED_CHANGE)
-def update_coupon_book_status(call: Call, book: CouponBook, body: Mapping[str, Any]) -> CouponBook:
+def update_coupon_book_status(call: Call, book: CouponBook, body: StatusChange) -> CouponBook:
     """Publish, withdraw or archive a book; archiving is final."""
     book = books.lock(call.db, book)
     refuse_archived(book)
     call.audit.found(book)
-    status = body["publishing_status"]
+    status = body.publishing_status
     return _told(call, books.change_book(call.db, book, publishing_status=status, updated_at=call.now), UPDATED)
 
 
@@ -99,15 +105,15 @@ def list_coupon_book_coupons(call: Call, book: CouponBook, query: Mapping[str, A
 
 
 @operation("addCouponBookCoupons", body=CODES, answer=results(COUPON, "codes"), audit="coupon-book")
-def add_coupon_book_coupons(call: Call, book: CouponBook, body: Mapping[str, Any]) -> list[Coupon]:
+def add_coupon_book_coupons(call: Call, book: CouponBook, body: NewCodes) -> list[Coupon]:
     """Add codes, all or none; the number of statements does not depend on their number."""
     book = books.lock(call.db, book)
     refuse_archived(book)
-    refuse_codes(book, body["codes"])
-    taken = codes.first_taken(call.db, book, body["codes"])
+    refuse_codes(book, body.codes)
+    taken = codes.first_taken(call.db, book, body.codes)
     if taken is not None:
         raise CodeTaken(f"The code {taken} is in the coupon book already.")
-    added = codes.add_codes(call.db, book, body["codes"], call.now)
+    added = codes.add_codes(call.db, book, body.codes, call.now)
     ids = [coupon.coupon_id for coupon in added]
     after = {"couponsAdded": len(ids), "firstCouponId": min(ids), "lastCouponId": max(ids)}
     call.audit.add("coupon-book", book.coupon_book_id, after=after)
@@ -126,13 +132,13 @@ def get_coupon_code(call: Call, book: CouponBook, coupon: Coupon) -> Coupon:
     answer=_ONE,
     audit=Audited("coupon", "coupon_id", COUPON).changing("coupon", records=lambda book: ()),
 )
-def update_coupon_code(call: Call, book: CouponBook, coupon: Coupon, body: Mapping[str, Any]) -> CouponBook:
+def update_coupon_code(call: Call, book: CouponBook, coupon: Coupon, body: CodeChange) -> CouponBook:
     """Change the code of a coupon. Returns its book."""
     if book.type == CODELESS:
         raise CodesNotAccepted("The coupon of a codeless book has no code.")
     # The coupon before the book, as assignments lock them.
-    codes.change_code(call.db, coupon, body["code"], call.now)
-    after = {"couponBookId": book.coupon_book_id, "code": body["code"]}
+    codes.change_code(call.db, coupon, body.code, call.now)
+    after = {"couponBookId": book.coupon_book_id, "code": body.code}
     call.audit.add(
         "coupon", coupon.coupon_id, before={"couponBookId": book.coupon_book_id, "code": coupon.code}, after=after
     )

@@ -19,16 +19,16 @@ from handlers.call import ADMINISTRATION, INTEGRATION, Call
 from handlers.messages.base import listed, wrapped
 from handlers.operation import operation
 from handlers.schemas.coupon_usages import (
-    ADMINISTRATION_ASSIGN,
-    ADMINISTRATION_USE,
-    ASSIGN,
-    ASSIGN_CODE,
+    ADMINISTERED,
+    ADMINISTERED_ASSIGNMENT,
     BATCH,
     MEMBER_COUPON,
+    OF_MEMBER,
     REVERT,
     USAGE,
-    USE,
-    USE_CODE,
+    AssignmentBatch,
+    CouponRequest,
+    UsageReversal,
     batch_assigned,
     code_reverted,
     command_of,
@@ -38,7 +38,7 @@ from handlers.schemas.coupon_usages import (
     usage_list,
 )
 from handlers.services.coupons import assign_and_use
-from handlers.services.coupons.assign_and_use import BatchItem, Outcome
+from handlers.services.coupons.assign_and_use import Outcome
 from handlers.services.coupons.revert import RevertedCode, revert_code, revert_usage
 from persistence import members
 from persistence.coupons import member_coupons, usages
@@ -64,58 +64,57 @@ _AUDITED_REVERSALS = Audited(
 
 @operation(
     "useCoupon",
-    body={INTEGRATION: USE, ADMINISTRATION: ADMINISTRATION_USE},
+    body={INTEGRATION: OF_MEMBER, ADMINISTRATION: ADMINISTERED},
     answer={INTEGRATION: done("The coupon was used."), ADMINISTRATION: one_as_usages},
     audit=_AUDITED,
 )
-def use_coupon(call: Call, book: CouponBook, body: Mapping[str, Any], member: Member | None = None) -> CouponUsage:
+def use_coupon(call: Call, book: CouponBook, body: CouponRequest, member: Member | None = None) -> CouponUsage:
     """Use one coupon of a book; the member is named by the path or by the body."""
     return assign_and_use.use_coupon(call, member or _member_of(call, body), book, command_of(body))
 
 
-@operation("assignCoupons", body=ADMINISTRATION_ASSIGN, answer=usage_list, audit=_AUDITED_SEVERAL)
-def assign_coupons(call: Call, book: CouponBook, body: Mapping[str, Any]) -> list[CouponUsage]:
+@operation("assignCoupons", body=ADMINISTERED_ASSIGNMENT, answer=usage_list, audit=_AUDITED_SEVERAL)
+def assign_coupons(call: Call, book: CouponBook, body: CouponRequest) -> list[CouponUsage]:
     """Assign several coupons of a book to one member."""
     command = command_of(body)
     return assign_and_use.assign_coupons(call, _member_of(call, body), book, command)
 
 
 @operation("batchAssignCoupons", body=BATCH, answer=batch_assigned, audit=_AUDITED_BATCH)
-def batch_assign_coupons(call: Call, book: CouponBook, body: Mapping[str, Any]) -> list[Outcome]:
+def batch_assign_coupons(call: Call, book: CouponBook, body: AssignmentBatch) -> list[Outcome]:
     """Assign a coupon to each of many members."""
-    items = [BatchItem(**item) for item in body["items"]]
     nameless = [
         FieldFault(f"items[{index}] has neither a memberId nor a loyaltyMemberId", pointer=f"/items/{index}")
-        for index, item in enumerate(items)
+        for index, item in enumerate(body.items)
         if item.member_id is None and item.loyalty_member_id is None
     ]
     if nameless:
         raise InvalidRequest(nameless)
-    return assign_and_use.assign_to_members(call, book, items, body["points_override"])
+    return assign_and_use.assign_to_members(call, book, body.items, body.points_override)
 
 
-@operation("useCouponCode", body=USE_CODE, answer=wrapped("couponUsage", USAGE), audit=_AUDITED)
-def use_coupon_code(call: Call, book: CouponBook, coupon: Coupon, body: Mapping[str, Any]) -> CouponUsage:
+@operation("useCouponCode", body=ADMINISTERED, answer=wrapped("couponUsage", USAGE), audit=_AUDITED)
+def use_coupon_code(call: Call, book: CouponBook, coupon: Coupon, body: CouponRequest) -> CouponUsage:
     """Use the coupon with this code."""
     command = command_of(body, coupon_id=coupon.coupon_id)
     return assign_and_use.use_coupon(call, _member_of(call, body), book, command)
 
 
-@operation("assignCouponCode", body=ASSIGN_CODE, answer=usage_list, audit=_AUDITED_SEVERAL)
-def assign_coupon_code(call: Call, book: CouponBook, coupon: Coupon, body: Mapping[str, Any]) -> list[CouponUsage]:
+@operation("assignCouponCode", body=ADMINISTERED_ASSIGNMENT, answer=usage_list, audit=_AUDITED_SEVERAL)
+def assign_coupon_code(call: Call, book: CouponBook, coupon: Coupon, body: CouponRequest) -> list[CouponUsage]:
     """Assign the coupon with this code."""
     command = command_of(body, coupon_id=coupon.coupon_id)
     return assign_and_use.assign_coupons(call, _member_of(call, body), book, command)
 
 
 @operation("revertCouponUsage", body=REVERT, answer=one_as_usages, audit=_AUDITED)
-def revert_coupon_usage(call: Call, coupon_usage: CouponUsage, body: Mapping[str, Any]) -> CouponUsage:
+def revert_coupon_usage(call: Call, coupon_usage: CouponUsage, body: UsageReversal) -> CouponUsage:
     """Reverse an assignment or a use. Returns the reversal."""
-    return revert_usage(call, coupon_usage, force=body["force_revert"])
+    return revert_usage(call, coupon_usage, force=body.force_revert)
 
 
-@operation("assignCoupon", body=ASSIGN, answer=done("The coupon was assigned."), audit=_AUDITED)
-def assign_coupon(call: Call, member: Member, book: CouponBook, body: Mapping[str, Any]) -> CouponUsage:
+@operation("assignCoupon", body=OF_MEMBER, answer=done("The coupon was assigned."), audit=_AUDITED)
+def assign_coupon(call: Call, member: Member, book: CouponBook, body: CouponRequest) -> CouponUsage:
     """Assign one coupon to the member."""
     return assign_and_use.assign_coupons(call, member, book, command_of(body))[0]
 
@@ -179,10 +178,11 @@ def get_member_coupon_totals(
     return member_coupons.totals(call.db, member, program.loyalty_program_id, tags, *span)
 
 
-def _member_of(call: Call, body: Mapping[str, Any]) -> Member:
-    member = members.find(call.db, call.organization.organization_id, body["member_id"])
+def _member_of(call: Call, body: CouponRequest) -> Member:
+    named, organization_id = body.member_id, call.organization.organization_id
+    member = None if named is None else members.find(call.db, organization_id, named)
     if member is None:
-        raise UnknownMember(f"There is no member {body['member_id']}.")
+        raise UnknownMember(f"There is no member {named}.")
     return member
 
 

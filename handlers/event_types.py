@@ -9,9 +9,9 @@ from domain.event_types import BUILT_IN_EVENT_TYPES, ApiCodeFixed, CustomEventTy
 from domain.problems import NameTaken
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.messages.base import listed, results, wrapped
+from handlers.messages.base import listed, results, values_of, wrapped
 from handlers.operation import operation
-from handlers.schemas.event_types import EVENT_TYPE, EVENT_TYPE_CHANGES, NEW_EVENT_TYPE
+from handlers.schemas.event_types import EVENT_TYPE, EVENT_TYPE_CHANGES, NEW_EVENT_TYPE, EventTypeProperties
 from persistence import event_types, organizations
 from persistence.paging import Page, Paged
 
@@ -33,13 +33,13 @@ def list_custom_event_types(call: Call, query: Mapping[str, Any]) -> Paged[Custo
 
 
 @operation("createCustomEventType", body=NEW_EVENT_TYPE, answer=wrapped("eventType", EVENT_TYPE), audit=_AUDITED)
-def create_custom_event_type(call: Call, body: dict[str, Any]) -> CustomEventType:
+def create_custom_event_type(call: Call, body: EventTypeProperties) -> CustomEventType:
     """Add an event type. Refuses an `apiCode` that exists, built-in or not."""
-    if body["api_code"] in BUILT_IN_EVENT_TYPES:
-        raise NameTaken(f"{body['api_code']} is a built-in event type.")
+    if body.api_code in BUILT_IN_EVENT_TYPES:
+        raise NameTaken(f"{body.api_code} is a built-in event type.")
     organizations.raise_configuration_version(call.db, call.organization.organization_id)
     return event_types.add_event_type(
-        call.db, call.organization.organization_id, created_at=call.now, updated_at=call.now, **body
+        call.db, call.organization.organization_id, created_at=call.now, updated_at=call.now, **values_of(body)
     )
 
 
@@ -52,12 +52,13 @@ def get_custom_event_type(call: Call, event_type: CustomEventType) -> CustomEven
 @operation(
     "updateCustomEventType",
     body=EVENT_TYPE_CHANGES,
+    keeping="event_type",
     answer=wrapped("eventType", EVENT_TYPE),
     audit=_AUDITED.changing("event_type"),
 )
-def update_custom_event_type(call: Call, event_type: CustomEventType, body: dict[str, Any]) -> CustomEventType:
+def update_custom_event_type(call: Call, event_type: CustomEventType, body: EventTypeProperties) -> CustomEventType:
     """Change an event type; events of an inactive one can no longer be tracked."""
-    if body.pop("api_code", event_type.api_code) != event_type.api_code:
+    if body.api_code != event_type.api_code:
         raise ApiCodeFixed(f"This event type is called {event_type.api_code} for good.")
     organizations.raise_configuration_version(call.db, event_type.organization_id)
-    return event_types.change_event_type(call.db, event_type, updated_at=call.now, **body)
+    return event_types.change_event_type(call.db, event_type, updated_at=call.now, **values_of(body))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -18,66 +17,75 @@ from handlers.messages.base import listed
 from handlers.messages.events import event_record
 from handlers.messages.reversals import reverted_event
 from handlers.operation import operation
-from handlers.schemas.events import dead_letter, detailed_event, event_outcome, incoming_events
+from handlers.schemas.events import (
+    CANCELLATION,
+    QUEUEING,
+    TRACKING,
+    Cancellation,
+    Queueing,
+    TrackedEvent,
+    TrackedEventBody,
+    Tracking,
+    dead_letter,
+    detailed_event,
+    event_outcome,
+)
 from handlers.services.events.cancel import cancel_event as cancel
 from handlers.services.events.evaluate_captured import evaluate_captured
 from handlers.services.events.evaluate_queued import requeue
 from handlers.services.events.track import track
 from handlers.services.events.track_async import queue_events
+from handlers.services.organizations.own_organization import refuse_other_organization
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import campaigns, events, queue
 from persistence.paging import Page
 
 
-@operation("trackEvents")
-def track_events(call: Call, body: Mapping[str, Any]) -> dict[str, Any]:
+@operation("trackEvents", body=TRACKING)
+def track_events(call: Call, body: Tracking) -> dict[str, Any]:
     """Track a batch of events. Returns the result of each, in the order of the request."""
-    mode = DRY_RUN if body.get("dryRun") else body.get("executionMode", FULL)
-    now = _moment_of_dry_run(body, mode)
-    keys = None
+    mode = body.mode
+    _refuse_fields_of_dry_runs(body)
     # Some generated clients send an empty list for one that was not set.
-    if body.get("campaignKeys"):
-        keys = [key.lower() for key in body["campaignKeys"]]
+    keys = body.campaign_keys or None
+    if keys is not None:
         _refuse_unknown_campaigns(call, keys)
-    execution = call if now is None else replace(call, now=now)
-    unit = UnitOfWork(execution, mode, campaign_keys=keys, tracing=body.get("trace", False))
-    results = track(unit, incoming_events(body["events"]))
+    execution = call if body.now is None else replace(call, now=body.now)
+    unit = UnitOfWork(execution, mode, campaign_keys=keys, tracing=body.trace)
+    results = track(unit, body.events)
     return {"results": [result.answer for result in results], "executionMode": mode, "dryRun": mode == DRY_RUN}
 
 
-@operation("trackEventsAsync")
-def track_events_async(call: Call, body: Mapping[str, Any]) -> dict[str, Any]:
+@operation("trackEventsAsync", body=QUEUEING)
+def track_events_async(call: Call, body: Queueing) -> dict[str, Any]:
     """Store and queue a batch of events (integration 4.6, item 2).
 
     Returns the outcome of each, in the order of the request.
     """
-    return {"results": queue_events(call, incoming_events(body["events"]))}
+    return {"results": queue_events(call, body.events)}
 
 
-@operation("trackEvent")
-def track_event(call: Call, body: Mapping[str, Any]) -> dict[str, Any]:
+@operation("trackEvent", body=TrackedEventBody())
+def track_event(call: Call, body: TrackedEvent) -> dict[str, Any]:
     """Track one event and return its effects; if it is refused, the answer is a problem and nothing is stored."""
-    if body["organizationId"] != call.organization.organization_id:
-        fault = FieldFault("organizationId is not that of the path", pointer="/organizationId")
-        raise InvalidRequest([fault])
-    said = {name: value for name, value in body.items() if name != "organizationId"}
-    [result] = track(UnitOfWork(call), incoming_events([said]))
+    refuse_other_organization(call, body.organization_id)
+    [result] = track(UnitOfWork(call), [body.event])
     if result.refusal is not None:
         raise result.refusal
     return {"systemUniqueKey": result.answer["systemUniqueKey"], "effects": result.answer["effects"]}
 
 
-@operation("cancelEvent", audit="event")
-def cancel_event(call: Call, event: LoyaltyEvent, body: Mapping[str, Any]) -> dict[str, Any]:
+@operation("cancelEvent", body=CANCELLATION, audit="event")
+def cancel_event(call: Call, event: LoyaltyEvent, body: Cancellation) -> dict[str, Any]:
     """Cancel an event and return what was reversed (integration 4.6, item 3)."""
-    reverted = cancel(call, event, body.get("description"), body.get("allowOverdraft", False))
+    reverted = cancel(call, event, body.description, body.allow_overdraft)
     call.audit.add(
         "event",
         event.loyalty_event_id,
         after={
             "isCancelled": True,
-            "description": body.get("description"),
-            "allowOverdraft": body.get("allowOverdraft", False),
+            "description": body.description,
+            "allowOverdraft": body.allow_overdraft,
             "loyaltyEventIds": [each.event.loyalty_event_id for each in reverted],
         },
         member_ids={each.event.member_id for each in reverted},
@@ -142,23 +150,18 @@ def requeue_dead_letter_event(call: Call, event: LoyaltyEvent) -> dict[str, Any]
     return {"event": event_record(queued)}
 
 
-def _moment_of_dry_run(body: Mapping[str, Any], mode: str) -> datetime | None:
-    """The moment that a dry run asks about; None in other modes, which happen now and explain nothing."""
+def _refuse_fields_of_dry_runs(body: Tracking) -> None:
+    """Refuse another moment and an explanation in other modes, which happen now and explain nothing."""
     faults = [
         FieldFault(f"{name} is given, and goes with the execution mode {DRY_RUN} alone", pointer=f"/{name}")
-        for name in ("now", "trace")
-        if body.get(name) and mode != DRY_RUN
+        for name, value in (("now", body.now), ("trace", body.trace))
+        if value and body.mode != DRY_RUN
     ]
-    try:
-        now = instant_of(body["now"]) if body.get("now") else None
-    except ValueError:
-        faults.append(FieldFault("now is not between the years 1 and 9999", pointer="/now"))
     if faults:
         raise InvalidRequest(faults)
-    return now
 
 
-def _refuse_unknown_campaigns(call: Call, keys: list[str]) -> None:
+def _refuse_unknown_campaigns(call: Call, keys: Sequence[str]) -> None:
     known = campaigns.known_keys(call.db, call.organization.organization_id, keys)
     unknown = [key for key in keys if key not in known]
     if unknown:

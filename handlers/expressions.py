@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from domain.campaigns.variables import ENVIRONMENT
@@ -10,24 +9,23 @@ from domain.expressions import BOOL, MAX_TEXTS, ExpressionError, Fault, check, f
 from domain.problems import FieldFault, InvalidRequest
 from handlers.call import Call
 from handlers.operation import operation
+from handlers.schemas.expressions import TEXTS, TREES, TextInput, Texts, TreeInput, Trees
 
 
-@operation("parseExpressions")
-def parse_expressions(call: Call, body: Mapping[str, Any]) -> dict[str, Any]:
+@operation("parseExpressions", body=TEXTS)
+def parse_expressions(call: Call, body: Texts) -> dict[str, Any]:
     """Parse each text. Returns its tree, its printed form, its form in words, and its faults."""
-    annotate = body.get("annotate", False)
-    _refuse_longer(sum(len(each["expression"]) for each in body["inputs"]))
-    return {"nodes": [_parsed(each["expression"], each, annotate) for each in body["inputs"]]}
+    _refuse_longer(sum(len(given.expression) for given in body.inputs))
+    return {"nodes": [_parsed(given, body.annotate) for given in body.inputs]}
 
 
-@operation("formatExpressions")
-def format_expressions(call: Call, body: Mapping[str, Any]) -> dict[str, Any]:
+@operation("formatExpressions", body=TREES)
+def format_expressions(call: Call, body: Trees) -> dict[str, Any]:
     """Print each tree as text and in words, with its faults."""
-    annotate = body.get("annotate", False)
     nodes: list[dict[str, Any]] = []
     characters = 0
-    for each in body["inputs"]:
-        nodes.append(_parsed(None, each, annotate))
+    for given in body.inputs:
+        nodes.append(_parsed(given, body.annotate))
         characters += len(nodes[-1]["expression"] or "")
         _refuse_longer(characters)
     return {"nodes": nodes}
@@ -40,16 +38,16 @@ def _refuse_longer(characters: int) -> None:
         raise InvalidRequest([FieldFault(detail, pointer="/inputs")])
 
 
-def _parsed(text: str | None, asked: Mapping[str, Any], annotate: bool) -> dict[str, Any]:
-    is_effect = asked.get("isEffectExpression", False)
+def _parsed(given: TextInput | TreeInput, annotate: bool) -> dict[str, Any]:
+    is_effect = given.is_effect_expression
     answer: dict[str, Any] = {
-        "expression": text,
+        "expression": given.expression if isinstance(given, TextInput) else None,
         "labelledExpression": None,
         "errors": [],
         "isEffectExpression": is_effect,
     }
     try:
-        node = from_tree(asked["node"]) if text is None else parse(text)
+        node = parse(given.expression) if isinstance(given, TextInput) else from_tree(given.node)
         answer["expression"] = to_text(node)
         answer["labelledExpression"] = label(node, ENVIRONMENT)
         checked = check(node, ENVIRONMENT, None if is_effect else BOOL)

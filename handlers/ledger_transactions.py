@@ -25,7 +25,13 @@ from handlers.schemas.ledger_transactions import (
     REVERT,
     BatchBody,
     BatchItem,
+    BurnRequest,
+    Captures,
+    MintRequest,
+    MovementRequest,
     Processed,
+    RevertBatch,
+    RevertRequest,
     SetBody,
     movement,
     partial_fiat_values,
@@ -81,7 +87,7 @@ def _filters(query: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @operation("createLedgerTransaction", body=MOVEMENT, answer=transactions, audit="ledger-transaction")
-def create_ledger_transaction(call: Call, account: LedgerAccount, body: dict[str, Any]) -> Rows:
+def create_ledger_transaction(call: Call, account: LedgerAccount, body: MovementRequest) -> Rows:
     """Mint, burn or transfer between wallets."""
     return _post(call, [movement(body, ledger_account_id=account.ledger_account_id)])
 
@@ -94,7 +100,7 @@ def create_ledger_transaction_set(call: Call, ledger: Ledger, body: list[Movemen
 
 @operation("revertLedgerTransaction", body=REVERT, answer=transactions, audit="ledger-transaction")
 def revert_ledger_transaction(
-    call: Call, account: LedgerAccount, transaction: StoredTransaction, body: dict[str, Any]
+    call: Call, account: LedgerAccount, transaction: StoredTransaction, body: RevertRequest
 ) -> Rows:
     """Revert a transaction by a new one."""
     addressed = {"ledger_account_id": account.ledger_account_id, "reverts": transaction.ledger_transaction_id}
@@ -102,14 +108,14 @@ def revert_ledger_transaction(
 
 
 @operation("burnWalletPoints", body=BURN, answer=transactions, audit="ledger-transaction")
-def burn_wallet_points(call: Call, account: LedgerAccount, wallet: Wallet, body: dict[str, Any]) -> Rows:
+def burn_wallet_points(call: Call, account: LedgerAccount, wallet: Wallet, body: BurnRequest) -> Rows:
     """Burn from a wallet."""
     addressed = {"ledger_account_id": account.ledger_account_id, "from_wallet_id": wallet.wallet_id}
     return _post(call, [movement(body, **addressed)])
 
 
 @operation("mintWalletPoints", body=MINT, answer=transactions, audit="ledger-transaction")
-def mint_wallet_points(call: Call, ledger: Ledger, wallet: Wallet, body: dict[str, Any]) -> Rows:
+def mint_wallet_points(call: Call, ledger: Ledger, wallet: Wallet, body: MintRequest) -> Rows:
     """Mint into a wallet, on the default account of its ledger."""
     account = _default_account(call, ledger)
     return _post(call, [movement(body, ledger_account_id=account.ledger_account_id, to_wallet_id=wallet.wallet_id)])
@@ -127,13 +133,9 @@ def _post(call: Call, movements: Sequence[Movement]) -> Rows:
 
 
 @operation("captureLedgerTransactions", body=CAPTURES, audit="ledger-transaction")
-def capture_ledger_transactions(call: Call, account: LedgerAccount, body: dict[str, Any]) -> Mapping[str, bool]:
+def capture_ledger_transactions(call: Call, account: LedgerAccount, body: Captures) -> Mapping[str, bool]:
     """Capture pending transactions, all or none."""
-    amounts = [
-        (int(transaction["ledger_transaction_id"]), transaction["capture_amount"])
-        for transaction in body["transactions"]
-    ]
-    capture(call, account, amounts)
+    capture(call, account, [(int(one.ledger_transaction_id), one.capture_amount) for one in body.transactions])
     return {"ok": True}
 
 
@@ -159,19 +161,19 @@ def _in_organization(call: Call, item: BatchItem) -> Movement:
 
 
 @operation("batchRevertLedgerTransactions", body=BATCH_REVERT, answer=processed, audit="ledger-transaction")
-def batch_revert_ledger_transactions(call: Call, body: dict[str, Any]) -> list[Processed]:
+def batch_revert_ledger_transactions(call: Call, body: RevertBatch) -> list[Processed]:
     """Post reverts, each on its own."""
     fiat = partial_fiat_values(body)
     movements = [
         Movement(
-            reverts=int(each),
-            allow_overdraft=body["allow_overdraft"],
-            burn_available=body["burn_available_balance"],
-            partial_fiat_value=fiat.get(each),
+            reverts=int(transaction_id),
+            allow_overdraft=body.allow_overdraft,
+            burn_available=body.burn_available_balance,
+            partial_fiat_value=fiat.get(transaction_id),
         )
-        for each in body["transaction_ids"]
+        for transaction_id in body.transaction_ids
     ]
-    identities = [{"ledgerTransactionId": each} for each in body["transaction_ids"]]
+    identities = [{"ledgerTransactionId": transaction_id} for transaction_id in body.transaction_ids]
     return _processed(call, movements, post_batch(call, movements), identities)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from domain.ledger.accounts import LedgerAccountInUse, complete_settings, refuse_changes_in_use
@@ -11,7 +12,7 @@ from domain.ledger.session import overdraft_of
 from domain.ledger.views import DailyBalance, TransactionRow, WalletView
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.messages.base import listed, results, wrapped
+from handlers.messages.base import Changes, listed, results, values_of, wrapped
 from handlers.operation import operation
 from handlers.schemas.ledger import (
     ACCOUNT,
@@ -21,10 +22,13 @@ from handlers.schemas.ledger import (
     NEW_ACCOUNT,
     NEW_LEDGER,
     WALLET,
+    AccountSettings,
+    LedgerProperties,
+    NewAccount,
     days_of,
 )
 from handlers.schemas.ledger_transactions import SUPPLY, transactions
-from handlers.services.ledger.change_supply import change_supply
+from handlers.services.ledger.change_supply import SupplyChange, change_supply
 from persistence import configuration, daily_balances, ledger_lots, ledger_transactions, ledger_wallets
 from persistence import ledger as ledgers
 from persistence.paging import Page, Paged
@@ -49,10 +53,10 @@ def list_ledgers(call: Call, query: Mapping[str, Any]) -> Paged[Any]:
     answer=wrapped("ledger", LEDGER),
     audit=Audited("ledger", "ledger_id", LEDGER),
 )
-def create_ledger(call: Call, body: dict[str, Any]) -> Mapping[str, Any]:
+def create_ledger(call: Call, body: LedgerProperties) -> Mapping[str, Any]:
     """Add a ledger without accounts."""
-    stamps = {"created_at": call.now, "updated_at": call.now}
-    added = ledgers.add_ledger(call.db, call.organization.organization_id, ledger_key=call.new_key(), **stamps, **body)
+    values = {"created_at": call.now, "updated_at": call.now, **values_of(body)}
+    added = ledgers.add_ledger(call.db, call.organization.organization_id, ledger_key=call.new_key(), **values)
     return _ledger(call, added)
 
 
@@ -70,7 +74,7 @@ def list_ledger_accounts(call: Call, ledger: Ledger, query: Mapping[str, Any]) -
 
 
 @operation("createLedgerAccount", body=NEW_ACCOUNT, answer=wrapped("ledgerAccount", ACCOUNT), audit=_AUDITED_ACCOUNT)
-def create_ledger_account(call: Call, ledger: Ledger, body: dict[str, Any]) -> Mapping[str, Any]:
+def create_ledger_account(call: Call, ledger: Ledger, body: NewAccount) -> Mapping[str, Any]:
     """Add an account to a ledger; the first account of a ledger is its default."""
     account = ledgers.add_account(
         call.db,
@@ -78,7 +82,7 @@ def create_ledger_account(call: Call, ledger: Ledger, body: dict[str, Any]) -> M
         ledger_account_key=call.new_key(),
         created_at=call.now,
         updated_at=call.now,
-        **complete_settings(body),
+        **complete_settings(asdict(body)),
     )
     return _accounts(call, ledger, [account])[0]
 
@@ -90,7 +94,7 @@ def create_ledger_account(call: Call, ledger: Ledger, body: dict[str, Any]) -> M
     audit=_AUDITED_ACCOUNT.changing(is_found_by_handler=True),
 )
 def update_ledger_account(
-    call: Call, ledger: Ledger, account: LedgerAccount, body: dict[str, Any]
+    call: Call, ledger: Ledger, account: LedgerAccount, body: Changes[AccountSettings]
 ) -> Mapping[str, Any]:
     """Change the settings of an account.
 
@@ -98,7 +102,7 @@ def update_ledger_account(
     """
     account = ledgers.lock_account(call.db, ledger, account)
     call.audit.found(account)
-    settings = complete_settings(ACCOUNT_CHANGES.completed(body, account), account)
+    settings = complete_settings(asdict(body.of(account)), account)
     if (settings["overdraft_limit"] or 0) > 0 and not overdraft_of(account) and ledgers.has_pending(call.db, account):
         raise LedgerAccountInUse("overdraftLimit cannot be set while transactions of the account are pending.")
     if ledgers.has_movements(call.db, account):
@@ -123,7 +127,7 @@ def _accounts(call: Call, ledger: Ledger, accounts: Sequence[LedgerAccount]) -> 
 
 @operation("updateMaxSupply", body=SUPPLY, answer=transactions, audit="ledger-account")
 def update_max_supply(
-    call: Call, ledger: Ledger, account: LedgerAccount, body: dict[str, Any]
+    call: Call, ledger: Ledger, account: LedgerAccount, body: SupplyChange
 ) -> list[list[TransactionRow]]:
     """Change the maximum supply of an account; a transaction that moves nothing records the change."""
     transaction_id = change_supply(call, ledger, account, body)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from domain.ledger.refusals import UnknownLedger, UnknownLedgerAccount
@@ -13,9 +13,9 @@ from domain.tier_policies import completed, faults_of_policy
 from domain.tiers import refuse_inactive_default
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.messages.base import results, wrapped
+from handlers.messages.base import Changes, results, values_of, wrapped
 from handlers.operation import operation
-from handlers.schemas.programs import PROGRAM, PROGRAM_BODY, PROGRAM_CHANGES
+from handlers.schemas.programs import PROGRAM, PROGRAM_BODY, PROGRAM_CHANGES, ProgramProperties
 from persistence import ledger, organizations, portals, programs
 from persistence.paging import Page
 
@@ -37,14 +37,11 @@ def list_loyalty_programs(call: Call, query: Mapping[str, Any]) -> list[dict[str
 
 
 @operation("createLoyaltyProgram", body=PROGRAM_BODY, answer=wrapped("loyaltyProgram", PROGRAM), audit=_AUDITED)
-def create_loyalty_program(call: Call, body: dict[str, Any]) -> dict[str, Any]:
+def create_loyalty_program(call: Call, body: ProgramProperties) -> dict[str, Any]:
     """Create a program; it has no tiers yet, so none can be its default."""
-    body["tier_policy"] = _tier_policy(body)
-    _refuse_unknown(call, body)
-    default_tier_id = body.pop("default_tier_id")
-    if default_tier_id is not None:
-        raise UnknownTier(f"There is no tier {default_tier_id} in the new loyalty program, which has none yet.")
-    set_as_default = body.pop("set_as_default")
+    body = _checked(call, body)
+    if body.default_tier_id is not None:
+        raise UnknownTier(f"There is no tier {body.default_tier_id} in the new loyalty program, which has none yet.")
     organization_id = call.organization.organization_id
     organizations.raise_configuration_version(call.db, organization_id)
     program = programs.add_program(
@@ -53,9 +50,9 @@ def create_loyalty_program(call: Call, body: dict[str, Any]) -> dict[str, Any]:
         loyalty_program_key=call.new_key(),
         created_at=call.now,
         updated_at=call.now,
-        **body,
+        **values_of(body),
     )
-    return _answered(program, _default_after(call, program, set_as_default))
+    return _answered(program, _default_after(call, program, body.set_as_default))
 
 
 @operation("getLoyaltyProgram", answer=wrapped("loyaltyProgram", PROGRAM))
@@ -67,51 +64,48 @@ def get_loyalty_program(call: Call, program: LoyaltyProgram) -> dict[str, Any]:
 @operation(
     "updateLoyaltyProgram",
     body=PROGRAM_CHANGES,
-    keeping="program",
     answer=wrapped("loyaltyProgram", PROGRAM),
     audit=_AUDITED.changing("program"),
 )
-def update_loyalty_program(call: Call, program: LoyaltyProgram, body: dict[str, Any]) -> dict[str, Any]:
+def update_loyalty_program(call: Call, program: LoyaltyProgram, body: Changes[ProgramProperties]) -> dict[str, Any]:
     """Change a program.
 
     A program can become the organization's default, but only another one can replace it as such.
     """
-    body["tier_policy"] = _tier_policy(body)
-    _refuse_unknown(call, body)
-    names_tier, tier_id = "default_tier_id" in body, body.pop("default_tier_id", None)
-    set_as_default = body.pop("set_as_default")
-    _refuse_as_default(call, program, tier_id)
+    properties = _checked(call, body.of(program))
+    _refuse_as_default(call, program, properties.default_tier_id)
     call.audit.found(_answered(program, call.organization.default_loyalty_program_id))
     organizations.raise_configuration_version(call.db, program.organization_id)
-    if names_tier:
+    if "default_tier_id" in body.sent:
+        tier_id = properties.default_tier_id
         programs.set_default_tier(call.db, program.organization_id, program.loyalty_program_id, tier_id)
-    program = programs.change_program(call.db, program, updated_at=call.now, **body)
-    return _answered(program, _default_after(call, program, set_as_default))
+    program = programs.change_program(call.db, program, updated_at=call.now, **values_of(properties))
+    return _answered(program, _default_after(call, program, properties.set_as_default))
 
 
-def _tier_policy(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The policy with every field; raises InvalidRequest for fields that contradict each other."""
-    policy = completed(body["tier_policy"])
+def _checked(call: Call, body: ProgramProperties) -> ProgramProperties:
+    """The properties with every field of the tier policy.
+
+    Refuses a policy whose fields contradict each other, an unknown ledger or portal, and accounts that are not of the
+    ledger.
+    """
+    policy = completed(body.tier_policy)
     faults = faults_of_policy(policy)
     if faults:
         raise InvalidRequest(faults)
-    return policy
-
-
-def _refuse_unknown(call: Call, body: Mapping[str, Any]) -> None:
-    """Refuse an unknown ledger or portal, and accounts that are not of the ledger."""
-    organization_id, ledger_id = call.organization.organization_id, body["ledger_id"]
+    organization_id, ledger_id = call.organization.organization_id, body.ledger_id
     if ledger.find_ledger(call.db, organization_id, ledger_id) is None:
         raise UnknownLedger(f"The organization has no ledger {ledger_id}.")
-    for account_id in (body["tier_points_ledger_account_id"], body["main_ledger_account_id"]):
+    for account_id in (body.tier_points_ledger_account_id, body.main_ledger_account_id):
         if account_id is None:
             continue
         account = ledger.find_account(call.db, organization_id, account_id)
         if account is None or account.ledger_id != ledger_id:
             raise UnknownLedgerAccount(f"The ledger {ledger_id} has no account {account_id}.")
-    portal_id = body["main_portal_id"]
+    portal_id = body.main_portal_id
     if portal_id is not None and portals.find(call.db, organization_id, portal_id) is None:
         raise UnknownPortal(f"The organization has no portal {portal_id}.")
+    return replace(body, tier_policy=policy)
 
 
 def _refuse_as_default(call: Call, program: LoyaltyProgram, loyalty_tier_id: int | None) -> None:

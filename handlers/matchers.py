@@ -8,9 +8,9 @@ from typing import Any
 from domain.matchers import Matcher, compile_matcher
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.messages.base import listed, wrapped
+from handlers.messages.base import listed, values_of, wrapped
 from handlers.operation import operation
-from handlers.schemas.matchers import MATCHER, MATCHER_BODY, MATCHER_CHANGES
+from handlers.schemas.matchers import MATCHER, MATCHER_BODY, MATCHER_CHANGES, MatcherProperties
 from handlers.services.organizations.own_organization import refuse_other_organization
 from persistence import matchers, organizations
 from persistence.paging import Page, Paged
@@ -31,13 +31,13 @@ def list_matchers(call: Call, query: Mapping[str, Any]) -> Paged[Matcher]:
 
 
 @operation("createMatcher", body=MATCHER_BODY, answer=wrapped("matcher", MATCHER), audit=_AUDITED)
-def create_matcher(call: Call, body: dict[str, Any]) -> Matcher:
+def create_matcher(call: Call, body: MatcherProperties) -> Matcher:
     """Create a matcher; expressions can name it by its key at once."""
     _check(call, body)
-    organization_id = call.organization.organization_id
+    organization_id, values = call.organization.organization_id, values_of(body)
     organizations.raise_configuration_version(call.db, organization_id)
     return matchers.add_matcher(
-        call.db, organization_id, matcher_key=call.new_key(), created_at=call.now, updated_at=call.now, **body
+        call.db, organization_id, matcher_key=call.new_key(), created_at=call.now, updated_at=call.now, **values
     )
 
 
@@ -60,13 +60,13 @@ def get_matcher_by_key(call: Call, matcher: Matcher) -> Matcher:
     answer=wrapped("matcher", MATCHER),
     audit=_AUDITED.changing("matcher"),
 )
-def update_matcher(call: Call, matcher: Matcher, body: dict[str, Any]) -> Matcher:
+def update_matcher(call: Call, matcher: Matcher, body: MatcherProperties) -> Matcher:
     """Change a matcher; all processes use the change from their next event on."""
     _check(call, body)
     organizations.raise_configuration_version(call.db, matcher.organization_id)
-    return matchers.change_matcher(call.db, matcher, updated_at=call.now, **body)
+    return matchers.change_matcher(call.db, matcher, updated_at=call.now, **values_of(body))
 
 
-def _check(call: Call, body: dict[str, Any]) -> None:
-    refuse_other_organization(call, body)
-    compile_matcher(body["matcher"])
+def _check(call: Call, body: MatcherProperties) -> None:
+    refuse_other_organization(call, body.organization_id)
+    compile_matcher(body.matcher)

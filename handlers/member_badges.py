@@ -12,7 +12,7 @@ from handlers.call import Call
 from handlers.messages.badges import TRACKING
 from handlers.messages.base import listed, wrapped
 from handlers.operation import operation
-from handlers.schemas.badges import BALANCE, GRANT, MEMBER_BADGE
+from handlers.schemas.badges import BALANCE, GRANT, MEMBER_BADGE, GrantRequest
 from handlers.services.idempotency import digest_of
 from handlers.services.unit_of_work.unit import unit_of_work
 from persistence import badges
@@ -41,7 +41,7 @@ def get_member_badge_balance(call: Call, member: Member, badge: Badge) -> BadgeB
 
 
 @operation("assignBadge", body=GRANT, answer=wrapped("badgeTracking", TRACKING), audit=_AUDITED)
-def assign_badge(call: Call, member: Member, badge: Badge, body: Mapping[str, Any]) -> BadgeTracking:
+def assign_badge(call: Call, member: Member, badge: Badge, body: GrantRequest) -> BadgeTracking:
     """Assign a badge to the member; campaigns evaluate the event."""
     grant = _grant("assign", member, badge, body)
     with unit_of_work(call, [member.member_id], "The badge was assigned by request.") as unit:
@@ -49,7 +49,7 @@ def assign_badge(call: Call, member: Member, badge: Badge, body: Mapping[str, An
 
 
 @operation("unassignBadge", body=GRANT, answer=wrapped("badgeTracking", TRACKING), audit=_AUDITED)
-def unassign_badge(call: Call, member: Member, badge: Badge, body: Mapping[str, Any]) -> BadgeTracking:
+def unassign_badge(call: Call, member: Member, badge: Badge, body: GrantRequest) -> BadgeTracking:
     """Unassign a badge from the member; campaigns evaluate the event."""
     grant = _grant("unassign", member, badge, body)
     with unit_of_work(call, [member.member_id], "The badge was unassigned by request.") as unit:
@@ -67,15 +67,15 @@ def revert_badge_tracking(call: Call, member: Member, badge_tracking: BadgeTrack
         return unit.badges.revert(badge_tracking.badge_tracking_id, badge)
 
 
-def _grant(action: str, member: Member, badge: Badge, body: Mapping[str, Any]) -> Grant:
+def _grant(action: str, member: Member, badge: Badge, body: GrantRequest) -> Grant:
     """The grant of a request; its digest decides if two requests under one key are the same."""
-    asked = (action, member.member_id, badge.badge_id, body["amount"], body["custom_attributes"], body["external_id"])
+    asked = (action, member.member_id, badge.badge_id, body.amount, body.custom_attributes, body.external_id)
     return Grant(
         member.member_id,
         badge,
-        body["amount"],
-        system_unique_key=body["system_unique_key"],
+        body.amount,
+        system_unique_key=body.system_unique_key,
         request_digest=digest_of(asked),
-        custom_attributes=body["custom_attributes"],
-        external_id=body["external_id"],
+        custom_attributes=body.custom_attributes,
+        external_id=body.external_id,
     )

@@ -26,18 +26,34 @@ from domain.triggers import CREATED, UPDATED
 from domain.triggers import MEMBER as MEMBER_ENTITY
 from handlers.audit_trail import Audited
 from handlers.call import ADMINISTRATION, INTEGRATION, Call
-from handlers.messages.base import listed, results, wrapped
-from handlers.messages.members import MEMBER, MEMBER_PROPERTIES
+from handlers.messages.base import Changes, listed, results, values_of, wrapped
+from handlers.messages.members import MEMBER, MEMBER_PROPERTIES, MemberProperties
 from handlers.messages.referrals import referral_results
 from handlers.operation import operation
 from handlers.schemas.audiences import audience_ids, audience_keys
 from handlers.schemas.member_points import MEMBER_POINTS, moved_points
-from handlers.schemas.member_tiers import TIER_BY_ID, TIER_BY_ID_IN_PROGRAM, TIER_BY_KEY, tier_id, tier_key
+from handlers.schemas.member_tiers import (
+    TIER_BY_ID,
+    TIER_BY_ID_IN_PROGRAM,
+    TIER_BY_KEY,
+    TierById,
+    TierByIdInProgram,
+    TierByKey,
+    tier_id,
+    tier_key,
+)
 from handlers.schemas.members import (
+    AUDIENCE_IDS,
     EXISTING_MEMBER,
+    LOYALTY_MEMBER_IDS,
     MEMBER_CHANGES,
+    MEMBER_IDS,
     MEMBER_TIER,
     NEW_MEMBER,
+    AudienceIds,
+    LoyaltyMemberIds,
+    MemberIds,
+    MemberUpdate,
     enrolled,
     member_batch,
     member_page,
@@ -48,7 +64,7 @@ from handlers.services import tokens
 from handlers.services.configuration import configuration_of
 from handlers.services.events.track import emit
 from handlers.services.idempotency import digest_of
-from handlers.services.ledger.move_points import MovedPoints, move_points
+from handlers.services.ledger.move_points import MovedPoints, PointsMove, move_points
 from handlers.services.members.enrol import MEMBER_CREATED, enrol_member
 from handlers.services.members.erase import erase
 from handlers.services.members.lock_wallets import lock_referrers
@@ -87,7 +103,7 @@ def list_members(call: Call, query: Mapping[str, Any]) -> Paged[dict[str, Any]]:
     answer={INTEGRATION: enrolled("loyaltyMember"), ADMINISTRATION: enrolled("loyalMember")},
     audit=Audited("member", "member_id", MEMBER_PROPERTIES, records=lambda result: result[:1]),
 )
-def create_member(call: Call, body: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def create_member(call: Call, body: MemberProperties) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Enrol a member with a wallet and the default tier of the default program.
 
     The second value tells the outcomes of a referral code.
@@ -107,19 +123,19 @@ def _unknown_code(call: Call, code: str) -> list[dict[str, Any]]:
     return referral_results([ReferralOutcome.skipped(code, None, unknown)], False)
 
 
-@operation("checkMembersExist", answer=results(EXISTING_MEMBER, "loyaltyMembers"))
-def check_members_exist(call: Call, body: Mapping[str, Any]) -> list[Member]:
+@operation("checkMembersExist", body=LOYALTY_MEMBER_IDS, answer=results(EXISTING_MEMBER, "loyaltyMembers"))
+def check_members_exist(call: Call, body: LoyaltyMemberIds) -> list[Member]:
     """The members with these ids, in the order of the request; unknown ids are left out."""
-    ids = [member_id for member_id in dict.fromkeys(body["loyaltyMemberIds"]) if len(member_id) <= LONGEST_ID]
+    ids = [member_id for member_id in dict.fromkeys(body.loyalty_member_ids) if len(member_id) <= LONGEST_ID]
     found = members.find_all_by_loyalty_member_id(call.db, call.organization.organization_id, ids)
     by_id = {member.loyalty_member_id: member for member in found}
     return [by_id[member_id] for member_id in ids if member_id in by_id]
 
 
-@operation("batchGetMembers", answer=member_batch)
-def batch_get_members(call: Call, body: Mapping[str, Any]) -> dict[str, Any]:
+@operation("batchGetMembers", body=MEMBER_IDS, answer=member_batch)
+def batch_get_members(call: Call, body: MemberIds) -> dict[str, Any]:
     """The members with these ids, and the unknown ids, both in the order of the request."""
-    ids = list(dict.fromkeys(body["memberIds"]))
+    ids = list(dict.fromkeys(body.member_ids))
     found = members.find_all(call.db, call.organization.organization_id, ids)
     by_id = {member.member_id: member for member in found}
     return {
@@ -141,32 +157,32 @@ def get_member_by_loyalty_member_id(call: Call, member: Member, query: Mapping[s
 
 
 @operation("updateMember", body=MEMBER_CHANGES, answer=_ONE, audit=_AUDITED.changing(is_found_by_handler=True))
-def update_member(call: Call, member: Member, body: dict[str, Any]) -> dict[str, Any]:
+def update_member(call: Call, member: Member, body: Changes[MemberUpdate]) -> dict[str, Any]:
     """Change the fields that are sent and report the change to campaigns unless asked not to.
 
     An update that changes nothing reports nothing.
     """
-    reason = body.pop("update_reason", None)
-    emits = body.pop("emit_event", True)
     lock_referrers(call.db, call.organization, member.wallet_id, ("member-updated", "member-profile-deactivated"))
     before = members.lock(call.db, member)
     refuse_erased(before)
-    if "profile" in body:
-        body["profile"] = merged_profile(before.profile, body["profile"])
-    if "notifications" in body:
-        body["notifications"] = merged(before.notifications, body["notifications"])
-    is_changed = _properties_of(replace(before, **body)) != _properties_of(before)
-    after = members.change_member(call.db, before, updated_at=call.now, **body) if is_changed else before
-    call.audit.reason = reason
+    update = body.of(before)
+    values = values_of(update)
+    if "profile" in body.sent:
+        values["profile"] = merged_profile(before.profile, update.profile)
+    if "notifications" in body.sent:
+        values["notifications"] = merged(before.notifications, update.notifications)
+    is_changed = _properties_of(replace(before, **values)) != _properties_of(before)
+    after = members.change_member(call.db, before, updated_at=call.now, **values) if is_changed else before
+    call.audit.reason = update.update_reason
     call.audit.found(before)
     if not is_changed:
         return _viewed(call, after)
-    if emits:
+    if update.emit_event:
         changes = differences(MEMBER_PROPERTIES.dump(before), MEMBER_PROPERTIES.dump(after))
         payload = {"changedFields": list(changes)}
-        emit(call, after, "member-updated", payload, reason)
+        emit(call, after, "member-updated", payload, update.update_reason)
         if before.active and not after.active:
-            emit(call, after, "member-profile-deactivated", payload, reason)
+            emit(call, after, "member-profile-deactivated", payload, update.update_reason)
     return _told(call, after, UPDATED)
 
 
@@ -241,7 +257,7 @@ def list_member_tiers(
     audit="member-tier",
 )
 def set_member_tier(
-    call: Call, member: Member, program: LoyaltyProgram, body: dict[str, Any]
+    call: Call, member: Member, program: LoyaltyProgram, body: TierByKey | TierById
 ) -> tuple[TierTracking, LoyaltyTier | None]:
     """Set the member's tier by hand; without a tier, return the member to the tier of the points."""
     return _tier_set(call, member, program, body)
@@ -249,10 +265,10 @@ def set_member_tier(
 
 @operation("setMemberTierByLoyaltyMemberId", body=TIER_BY_ID_IN_PROGRAM, answer=tier_id, audit="member-tier")
 def set_member_tier_by_loyalty_member_id(
-    call: Call, member: Member, body: dict[str, Any]
+    call: Call, member: Member, body: TierByIdInProgram
 ) -> tuple[TierTracking, LoyaltyTier | None]:
     """Set the member's tier as `setMemberTier` does; the body names the program."""
-    program_id = body["loyalty_program_id"]
+    program_id = body.loyalty_program_id
     program = programs.find(call.db, call.organization.organization_id, program_id)
     if program is None:
         raise UnknownLoyaltyProgram(f"The organization has no loyalty program {program_id}.")
@@ -260,28 +276,28 @@ def set_member_tier_by_loyalty_member_id(
 
 
 def _tier_set(
-    call: Call, member: Member, program: LoyaltyProgram, body: Mapping[str, Any]
+    call: Call, member: Member, program: LoyaltyProgram, body: TierByKey | TierById
 ) -> tuple[TierTracking, LoyaltyTier | None]:
-    organization_id, wanted = call.organization.organization_id, None
-    if body.get("loyalty_tier_key") is not None:
-        wanted = programs.find_tier_by_key(call.db, organization_id, body["loyalty_tier_key"])
-    elif body.get("loyalty_tier_id") is not None:
-        wanted = programs.find_tier(call.db, organization_id, body["loyalty_tier_id"])
-    named = body.get("loyalty_tier_key") or body.get("loyalty_tier_id")
-    if named is not None and (wanted is None or wanted.loyalty_program_id != program.loyalty_program_id):
+    organization_id, tier = call.organization.organization_id, None
+    named = body.loyalty_tier_key if isinstance(body, TierByKey) else body.loyalty_tier_id
+    if isinstance(named, str):
+        tier = programs.find_tier_by_key(call.db, organization_id, named)
+    elif named is not None:
+        tier = programs.find_tier(call.db, organization_id, named)
+    if named is not None and (tier is None or tier.loyalty_program_id != program.loyalty_program_id):
         raise UnknownTier(f"The loyalty program has no tier {named}.")
-    done = set_tier(call, member, program, wanted, body)
-    if wanted is not None and done.answered_tier_id == wanted.loyalty_tier_id:
-        return done, wanted
+    done = set_tier(call, member, program, tier, body)
+    if tier is not None and done.answered_tier_id == tier.loyalty_tier_id:
+        return done, tier
     held = done.answered_tier_id
     return done, None if held is None else programs.find_tier(call.db, organization_id, held)
 
 
-@operation("checkMemberAudiences", answer=audience_ids)
-def check_member_audiences(call: Call, member: Member, body: Mapping[str, Any]) -> list[CompiledAudience]:
+@operation("checkMemberAudiences", body=AUDIENCE_IDS, answer=audience_ids)
+def check_member_audiences(call: Call, member: Member, body: AudienceIds) -> list[CompiledAudience]:
     """The audiences that the member is in, of those in the request, in its order."""
     found = {audience.audience_id: audience for audience in _audiences_of(call, member)}
-    return [found[audience_id] for audience_id in dict.fromkeys(body["audienceIds"]) if audience_id in found]
+    return [found[audience_id] for audience_id in dict.fromkeys(body.audience_ids) if audience_id in found]
 
 
 @operation("getMemberAudiences", answer=audience_keys)
@@ -333,12 +349,12 @@ def _moment(query: Mapping[str, Any], name: str) -> Any:
 
 
 @operation("mintMemberPoints", body=MEMBER_POINTS, answer=moved_points, audit="ledger-transaction")
-def mint_member_points(call: Call, member: Member, body: dict[str, Any]) -> MovedPoints:
+def mint_member_points(call: Call, member: Member, body: PointsMove) -> MovedPoints:
     """Mint points into the member's wallet."""
     return move_points(call, member, MINT, body)
 
 
 @operation("burnMemberPoints", body=MEMBER_POINTS, answer=moved_points, audit="ledger-transaction")
-def burn_member_points(call: Call, member: Member, body: dict[str, Any]) -> MovedPoints:
+def burn_member_points(call: Call, member: Member, body: PointsMove) -> MovedPoints:
     """Burn points from the member's wallet."""
     return move_points(call, member, BURN, body)

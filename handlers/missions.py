@@ -10,13 +10,13 @@ from domain.members import Member
 from domain.missions.records import MemberMission, Mission
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.messages.base import listed, wrapped
+from handlers.messages.base import listed, values_of, wrapped
 from handlers.operation import operation
 from handlers.schemas.missions import MISSION, MISSION_BODY, MISSION_CHANGES, PROGRESS_BODY, member_mission
 from handlers.services.configuration import configuration_of
 from handlers.services.members.match_audiences import match_audiences
-from handlers.services.missions.advance import advance_mission
-from handlers.services.missions.validate import validate_mission
+from handlers.services.missions.advance import MissionAdvance, advance_mission
+from handlers.services.missions.validate import MissionProperties, validated_mission
 from persistence import member_missions, missions, organizations
 from persistence.member_missions import MemberMissionFilter
 from persistence.paging import Page, Paged
@@ -39,13 +39,12 @@ def list_missions(call: Call, query: Mapping[str, Any]) -> Paged[Mission]:
 
 
 @operation("createMission", body=MISSION_BODY, answer=wrapped("mission", MISSION), audit=_AUDITED)
-def create_mission(call: Call, body: dict[str, Any]) -> Mission:
+def create_mission(call: Call, body: MissionProperties) -> Mission:
     """Create a mission, which counts from the next event on."""
-    validate_mission(call, body, None)
-    organization_id = call.organization.organization_id
+    organization_id, values = call.organization.organization_id, values_of(validated_mission(call, body, None))
     organizations.raise_configuration_version(call.db, organization_id)
     return missions.add_mission(
-        call.db, organization_id, mission_key=call.new_key(), created_at=call.now, updated_at=call.now, **body
+        call.db, organization_id, mission_key=call.new_key(), created_at=call.now, updated_at=call.now, **values
     )
 
 
@@ -62,14 +61,14 @@ def get_mission(call: Call, mission: Mission) -> Mission:
     answer=wrapped("mission", MISSION),
     audit=_AUDITED.changing("mission"),
 )
-def update_mission(call: Call, mission: Mission, body: dict[str, Any]) -> Mission:
+def update_mission(call: Call, mission: Mission, body: MissionProperties) -> Mission:
     """Change a mission.
 
     Members keep their progress, and all processes use the change from their next event on.
     """
-    validate_mission(call, body, mission)
+    properties = validated_mission(call, body, mission)
     organizations.raise_configuration_version(call.db, mission.organization_id)
-    return missions.change_mission(call.db, mission, updated_at=call.now, **body)
+    return missions.change_mission(call.db, mission, updated_at=call.now, **values_of(properties))
 
 
 @operation("listMemberMissions", answer=listed(member_mission))
@@ -100,7 +99,7 @@ def list_member_missions(call: Call, member: Member, query: Mapping[str, Any]) -
 
 
 @operation("updateMissionProgress", body=PROGRESS_BODY, audit="mission-progress")
-def update_mission_progress(call: Call, member: Member, mission: Mission, body: Mapping[str, Any]) -> Mapping[str, Any]:
+def update_mission_progress(call: Call, member: Member, mission: Mission, body: MissionAdvance) -> Mapping[str, Any]:
     """Advance a mission of the member by request."""
     return advance_mission(call, member, mission, body)
 

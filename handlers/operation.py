@@ -13,13 +13,10 @@ from handlers.audit_trail import Audited
 
 
 class BodyShape(Protocol):
-    """A shape that turns a body that the document accepted into the handler's argument."""
+    """Turns a body that the document accepted into a command, the argument of the handler."""
 
     def load(self, body: Any) -> Any:
-        """Returns the inside form of the body; raises InvalidRequest for faults that the document cannot express."""
-
-    def completed(self, changes: Any, stored: Any) -> Any:
-        """Returns the loaded `changes` of a record, with the fields that they leave out as stored."""
+        """The command, or the changes of one; raises InvalidRequest for faults that the document cannot express."""
 
 
 Answering = Callable[[Any], Any]
@@ -29,7 +26,7 @@ Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """The data available before the transaction of a call begins: body, headers, and the database by `read`."""
+    """The data available before the transaction of a call begins: its command, headers, and the database by `read`."""
 
     body: Any
     headers: Mapping[str, str]
@@ -92,10 +89,9 @@ def operation(
     a default need not be in the path of every surface. `audit` tells the entries of the audit log, see
     `handlers.audit_trail`: it is the type of the entities alone if the service adds the entries.
 
-    An update changes the fields that are sent and nothing else. A handler that needs the whole record names in
-    `keeping` the argument that is the stored one: its `body` then holds the resulting record. Nobody else changes the
-    record meanwhile: calls that change it take turns (`Audited.changing`). Without `keeping`, `body` holds the fields
-    that were sent.
+    An update changes the fields that are sent and nothing else: its `body` is `Changes` of a command. Where `keeping`
+    names the argument that is the stored record, it is the whole command instead, with the stored values of the fields
+    that were left out. Nobody else changes the record meanwhile: calls that change it take turns (`Audited.changing`).
     """
 
     def declare(function: Handler) -> Handler:
@@ -105,6 +101,8 @@ def operation(
             raise RuntimeError(f"{operation_id} keeps fields of a record that others may be changing")
         parameters = inspect.signature(function).parameters
         names = tuple(parameters)[1:]
+        if "body" in names and body is None:
+            raise RuntimeError(f"{operation_id} has no shape for its body")
         _OPERATIONS[operation_id] = Operation(
             operation_id=operation_id,
             function=function,

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from domain.organizations import Organization
 from domain.problems import InvalidRequest
 from domain.programs import UnknownLoyaltyProgram
 from domain.timezones import zone_faults
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.messages.base import wrapped
+from handlers.messages.base import Changes, wrapped
 from handlers.operation import operation
-from handlers.schemas.organization import ORGANIZATION, ORGANIZATION_CHANGES
+from handlers.schemas.organization import ORGANIZATION, ORGANIZATION_CHANGES, OrganizationProperties
 from persistence import organizations, programs
 
 
@@ -28,15 +26,15 @@ def get_organization(call: Call) -> Organization:
     answer=wrapped("organization", ORGANIZATION),
     audit=Audited("organization", "organization_id", ORGANIZATION).changing(is_found_by_handler=True),
 )
-def update_organization(call: Call, body: dict[str, Any]) -> Organization:
+def update_organization(call: Call, body: Changes[OrganizationProperties]) -> Organization:
     """Change the organization's properties."""
-    faults = zone_faults(body.get("timezone"))
+    faults = zone_faults(body.sent.get("timezone"))
     if faults:
         raise InvalidRequest(faults)
     organization_id = call.organization.organization_id
-    program_id = body.get("default_loyalty_program_id")
+    program_id = body.sent.get("default_loyalty_program_id")
     if program_id is not None and programs.find(call.db, organization_id, program_id) is None:
         raise UnknownLoyaltyProgram(f"The organization has no loyalty program {program_id}.")
     organizations.raise_configuration_version(call.db, organization_id)
     call.audit.found(organizations.find(call.db, organization_id))
-    return organizations.change_organization(call.db, organization_id, updated_at=call.now, **body)
+    return organizations.change_organization(call.db, organization_id, updated_at=call.now, **body.sent)

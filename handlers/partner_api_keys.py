@@ -8,9 +8,9 @@ from typing import Any
 from domain.partners import PartnerApiKey
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.messages.base import instant_text, listed
+from handlers.messages.base import instant_text, listed, values_of
 from handlers.operation import operation
-from handlers.schemas.partners import KEY, KEY_BODY
+from handlers.schemas.partners import KEY, KEY_BODY, KeyProperties
 from handlers.schemas.partners import new_key as answered_key
 from handlers.services.partners.authentication import HINT_LENGTH, hash_of, new_key
 from persistence import partners
@@ -33,7 +33,7 @@ def list_partner_api_keys(call: Call, query: Mapping[str, Any]) -> Paged[Partner
 
 
 @operation("createPartnerApiKey", body=KEY_BODY, answer=answered_key, audit=_AUDITED)
-def create_partner_api_key(call: Call, body: Mapping[str, Any]) -> tuple[PartnerApiKey, str]:
+def create_partner_api_key(call: Call, body: KeyProperties) -> tuple[PartnerApiKey, str]:
     """Create a key; its text is returned only this once and not stored."""
     organization_id = call.organization.organization_id
     key = new_key(organization_id)
@@ -44,7 +44,7 @@ def create_partner_api_key(call: Call, body: Mapping[str, Any]) -> tuple[Partner
         key_hint=key[-HINT_LENGTH:],
         created_at=call.now,
         updated_at=call.now,
-        **body,
+        **values_of(body),
     )
     return made, key
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from domain.members import Member
@@ -11,24 +12,24 @@ from handlers.call import Call
 from handlers.messages.base import listed, results, wrapped
 from handlers.messages.orders import order_record
 from handlers.operation import operation
-from handlers.schemas.orders import batch_result, created_order, new_order, new_orders
-from handlers.services.orders.create import CreatedOrder, create_order, create_orders
+from handlers.schemas.orders import ORDER_BATCH, NewOrderBody, OrderBatch, batch_result, created_order
+from handlers.services.orders.create import CreatedOrder, NewOrder, create_order, create_orders
 from persistence import orders
 from persistence.paging import Page, Paged
 
 Found = tuple[Order, tuple[OrderItem, ...]]
 
 
-@operation("batchCreatePurchaseOrders", answer=results(batch_result))
-def batch_create_purchase_orders(call: Call, body: Mapping[str, Any]) -> list[CreatedOrder]:
+@operation("batchCreatePurchaseOrders", body=ORDER_BATCH, answer=results(batch_result))
+def batch_create_purchase_orders(call: Call, body: OrderBatch) -> list[CreatedOrder]:
     """Create orders, each on its own. Returns the outcome of each in the order of the request."""
-    return create_orders(call, new_orders(body["orders"]))
+    return create_orders(call, body.orders)
 
 
-@operation("createPurchaseOrder", answer=created_order)
-def create_purchase_order(call: Call, member: Member, body: Mapping[str, Any]) -> CreatedOrder:
+@operation("createPurchaseOrder", body=NewOrderBody(), answer=created_order)
+def create_purchase_order(call: Call, member: Member, body: NewOrder) -> CreatedOrder:
     """Create an order of the member."""
-    return create_order(call, new_order(body, member_id=member.member_id))
+    return create_order(call, replace(body, member_id=member.member_id))
 
 
 @operation("listPurchaseOrders", answer=listed(order_record))

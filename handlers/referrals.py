@@ -22,10 +22,10 @@ from domain.referrals import (
     ReferralLog,
     ReferralProgram,
 )
-from domain.timezones import localize, zone_faults
+from domain.timezones import localized, zone_faults
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.messages.base import listed, results, wrapped
+from handlers.messages.base import listed, results, values_of, wrapped
 from handlers.operation import operation
 from handlers.schemas.referrals import (
     CODE,
@@ -34,6 +34,8 @@ from handlers.schemas.referrals import (
     NEW_CODES,
     PROGRAM_BODY,
     PROGRAM_CHANGES,
+    NewCodes,
+    ReferralProgramProperties,
     program_record,
 )
 from handlers.services.configuration import Configuration, configuration_of, refuse_unknown_event_type
@@ -65,13 +67,13 @@ def list_referral_programs(call: Call, query: Mapping[str, Any]) -> Paged[Found]
 @operation(
     "createReferralProgram", body=PROGRAM_BODY, answer=wrapped("referralProgram", program_record), audit=_AUDITED
 )
-def create_referral_program(call: Call, body: dict[str, Any]) -> Found:
+def create_referral_program(call: Call, body: ReferralProgramProperties) -> Found:
     """Create a program, which has no codes yet."""
-    _check(call, body, None)
-    organization_id = call.organization.organization_id
+    organization_id, values = call.organization.organization_id, values_of(_checked(call, body, None))
     organizations.raise_configuration_version(call.db, organization_id)
+    key = call.new_key()
     program = referrals.add_program(
-        call.db, organization_id, referral_program_key=call.new_key(), created_at=call.now, updated_at=call.now, **body
+        call.db, organization_id, referral_program_key=key, created_at=call.now, updated_at=call.now, **values
     )
     return program, ProgramTotals()
 
@@ -89,11 +91,11 @@ def get_referral_program(call: Call, referral_program: ReferralProgram) -> Found
     answer=wrapped("referralProgram", program_record),
     audit=_AUDITED.changing("referral_program"),
 )
-def update_referral_program(call: Call, referral_program: ReferralProgram, body: dict[str, Any]) -> Found:
+def update_referral_program(call: Call, referral_program: ReferralProgram, body: ReferralProgramProperties) -> Found:
     """Change a program; all processes use the change from their next event on."""
-    _check(call, body, referral_program)
+    properties = _checked(call, body, referral_program)
     organizations.raise_configuration_version(call.db, referral_program.organization_id)
-    changed = referrals.change_program(call.db, referral_program, updated_at=call.now, **body)
+    changed = referrals.change_program(call.db, referral_program, updated_at=call.now, **values_of(properties))
     return _with_totals(call, changed)
 
 
@@ -103,14 +105,14 @@ def update_referral_program(call: Call, referral_program: ReferralProgram, body:
     answer=results(CODE, "referrals"),
     audit=Audited("referral-code", "referral_code_id", CODE, records=iter),
 )
-def create_referral_codes(call: Call, referral_program: ReferralProgram, body: Mapping[str, Any]) -> list[ReferralCode]:
+def create_referral_codes(call: Call, referral_program: ReferralProgram, body: NewCodes) -> list[ReferralCode]:
     """Create codes for a member, all or none."""
-    member = members.find(call.db, referral_program.organization_id, body["member_id"])
+    member = members.find(call.db, referral_program.organization_id, body.member_id)
     if member is None:
-        raise UnknownMember(f"There is no member {body['member_id']}.")
+        raise UnknownMember(f"There is no member {body.member_id}.")
     if not member.active:
         raise MemberInactive("Inactive members are given no referral codes.")
-    return referrals.add_codes(call.db, referral_program, member.member_id, body["codes"], call.now)
+    return referrals.add_codes(call.db, referral_program, member.member_id, body.codes, call.now)
 
 
 @operation("listReferralCodes", answer=listed(CODE))
@@ -140,14 +142,14 @@ def _with_totals(call: Call, program: ReferralProgram) -> Found:
     return program, referrals.totals_of(call.db, program.organization_id, [identity])[identity]
 
 
-def _check(call: Call, body: dict[str, Any], before: ReferralProgram | None) -> None:
-    """Refuse a program with unknown references, an end before its begin, or rewards that cannot be paid.
+def _checked(call: Call, body: ReferralProgramProperties, before: ReferralProgram | None) -> ReferralProgramProperties:
+    """The program as it is stored; refuses unknown references, an end before its begin, and rewards not to be paid.
 
     The event type that it named `before` may have been deactivated since.
     """
-    localize(body, ("valid_from_date", "valid_to_date"), call.organization.timezone)
-    begins, ends = body["valid_from_date"], body["valid_to_date"]
-    faults = zone_faults(body["timezone"])
+    body = localized(body, ("valid_from_date", "valid_to_date"), call.organization.timezone)
+    begins, ends = body.valid_from_date, body.valid_to_date
+    faults = zone_faults(body.timezone)
     if begins and ends and ends < begins:
         faults.append(FieldFault("validToDate is before validFromDate", pointer="/validToDate"))
     if faults:
@@ -159,28 +161,29 @@ def _check(call: Call, body: dict[str, Any], before: ReferralProgram | None) -> 
         ("campaign", campaigns.find, UnknownCampaign),
         ("audience", audiences.find, UnknownAudience),
     ):
-        identity = body[f"{what}_id"]
+        identity = getattr(body, f"{what}_id")
         if identity is not None and find(call.db, organization_id, identity) is None:
             raise unknown(f"There is no {what.replace('_', ' ')} {identity}.")
-    if before is None or body["event_type"] != before.event_type:
-        refuse_unknown_event_type(configuration, body["event_type"])
+    if before is None or body.event_type != before.event_type:
+        refuse_unknown_event_type(configuration, body.event_type)
     for side in (REFERRER, REFERRED):
         _check_side(call, configuration, body, side)
+    return body
 
 
-def _check_side(call: Call, configuration: Configuration, body: Mapping[str, Any], side: str) -> None:
+def _check_side(call: Call, configuration: Configuration, body: ReferralProgramProperties, side: str) -> None:
     """Refuse a reward of one side that could not be paid."""
-    organization_id, ledger_id = call.organization.organization_id, body[f"{side}_ledger_id"]
+    organization_id, ledger_id = call.organization.organization_id, getattr(body, f"{side}_ledger_id")
     if ledger_id is not None:
         if ledger.find_ledger(call.db, organization_id, ledger_id) is None:
             raise UnknownLedger(f"There is no ledger {ledger_id}.")
         if ledger_id != call.organization.default_ledger_id:
             raise WalletNotInLedger("Members' wallets are in the organization's default ledger.")
-    book_key = body[f"{side}_coupon_book_key"]
+    book_key = getattr(body, f"{side}_coupon_book_key")
     if book_key is not None and books.find_by_key(call.db, organization_id, book_key) is None:
         raise UnknownCouponBook(f"There is no coupon book with the key {book_key}.")
-    account_id, points = body[f"{side}_ledger_account_id"], body[f"{side}_points_accrual"]
-    account = configuration.points_account(body["loyalty_program_id"]) if account_id is None else None
+    account_id, points = getattr(body, f"{side}_ledger_account_id"), getattr(body, f"{side}_points_accrual")
+    account = configuration.points_account(body.loyalty_program_id) if account_id is None else None
     if account_id is not None:
         account = configuration.accounts.get(account_id)
         if account is None:

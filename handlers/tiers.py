@@ -10,9 +10,9 @@ from domain.programs import LoyaltyProgram, LoyaltyTier
 from domain.tiers import refuse_inactive_default
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.messages.base import listed, wrapped
+from handlers.messages.base import listed, values_of, wrapped
 from handlers.operation import operation
-from handlers.schemas.programs import TIER, TIER_BODY, TIER_CHANGES
+from handlers.schemas.programs import TIER, TIER_BODY, TIER_CHANGES, TierProperties
 from persistence import organizations, programs
 from persistence.paging import Page, Paged
 
@@ -29,16 +29,15 @@ def list_tiers(call: Call, program: LoyaltyProgram, query: Mapping[str, Any]) ->
 
 
 @operation("createTier", body=TIER_BODY, answer=wrapped("tier", TIER), audit=_AUDITED)
-def create_tier(call: Call, program: LoyaltyProgram, body: dict[str, Any]) -> dict[str, Any]:
+def create_tier(call: Call, program: LoyaltyProgram, body: TierProperties) -> dict[str, Any]:
     """Add a tier to the program, as its default one if the body says so."""
-    is_default = body.pop("is_default")
-    if is_default:
-        refuse_inactive_default(body["name"], body["active"])
+    if body.is_default:
+        refuse_inactive_default(body.name, body.active)
     organizations.raise_configuration_version(call.db, program.organization_id)
     tier = programs.add_tier(
-        call.db, program, loyalty_tier_key=call.new_key(), created_at=call.now, updated_at=call.now, **body
+        call.db, program, loyalty_tier_key=call.new_key(), created_at=call.now, updated_at=call.now, **values_of(body)
     )
-    return _answered(program, _made_default(call, tier) if is_default else tier)
+    return _answered(program, _made_default(call, tier) if body.is_default else tier)
 
 
 @operation("getTier", answer=wrapped("tier", TIER))
@@ -47,19 +46,20 @@ def get_tier(call: Call, program: LoyaltyProgram, tier: LoyaltyTier) -> dict[str
     return _answered(program, tier)
 
 
-@operation("updateTier", body=TIER_CHANGES, answer=wrapped("tier", TIER), audit=_AUDITED.changing("tier"))
-def update_tier(call: Call, program: LoyaltyProgram, tier: LoyaltyTier, body: dict[str, Any]) -> dict[str, Any]:
+@operation(
+    "updateTier", body=TIER_CHANGES, keeping="tier", answer=wrapped("tier", TIER), audit=_AUDITED.changing("tier")
+)
+def update_tier(call: Call, program: LoyaltyProgram, tier: LoyaltyTier, body: TierProperties) -> dict[str, Any]:
     """Change a tier.
 
     A tier can become the program's default, but only another one can replace it as such.
     """
-    is_default = body.pop("is_default", False)
-    if is_default or tier.is_default:
-        refuse_inactive_default(tier.name, body.get("active", tier.active))
+    if body.is_default or tier.is_default:
+        refuse_inactive_default(tier.name, body.active)
     call.audit.found(_answered(program, tier))
     organizations.raise_configuration_version(call.db, program.organization_id)
-    tier = programs.change_tier(call.db, tier, updated_at=call.now, **body)
-    return _answered(program, _made_default(call, tier) if is_default else tier)
+    tier = programs.change_tier(call.db, tier, updated_at=call.now, **values_of(body))
+    return _answered(program, _made_default(call, tier) if body.is_default else tier)
 
 
 def _made_default(call: Call, tier: LoyaltyTier) -> LoyaltyTier:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -16,13 +17,14 @@ from domain.webhooks.receivers import header_fault, repeated_header, url_fault
 from domain.webhooks.signatures import SECRET_BYTES, key_of, secret_of
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.messages.base import listed, wrapped
+from handlers.messages.base import Changes, listed, values_of, wrapped
 from handlers.operation import operation
 from handlers.schemas.triggers import (
     DELIVERY_STATE,
     TRIGGER_BODY,
     TRIGGER_CHANGES,
     ShownTrigger,
+    TriggerProperties,
     delivery_record,
     trigger_record,
 )
@@ -62,15 +64,15 @@ def list_triggers(call: Call, query: Mapping[str, Any]) -> Paged[ShownTrigger]:
 
 
 @operation("createTrigger", body=TRIGGER_BODY, answer=wrapped("trigger", trigger_record), audit=_AUDITED)
-def create_trigger(call: Call, body: dict[str, Any]) -> ShownTrigger:
+def create_trigger(call: Call, body: TriggerProperties) -> ShownTrigger:
     """Create a trigger; its secret is returned only this once."""
-    _refuse_reach(call, body["settings"])
-    given = _validated(call, body, {})
+    _refuse_reach(call, body.settings)
+    body, given = _validated(call, body, {})
     secret = given or secret_of(secrets.token_bytes(SECRET_BYTES))
     organization_id = call.organization.organization_id
     organizations.raise_configuration_version(call.db, organization_id)
     made = triggers.add_trigger(
-        call.db, organization_id, secret=secret, created_at=call.now, updated_at=call.now, **body
+        call.db, organization_id, secret=secret, created_at=call.now, updated_at=call.now, **values_of(body)
     )
     return ShownTrigger(made, secret)
 
@@ -87,21 +89,22 @@ def get_trigger(call: Call, trigger: Trigger) -> ShownTrigger:
     answer=wrapped("trigger", trigger_record),
     audit=_AUDITED.changing(is_found_by_handler=True),
 )
-def update_trigger(call: Call, trigger: Trigger, body: dict[str, Any]) -> ShownTrigger:
+def update_trigger(call: Call, trigger: Trigger, body: Changes[TriggerProperties]) -> ShownTrigger:
     """Change a trigger and single settings of it; all processes use the change from their next event on."""
     organizations.raise_configuration_version(call.db, trigger.organization_id)
     before = triggers.lock(call.db, trigger)
-    _refuse_reach(call, body["settings"], before.settings)
+    _refuse_reach(call, body.sent.get("settings", {}), before.settings)
     call.audit.found(before)
-    given = _validated(call, body, before.settings)
+    properties, given = _validated(call, body.of(before), before.settings)
+    values = values_of(properties)
     is_new = given is not None and given != before.secret
     if is_new:
-        body |= {
+        values |= {
             "secret": given,
             "previous_secret": before.secret,
             "previous_secret_until": call.now + OVERLAP,
         }
-    after = triggers.change_trigger(call.db, before, updated_at=call.now, **body)
+    after = triggers.change_trigger(call.db, before, updated_at=call.now, **values)
     return ShownTrigger(after, given if is_new else None)
 
 
@@ -133,19 +136,19 @@ def _refuse_reach(call: Call, *settings: Mapping[str, Any]) -> None:
         raise PermissionNotHeld(f"Only an administrator makes or changes a trigger for {USER_INVITATION}.")
 
 
-def _validated(call: Call, body: dict[str, Any], stored: Mapping[str, Any]) -> str | None:
-    """Refuse unusable settings; takes the secret out of them and returns it.
+def _validated(call: Call, body: TriggerProperties, stored: Mapping[str, Any]) -> tuple[TriggerProperties, str | None]:
+    """The trigger with whole settings, and their secret, which is not one of them; refuses unusable settings.
 
     Settings that are left out stay as they are `stored`, unless the type changes to one that does not allow them. The
     value of a header that is sent as null, as it was returned, stays, too. An event type that was named before may have
     been deactivated since.
     """
-    foreign = "eventTypes" if body["type"] == ENTITY_CHANGE else "entities"
-    given = {"headers": {}, "eventTypes": [], "entities": [], **stored, foreign: [], **body["settings"]}
+    foreign = "eventTypes" if body.type == ENTITY_CHANGE else "entities"
+    given = {"headers": {}, "eventTypes": [], "entities": [], **stored, foreign: [], **body.settings}
     known = stored.get("headers", {})
     secret: str | None = given.pop("secret", None)
     given["headers"] = {name: known.get(name) if value is None else value for name, value in given["headers"].items()}
-    faults = _faults(call, body["type"], {**given, "secret": secret})
+    faults = _faults(call, body.type, {**given, "secret": secret})
     if faults:
         raise InvalidRequest(faults)
     configuration = configuration_of(call.db, call.organization)
@@ -153,8 +156,7 @@ def _validated(call: Call, body: dict[str, Any], stored: Mapping[str, Any]) -> s
     for event_type in given["eventTypes"]:
         if event_type not in BUILT_IN_EVENT_TYPES and event_type not in (*own, *stored.get("eventTypes", ())):
             raise unknown_event_type(configuration, event_type)
-    body["settings"] = given
-    return secret
+    return replace(body, settings=given), secret
 
 
 def _faults(call: Call, type_: str, given: Mapping[str, Any]) -> list[FieldFault]:

@@ -10,7 +10,7 @@ from domain.problems import FieldFault, Forbidden, InvalidRequest
 from domain.users import PermissionGroup, User, require_held
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.messages.base import listed, wrapped
+from handlers.messages.base import Changes, listed, values_of, wrapped
 from handlers.operation import Preparation, operation
 from handlers.schemas.users import (
     GROUP,
@@ -23,7 +23,10 @@ from handlers.schemas.users import (
     USERS_TO_ADD,
     USERS_TO_REASSIGN,
     USERS_TO_REMOVE,
+    GroupProperties,
+    PasswordReset,
     ShownUser,
+    UsersToAdd,
     bulk_results,
     created_user,
     user_record,
@@ -31,7 +34,8 @@ from handlers.schemas.users import (
 from handlers.services import passwords
 from handlers.services.users import change_many_users, change_users
 from handlers.services.users.administer_users import administering
-from handlers.services.users.change_many_users import Outcome
+from handlers.services.users.change_many_users import Outcome, UsersToChange
+from handlers.services.users.change_users import NewUser, PermissionsUpdate, UserUpdate
 from persistence import permission_groups, users
 from persistence.paging import Page, Paged
 from persistence.users import UserFilters
@@ -61,18 +65,18 @@ def list_users(call: Call, query: Mapping[str, Any]) -> Paged[ShownUser]:
 
 def _hash_given(preparation: Preparation) -> str | None:
     """The hash of the password of a request, if it has one; refuses a password that is too weak."""
-    body = preparation.body
-    password = body.get("password")
-    if password is None:
+    body: NewUser | PasswordReset = preparation.body
+    if body.password is None:
         return None
-    fault = passwords.password_fault(password, [body.get(name) for name in ("name", "email", "userName")])
+    names = (body.name, body.email, body.user_name) if isinstance(body, NewUser) else ()
+    fault = passwords.password_fault(body.password, names)
     if fault is not None:
         raise InvalidRequest([FieldFault(f"password {fault}", pointer="/password")])
-    return passwords.hash_password(password)
+    return passwords.hash_password(body.password)
 
 
 @operation("createUser", body=NEW_USER, answer=created_user, prepare=_hash_given, audit="user")
-def create_user(call: Call, body: dict[str, Any], prepared: str | None) -> tuple[ShownUser, str | None]:
+def create_user(call: Call, body: NewUser, prepared: str | None) -> tuple[ShownUser, str | None]:
     """Create a user; the password is returned only this once."""
     user, password = change_users.create_user(call, body, prepared)
     return _shown(call, user)[0], password
@@ -85,7 +89,7 @@ def get_user(call: Call, user: User) -> ShownUser:
 
 
 @operation("updateUser", body=USER_CHANGE, answer=wrapped("user", user_record), audit="user")
-def update_user(call: Call, user: User, body: dict[str, Any]) -> ShownUser:
+def update_user(call: Call, user: User, body: Changes[UserUpdate]) -> ShownUser:
     """Change a user; addresses and ids stay, and no membership is removed."""
     return _shown(call, change_users.update_user(call, user, body))[0]
 
@@ -97,33 +101,33 @@ def remove_user(call: Call, user: User) -> None:
 
 
 @operation("bulkAddUsers", body=USERS_TO_ADD, answer=bulk_results, audit="user")
-def bulk_add_users(call: Call, body: dict[str, Any]) -> list[Outcome]:
+def bulk_add_users(call: Call, body: UsersToAdd) -> list[Outcome]:
     """Create users for many addresses."""
-    return change_many_users.add_many(call, body)
+    return change_many_users.add_many(call, body, body.send_invite)
 
 
 @operation("bulkReassignUsers", body=USERS_TO_REASSIGN, answer=bulk_results, audit="user")
-def bulk_reassign_users(call: Call, body: dict[str, Any]) -> list[Outcome]:
+def bulk_reassign_users(call: Call, body: UsersToChange) -> list[Outcome]:
     """Change the permissions of the users with these addresses."""
     return change_many_users.reassign_many(call, body)
 
 
 @operation("bulkRemoveUsers", body=USERS_TO_REMOVE, answer=bulk_results, audit="user")
-def bulk_remove_users(call: Call, body: dict[str, Any]) -> list[Outcome]:
+def bulk_remove_users(call: Call, body: UsersToChange) -> list[Outcome]:
     """End the memberships of the users with these addresses."""
     return change_many_users.remove_many(call, body)
 
 
 @operation("setUserPermissions", body=PERMISSIONS, answer=wrapped("user", user_record), audit="user")
-def set_user_permissions(call: Call, user: User, body: dict[str, Any]) -> ShownUser:
+def set_user_permissions(call: Call, user: User, body: PermissionsUpdate) -> ShownUser:
     """Change the permissions of a user, inline and by groups."""
     return _shown(call, change_users.set_permissions(call, user, body))[0]
 
 
 @operation("resetUserPassword", body=PASSWORD, prepare=_hash_given, audit="user")
-def reset_user_password(call: Call, user: User, body: dict[str, Any], prepared: str) -> None:
+def reset_user_password(call: Call, user: User, body: PasswordReset, prepared: str) -> None:
     """Give a user another password, temporary unless it is to be permanent."""
-    change_users.reset_password(call, user, body["permanent"], prepared)
+    change_users.reset_password(call, user, body.permanent, prepared)
 
 
 @operation("listPermissionGroups", answer=listed(GROUP))
@@ -133,13 +137,13 @@ def list_permission_groups(call: Call, query: Mapping[str, Any]) -> Paged[Permis
 
 
 @operation("createPermissionGroup", body=NEW_GROUP, answer=wrapped("permissionGroup", GROUP), audit=_AUDITED_GROUP)
-def create_permission_group(call: Call, body: dict[str, Any]) -> PermissionGroup:
+def create_permission_group(call: Call, body: GroupProperties) -> PermissionGroup:
     """Create a group; it can only give permissions that the caller holds."""
-    body["roles"] = sorted(highest(body["roles"]))
+    values = values_of(body) | {"roles": sorted(highest(body.roles))}
     with administering(call) as held:
-        require_held(held, Grant(frozenset(body["roles"]), body["is_admin"]), "The group cannot give this")
+        require_held(held, Grant(frozenset(values["roles"]), body.is_admin), "The group cannot give this")
         return permission_groups.add_group(
-            call.db, call.organization.organization_id, created_at=call.now, updated_at=call.now, **body
+            call.db, call.organization.organization_id, created_at=call.now, updated_at=call.now, **values
         )
 
 
@@ -149,18 +153,20 @@ def create_permission_group(call: Call, body: dict[str, Any]) -> PermissionGroup
     answer=wrapped("permissionGroup", GROUP),
     audit=_AUDITED_GROUP.changing(is_found_by_handler=True),
 )
-def update_permission_group(call: Call, permission_group: PermissionGroup, body: dict[str, Any]) -> PermissionGroup:
+def update_permission_group(
+    call: Call, permission_group: PermissionGroup, body: Changes[GroupProperties]
+) -> PermissionGroup:
     """Change a group; its users have the new permissions from their next request on."""
-    if "roles" in body:
-        body["roles"] = sorted(highest(body["roles"]))
     with administering(call) as held:
         before = permission_groups.lock(call.db, permission_group)
         call.audit.found(before)
-        after = Grant(frozenset(body.get("roles", before.roles)), body.get("is_admin", before.is_admin))
+        properties = body.of(before)
+        values = values_of(properties) | {"roles": sorted(highest(properties.roles))}
+        after = Grant(frozenset(values["roles"]), properties.is_admin)
         require_held(held, added(before.grant, after), "The group cannot give this")
         if before.is_admin:
             require_held(held, Grant(frozenset(), is_admin=True), "The group is of administrators")
-        return permission_groups.change_group(call.db, before, updated_at=call.now, **body)
+        return permission_groups.change_group(call.db, before, updated_at=call.now, **values)
 
 
 def _sees_all(call: Call) -> bool:

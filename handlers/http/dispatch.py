@@ -62,17 +62,19 @@ class Dispatcher:
             if answer is not None:
                 return answer
         run, engine = (transactions.read, self._reading) if route.reads else (transactions.run, self._engine)
-        prepared = None if operation.prepare is None else operation.prepare(self._preparation(request))
+        prepared = None if operation.prepare is None else operation.prepare(self._preparation(operation, request))
         return run(engine, lambda db: self._do(db, operation, request, route, prepared))
 
     def within(self, db: Connection, request: Request) -> Answer:
         """Do the request in the open database transaction of the caller, who commits it."""
         operation, route = self._operations[request.operation_id], self._routes[request.surface][request.operation_id]
-        prepared = None if operation.prepare is None else operation.prepare(self._preparation(request))
+        prepared = None if operation.prepare is None else operation.prepare(self._preparation(operation, request))
         return self._do(db, operation, request, route, prepared)
 
-    def _preparation(self, request: Request) -> Preparation:
-        return Preparation(request.body, request.headers, lambda work: transactions.read(self._reading, work))
+    def _preparation(self, operation: Operation, request: Request) -> Preparation:
+        return Preparation(
+            _loaded(operation, request), request.headers, lambda work: transactions.read(self._reading, work)
+        )
 
     def _from_replica(self, replica: Engine, operation: Operation, request: Request, route: Route) -> Answer | None:
         """The answer of the read replica; None if it is away or behind, so that the primary has to answer."""
@@ -143,17 +145,14 @@ class Dispatcher:
 
 
 def _body_of(operation: Operation, request: Request, addressed: Mapping[str, Any]) -> Any:
-    """The body in its inside form.
+    """The command of the body; for an update that needs the whole record, with the fields that were left out."""
+    body = _loaded(operation, request)
+    return body if operation.keeping is None else body.of(addressed[operation.keeping])
 
-    For an update that needs the whole record it includes the fields that were left out.
-    """
-    shape = operation.bodies.get(request.surface)
+
+def _loaded(operation: Operation, request: Request) -> Any:
     # A body of optional fields alone may be left out.
-    sent = {} if request.body is None else request.body
-    if shape is None:
-        return sent
-    body = shape.load(sent)
-    return body if operation.keeping is None else shape.completed(body, addressed[operation.keeping])
+    return operation.bodies[request.surface].load({} if request.body is None else request.body)
 
 
 def _organization_of(db: Connection, request: Request, scopes: tuple[str, ...]) -> tuple[Organization, Caller]:

@@ -6,16 +6,21 @@ machinery costs ten times more for the same result and is used for the declarati
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from decimal import Context, Decimal
-from typing import Any
+from types import NoneType, UnionType
+from typing import Annotated, Any, Generic, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from marshmallow import Schema, fields
 
 from domain.calendar import instant_of, local_of
 from domain.problems import FieldFault, InvalidRequest
 from persistence.paging import Paged
+
+Item = TypeVar("Item")
 
 # Wider than any number that a request may hold, so that dropping trailing zeros never rounds.
 _WITHOUT_ROUNDING = Context(prec=1000)
@@ -70,6 +75,10 @@ class LocalInstant(Instant):
         return local_of(value)
 
 
+LocalMoment = Annotated[datetime, LocalInstant]
+"""A moment in a body that may be local time, see `LocalInstant`."""
+
+
 class Exact(fields.Field[Any]):
     """A number that is never a binary float."""
 
@@ -78,6 +87,20 @@ class Exact(fields.Field[Any]):
 
     def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
         return value if isinstance(value, Decimal) else Decimal(value)
+
+
+class _Key(fields.Field[Any]):
+    def _serialize(self, value: Any, attr: Any, obj: Any, **kwargs: Any) -> Any:
+        return value
+
+    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
+        return value.lower() if isinstance(value, str) else [key.lower() for key in value]
+
+
+Key = Annotated[str, _Key]
+"""A generated key in a body, which is in lower case inside."""
+Keys = Annotated[Sequence[str], _Key]
+"""Generated keys in a body, which are in lower case inside."""
 
 
 class Calendar(fields.Field[Any]):
@@ -94,10 +117,24 @@ class Plain(fields.Field[Any]):
     """A value that is the same inside and on the wire: text, boolean, integer, JSON object, or a list of them."""
 
 
+def loaded_items(load: Callable[[Any], Item], items: Sequence[Any]) -> list[Item]:
+    """The items of an array, each loaded; raises InvalidRequest with the faults of all of them."""
+    loaded: list[Item] = []
+    faults: list[FieldFault] = []
+    for index, item in enumerate(items):
+        try:
+            loaded.append(load(item))
+        except InvalidRequest as refusal:
+            faults += [replace(fault, pointer=f"/{index}{fault.pointer}") for fault in refusal.faults]
+    if faults:
+        raise InvalidRequest(faults)
+    return loaded
+
+
 class Part(fields.Field[Any]):
     """A nested shape."""
 
-    def __init__(self, shape: Shape, many: bool = False, **kwargs: Any) -> None:
+    def __init__(self, shape: Any, many: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.shape, self.many = shape, many
 
@@ -107,7 +144,7 @@ class Part(fields.Field[Any]):
         return [self.shape.dump(v) for v in value] if self.many else self.shape.dump(value)
 
     def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
-        return [self.shape.load(v) for v in value] if self.many else self.shape.load(value)
+        return loaded_items(self.shape.load, value) if self.many else self.shape.load(value)
 
 
 def camel(name: str) -> str:
@@ -125,68 +162,83 @@ class WireSchema(Schema):
 
 
 OF_REQUEST = {"of_request": True}
-"""Metadata of a field that says something of the request: left out of an update, it stays left out."""
+"""Metadata of a field that says something of the request alone.
+
+An update that leaves it out does not take it from the record, and it is not stored.
+"""
+
+Command = TypeVar("Command")
+
+
+def values_of(command: Any) -> dict[str, Any]:
+    """The fields of a command by name, as they are stored, without those that say something of the request alone."""
+    return {name: getattr(command, name) for name in _names_of_values(type(command))}
+
+
+def _names_of_values(command: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(command) if not field.metadata.get("of_request"))
+
+
+def _default_of(field: dataclasses.Field[Any]) -> Callable[[], Any]:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory
+    default = None if field.default is dataclasses.MISSING else field.default
+    return lambda: default
+
+
+@dataclass(frozen=True, slots=True)
+class _WireField:
+    """One field of a schema: its inside name, its name on the wire, and how it is converted."""
+
+    inside: str
+    wire: str
+    kind: fields.Field[Any]
+    omit_none: bool
+
+
+def _fields_of(schema: type[Any]) -> Iterator[_WireField]:
+    if not dataclasses.is_dataclass(schema):
+        for name, field in schema().fields.items():
+            yield _WireField(field.attribute or name, field.data_key, field, bool(field.metadata.get("omit_none")))
+        return
+    hints = get_type_hints(schema, include_extras=True)
+    for declared in dataclasses.fields(schema):
+        metadata = declared.metadata
+        wire = metadata.get("wire") or camel(declared.name)
+        yield _WireField(declared.name, wire, _kind_of(hints[declared.name]), bool(metadata.get("omit_none")))
+
+
+_KINDS: Mapping[Any, type[fields.Field[Any]]] = {datetime: Instant, Decimal: Exact, date: Calendar}
+
+
+def _kind_of(hint: Any) -> fields.Field[Any]:
+    """The field that reads and writes values of a type."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return cast("fields.Field[Any]", parts[1]())
+    if origin in (Union, UnionType):
+        known = [part for part in parts if part is not NoneType]
+        return _kind_of(known[0]) if len(known) == 1 else Plain()
+    if dataclasses.is_dataclass(hint):
+        return Part(Body(cast("type[Any]", hint)))
+    if origin in (list, Sequence) and dataclasses.is_dataclass(parts[0]):
+        return Part(Body(cast("type[Any]", parts[0])), many=True)
+    return _KINDS.get(hint, Plain)()
 
 
 class Shape:
-    """A schema compiled to functions: `load` a checked JSON object, `dump` a record or mapping.
+    """Schemas compiled to a function that writes records: `dump` a record or mapping as a JSON object.
 
-    Fields that are left out take their `load_default` (else None) when the shape is `complete`, for creations, and stay
-    left out otherwise, for updates; null means the default in both cases. `completed` adds stored values to an update,
-    except for fields with the metadata `OF_REQUEST`. A field with `metadata={"omit_none": True}` is left out of an
-    answer when it is None.
+    A schema is a `WireSchema` or a command. A field with the metadata `omit_none` is left out of an answer when it is
+    None.
     """
 
-    def __init__(self, schema: type[Schema], complete: bool = False) -> None:
-        bound = schema()
-        self._loads: dict[str, tuple[str, Callable[[Any], Any] | None]] = {}
-        self._dumps: list[tuple[str, str, Callable[[Any], Any] | None, bool]] = []
-        self._defaults: dict[str, Any] = {}
-        self._kept: list[str] = []
-        self._complete = complete
-        for name, field in bound.fields.items():
-            inside = field.attribute or name
-            wire = field.data_key or name
-            if not field.dump_only:
-                self._loads[wire] = (inside, _loader(field))
-                default = field.load_default
-                self._defaults[inside] = None if default is _MISSING else default
-                if not field.metadata.get("of_request"):
-                    self._kept.append(inside)
-            if not field.load_only:
-                self._dumps.append((inside, wire, _dumper(field), bool(field.metadata.get("omit_none"))))
-
-    def load(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The inside form of a JSON object that the document accepted; faults of format raise InvalidRequest."""
-        loaded = {inside: self._default(inside) for inside in self._defaults} if self._complete else {}
-        faults = []
-        for wire, value in (body or {}).items():
-            inside, convert = self._loads[wire]
-            try:
-                if value is None:
-                    loaded[inside] = self._default(inside)
-                else:
-                    loaded[inside] = value if convert is None else convert(value)
-            except UnusableText as error:
-                faults.append(FieldFault(f"{wire} {error}", pointer=f"/{wire}"))
-            except ValueError:
-                faults.append(FieldFault(f"{wire} is not between the years 1 and 9999", pointer=f"/{wire}"))
-        if faults:
-            raise InvalidRequest(faults)
-        return loaded
-
-    def completed(self, changes: Mapping[str, Any], stored: Any) -> dict[str, Any]:
-        """The record that an update makes of `stored`: fields that `changes` leaves out keep their values.
-
-        If there is no record yet, they take their defaults.
-        """
-        left_out = [name for name in self._kept if name not in changes]
-        kept = {name: self._default(name) if stored is None else getattr(stored, name) for name in left_out}
-        return kept | dict(changes)
-
-    def _default(self, inside: str) -> Any:
-        default = self._defaults[inside]
-        return default() if callable(default) else default
+    def __init__(self, *schemas: type[Any]) -> None:
+        self._dumps: list[tuple[str, str, Callable[[Any], Any] | None, bool]] = [
+            (field.inside, field.wire, _dumper(field.kind), field.omit_none)
+            for schema in schemas
+            for field in _fields_of(schema)
+        ]
 
     def dump(self, record: Any) -> dict[str, Any]:
         """The JSON object of a record or mapping."""
@@ -206,7 +258,69 @@ class Shape:
         return self.dump(record)
 
 
-_MISSING = fields.Field().load_default
+class Body(Shape, Generic[Command]):
+    """Reads checked JSON objects as commands, which are dataclasses; the types of their fields say how.
+
+    A `datetime` is an `Instant`, a `Decimal` is `Exact`, a command is a part of the body, and `Annotated` names any
+    other field. Null, and a field that is left out, is the default of the dataclass.
+    """
+
+    def __init__(self, command: type[Command]) -> None:
+        super().__init__(command)
+        self.command = command
+        self._loads = {field.wire: (field.inside, _loader(field.kind)) for field in _fields_of(command)}
+        self._defaults = {field.name: _default_of(field) for field in dataclasses.fields(cast(Any, command))}
+
+    def load(self, body: Mapping[str, Any]) -> Command:
+        """The command of a JSON object that the document accepted; faults of format raise InvalidRequest."""
+        return self.command(**self._sent(body))
+
+    def changes(self, body: Mapping[str, Any]) -> Changes[Command]:
+        """The same for an object that may leave out any field."""
+        return Changes(self.command, self._sent(body))
+
+    def _sent(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        sent: dict[str, Any] = {}
+        faults = []
+        for wire, value in body.items():
+            inside, convert = self._loads[wire]
+            try:
+                if value is None:
+                    sent[inside] = self._defaults[inside]()
+                else:
+                    sent[inside] = value if convert is None else convert(value)
+            except InvalidRequest as refusal:
+                faults += [replace(fault, pointer=f"/{wire}{fault.pointer}") for fault in refusal.faults]
+            except UnusableText as error:
+                faults.append(FieldFault(f"{wire} {error}", pointer=f"/{wire}"))
+            except ValueError:
+                faults.append(FieldFault(f"{wire} is not between the years 1 and 9999", pointer=f"/{wire}"))
+        if faults:
+            raise InvalidRequest(faults)
+        return sent
+
+
+class Update(Generic[Command]):
+    """The body of an update: reads the fields that are sent as changes of a command."""
+
+    def __init__(self, command: type[Command]) -> None:
+        self.command = command
+        self.load = Body(command).changes
+
+
+@dataclass(frozen=True, slots=True)
+class Changes(Generic[Command]):
+    """The fields that an update sends, by their inside names."""
+
+    command: type[Command]
+    sent: Mapping[str, Any]
+
+    def of(self, stored: Any) -> Command:
+        """The command with the fields that were left out as in the `stored` record, if there is one."""
+        if stored is None:
+            return self.command(**self.sent)
+        kept = {name: getattr(stored, name) for name in _names_of_values(self.command) if name not in self.sent}
+        return self.command(**kept, **self.sent)
 
 
 def _loader(field: fields.Field[Any]) -> Callable[[Any], Any] | None:

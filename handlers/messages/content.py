@@ -39,21 +39,4 @@ class _CollectionName(WireSchema):
     name = Plain()
 
 
-class DocumentProperties(WireSchema):
-    """The writable fields of a document."""
-
-    slug = Plain()
-    attrs = Plain()
-    status = Plain()
-    locale = Plain()
-    from_date = Instant()
-    to_date = Instant()
-    audience_keys = Plain(load_default=list)
-    days_of_week = Plain(load_default=list)
-    day_of_week_schedule = Plain(metadata={"omit_none": True})
-
-
 COLLECTION_NAME = Shape(_CollectionName)
-
-
-DOCUMENT_CHANGES = Shape(DocumentProperties)

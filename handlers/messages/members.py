@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Annotated, Any
 
 from marshmallow import fields
 
@@ -56,19 +57,20 @@ class _LoyaltyMemberId(fields.Field[Any]):
         return value
 
 
-class MemberProperties(WireSchema):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberProperties:
     """The writable fields of a member."""
 
-    loyalty_member_id = _LoyaltyMemberId()
-    public_loyalty_member_id = Plain()
-    profile = _Profile(load_default=dict)
-    active = Plain(load_default=True)
-    custom_attributes = Plain(load_default=dict)
-    member_type = Plain()
-    channel_acquisition = Plain()
-    notifications = _Notifications(load_default=dict)
-    referral_code = Plain()
-    on_chain = Plain(load_default=lambda: {"wallets": []})
+    loyalty_member_id: Annotated[str, _LoyaltyMemberId]
+    public_loyalty_member_id: str | None = None
+    profile: Annotated[Mapping[str, Any], _Profile] = field(default_factory=dict)
+    active: bool = True
+    custom_attributes: Mapping[str, Any] = field(default_factory=dict)
+    member_type: str | None = None
+    channel_acquisition: str | None = None
+    notifications: Annotated[Mapping[str, Any], _Notifications] = field(default_factory=dict)
+    referral_code: str | None = None
+    on_chain: Mapping[str, Any] = field(default_factory=lambda: {"wallets": []})
 
 
 class CurrentTier(WireSchema):
@@ -109,7 +111,7 @@ class _Balance(WireSchema):
     current_balance = Exact(data_key="balance")
 
 
-class _Record(MemberProperties):
+class _Record(WireSchema):
     organization_id = Plain()
     member_id = Plain()
     tiers = Part(Shape(CurrentTier), many=True)
@@ -124,4 +126,4 @@ class _Record(MemberProperties):
 MEMBER_PROPERTIES = Shape(MemberProperties)
 
 
-MEMBER = Shape(_Record)
+MEMBER = Shape(MemberProperties, _Record)

@@ -2,40 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Annotated, Any
+
+from marshmallow import fields
 
 from domain.audiences import CompiledAudience
-from handlers.messages.base import OF_REQUEST, Instant, Part, Plain, Shape, WireSchema
+from handlers.messages.base import OF_REQUEST, Body, Instant, Plain, Shape, Update, WireSchema
 
 
-class _Attributes(WireSchema):
-    values = Plain()
-    not_include = Plain(load_default=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Attributes:
+    values: Mapping[str, Any]
+    not_include: bool = False
 
 
-class _Matcher(WireSchema):
-    custom_attributes = Part(Shape(_Attributes, complete=True), metadata={"omit_none": True})
-    tags = Plain(load_default=list)
-    locations = Plain(load_default=list)
-    email_domains = Plain(load_default=list)
-    member_types = Plain(load_default=list)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Criteria:
+    custom_attributes: _Attributes | None = field(default=None, metadata={"omit_none": True})
+    tags: list[str] = field(default_factory=list)
+    locations: list[str] = field(default_factory=list)
+    email_domains: list[str] = field(default_factory=list)
+    member_types: list[str] = field(default_factory=list)
 
 
-class _Writable(WireSchema):
-    organization_id = Plain()
-    active = Plain(load_default=True)
-    name = Plain()
-    description = Plain()
-    matcher_type = Plain()
-    matcher = Part(Shape(_Matcher, complete=True), metadata={"omit_none": True})
-    segment_key = Plain()
-    refreshed_at = Instant(metadata=OF_REQUEST)
-    expires_at = Instant()
-    member_count = Plain()
+_CRITERIA = Body(_Criteria)
 
 
-class _Record(_Writable):
+class _Matcher(fields.Field[Any]):
+    """The criteria of an audience by attributes, which are stored as they are named inside."""
+
+    def _serialize(self, value: Any, attr: Any, obj: Any, **kwargs: Any) -> Any:
+        return _CRITERIA.dump(value)
+
+    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
+        return asdict(_CRITERIA.load(value))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AudienceProperties:
+    """The writable fields of an audience."""
+
+    organization_id: int | None = field(default=None, metadata=OF_REQUEST)
+    active: bool = True
+    name: str | None = None
+    description: str | None = None
+    matcher_type: str
+    matcher: Annotated[Mapping[str, Any], _Matcher] | None = field(default=None, metadata={"omit_none": True})
+    segment_key: str | None = None
+    refreshed_at: datetime | None = None
+    expires_at: datetime | None = None
+    member_count: int | None = None
+
+
+class _Record(WireSchema):
     audience_id = Plain()
     audience_key = Plain()
     version = Plain()
@@ -43,15 +65,18 @@ class _Record(_Writable):
     updated_at = Instant()
 
 
-class _ListChange(WireSchema):
-    add = Plain(load_default=list)
-    remove = Plain(load_default=list)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListChange:
+    """The members to put on the list of an audience, and those to take off it."""
+
+    add: list[int] = field(default_factory=list)
+    remove: list[int] = field(default_factory=list)
 
 
-AUDIENCE_BODY = Shape(_Writable, complete=True)
-AUDIENCE_CHANGES = Shape(_Writable)
-AUDIENCE = Shape(_Record)
-LIST_CHANGE = Shape(_ListChange, complete=True)
+AUDIENCE_BODY = Body(AudienceProperties)
+AUDIENCE_CHANGES = Update(AudienceProperties)
+AUDIENCE = Shape(AudienceProperties, _Record)
+LIST_CHANGE = Body(ListChange)
 
 
 def audience_ids(found: Sequence[CompiledAudience]) -> dict[str, Any]:

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from handlers.messages.base import Instant, Plain, Shape, WireSchema
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from handlers.messages.base import Body, Instant, Plain, Shape, Update, WireSchema
 
 
-class _Writable(WireSchema):
-    name = Plain()
-    description = Plain()
-    picture_url = Plain()
-    max_amount = Plain()
-    active = Plain()
-    tags = Plain(load_default=list)
-    custom_attributes = Plain(load_default=dict)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BadgeProperties:
+    """The writable fields of a badge."""
+
+    name: str
+    description: str | None = None
+    picture_url: str | None = None
+    max_amount: int | None = None
+    active: bool
+    tags: list[str] = field(default_factory=list)
+    custom_attributes: Mapping[str, Any] = field(default_factory=dict)
 
 
-class _Record(_Writable):
+class _Record(WireSchema):
     badge_id = Plain()
     badge_key = Plain()
     created_at = Instant()
@@ -34,16 +41,19 @@ class _Balance(WireSchema):
     assigned_balance = Plain()
 
 
-class _Grant(WireSchema):
-    amount = Plain(load_default=1)
-    system_unique_key = Plain()
-    custom_attributes = Plain(load_default=dict)
-    external_id = Plain()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrantRequest:
+    """An assignment or unassignment of a badge by request."""
+
+    amount: int = 1
+    system_unique_key: str | None = None
+    custom_attributes: Mapping[str, Any] = field(default_factory=dict)
+    external_id: str | None = None
 
 
-BADGE_BODY = Shape(_Writable, complete=True)
-BADGE_CHANGES = Shape(_Writable)
-BADGE = Shape(_Record)
-MEMBER_BADGE = Shape(_MemberBadge)
+BADGE_BODY = Body(BadgeProperties)
+BADGE_CHANGES = Update(BadgeProperties)
+BADGE = Shape(BadgeProperties, _Record)
+MEMBER_BADGE = Shape(BadgeProperties, _MemberBadge)
 BALANCE = Shape(_Balance)
-GRANT = Shape(_Grant, complete=True)
+GRANT = Body(GrantRequest)

@@ -2,40 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 from domain.campaigns.effects import Effect
-from handlers.messages.base import OF_REQUEST, Exact, Instant, LocalInstant, Plain, Shape, WireSchema
+from handlers.messages.base import OF_REQUEST, Body, Instant, LocalMoment, Plain, Shape, Update, WireSchema
 
 
-class _Campaign(WireSchema):
-    loyalty_program_id = Plain()
-    code = Plain()
-    active = Plain(load_default=True)
-    name = Plain()
-    description = Plain()
-    picture_url = Plain()
-    type = Plain()
-    tags = Plain(load_default=list)
-    enabled_topics = Plain(load_default=list)
-    audience_keys = Plain(load_default=list)
-    days_of_week = Plain(load_default=list)
-    location_codes = Plain(load_default=list)
-    loyalty_tier_keys = Plain(load_default=list)
-    event_type = Plain()
-    points_monthly_limit_per_member = Exact()
-    allow_partial_application_on_limit = Plain(load_default=False)
-    max_transactions_per_member = Plain()
-    limit_rules = Plain(load_default=list)
-    min_spend_value = Exact()
-    custom_attributes = Plain(load_default=dict)
-    smart_rewards = Plain(load_default=dict)
-    valid_from = LocalInstant()
-    valid_to = LocalInstant()
-    timezone = Plain()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CampaignProperties:
+    """The writable fields of a campaign."""
+
+    loyalty_program_id: int | None = None
+    code: str
+    active: bool = True
+    name: str
+    description: str | None = None
+    picture_url: str | None = None
+    type: str | None = None
+    tags: Sequence[str] = ()
+    enabled_topics: Sequence[str] = ()
+    audience_keys: Sequence[str] = ()
+    days_of_week: Sequence[int] = ()
+    location_codes: Sequence[str] = ()
+    loyalty_tier_keys: Sequence[str] = ()
+    event_type: str | None = None
+    points_monthly_limit_per_member: Decimal | None = None
+    allow_partial_application_on_limit: bool = False
+    max_transactions_per_member: int | None = None
+    limit_rules: Sequence[Mapping[str, Any]] = ()
+    min_spend_value: Decimal | None = None
+    custom_attributes: Mapping[str, Any] = field(default_factory=dict)
+    smart_rewards: Mapping[str, Any] = field(default_factory=dict)
+    valid_from: LocalMoment | None = None
+    valid_to: LocalMoment | None = None
+    timezone: str | None = None
 
 
-class _CampaignRecord(_Campaign):
+class _CampaignRecord(WireSchema):
     organization_id = Plain()
     campaign_id = Plain()
     campaign_key = Plain()
@@ -44,20 +50,23 @@ class _CampaignRecord(_Campaign):
     updated_at = Instant()
 
 
-class _Action(WireSchema):
-    campaign_version_id = Plain(metadata=OF_REQUEST)
-    action_index = Plain()
-    abort_evaluation_if_false = Plain(load_default=False)
-    abort_evaluation_on_error = Plain(load_default=False)
-    name = Plain()
-    rules = Plain(load_default=dict)
-    effects = Plain()
-    status = Plain()
-    priority = Plain()
-    exclusive_group = Plain()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionProperties:
+    """The writable fields of an action; `campaign_version_id` is the version that the request was made for."""
+
+    campaign_version_id: int | None = field(default=None, metadata=OF_REQUEST)
+    action_index: int | None = None
+    abort_evaluation_if_false: bool = False
+    abort_evaluation_on_error: bool = False
+    name: str | None = None
+    rules: Mapping[str, Any] = field(default_factory=dict)
+    effects: Mapping[str, Any]
+    status: str
+    priority: int
+    exclusive_group: str | None = None
 
 
-class _ActionRecord(_Action):
+class _ActionRecord(WireSchema):
     organization_id = Plain()
     campaign_id = Plain()
     action_id = Plain()
@@ -66,12 +75,12 @@ class _ActionRecord(_Action):
     updated_at = Instant()
 
 
-CAMPAIGN_BODY = Shape(_Campaign, complete=True)
-CAMPAIGN_CHANGES = Shape(_Campaign)
-ACTION_BODY = Shape(_Action, complete=True)
-ACTION_CHANGES = Shape(_Action)
-ACTION = Shape(_ActionRecord)
-_CAMPAIGN = Shape(_CampaignRecord)
+CAMPAIGN_BODY = Body(CampaignProperties)
+CAMPAIGN_CHANGES = Update(CampaignProperties)
+ACTION_BODY = Body(ActionProperties)
+ACTION_CHANGES = Update(ActionProperties)
+ACTION = Shape(ActionProperties, _ActionRecord)
+_CAMPAIGN = Shape(CampaignProperties, _CampaignRecord)
 
 
 def campaign_record(campaign: Any) -> dict[str, Any]:

@@ -2,46 +2,67 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from domain.content.collections import STATIC
-from handlers.messages.base import Instant, Plain, Shape, WireSchema
-from handlers.messages.content import DocumentProperties
+from handlers.messages.base import Body, Instant, Key, Plain, Shape, Update, WireSchema
+from handlers.services.content.write_documents import DocumentProperties, DocumentWrite
 
 
-class _Collection(WireSchema):
-    name = Plain()
-    description = Plain()
-    slug = Plain()
-    fts_fields = Plain(load_default=list)
-    facet_fields = Plain(load_default=dict)
-    jsonschema = Plain(load_default=dict)
-    tags = Plain(load_default=list)
-    content_type = Plain(load_default=STATIC)
-    custom_attributes = Plain(load_default=dict)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectionProperties:
+    """The writable fields of a collection."""
+
+    name: str
+    description: str
+    slug: str | None = None
+    fts_fields: Sequence[str] = ()
+    facet_fields: Mapping[str, Any] = field(default_factory=dict)
+    jsonschema: Mapping[str, Any] = field(default_factory=dict)
+    tags: Sequence[str] = ()
+    content_type: str = STATIC
+    custom_attributes: Mapping[str, Any] = field(default_factory=dict)
 
 
-class _CollectionRecord(_Collection):
+class _CollectionRecord(WireSchema):
     collection_key = Plain()
     created_at = Instant()
     updated_at = Instant()
 
 
-class _BatchItem(DocumentProperties):
-    document_key = Plain()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _BatchDocument(DocumentProperties):
+    document_key: Key
 
 
-class _DocumentRecord(DocumentProperties):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentBatch:
+    """The documents of a batch, each of which is checked on its own."""
+
+    documents: Sequence[Any]
+
+
+class _DocumentRecord(WireSchema):
     document_key = Plain()
     created_at = Instant()
     updated_at = Instant()
 
 
-COLLECTION_BODY = Shape(_Collection, complete=True)
-COLLECTION_CHANGES = Shape(_Collection)
-COLLECTION = Shape(_CollectionRecord)
-BATCH_ITEM = Shape(_BatchItem)
-DOCUMENT = Shape(_DocumentRecord)
+COLLECTION_BODY = Body(CollectionProperties)
+COLLECTION_CHANGES = Update(CollectionProperties)
+COLLECTION = Shape(CollectionProperties, _CollectionRecord)
+BATCH = Body(DocumentBatch)
+DOCUMENT_CHANGES = Update(DocumentProperties)
+DOCUMENT = Shape(DocumentProperties, _DocumentRecord)
+_BATCH_ITEM: Update[DocumentProperties] = Update(_BatchDocument)
+
+
+def batch_item(item: Mapping[str, Any]) -> DocumentWrite:
+    """A document of a batch that its schema accepted; raises InvalidRequest for an invalid date."""
+    changes = _BATCH_ITEM.load(item)
+    return DocumentWrite(changes.sent["document_key"], changes.sent.get("locale") or "", changes)
 
 
 def batch_answer(outcome: Any) -> dict[str, Any]:

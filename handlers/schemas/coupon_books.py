@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any
 
 from marshmallow import fields
 
 from domain.calendar import instant_of
-from handlers.messages.base import Exact, Instant, Plain, Shape, WireSchema
+from handlers.messages.base import Body, Exact, Instant, Key, Plain, Shape, Update, WireSchema
+from handlers.services.coupons.validate_book import CouponBookProperties
 from persistence.coupons.book_lists import BookFilter
 
 
@@ -22,138 +24,73 @@ class _Numbers(fields.Field[Any]):
         return [int(each) for each in value]
 
 
-class _Keys(fields.Field[Any]):
-    """Generated keys, in lower case."""
-
-    def _serialize(self, value: Any, attr: Any, obj: Any, **kwargs: Any) -> Any:
-        return value
-
-    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
-        return [each.lower() for each in value]
+_WholeNumbers = Annotated[Sequence[int], _Numbers]
 
 
-class _Key(fields.Field[Any]):
-    """A generated key, in lower case."""
-
-    def _serialize(self, value: Any, attr: Any, obj: Any, **kwargs: Any) -> Any:
-        return value
-
-    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
-        return value.lower()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Integration(CouponBookProperties):
+    loyalty_program_key: Key | None = None
+    days_of_week: Sequence[int] = ()
+    tiers: Sequence[int] = ()
 
 
-class _Writable(WireSchema):
-    external_id = Plain()
-    current_version_id = Plain()
-    name = Plain()
-    description = Plain()
-    subtitle = Plain()
-    picture_url = Plain()
-    detail_picture_url = Plain()
-    images = Plain(load_default=dict)
-    ranking_index = Exact()
-    discount_amount = Exact()
-    discount_type = Plain()
-    max_coupon_count = Plain()
-    max_assigned_per_member = Plain()
-    max_assigned_per_coupon = Plain()
-    valid_from_date = Instant()
-    valid_to_date = Instant()
-    max_discount_per_period = Exact()
-    discount_period_type = Plain()
-    max_usages_per_period = Plain()
-    usage_period_type = Plain()
-    timezone = Plain()
-    max_discount_per_use = Exact()
-    assignment_required_points = Exact()
-    usage_required_points = Exact()
-    required_points_config = Plain(metadata={"omit_none": True})
-    tags = Plain(load_default=list)
-    audience_keys = _Keys(load_default=list)
-    locations = Plain(load_default=list)
-    categories = Plain(load_default=list)
-    product_categories = Plain(load_default=list)
-    payment_methods = Plain(load_default=list)
-    channels = Plain(load_default=list)
-    content_schema_id = Plain()
-    content_schema_version_id = Plain()
-    custom_attributes = Plain(load_default=dict)
-    condition = Plain(load_default=dict)
-    tier_keys = _Keys(load_default=list)
-    code_pattern = Plain(metadata={"omit_none": True})
-    locale = Plain()
-    content = Plain(load_default=dict)
-    is_default_locale = Plain()
-    default_locale = Plain()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Administration(CouponBookProperties):
+    loyalty_program_id: int | None = None
+    days_of_week: _WholeNumbers = ()
+    tiers: _WholeNumbers = ()
 
 
-class _Integration(_Writable):
-    loyalty_program_key = _Key()
-    days_of_week = Plain(load_default=list)
-    tiers = Plain(load_default=list)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _IntegrationNew(_Integration):
+    publishing_status: str
+    type: str
 
 
-class _Administration(_Writable):
-    loyalty_program_id = Plain()
-    days_of_week = _Numbers(load_default=list)
-    tiers = _Numbers(load_default=list)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _AdministrationNew(_Administration):
+    publishing_status: str
+    type: str
 
 
-class _New(WireSchema):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _IntegrationChange(_Integration):
+    extra_fields: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _AdministrationChange(_Administration):
+    extra_fields: Mapping[str, Any] = field(default_factory=dict)
+
+
+class _Record(WireSchema):
     publishing_status = Plain()
     type = Plain()
-
-
-class _Changed(WireSchema):
-    extra_fields = Plain(load_default=dict)
-
-
-class _IntegrationNew(_Integration, _New):
-    pass
-
-
-class _AdministrationNew(_Administration, _New):
-    pass
-
-
-class _IntegrationChange(_Integration, _Changed):
-    pass
-
-
-class _AdministrationChange(_Administration, _Changed):
-    pass
-
-
-class _Record(_New, _Changed):
+    extra_fields = Plain()
     organization_id = Plain()
     coupon_book_id = Plain()
     coupon_book_key = Plain()
-    loyalty_program_id = Plain()
     total_assigned = Exact()
     total_usages = Exact()
     created_at = Instant()
     updated_at = Instant()
 
 
-class _IntegrationRecord(_Integration, _Record):
-    pass
+class _IntegrationRecord(_Record):
+    loyalty_program_id = Plain()
 
 
-class _AdministrationRecord(_Administration, _Record):
-    pass
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusChange:
+    """The new publishing status of a book."""
+
+    publishing_status: str
 
 
-class _Status(WireSchema):
-    publishing_status = Plain()
-
-
-NEW_BOOK = {
-    "integration": Shape(_IntegrationNew, complete=True),
-    "administration": Shape(_AdministrationNew, complete=True),
-}
-CHANGED_BOOK = {"integration": Shape(_IntegrationChange), "administration": Shape(_AdministrationChange)}
-BOOK_STATUS = Shape(_Status)
-BOOK = {"integration": Shape(_IntegrationRecord), "administration": Shape(_AdministrationRecord)}
+NEW_BOOK = {"integration": Update(_IntegrationNew), "administration": Update(_AdministrationNew)}
+CHANGED_BOOK = {"integration": Update(_IntegrationChange), "administration": Update(_AdministrationChange)}
+BOOK_STATUS = Body(StatusChange)
+BOOK = {"integration": Shape(_Integration, _IntegrationRecord), "administration": Shape(_Administration, _Record)}
 
 
 def references(found: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
 from domain.coupons.usages import CouponUsage
 from domain.problems import FieldFault, InvalidRequest
-from handlers.messages.base import Exact, Instant, Part, Plain, Shape, WireSchema, exact_number
+from handlers.messages.base import Body, Exact, Instant, Part, Plain, Shape, WireSchema, exact_number
 from handlers.schemas.coupon_books import BOOK
-from handlers.services.coupons.assign_and_use import CouponCommand, Outcome
+from handlers.services.coupons.assign_and_use import BatchItem, CouponCommand, Outcome
 from handlers.services.coupons.revert import RevertedCode, RevertOutcome
 
 SUCCESS, WARNING = "success", "warning"
@@ -40,76 +42,60 @@ class _Usage(WireSchema):
     updated_at = Instant()
 
 
-class _UsageDetails(WireSchema):
-    system_unique_key = Plain()
-    pending_capture_ledger_transaction_id = Plain(attribute="pending")
-    external_id = Plain()
-    points_override = Exact()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CouponRequest:
+    """A request to use or assign coupons; fields that an operation does not offer keep their defaults."""
+
+    member_id: int | None = None
+    system_unique_key: str | None = None
+    pending: int | None = field(default=None, metadata={"wire": "pendingCaptureLedgerTransactionId"})
+    external_id: str | None = None
+    points_override: Decimal | None = None
+    code: str | None = None
+    description: str | None = None
+    tags: Sequence[str] = ()
+    custom_attributes: Mapping[str, Any] | None = None
+    amount: Decimal = Decimal(1)
+    coupon_data: Mapping[str, Any] | None = None
+    expires_at: datetime | None = None
+    amount_discounted: Decimal | None = None
+    bypass: bool = field(default=False, metadata={"wire": "bypassUsageRestrictions"})
+    auto_assign: bool = False
+    system_unique_keys: Sequence[str] = ()
+    codes: Sequence[str] = ()
+    number_of_codes: int | None = None
+    strict_mode: bool = True
 
 
-class _IntegrationDetails(_UsageDetails):
-    code = Plain()
-    description = Plain()
-    tags = Plain(load_default=list)
-    usage_data = Plain(attribute="custom_attributes")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OfMember(CouponRequest):
+    custom_attributes: Mapping[str, Any] | None = field(default=None, metadata={"wire": "usageData"})
 
 
-class _AdministrationDetails(_UsageDetails):
-    custom_attributes = Plain()
-    member_id = Plain()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Administered(CouponRequest):
+    member_id: int
 
 
-class _OneOfMany(WireSchema):
-    pending_capture_ledger_transaction_id = Plain(attribute="pending")
-    external_id = Plain()
-    points_override = Exact()
-    custom_attributes = Plain()
-    member_id = Plain()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _AdministeredAssignment(_Administered):
+    expires_at: datetime | None = field(default=None, metadata={"wire": "expiredAt"})
+    strict_mode: bool = False
 
 
-class _Use(_IntegrationDetails):
-    amount_discounted = Exact()
-    bypass_usage_restrictions = Plain(attribute="bypass", load_default=False)
-    auto_assign = Plain(load_default=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignmentBatch:
+    """The members to whom coupons are assigned, and what each pays for it."""
+
+    items: Sequence[BatchItem]
+    points_override: Decimal | None = None
 
 
-class _Assign(_IntegrationDetails):
-    amount = Exact(load_default=Decimal(1))
-    coupon_data = Plain()
-    expires_at = Instant()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageReversal:
+    """The request to reverse a usage; forced, it passes over what has happened since."""
 
-
-class _AdministrationUse(_AdministrationDetails):
-    code = Plain()
-
-
-class _AdministrationAssign(_OneOfMany):
-    system_unique_keys = Plain(load_default=list)
-    number_of_codes = Plain()
-    amount = Exact(load_default=Decimal(1))
-    codes = Plain(load_default=list)
-    strict_mode = Plain(load_default=False)
-    expired_at = Instant(attribute="expires_at")
-
-
-class _AssignCode(_AdministrationDetails):
-    amount = Exact(load_default=Decimal(1))
-    strict_mode = Plain(load_default=False)
-
-
-class _BatchItem(WireSchema):
-    member_id = Plain()
-    loyalty_member_id = Plain()
-    system_unique_key = Plain()
-
-
-class _Batch(WireSchema):
-    items = Part(Shape(_BatchItem, complete=True), many=True)
-    points_override = Exact()
-
-
-class _Revert(WireSchema):
-    force_revert = Plain(load_default=False)
+    force_revert: bool = False
 
 
 class _Totals(WireSchema):
@@ -118,14 +104,11 @@ class _Totals(WireSchema):
 
 
 USAGE = Shape(_Usage)
-USE = Shape(_Use, complete=True)
-ASSIGN = Shape(_Assign, complete=True)
-ADMINISTRATION_USE = Shape(_AdministrationUse, complete=True)
-ADMINISTRATION_ASSIGN = Shape(_AdministrationAssign, complete=True)
-USE_CODE = Shape(_AdministrationDetails, complete=True)
-ASSIGN_CODE = Shape(_AssignCode, complete=True)
-BATCH = Shape(_Batch, complete=True)
-REVERT = Shape(_Revert, complete=True)
+OF_MEMBER = Body(_OfMember)
+ADMINISTERED = Body(_Administered)
+ADMINISTERED_ASSIGNMENT = Body(_AdministeredAssignment)
+BATCH = Body(AssignmentBatch)
+REVERT = Body(UsageReversal)
 TOTALS = Shape(_Totals)
 
 
@@ -148,13 +131,11 @@ def _member_coupon(surface: str) -> Shape:
 MEMBER_COUPON = {surface: _member_coupon(surface) for surface in BOOK}
 
 
-def command_of(body: Mapping[str, Any], *, coupon_id: int | None = None) -> CouponCommand:
+def command_of(body: CouponRequest, *, coupon_id: int | None = None) -> CouponCommand:
     """The command of a body, on either surface."""
-    codes = tuple(body.get("codes") or ([body["code"]] if body.get("code") else []))
-    keys = tuple(
-        body.get("system_unique_keys") or ([body["system_unique_key"]] if body.get("system_unique_key") else [])
-    )
-    count = body.get("number_of_codes") or len(codes) or 1
+    codes = tuple(body.codes or ([body.code] if body.code else []))
+    keys = tuple(body.system_unique_keys or ([body.system_unique_key] if body.system_unique_key else []))
+    count = body.number_of_codes or len(codes) or 1
     faults = []
     if codes and count != len(codes):
         faults.append(FieldFault("numberOfCodes does not match the number of codes", pointer="/numberOfCodes"))
@@ -166,21 +147,21 @@ def command_of(body: Mapping[str, Any], *, coupon_id: int | None = None) -> Coup
     return CouponCommand(
         codes=codes,
         coupon_id=coupon_id,
-        amount=body.get("amount", Decimal(1)),
+        amount=body.amount,
         keys=keys,
         count=count,
-        is_strict=body.get("strict_mode", True),
-        expires_at=body.get("expires_at"),
-        coupon_data=body.get("coupon_data"),
-        custom_attributes=body["custom_attributes"],
-        external_id=body["external_id"],
-        description=body.get("description"),
-        tags=tuple(body.get("tags") or ()),
-        points_override=body["points_override"],
-        pending=body["pending"],
-        amount_discounted=body.get("amount_discounted"),
-        bypass=body.get("bypass", False),
-        auto_assign=body.get("auto_assign", False),
+        is_strict=body.strict_mode,
+        expires_at=body.expires_at,
+        coupon_data=body.coupon_data,
+        custom_attributes=body.custom_attributes,
+        external_id=body.external_id,
+        description=body.description,
+        tags=tuple(body.tags),
+        points_override=body.points_override,
+        pending=body.pending,
+        amount_discounted=body.amount_discounted,
+        bypass=body.bypass,
+        auto_assign=body.auto_assign,
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from handlers.messages.base import Exact, Instant, Plain, Shape, WireSchema
+from dataclasses import dataclass
+
+from handlers.messages.base import Body, Exact, Instant, Plain, Shape, WireSchema
 
 
 class _Coupon(WireSchema):
@@ -17,14 +19,20 @@ class _Coupon(WireSchema):
     updated_at = Instant()
 
 
-class _Codes(WireSchema):
-    codes = Plain()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewCodes:
+    """The codes to add to a book."""
+
+    codes: list[str]
 
 
-class _Code(WireSchema):
-    code = Plain()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeChange:
+    """The new code of a coupon."""
+
+    code: str
 
 
 COUPON = Shape(_Coupon)
-CODES = Shape(_Codes)
-CODE = Shape(_Code)
+CODES = Body(NewCodes)
+CODE = Body(CodeChange)

@@ -1,24 +1,31 @@
 """Custom event types on the wire (integration 2.8)."""
 
-from handlers.messages.base import Instant, Plain, Shape, WireSchema
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from handlers.messages.base import Body, Instant, Plain, Shape, Update, WireSchema
 
 
-class _Writable(WireSchema):
-    api_code = Plain()
-    name = Plain()
-    description = Plain()
-    schema_type = Plain()
-    active = Plain(load_default=True)
-    custom_attributes = Plain(load_default=dict)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventTypeProperties:
+    """The writable fields of a custom event type; its `api_code` is fixed once it is there."""
+
+    api_code: str
+    name: str
+    description: str | None = None
+    schema_type: str
+    active: bool = True
+    custom_attributes: Mapping[str, Any] = field(default_factory=dict)
 
 
-class _Record(_Writable):
+class _Record(WireSchema):
     organization_id = Plain()
     is_custom_type = Plain()
     created_at = Instant()
     updated_at = Instant()
 
 
-NEW_EVENT_TYPE = Shape(_Writable, complete=True)
-EVENT_TYPE_CHANGES = Shape(_Writable)
-EVENT_TYPE = Shape(_Record)
+NEW_EVENT_TYPE = Body(EventTypeProperties)
+EVENT_TYPE_CHANGES = Update(EventTypeProperties)
+EVENT_TYPE = Shape(EventTypeProperties, _Record)

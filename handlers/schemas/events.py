@@ -3,59 +3,98 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any
+
+from marshmallow import fields
 
 from domain.calendar import instant_of
-from domain.events import WAITING, IncomingEvent, LoyaltyEvent
+from domain.events import DRY_RUN, FULL, WAITING, IncomingEvent, LoyaltyEvent
 from domain.problems import FieldFault, InvalidRequest
 from domain.queue import DeadLetter
-from handlers.messages.base import (
-    Instant,
-    Plain,
-    Shape,
-    WireSchema,
-    instant_text,
-)
+from handlers.messages.base import Body, Keys, instant_text, loaded_items
 from handlers.messages.events import event_record
 
 # The allowed values of `include`.
 PAYLOAD, RESULT = "payload", "result"
 
 
-class _Incoming(WireSchema):
-    system_unique_key = Plain()
-    event_type = Plain()
-    loyalty_member_id = Plain()
-    member_id = Plain()
-    sponsor_loyalty_member_id = Plain()
-    external_id = Plain()
-    description = Plain()
-    payload = Plain()
-    external_event_date = Instant()
-    tags = Plain()
+_INCOMING = Body(IncomingEvent)
 
 
-_INCOMING = Shape(_Incoming)
-
-
-def incoming_events(bodies: Sequence[Mapping[str, Any]]) -> list[IncomingEvent]:
-    """Events that a document accepted; raises InvalidRequest naming every invalid date."""
-    loaded, faults = [], []
-    for index, body in enumerate(bodies):
-        dated = ((body.get("payload") or {}).get("order") or {}).get("externalEventDate")
+def incoming_event(body: Mapping[str, Any]) -> IncomingEvent:
+    """An event that a document accepted; raises InvalidRequest naming every invalid date."""
+    dated = ((body.get("payload") or {}).get("order") or {}).get("externalEventDate")
+    event = _INCOMING.load(body)
+    if dated is not None:
         try:
-            loaded.append(IncomingEvent(**_INCOMING.load(body)))
-            if dated is not None:
-                instant_of(dated)
-        except InvalidRequest as refusal:
-            faults += [replace(f, pointer=f"/events/{index}{f.pointer}") for f in refusal.faults]
-        except ValueError:
-            pointer = f"/events/{index}/payload/order/externalEventDate"
-            faults.append(FieldFault("externalEventDate is not between the years 1 and 9999", pointer=pointer))
-    if faults:
-        raise InvalidRequest(faults)
-    return loaded
+            instant_of(dated)
+        except ValueError as error:
+            detail = "externalEventDate is not between the years 1 and 9999"
+            raise InvalidRequest([FieldFault(detail, pointer="/payload/order/externalEventDate")]) from error
+    return event
+
+
+class _Events(fields.Field[Any]):
+    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> list[IncomingEvent]:
+        return loaded_items(incoming_event, value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tracking:
+    """Events to track, and how; `now` and `trace` are for dry runs alone."""
+
+    events: Annotated[Sequence[IncomingEvent], _Events]
+    campaign_keys: Keys = ()
+    execution_mode: str = FULL
+    now: datetime | None = None
+    trace: bool = False
+    dry_run: bool = False
+
+    @property
+    def mode(self) -> str:
+        """The execution mode, also where `dry_run` names it."""
+        return DRY_RUN if self.dry_run else self.execution_mode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queueing:
+    """Events to store and queue."""
+
+    events: Annotated[Sequence[IncomingEvent], _Events]
+
+
+@dataclass(frozen=True, slots=True)
+class TrackedEvent:
+    """One event to track, and the organization that the body names."""
+
+    organization_id: int
+    event: IncomingEvent
+
+
+class TrackedEventBody:
+    """The body of an event that is tracked alone."""
+
+    def load(self, body: Mapping[str, Any]) -> TrackedEvent:
+        """The event of a body that the document accepted."""
+        return TrackedEvent(
+            organization_id=body["organizationId"],
+            event=incoming_event({name: value for name, value in body.items() if name != "organizationId"}),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancellation:
+    """The request to cancel an event."""
+
+    description: str | None = None
+    allow_overdraft: bool = False
+
+
+TRACKING = Body(Tracking)
+QUEUEING = Body(Queueing)
+CANCELLATION = Body(Cancellation)
 
 
 def detailed_event(event: LoyaltyEvent, include: Collection[str]) -> dict[str, Any]:

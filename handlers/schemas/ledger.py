@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date
+from decimal import Decimal
 from typing import Any
 
 from marshmallow import fields
 
 from domain.ledger.records import TRANSACTION_TYPES
 from domain.problems import FieldFault, InvalidRequest
-from handlers.messages.base import OF_REQUEST, Calendar, Exact, Instant, Part, Plain, Shape, WireSchema
+from handlers.messages.base import OF_REQUEST, Body, Calendar, Exact, Instant, Part, Plain, Shape, Update, WireSchema
 
 
 class _Ledger(WireSchema):
@@ -24,32 +26,41 @@ class _Ledger(WireSchema):
     updated_at = Instant()
 
 
-class _NewLedger(WireSchema):
-    name = Plain()
-    description = Plain()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerProperties:
+    """The writable fields of a ledger."""
+
+    name: str
+    description: str | None = None
 
 
-class _AccountSettings(WireSchema):
-    alias = Plain()
-    name = Plain()
-    active = Plain()
-    is_currency = Plain(load_default=False)
-    decimals = Plain(load_default=0)
-    format_string = Plain()
-    is_revolving = Plain()
-    point_tracking_enabled = Plain(metadata=OF_REQUEST)
-    chain_sync_enabled = Plain()
-    expires_in_months = Plain()
-    expiration_policies = Plain(load_default=list)
-    overdraft_limit = Exact()
-    is_default_account = Plain(load_default=False, metadata=OF_REQUEST)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountSettings:
+    """The settings of an account that can change."""
+
+    alias: str | None = None
+    name: str
+    active: bool
+    is_currency: bool = False
+    decimals: int = 0
+    format_string: str | None = None
+    is_revolving: bool
+    point_tracking_enabled: bool | None = field(default=None, metadata=OF_REQUEST)
+    chain_sync_enabled: bool
+    expires_in_months: int | None = None
+    expiration_policies: Sequence[Mapping[str, Any]] = ()
+    overdraft_limit: Decimal | None = None
+    is_default_account: bool = field(default=False, metadata=OF_REQUEST)
 
 
-class _NewAccount(_AccountSettings):
-    max_supply = Exact()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewAccount(AccountSettings):
+    """An account to be created."""
+
+    max_supply: Decimal | None = None
 
 
-class _Account(_NewAccount):
+class _Account(WireSchema):
     ledger_id = Plain()
     ledger_key = Plain()
     ledger_account_id = Plain()
@@ -173,10 +184,10 @@ def days_of(query: Mapping[str, Any], today: date) -> tuple[date, date]:
 
 
 LEDGER = Shape(_Ledger)
-NEW_LEDGER = Shape(_NewLedger, complete=True)
-ACCOUNT = Shape(_Account)
-NEW_ACCOUNT = Shape(_NewAccount, complete=True)
-ACCOUNT_CHANGES = Shape(_AccountSettings)
+NEW_LEDGER = Body(LedgerProperties)
+ACCOUNT = Shape(NewAccount, _Account)
+NEW_ACCOUNT = Body(NewAccount)
+ACCOUNT_CHANGES = Update(AccountSettings)
 WALLET = Shape(_Wallet)
 DAILY_BALANCE = Shape(_DailyBalance)
 TRANSACTION_ROW = Shape(_TransactionRow)

@@ -3,101 +3,133 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
 from domain.ledger.views import TransactionRow
 from domain.problems import FieldFault, InvalidRequest, Refusal
-from handlers.messages.base import Exact, Instant, Part, Plain, Shape, WireSchema
+from handlers.messages.base import OF_REQUEST, Body, values_of
 from handlers.schemas.ledger import TRANSACTION_ROW
+from handlers.services.ledger.change_supply import SupplyChange
 from handlers.services.ledger.post_transactions import Movement
 
 _MANUAL = "manual"
 
 
-class _Details(WireSchema):
-    external_event_date = Instant()
-    system_unique_key = Plain()
-    external_id = Plain()
-    description = Plain()
-    tags = Plain()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionDetails:
+    """The fields that every request for a transaction has."""
+
+    external_event_date: datetime | None = None
+    system_unique_key: str | None = None
+    external_id: str | None = None
+    description: str | None = None
+    tags: Sequence[str] | None = None
 
 
-class _Burn(_Details):
-    amount = Exact()
-    capture_method = Plain()
-    allow_overdraft = Plain(load_default=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BurnRequest(TransactionDetails):
+    """A burn from the wallet of the path."""
+
+    amount: Decimal
+    capture_method: str | None = None
+    allow_overdraft: bool = False
 
 
-class _Mint(_Details):
-    amount = Exact()
-    expiration_date = Instant()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MintRequest(TransactionDetails):
+    """A mint into the wallet of the path."""
+
+    amount: Decimal
+    expiration_date: datetime | None = None
 
 
-class _Movement(_Burn):
-    from_wallet_id = Plain()
-    to_wallet_id = Plain()
-    fiat_value = Exact()
-    fiat_gross_amount = Exact()
-    fiat_currency = Plain()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovementRequest(BurnRequest):
+    """A movement between wallets of the account of the path."""
+
+    from_wallet_id: int | None
+    to_wallet_id: int | None
+    fiat_value: Decimal | None = None
+    fiat_gross_amount: Decimal | None = None
+    fiat_currency: str | None = None
 
 
-class _SetItem(_Movement):
-    ledger_account_id = Plain()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SetItem(MovementRequest):
+    ledger_account_id: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _BatchItem(_SetItem):
-    organization_id = Plain()
-    ledger_id = Plain()
-    atomic_set_id = Plain()
-    expiration_date = Instant()
-    reverted_ledger_transaction_id = Plain(attribute="reverts")
+    # A revert has none of the fields that a movement needs.
+    amount: Decimal | None = None  # type: ignore[assignment]
+    from_wallet_id: int | None = None
+    to_wallet_id: int | None = None
+    ledger_account_id: int | None = None  # type: ignore[assignment]
+    organization_id: int | None = field(default=None, metadata=OF_REQUEST)
+    ledger_id: int | None = None
+    atomic_set_id: str | None = None
+    expiration_date: datetime | None = None
+    reverts: int | None = field(default=None, metadata={"wire": "revertedLedgerTransactionId"})
 
 
-class _Revert(_Details):
-    partial_fiat_value = Exact()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevertRequest(TransactionDetails):
+    """A revert of the transaction of the path."""
+
+    partial_fiat_value: Decimal | None = None
 
 
-class _Supply(_Details):
-    max_supply = Exact()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capture:
+    """The capture of one transaction; without an amount, of all that is pending."""
+
+    ledger_transaction_id: int
+    capture_amount: Decimal | None = None
 
 
-class _Capture(WireSchema):
-    ledger_transaction_id = Plain()
-    capture_amount = Exact()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Captures:
+    """Pending transactions to capture, all or none."""
+
+    transactions: Sequence[Capture]
 
 
-class _Captures(WireSchema):
-    transactions = Part(Shape(_Capture, complete=True), many=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartialFiatValue:
+    """How much of the fiat value of a transaction is reverted."""
+
+    ledger_transaction_id: str
+    partial_fiat_value: Decimal
 
 
-class _PartialFiat(WireSchema):
-    ledger_transaction_id = Plain()
-    partial_fiat_value = Exact()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevertBatch:
+    """Transactions to revert, each on its own."""
+
+    transaction_ids: Sequence[str]
+    burn_available_balance: bool = False
+    allow_overdraft: bool = False
+    partial_fiat_values: Sequence[PartialFiatValue] = ()
 
 
-class _BatchRevert(WireSchema):
-    transaction_ids = Plain()
-    burn_available_balance = Plain(load_default=False)
-    allow_overdraft = Plain(load_default=False)
-    partial_fiat_values = Part(Shape(_PartialFiat), many=True, load_default=list)
+MOVEMENT = Body(MovementRequest)
+BURN = Body(BurnRequest)
+MINT = Body(MintRequest)
+REVERT = Body(RevertRequest)
+SUPPLY = Body(SupplyChange)
+CAPTURES = Body(Captures)
+BATCH_REVERT = Body(RevertBatch)
+_SET_ITEM = Body(_SetItem)
+_BATCH_ITEM = Body(_BatchItem)
 
 
-MOVEMENT = Shape(_Movement, complete=True)
-BURN = Shape(_Burn, complete=True)
-MINT = Shape(_Mint, complete=True)
-REVERT = Shape(_Revert, complete=True)
-SUPPLY = Shape(_Supply, complete=True)
-CAPTURES = Shape(_Captures, complete=True)
-BATCH_REVERT = Shape(_BatchRevert, complete=True)
-_SET_ITEM = Shape(_SetItem, complete=True)
-_BATCH_ITEM = Shape(_BatchItem, complete=True)
-
-
-def movement(body: Mapping[str, Any], **addressed: Any) -> Movement:
-    """The movement of a loaded body and of the records that its path addresses."""
-    values = {**body, **addressed}
+def movement(body: TransactionDetails, **addressed: Any) -> Movement:
+    """The movement of a body and of the records that its path addresses."""
+    values = {**values_of(body), **addressed}
     values["manual"] = values.pop("capture_method", None) == _MANUAL
     values["tags"] = tuple(values["tags"] or ()) or None
     return Movement(**values)
@@ -135,8 +167,7 @@ _NEEDED = ("amount", "fromWalletId", "toWalletId", "ledgerAccountId")
 
 def _batch_item(item: Mapping[str, Any], pointer: str) -> BatchItem:
     loaded = _BATCH_ITEM.load(item)
-    organization_id = loaded.pop("organization_id")
-    if loaded["reverts"] is not None:
+    if loaded.reverts is not None:
         faults = [
             FieldFault(f"{name} is given beside reverts, and a revert has none", pointer=f"{pointer}/{name}")
             for name in _NOT_OF_A_REVERT
@@ -149,7 +180,8 @@ def _batch_item(item: Mapping[str, Any], pointer: str) -> BatchItem:
             if name not in item or (item[name] is None and not name.endswith("WalletId"))
         ]
     refusal: Refusal | None = InvalidRequest(faults) if faults else None
-    return BatchItem(movement(loaded, pointer=pointer, refusal=refusal), organization_id, loaded["system_unique_key"])
+    asked = movement(loaded, pointer=pointer, refusal=refusal)
+    return BatchItem(asked, loaded.organization_id, loaded.system_unique_key)
 
 
 def transactions(found: Sequence[Sequence[TransactionRow]]) -> dict[str, Any]:
@@ -185,20 +217,20 @@ def processed(items: Sequence[Processed]) -> dict[str, Any]:
     return answer
 
 
-def partial_fiat_values(body: Mapping[str, Any]) -> dict[str, Decimal]:
+def partial_fiat_values(body: RevertBatch) -> dict[str, Decimal]:
     """The fiat values of a batch revert, by transaction.
 
     Raises InvalidRequest for a transaction that is not reverted, or is named twice.
     """
     values: dict[str, Decimal] = {}
     faults = []
-    for index, each in enumerate(body["partial_fiat_values"]):
-        transaction_id, place = each["ledger_transaction_id"], f"/partialFiatValues/{index}/ledgerTransactionId"
+    for index, value in enumerate(body.partial_fiat_values):
+        transaction_id, place = value.ledger_transaction_id, f"/partialFiatValues/{index}/ledgerTransactionId"
         if transaction_id in values:
             faults.append(FieldFault(f"ledgerTransactionId {transaction_id} has a fiat value already", pointer=place))
-        elif transaction_id not in body["transaction_ids"]:
+        elif transaction_id not in body.transaction_ids:
             faults.append(FieldFault(f"ledgerTransactionId {transaction_id} is not in transactionIds", pointer=place))
-        values[transaction_id] = each["partial_fiat_value"]
+        values[transaction_id] = value.partial_fiat_value
     if faults:
         raise InvalidRequest(faults)
     return values

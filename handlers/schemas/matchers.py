@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from handlers.messages.base import Instant, Plain, Shape, WireSchema
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from handlers.messages.base import OF_REQUEST, Body, Instant, Plain, Shape, Update, WireSchema
 
 
-class _Writable(WireSchema):
-    organization_id = Plain()
-    name = Plain()
-    type = Plain()
-    matcher = Plain()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatcherProperties:
+    """The writable fields of a matcher."""
+
+    organization_id: int | None = field(default=None, metadata=OF_REQUEST)
+    name: str
+    type: str
+    matcher: Mapping[str, Any]
 
 
-class _Record(_Writable):
+class _Record(WireSchema):
     matcher_id = Plain()
     matcher_key = Plain()
     created_at = Instant()
     updated_at = Instant()
 
 
-MATCHER_BODY = Shape(_Writable, complete=True)
-MATCHER_CHANGES = Shape(_Writable)
-MATCHER = Shape(_Record)
+MATCHER_BODY = Body(MatcherProperties)
+MATCHER_CHANGES = Update(MatcherProperties)
+MATCHER = Shape(MatcherProperties, _Record)

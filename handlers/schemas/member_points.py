@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from handlers.messages.base import Exact, Instant, Plain, Shape, WireSchema
-
-
-class _Body(WireSchema):
-    ledger_id = Plain()
-    ledger_account_id = Plain()
-    amount = Exact()
-    description = Plain()
-    tags = Plain(load_default=list)
-    system_unique_key = Plain()
-    external_event_date = Instant()
-    external_id = Plain()
+from handlers.messages.base import Body, Exact, Plain, Shape, WireSchema
+from handlers.services.ledger.move_points import PointsMove
 
 
 class _Transaction(WireSchema):
@@ -30,7 +20,7 @@ class _Transaction(WireSchema):
     system_unique_key = Plain()
 
 
-MEMBER_POINTS = Shape(_Body, complete=True)
+MEMBER_POINTS = Body(PointsMove)
 _TRANSACTION = Shape(_Transaction)
 
 

@@ -2,36 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from domain.programs import LoyaltyTier
 from domain.tiers import TierTracking
-from handlers.messages.base import Instant, Plain, Shape, WireSchema
+from handlers.messages.base import Body
+from handlers.services.tiers.set_tier import TierSetting
 
 
-class _Setting(WireSchema):
-    expires_at = Instant()
-    external_id = Plain()
-    system_unique_key = Plain()
-    description = Plain()
-    tags = Plain(load_default=list)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierByKey(TierSetting):
+    """A tier to set, named by its key."""
+
+    loyalty_tier_key: str | None = None
 
 
-class _ByKey(_Setting):
-    loyalty_tier_key = Plain()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierById(TierSetting):
+    """A tier to set, named by its id."""
+
+    loyalty_tier_id: int | None = None
 
 
-class _ById(_Setting):
-    loyalty_tier_id = Plain()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierByIdInProgram(TierById):
+    """A tier to set, named by its id and that of its program."""
+
+    loyalty_program_id: int
 
 
-class _ByIdInProgram(_ById):
-    loyalty_program_id = Plain()
-
-
-TIER_BY_KEY = Shape(_ByKey, complete=True)
-TIER_BY_ID = Shape(_ById, complete=True)
-TIER_BY_ID_IN_PROGRAM = Shape(_ByIdInProgram, complete=True)
+TIER_BY_KEY = Body(TierByKey)
+TIER_BY_ID = Body(TierById)
+TIER_BY_ID_IN_PROGRAM = Body(TierByIdInProgram)
 
 
 def tier_key(done: tuple[TierTracking, LoyaltyTier | None]) -> dict[str, Any]:

@@ -2,18 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from domain.members import Member, MemberTier
-from handlers.messages.base import Instant, Plain, Shape, WireSchema, instant_text
+from handlers.messages.base import OF_REQUEST, Body, Instant, Plain, Shape, Update, WireSchema, instant_text
 from handlers.messages.members import MEMBER, MEMBER_PROPERTIES, CurrentTier, MemberProperties
 from persistence.paging import Paged
 
 
-class _Changes(MemberProperties):
-    update_reason = Plain(load_only=True)
-    emit_event = Plain(load_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberUpdate(MemberProperties):
+    """A changed member, why it was changed, and whether campaigns are told."""
+
+    update_reason: str | None = field(default=None, metadata=OF_REQUEST)
+    emit_event: bool = field(default=True, metadata=OF_REQUEST)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoyaltyMemberIds:
+    """Members to look up by the organization's own ids."""
+
+    loyalty_member_ids: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberIds:
+    """Members to look up by id."""
+
+    member_ids: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AudienceIds:
+    """The audiences to look for a member in."""
+
+    audience_ids: Sequence[int]
 
 
 class _Existing(WireSchema):
@@ -28,8 +53,11 @@ class _TierEntry(CurrentTier):
     created_at = Instant()
 
 
-NEW_MEMBER = Shape(MemberProperties, complete=True)
-MEMBER_CHANGES = Shape(_Changes)
+NEW_MEMBER = Body(MemberProperties)
+MEMBER_CHANGES = Update(MemberUpdate)
+LOYALTY_MEMBER_IDS = Body(LoyaltyMemberIds)
+MEMBER_IDS = Body(MemberIds)
+AUDIENCE_IDS = Body(AudienceIds)
 EXISTING_MEMBER = Shape(_Existing)
 MEMBER_TIER = Shape(_TierEntry)
 

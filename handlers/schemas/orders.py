@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from marshmallow import fields
 
 from domain.calendar import instant_of
 from domain.problems import FieldFault, InvalidRequest
+from handlers.messages.base import Body, loaded_items
 from handlers.messages.orders import order_record
 from handlers.services.orders.create import CreatedOrder, NewOrder
 
 _NOT_OF_THE_ORDER = {"status", "loyaltyMemberId"}
 
 
-def new_order(body: Mapping[str, Any], pointer: str = "", member_id: int | None = None) -> NewOrder:
+def new_order(body: Mapping[str, Any]) -> NewOrder:
     """An order of a body that the document accepted; raises InvalidRequest for an invalid date."""
     dated = body.get("externalEventDate")
     try:
         moment = None if dated is None else instant_of(dated)
     except ValueError as error:
-        fault = FieldFault(
-            "externalEventDate is not between the years 1 and 9999", pointer=f"{pointer}/externalEventDate"
-        )
+        fault = FieldFault("externalEventDate is not between the years 1 and 9999", pointer="/externalEventDate")
         raise InvalidRequest([fault]) from error
     return NewOrder(
         external_id=body["externalId"],
@@ -29,22 +31,28 @@ def new_order(body: Mapping[str, Any], pointer: str = "", member_id: int | None 
         payload={name: value for name, value in body.items() if name not in _NOT_OF_THE_ORDER},
         external_event_date=moment,
         loyalty_member_id=body.get("loyaltyMemberId"),
-        member_id=member_id,
     )
 
 
-def new_orders(bodies: list[Mapping[str, Any]]) -> list[NewOrder]:
-    """Orders of bodies that the document accepted; raises InvalidRequest naming every invalid date."""
-    loaded: list[NewOrder] = []
-    faults: list[FieldFault] = []
-    for index, body in enumerate(bodies):
-        try:
-            loaded.append(new_order(body, f"/orders/{index}"))
-        except InvalidRequest as refusal:
-            faults += refusal.faults
-    if faults:
-        raise InvalidRequest(faults)
-    return loaded
+class _Orders(fields.Field[Any]):
+    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> list[NewOrder]:
+        return loaded_items(new_order, value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderBatch:
+    """Orders to create, each on its own."""
+
+    orders: Annotated[Sequence[NewOrder], _Orders]
+
+
+class NewOrderBody:
+    """The body of one order."""
+
+    load = staticmethod(new_order)
+
+
+ORDER_BATCH = Body(OrderBatch)
 
 
 def created_order(created: CreatedOrder) -> dict[str, Any]:

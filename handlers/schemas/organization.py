@@ -1,20 +1,27 @@
 """The organization on the wire (administration, "Organization")."""
 
-from handlers.messages.base import Instant, Plain, Shape, WireSchema
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from handlers.messages.base import Instant, Plain, Shape, Update, WireSchema
 
 
-class _Writable(WireSchema):
-    name = Plain()
-    description = Plain()
-    picture_url = Plain()
-    default_loyalty_program_id = Plain()
-    default_locale = Plain()
-    locales = Plain(load_default=list)
-    timezone = Plain(load_default="UTC")
-    custom_attributes = Plain(load_default=dict)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrganizationProperties:
+    """The writable fields of the organization."""
+
+    name: str
+    description: str | None = None
+    picture_url: str | None = None
+    default_loyalty_program_id: int | None = None
+    default_locale: str | None = None
+    locales: list[str] = field(default_factory=list)
+    timezone: str = "UTC"
+    custom_attributes: Mapping[str, Any] = field(default_factory=dict)
 
 
-class _Record(_Writable):
+class _Record(WireSchema):
     organization_id = Plain()
     organization_key = Plain()
     environment = Plain()
@@ -25,5 +32,5 @@ class _Record(_Writable):
     updated_at = Instant()
 
 
-ORGANIZATION_CHANGES = Shape(_Writable)
-ORGANIZATION = Shape(_Record)
+ORGANIZATION_CHANGES = Update(OrganizationProperties)
+ORGANIZATION = Shape(OrganizationProperties, _Record)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from domain.partners import MemberInfo, PartnerApiKey, PaymentIntent, PaymentOutcome
-from handlers.messages.base import Exact, Instant, Plain, Shape, WireSchema, exact_number
+from domain.partners import PartnerApiKey, PaymentIntent, PaymentOutcome
+from handlers.messages.base import Body, Instant, Plain, Shape, WireSchema, exact_number
 
 
-class _KeyBody(WireSchema):
-    partner = Plain()
-    name = Plain()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyProperties:
+    """The partner that a key is for, and the organization's name for it."""
+
+    partner: str
+    name: str
 
 
-class _KeyRecord(_KeyBody):
+class _KeyRecord(WireSchema):
     organization_id = Plain()
     partner_api_key_id = Plain()
     key_hint = Plain()
@@ -24,36 +28,9 @@ class _KeyRecord(_KeyBody):
     updated_at = Instant()
 
 
-class _MemberInfo(WireSchema):
-    loyalty_member_id = Plain()
-    user_gov_id = Plain()
-    email = Plain()
-    phone = Plain()
-    first_name = Plain()
-    last_name = Plain()
-    data = Plain(load_default=dict)
-
-
-class _Intent(WireSchema):
-    total = Exact()
-    loyalty_member_id = Plain()
-    merchant_id = Plain()
-    reference_id = Plain()
-    type = Plain()
-    organization_key = Plain()
-    force_user_subscription = Plain(load_default=False)
-    store_id = Plain()
-    raw_qr = Plain()
-    payment_id = Plain()
-    post_payment = Plain()
-    products = Plain(load_default=list)
-    member_info = Plain()
-
-
-KEY_BODY = Shape(_KeyBody, complete=True)
-KEY = Shape(_KeyRecord)
-_INTENT = Shape(_Intent, complete=True)
-_MEMBER_INFO = Shape(_MemberInfo, complete=True)
+KEY_BODY = Body(KeyProperties)
+KEY = Shape(KeyProperties, _KeyRecord)
+_INTENT = Body(PaymentIntent)
 
 
 class IntentBody:
@@ -61,11 +38,9 @@ class IntentBody:
 
     def load(self, body: Mapping[str, Any]) -> PaymentIntent:
         """The intent of a body that the document accepted."""
-        loaded = _INTENT.load(body)
-        info = loaded.pop("member_info")
-        if loaded["payment_id"] is None:
-            loaded["payment_id"] = loaded["reference_id"]
-        return PaymentIntent(**loaded, member_info=None if info is None else MemberInfo(**_MEMBER_INFO.load(info)))
+        if body.get("paymentId") is None:
+            body = {**body, "paymentId": body.get("referenceId")}
+        return _INTENT.load(body)
 
 
 def new_key(made: tuple[PartnerApiKey, str]) -> dict[str, Any]:

@@ -1,22 +1,29 @@
 """Portals on the wire (administration "Records": Portal)."""
 
-from handlers.messages.base import Instant, Plain, Shape, WireSchema
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from handlers.messages.base import Body, Instant, Plain, Shape, WireSchema
 
 
-class _Writable(WireSchema):
-    name = Plain()
-    active = Plain()
-    custom_attributes = Plain(load_default=dict)
-    links = Plain(load_default=dict)
-    theme = Plain(load_default=dict)
-    forms = Plain(load_default=dict)
-    metadata = Plain(load_default=dict)
-    loyalty_program_id = Plain()
-    auth_redirect_url = Plain()
-    auth_valid_scopes = Plain(load_default=list)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortalProperties:
+    """The writable fields of a portal."""
+
+    name: str
+    active: bool
+    custom_attributes: Mapping[str, Any] = field(default_factory=dict)
+    links: Mapping[str, Any] = field(default_factory=dict)
+    theme: Mapping[str, Any] = field(default_factory=dict)
+    forms: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    loyalty_program_id: int | None = None
+    auth_redirect_url: str | None = None
+    auth_valid_scopes: list[str] = field(default_factory=list)
 
 
-class _Record(_Writable):
+class _Record(WireSchema):
     portal_id = Plain()
     public_id = Plain()
     organization_id = Plain()
@@ -24,5 +31,5 @@ class _Record(_Writable):
     updated_at = Instant()
 
 
-PORTAL_BODY = Shape(_Writable, complete=True)
-PORTAL = Shape(_Record)
+PORTAL_BODY = Body(PortalProperties)
+PORTAL = Shape(PortalProperties, _Record)

@@ -1,38 +1,49 @@
 """Loyalty programs and tiers on the wire (administration, "Loyalty program" and "Loyalty tier")."""
 
-from handlers.messages.base import OF_REQUEST, Exact, Instant, Plain, Shape, WireSchema
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from handlers.messages.base import OF_REQUEST, Body, Instant, Plain, Shape, Update, WireSchema
 
 
-class _Program(WireSchema):
-    active = Plain(load_default=True)
-    name = Plain()
-    description = Plain()
-    ledger_id = Plain()
-    tier_points_ledger_account_id = Plain()
-    main_ledger_account_id = Plain()
-    set_as_default = Plain(metadata=OF_REQUEST)
-    main_portal_id = Plain()
-    default_tier_id = Plain(metadata=OF_REQUEST)
-    tier_policy = Plain(load_default=dict)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramProperties:
+    """The writable fields of a loyalty program."""
+
+    active: bool = True
+    name: str | None = None
+    description: str
+    ledger_id: int
+    tier_points_ledger_account_id: int | None = None
+    main_ledger_account_id: int | None = None
+    set_as_default: bool = field(default=False, metadata=OF_REQUEST)
+    main_portal_id: int | None = None
+    default_tier_id: int | None = field(default=None, metadata=OF_REQUEST)
+    tier_policy: Mapping[str, Any] = field(default_factory=dict)
 
 
-class _ProgramRecord(_Program):
+class _ProgramRecord(WireSchema):
     organization_id = Plain()
     loyalty_program_id = Plain()
     loyalty_program_key = Plain()
 
 
-class _Tier(WireSchema):
-    name = Plain()
-    active = Plain()
-    min_required_points = Exact()
-    tier_order = Plain()
-    custom_attributes = Plain(load_default=dict)
-    picture_url = Plain()
-    is_default = Plain(load_default=False, metadata=OF_REQUEST)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierProperties:
+    """The writable fields of a tier."""
+
+    name: str
+    active: bool
+    min_required_points: Decimal
+    tier_order: int
+    custom_attributes: Mapping[str, Any] = field(default_factory=dict)
+    picture_url: str | None = None
+    is_default: bool = field(default=False, metadata=OF_REQUEST)
 
 
-class _TierRecord(_Tier):
+class _TierRecord(WireSchema):
     organization_id = Plain()
     loyalty_tier_id = Plain()
     loyalty_tier_key = Plain()
@@ -42,9 +53,9 @@ class _TierRecord(_Tier):
     updated_at = Instant()
 
 
-PROGRAM_BODY = Shape(_Program, complete=True)
-PROGRAM_CHANGES = Shape(_Program)
-PROGRAM = Shape(_ProgramRecord)
-TIER_BODY = Shape(_Tier, complete=True)
-TIER_CHANGES = Shape(_Tier)
-TIER = Shape(_TierRecord)
+PROGRAM_BODY = Body(ProgramProperties)
+PROGRAM_CHANGES = Update(ProgramProperties)
+PROGRAM = Shape(ProgramProperties, _ProgramRecord)
+TIER_BODY = Body(TierProperties)
+TIER_CHANGES = Update(TierProperties)
+TIER = Shape(TierProperties, _TierRecord)

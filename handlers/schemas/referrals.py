@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from decimal import Decimal
 from typing import Any
 
 from domain.referrals import (
@@ -10,38 +12,41 @@ from domain.referrals import (
     ProgramTotals,
     ReferralProgram,
 )
-from handlers.messages.base import Exact, Instant, LocalInstant, Plain, Shape, WireSchema
+from handlers.messages.base import Body, Exact, Instant, LocalMoment, Plain, Shape, Update, WireSchema
 
 
-class _Program(WireSchema):
-    loyalty_program_id = Plain()
-    name = Plain()
-    description = Plain()
-    picture_url = Plain()
-    custom_attributes = Plain(load_default=dict)
-    active = Plain()
-    valid_from_date = LocalInstant()
-    valid_to_date = LocalInstant()
-    timezone = Plain()
-    max_per_code = Plain()
-    max_referrals_per_member = Plain(load_default=MOST_REFERRALS)
-    max_redeems_per_referred_member_per_code = Plain()
-    campaign_id = Plain()
-    audience_id = Plain()
-    tags = Plain(load_default=list)
-    code = Plain()
-    event_type = Plain()
-    referrer_points_accrual = Exact()
-    referrer_ledger_id = Plain()
-    referrer_ledger_account_id = Plain()
-    referrer_coupon_book_key = Plain()
-    referred_points_accrual = Exact()
-    referred_ledger_id = Plain()
-    referred_ledger_account_id = Plain()
-    referred_coupon_book_key = Plain()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReferralProgramProperties:
+    """The writable fields of a referral program."""
+
+    loyalty_program_id: int | None = None
+    name: str
+    description: str | None = None
+    picture_url: str | None = None
+    custom_attributes: Mapping[str, Any] = field(default_factory=dict)
+    active: bool
+    valid_from_date: LocalMoment | None = None
+    valid_to_date: LocalMoment | None = None
+    timezone: str | None = None
+    max_per_code: int
+    max_referrals_per_member: int = MOST_REFERRALS
+    max_redeems_per_referred_member_per_code: int | None = None
+    campaign_id: int | None = None
+    audience_id: int | None = None
+    tags: Sequence[str] = ()
+    code: str
+    event_type: str
+    referrer_points_accrual: Decimal | None = None
+    referrer_ledger_id: int | None = None
+    referrer_ledger_account_id: int | None = None
+    referrer_coupon_book_key: str | None = None
+    referred_points_accrual: Decimal | None = None
+    referred_ledger_id: int | None = None
+    referred_ledger_account_id: int | None = None
+    referred_coupon_book_key: str | None = None
 
 
-class _ProgramRecord(_Program):
+class _ProgramRecord(WireSchema):
     organization_id = Plain()
     referral_program_id = Plain()
     referral_program_key = Plain()
@@ -52,9 +57,12 @@ class _ProgramRecord(_Program):
     updated_at = Instant()
 
 
-class _NewCodes(WireSchema):
-    member_id = Plain()
-    codes = Plain()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewCodes:
+    """The codes to create for a member."""
+
+    member_id: int
+    codes: Sequence[str]
 
 
 class _Code(WireSchema):
@@ -86,13 +94,13 @@ class _LeaderboardRow(WireSchema):
     points_accumulated = Exact()
 
 
-PROGRAM_BODY = Shape(_Program, complete=True)
-PROGRAM_CHANGES = Shape(_Program)
-NEW_CODES = Shape(_NewCodes, complete=True)
+PROGRAM_BODY = Body(ReferralProgramProperties)
+PROGRAM_CHANGES = Update(ReferralProgramProperties)
+NEW_CODES = Body(NewCodes)
 CODE = Shape(_Code)
 LOG = Shape(_Log)
 LEADERBOARD_ROW = Shape(_LeaderboardRow)
-_PROGRAM = Shape(_ProgramRecord)
+_PROGRAM = Shape(ReferralProgramProperties, _ProgramRecord)
 
 
 def program_record(found: tuple[ReferralProgram, ProgramTotals]) -> dict[str, Any]:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from domain.triggers import Trigger, TriggerDelivery
-from handlers.messages.base import Instant, Plain, Shape, WireSchema
+from handlers.messages.base import Body, Instant, Plain, Shape, Update, WireSchema
 from handlers.messages.webhooks import USER_INVITED
 
 
-class _Writable(WireSchema):
-    trigger_key = Plain()
-    type = Plain()
-    name = Plain()
-    active = Plain(load_default=True)
-    settings = Plain()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriggerProperties:
+    """The writable fields of a trigger."""
+
+    trigger_key: str
+    type: str
+    name: str
+    active: bool = True
+    settings: Mapping[str, Any]
 
 
 class _Record(WireSchema):
@@ -53,8 +57,8 @@ class _Delivery(WireSchema):
     updated_at = Instant()
 
 
-TRIGGER_BODY = Shape(_Writable, complete=True)
-TRIGGER_CHANGES = Shape(_Writable)
+TRIGGER_BODY = Body(TriggerProperties)
+TRIGGER_CHANGES = Update(TriggerProperties)
 _DELIVERY = Shape(_Delivery)
 DELIVERY_STATE = Shape(_DeliveryState)
 _TRIGGER = Shape(_Record)

@@ -7,11 +7,38 @@ from dataclasses import dataclass
 from typing import Any
 
 from domain.users import Membership, User
-from handlers.messages.base import Instant, Plain, Shape, WireSchema
-from handlers.services.users.change_many_users import FAILED, Outcome
+from handlers.messages.base import Body, Instant, Plain, Shape, Update, WireSchema
+from handlers.services.users.change_many_users import FAILED, Outcome, UsersToChange
+from handlers.services.users.change_users import NewUser, PermissionsUpdate, UserUpdate
 
 
-class _Common(WireSchema):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsersToAdd(UsersToChange):
+    """Users to create by address."""
+
+    send_invite: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PasswordReset:
+    """Another password for a user."""
+
+    password: str
+    permanent: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupProperties:
+    """The writable fields of a permission group."""
+
+    permission_group_key: str
+    name: str
+    description: str | None = None
+    is_admin: bool = False
+    roles: Sequence[str] = ()
+
+
+class _Record(WireSchema):
     name = Plain()
     nickname = Plain()
     profile_picture_url = Plain()
@@ -21,44 +48,6 @@ class _Common(WireSchema):
     email = Plain()
     user_name = Plain()
     auth_client_id = Plain()
-
-
-class _NewUser(_Common):
-    is_admin = Plain()
-    roles = Plain()
-    permission_group_keys = Plain(load_default=list)
-    password_is_temporary = Plain()
-    password = Plain()
-    send_invite = Plain(load_default=False)
-    email_is_verified = Plain(load_default=False)
-    is_external = Plain(load_default=False)
-
-
-class _Change(_Common):
-    organizations = Plain()
-    permission_group_keys = Plain()
-
-
-class _Permissions(WireSchema):
-    is_admin = Plain()
-    roles = Plain()
-    permission_group_keys = Plain()
-
-
-class _Many(_Permissions):
-    emails = Plain()
-
-
-class _Added(_Many):
-    send_invite = Plain(load_default=True)
-
-
-class _Password(WireSchema):
-    password = Plain()
-    permanent = Plain()
-
-
-class _Record(_Common):
     user_id = Plain()
     is_api_user = Plain()
     is_external = Plain()
@@ -68,31 +57,23 @@ class _Record(_Common):
     updated_at = Instant()
 
 
-class _Group(WireSchema):
-    permission_group_key = Plain()
-    name = Plain()
-    description = Plain()
-    is_admin = Plain(load_default=False)
-    roles = Plain(load_default=list)
-
-
-class _GroupRecord(_Group):
+class _GroupRecord(WireSchema):
     organization_id = Plain()
     permission_group_id = Plain()
     created_at = Instant()
     updated_at = Instant()
 
 
-NEW_USER = Shape(_NewUser, complete=True)
-USER_CHANGE = Shape(_Change)
-PERMISSIONS = Shape(_Permissions)
-PASSWORD = Shape(_Password, complete=True)
-USERS_TO_ADD = Shape(_Added, complete=True)
-USERS_TO_REASSIGN = Shape(_Many, complete=True)
-USERS_TO_REMOVE = Shape(_Many, complete=True)
-NEW_GROUP = Shape(_Group, complete=True)
-GROUP_CHANGE = Shape(_Group)
-GROUP = Shape(_GroupRecord)
+NEW_USER = Body(NewUser)
+USER_CHANGE = Update(UserUpdate)
+PERMISSIONS = Body(PermissionsUpdate)
+PASSWORD = Body(PasswordReset)
+USERS_TO_ADD = Body(UsersToAdd)
+USERS_TO_REASSIGN = Body(UsersToChange)
+USERS_TO_REMOVE = Body(UsersToChange)
+NEW_GROUP = Body(GroupProperties)
+GROUP_CHANGE = Update(GroupProperties)
+GROUP = Shape(GroupProperties, _GroupRecord)
 _USER = Shape(_Record)
 
 

@@ -20,7 +20,7 @@ from handlers.call import INTEGRATION, Call
 from handlers.services.coupons import assign_and_use
 from handlers.services.coupons import revert as revert_coupons
 from handlers.services.coupons.assign_and_use import CouponCommand
-from handlers.services.ledger.move_points import move_points
+from handlers.services.ledger.move_points import PointsMove, move_points
 from handlers.services.ledger.verify import verify
 from handlers.services.organizations.create import CreatedOrganization, create_organization
 from handlers.settings import Settings
@@ -103,17 +103,7 @@ class CouponShop:
 
     def mint(self, member: Member, points: int) -> None:
         """Give points into the default account."""
-        body = {
-            "ledger_id": None,
-            "ledger_account_id": None,
-            "amount": Decimal(points),
-            "system_unique_key": None,
-            "external_event_date": None,
-            "external_id": None,
-            "description": None,
-            "tags": [],
-        }
-        self.run(lambda call: move_points(call, member, 1, body))
+        self.run(lambda call: move_points(call, member, 1, PointsMove(amount=Decimal(points))))
 
     def book(self, type_: str = "codeless", **settings: Any) -> CouponBook:
         """A published book of the type, with nothing to restrict it unless `settings` do."""

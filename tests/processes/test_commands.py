@@ -12,7 +12,8 @@ import pytest
 import yaml
 
 from domain.tiers import HeldTier
-from handlers.schemas.members import NEW_MEMBER
+from handlers.messages.base import values_of
+from handlers.messages.members import MemberProperties
 from handlers.server.cli import main
 from persistence import embedded, member_tiers, members, organizations, programs
 from persistence.engine import create_engine
@@ -192,7 +193,7 @@ def test_tiers_that_have_expired_are_evaluated_once(shared_home, organization):
                     loyalty_program_id=program_id,
                     wallet_key=str(uuid.uuid4()),
                     now=START,
-                    **NEW_MEMBER.load({"loyaltyMemberId": f"tier-{name}"}),
+                    **values_of(MemberProperties(loyalty_member_id=f"tier-{name}")),
                 )
                 until = START if name == "ana" else None
                 held = {(member.member_id, program_id): HeldTier(gold.loyalty_tier_id, True, until)}
@@ -222,7 +223,9 @@ def test_a_member_is_printed(shared_home, organization):
                 loyalty_program_id=organization["loyaltyProgramId"],
                 wallet_key=str(uuid.uuid4()),
                 now=START,
-                **NEW_MEMBER.load({"loyaltyMemberId": "printed", "profile": {"name": "Ana", "lastName": "Costa"}}),
+                **values_of(
+                    MemberProperties(loyalty_member_id="printed", profile={"name": "Ana", "lastName": "Costa"})
+                ),
             )
         engine.dispose()
     named = ("--organization", str(organization_id))

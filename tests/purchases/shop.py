@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from handlers.call import Execution
-from handlers.schemas.events import incoming_events
+from handlers.schemas.events import incoming_event
 from handlers.services.events.track import track
 from handlers.services.ledger.verify import verify
 from handlers.services.unit_of_work.unit import UnitOfWork
@@ -87,7 +87,7 @@ class Shop:
         organization = organizations.find(db, self.organization.id)
         assert organization is not None
         execution = Execution(db=db, organization=organization, now=datetime.now(UTC), request_id="test")
-        return [result.answer for result in track(UnitOfWork(execution), incoming_events(bodies))]
+        return [result.answer for result in track(UnitOfWork(execution), [incoming_event(body) for body in bodies])]
 
     def balances(self) -> dict[str, int]:
         """What each member holds; those who never got anything are left out."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from domain.audiences import UnknownAudience
@@ -20,7 +21,7 @@ from domain.content.documents import (
 from domain.coupons.books import UnknownCouponBook
 from domain.problems import FieldFault, InvalidRequest, NotFound, Refusal
 from handlers.call import Call
-from handlers.messages.content import DOCUMENT_CHANGES
+from handlers.messages.base import Changes, Keys, values_of
 from handlers.messages.json_text import encode
 from handlers.services.content.document_schemas import attrs_faults
 from persistence import audiences, audit_log
@@ -33,6 +34,44 @@ DOCUMENT_ENTITY = "content-document"
 
 DocumentPlace = tuple[str, str]
 """Key and locale of a version."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentProperties:
+    """The writable fields of a document."""
+
+    slug: str | None = None
+    attrs: Mapping[str, Any] | None = None
+    status: str | None = None
+    locale: str | None = None
+    from_date: datetime | None = None
+    to_date: datetime | None = None
+    audience_keys: Keys = ()
+    days_of_week: Sequence[int] = ()
+    day_of_week_schedule: Any = field(default=None, metadata={"omit_none": True})
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentWrite:
+    """The changes of one version of a document, which may not exist yet."""
+
+    document_key: str
+    locale: str
+    changes: Changes[DocumentProperties]
+
+    @property
+    def place(self) -> DocumentPlace:
+        """Key and locale of the version."""
+        return self.document_key, self.locale
+
+    def judged(self, stored: ContentDocument | None) -> dict[str, Any]:
+        """The part to be validated: the new values, and both ends of the window, which depend on each other."""
+        window = {} if stored is None else {"from_date": stored.from_date, "to_date": stored.to_date}
+        return {**window, **self.changes.sent, "document_key": self.document_key, "locale": self.locale}
+
+    def row(self, stored: ContentDocument | None) -> dict[str, Any]:
+        """The whole version; what the changes leave out is as it is stored."""
+        return {**values_of(self.changes.of(stored)), "document_key": self.document_key, "locale": self.locale}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,57 +104,53 @@ def version_of(
 
 
 def write_version(
-    call: Call, collection: ContentCollection, address: DocumentAddress, locale: str, values: dict[str, Any]
+    call: Call,
+    collection: ContentCollection,
+    address: DocumentAddress,
+    locale: str,
+    changes: Changes[DocumentProperties],
 ) -> ContentDocument:
     """Create or change the version of a document for a locale; raises the refusal of a faulty document."""
-    if values.get("locale") not in (None, locale):
-        raise _locale_fixed(address, locale, values["locale"])
+    if changes.sent.get("locale") not in (None, locale):
+        raise _locale_fixed(address, locale, changes.sent["locale"])
     collection = collections.hold(call.db, collection)
-    item = {**values, "document_key": address.key, "locale": locale}
+    item = DocumentWrite(address.key, locale, changes)
     stored = _stored_versions(call, collection, [item])
-    return _write_one(call, collection, item, stored.get(_place(item)))
+    return _write_one(call, collection, item, stored.get(item.place))
 
 
 def change_version(
-    call: Call, collection: ContentCollection, address: DocumentAddress, locale: str, changes: Mapping[str, Any]
+    call: Call,
+    collection: ContentCollection,
+    address: DocumentAddress,
+    locale: str,
+    changes: Changes[DocumentProperties],
 ) -> ContentDocument:
     """Change the fields of a version that are sent; the others stay."""
-    if changes.get("locale", locale) != locale:
-        raise _locale_fixed(address, locale, changes["locale"])
+    if changes.sent.get("locale", locale) != locale:
+        raise _locale_fixed(address, locale, changes.sent["locale"])
     collection = collections.hold(call.db, collection)
     version = version_of(call, collection, address, locale, lock=True)
-    item = {**changes, "document_key": version.document_key, "locale": locale}
-    return _write_one(call, collection, item, version)
+    return _write_one(call, collection, DocumentWrite(version.document_key, locale, changes), version)
 
 
 def _write_one(
-    call: Call, collection: ContentCollection, item: dict[str, Any], stored: ContentDocument | None
+    call: Call, collection: ContentCollection, item: DocumentWrite, stored: ContentDocument | None
 ) -> ContentDocument:
-    judged, row = _judged(item, stored), DOCUMENT_CHANGES.completed(item, stored)
-    refusal = _Judge(call, collection, [judged]).refusal_of(judged)
+    refusal = _Judge(call, collection, [item]).refusal_of(item.judged(stored))
     if refusal is not None:
         raise refusal
-    languages = languages_of(collection, [row["locale"]])
-    written = documents.upsert(call.db, collection, [row], languages, call.now)
+    languages = languages_of(collection, [item.locale])
+    written = documents.upsert(call.db, collection, [item.row(stored)], languages, call.now)
     note_versions(call, written)
     return written[0]
 
 
-def _place(item: Mapping[str, Any]) -> DocumentPlace:
-    return item["document_key"], item["locale"]
-
-
-def _judged(item: Mapping[str, Any], stored: ContentDocument | None) -> dict[str, Any]:
-    """The part of a change to be validated: its new values, and both ends of the window, which depend on each other."""
-    window = {} if stored is None else {"from_date": stored.from_date, "to_date": stored.to_date}
-    return {**window, **item}
-
-
 def _stored_versions(
-    call: Call, collection: ContentCollection, items: Sequence[Mapping[str, Any]]
+    call: Call, collection: ContentCollection, items: Sequence[DocumentWrite]
 ) -> dict[DocumentPlace, ContentDocument]:
     """The existing versions, locked; the missing ones cannot be created by another call meanwhile."""
-    places = {_place(item) for item in items}
+    places = {item.place for item in items}
     stored = documents.lock_versions(call.db, collection, places)
     if places - stored.keys():
         turn = f"new documents of {collection.content_collection_id}"
@@ -125,7 +160,7 @@ def _stored_versions(
 
 
 def write_batch(
-    call: Call, collection: ContentCollection, items: Sequence[dict[str, Any] | Refusal], named: Sequence[Any]
+    call: Call, collection: ContentCollection, items: Sequence[DocumentWrite | Refusal], named: Sequence[Any]
 ) -> BatchOutcome:
     """Write the valid documents of a batch, as `write_version` does, in a fixed number of statements.
 
@@ -133,7 +168,7 @@ def write_batch(
     their positions, for the answer.
     """
     collection = collections.hold(call.db, collection)
-    sound = [each for each in items if not isinstance(each, Refusal)]
+    sound = [item for item in items if not isinstance(item, Refusal)]
     stored = _stored_versions(call, collection, sound)
     judge = _Judge(call, collection, sound)
     rows: list[dict[str, Any]] = []
@@ -144,14 +179,14 @@ def write_batch(
         if isinstance(item, Refusal):
             refusal = item
         else:
-            place = _place(item)
-            refusal = judge.refusal_of(_judged(item, stored.get(place)))
+            place = item.place
+            refusal = judge.refusal_of(item.judged(stored.get(place)))
             if refusal is None and place in seen:
                 detail = f"documentKey {place[0]} is in this batch twice for the same locale; the first one counts"
                 refusal = InvalidRequest([FieldFault(detail, pointer="/documentKey")])
             seen.add(place)
             if refusal is None:
-                rows.append(DOCUMENT_CHANGES.completed(item, stored.get(place)))
+                rows.append(item.row(stored.get(place)))
         if refusal is not None:
             failed.append(Failed(index, _text(named[index], "documentKey"), _text(named[index], "locale"), refusal))
     languages = languages_of(collection, {row["locale"] for row in rows})
@@ -182,15 +217,13 @@ def _text(item: Any, name: str) -> str | None:
 class _Judge:
     """Validates documents against the records that those of one call name, looked up in two statements at most."""
 
-    def __init__(self, call: Call, collection: ContentCollection, items: Sequence[Mapping[str, Any]]) -> None:
+    def __init__(self, call: Call, collection: ContentCollection, items: Sequence[DocumentWrite]) -> None:
         self._collection = collection
         organization_id = call.organization.organization_id
-        for item in items:
-            if item.get("audience_keys"):
-                item["audience_keys"][:] = [key.lower() for key in item["audience_keys"]]
-        keys = {key for item in items for key in item.get("audience_keys") or ()}
+        sent = [item.changes.sent for item in items]
+        keys = {key for fields in sent for key in fields.get("audience_keys") or ()}
         self._audiences = audiences.known_keys(call.db, organization_id, keys) if keys else set()
-        named = {key for item in items if (key := coupon_book_key_of(item.get("attrs") or {}))}
+        named = {key for fields in sent if (key := coupon_book_key_of(fields.get("attrs") or {}))}
         self._books = set()
         if collection.is_coupon and named:
             self._books = books.known_keys(call.db, organization_id, named)

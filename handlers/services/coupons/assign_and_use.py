@@ -72,9 +72,9 @@ class CouponCommand:
 class BatchItem:
     """A member to whom a batch assigns, by either id or both."""
 
-    member_id: int | None
-    loyalty_member_id: str | None
-    system_unique_key: str | None
+    member_id: int | None = None
+    loyalty_member_id: str | None = None
+    system_unique_key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,27 +2,82 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 from domain.audiences import UnknownAudience
 from domain.coupons.book_rules import check_book
+from domain.coupons.books import CouponBook
 from domain.coupons.patterns import pattern_of
 from domain.ledger.refusals import UnknownLedger, UnknownLedgerAccount
 from domain.problems import FieldFault, InvalidRequest
 from domain.programs import UnknownLoyaltyProgram, UnknownTier
 from handlers.call import Call
+from handlers.messages.base import Changes, Keys, values_of
 from handlers.services.configuration import configuration_of
 from persistence import audiences, ledger, programs
 
 
-def settle_book(call: Call, changed: dict[str, Any], whole: dict[str, Any]) -> None:
-    """Add derived fields to the changes of a book, and refuse unknown or unsuitable references.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CouponBookProperties:
+    """The writable fields of a coupon book on both surfaces."""
 
-    `changed` are the changed fields, `whole` is the resulting book with all fields. Raises InvalidRequest, or NotFound
-    of its kind.
+    external_id: str | None = None
+    current_version_id: int | None = None
+    name: str
+    description: str | None = None
+    subtitle: str | None = None
+    picture_url: str | None = None
+    detail_picture_url: str | None = None
+    images: Mapping[str, str] = field(default_factory=dict)
+    ranking_index: Decimal | None = None
+    discount_amount: Decimal | None = None
+    discount_type: str | None = None
+    max_coupon_count: int | None = None
+    max_assigned_per_member: int | None = None
+    max_assigned_per_coupon: int | None = None
+    valid_from_date: datetime | None = None
+    valid_to_date: datetime | None = None
+    max_discount_per_period: Decimal | None = None
+    discount_period_type: str | None = None
+    max_usages_per_period: int | None = None
+    usage_period_type: str | None = None
+    timezone: str | None = None
+    max_discount_per_use: Decimal | None = None
+    assignment_required_points: Decimal | None = None
+    usage_required_points: Decimal | None = None
+    required_points_config: Mapping[str, str] | None = field(default=None, metadata={"omit_none": True})
+    tags: Sequence[str] = ()
+    audience_keys: Keys = ()
+    locations: Sequence[str] = ()
+    categories: Sequence[str] = ()
+    product_categories: Sequence[str] = ()
+    payment_methods: Sequence[str] = ()
+    channels: Sequence[str] = ()
+    content_schema_id: int | None = None
+    content_schema_version_id: int | None = None
+    custom_attributes: Mapping[str, Any] = field(default_factory=dict)
+    condition: Mapping[str, Any] = field(default_factory=dict)
+    tier_keys: Keys = ()
+    code_pattern: Mapping[str, Any] | None = field(default=None, metadata={"omit_none": True})
+    locale: str | None = None
+    content: Mapping[str, Any] = field(default_factory=dict)
+    is_default_locale: bool | None = None
+    default_locale: str | None = None
+
+
+def settled_book(call: Call, changes: Changes[CouponBookProperties], before: CouponBook | None) -> dict[str, Any]:
+    """The values of a book that a request creates or changes, with those derived from them.
+
+    Refuses contradictions in the resulting book, and unknown or unsuitable references: raises InvalidRequest, or
+    NotFound of its kind.
     """
-    whole |= changed
-    check_book(whole)
+    values = values_of(changes.of(before))
+    check_book(values if before is None else asdict(before) | values)
+    changed = values if before is None else {name: values[name] for name in changes.sent}
     _settle_program(call, changed)
     _settle_tiers(call, changed)
     _refuse_unknown_audiences(call, changed)
@@ -30,6 +85,7 @@ def settle_book(call: Call, changed: dict[str, Any], whole: dict[str, Any]) -> N
         changed["required_points_config"] = _points_account(call, changed["required_points_config"])
     if changed.get("code_pattern") is not None:
         changed["code_pattern"] = pattern_of(changed["code_pattern"]).as_members()
+    return changed
 
 
 def _settle_program(call: Call, changed: dict[str, Any]) -> None:

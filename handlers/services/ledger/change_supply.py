@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
 from decimal import Decimal
-from typing import Any
 
 from domain.idempotency import refuse_other_request
 from domain.ledger.accounts import fraction_fault
@@ -17,43 +18,55 @@ from persistence import ledger as ledgers
 from persistence import ledger_transactions, posting
 
 
-def change_supply(call: Call, ledger: Ledger, account: LedgerAccount, body: Mapping[str, Any]) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupplyChange:
+    """The request to set the maximum supply of an account."""
+
+    external_event_date: datetime | None = None
+    system_unique_key: str | None = None
+    external_id: str | None = None
+    description: str | None = None
+    tags: Sequence[str] | None = None
+    max_supply: Decimal | None = None
+
+
+def change_supply(call: Call, ledger: Ledger, account: LedgerAccount, asked: SupplyChange) -> int:
     """Set `max_supply` (None is without limit). Returns the id of the transaction that records it.
 
     Nobody posts to the account meanwhile. Raises InvalidRequest, SupplyBelowIssued or KeyReused.
     """
     account = ledgers.lock_account(call.db, ledger, account)
-    key = body["system_unique_key"] or call.new_key()
-    digest = _digest(account, body)
+    key = asked.system_unique_key or call.new_key()
+    digest = _digest(account, asked)
     before = posting.find_posted(call.db, account.organization_id, [key]).get(key)
     if before is not None:
         refuse_other_request(key, digest, before.request_digest)
         return before.ledger_transaction_id
-    _refuse(call, account, body["max_supply"])
+    _refuse(call, account, asked.max_supply)
     call.audit.add(
         "ledger-account",
         account.ledger_account_id,
         before={"maxSupply": account.max_supply},
-        after={"maxSupply": body["max_supply"], "description": body["description"], "systemUniqueKey": key},
+        after={"maxSupply": asked.max_supply, "description": asked.description, "systemUniqueKey": key},
     )
-    ledgers.change_account(call.db, ledger, account, max_supply=body["max_supply"], updated_at=call.now)
+    ledgers.change_account(call.db, ledger, account, max_supply=asked.max_supply, updated_at=call.now)
     return ledger_transactions.add_zero(
         call.db,
         account,
         system_unique_key=key,
         request_digest=digest,
-        external_id=body["external_id"],
-        external_event_date=body["external_event_date"],
-        description=body["description"],
-        tags=body["tags"] or None,
+        external_id=asked.external_id,
+        external_event_date=asked.external_event_date,
+        description=asked.description,
+        tags=asked.tags or None,
         created_at=call.now,
         updated_at=call.now,
     )
 
 
-def _digest(account: LedgerAccount, body: Mapping[str, Any]) -> bytes:
-    asked = {name: value for name, value in body.items() if name != "system_unique_key"}
-    return digest_of(["max-supply", account.ledger_account_id, asked])
+def _digest(account: LedgerAccount, asked: SupplyChange) -> bytes:
+    content = {name: value for name, value in asdict(asked).items() if name != "system_unique_key"}
+    return digest_of(["max-supply", account.ledger_account_id, content])
 
 
 def _refuse(call: Call, account: LedgerAccount, max_supply: Decimal | None) -> None:

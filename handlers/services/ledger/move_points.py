@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
-from typing import Any
 
 from domain.ledger.records import MINT, LedgerAccount
 from domain.ledger.refusals import (
@@ -18,6 +18,20 @@ from handlers.call import Call
 from handlers.services.ledger.post_transactions import Movement, post_one
 from handlers.services.members.lock_wallets import lock_referrers
 from persistence import ledger, members, posting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointsMove:
+    """The request to mint or burn points of a member."""
+
+    ledger_id: int | None = None
+    ledger_account_id: int | None = None
+    amount: Decimal
+    description: str | None = None
+    tags: Sequence[str] = ()
+    system_unique_key: str | None = None
+    external_event_date: datetime | None = None
+    external_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +49,7 @@ class MovedPoints:
     system_unique_key: str
 
 
-def move_points(call: Call, member: Member, transaction_type: int, body: Mapping[str, Any]) -> MovedPoints:
+def move_points(call: Call, member: Member, transaction_type: int, asked: PointsMove) -> MovedPoints:
     """Mint or burn points of a member (administration, Members 6).
 
     The same key with the same request returns the same transaction. Raises MemberErased, or MemberInactive unless the
@@ -44,25 +58,25 @@ def move_points(call: Call, member: Member, transaction_type: int, body: Mapping
     lock_referrers(call.db, call.organization, member.wallet_id, ())
     locked = members.lock(call.db, member)
     refuse_erased(locked)
-    account = _account(call, body["ledger_id"], body["ledger_account_id"])
+    account = _account(call, asked.ledger_id, asked.ledger_account_id)
     if account.ledger_id != call.organization.default_ledger_id:
         raise WalletNotInLedger("Members' wallets are in the organization's default ledger.")
     movement = Movement(
         ledger_account_id=account.ledger_account_id,
-        amount=body["amount"],
+        amount=asked.amount,
         from_wallet_id=None if transaction_type == MINT else member.wallet_id,
         to_wallet_id=member.wallet_id if transaction_type == MINT else None,
-        system_unique_key=body["system_unique_key"] or call.new_key(),
-        external_event_date=body["external_event_date"],
-        external_id=body["external_id"],
-        description=body["description"],
-        tags=tuple(body["tags"]),
+        system_unique_key=asked.system_unique_key or call.new_key(),
+        external_event_date=asked.external_event_date,
+        external_id=asked.external_id,
+        description=asked.description,
+        tags=tuple(asked.tags),
     )
     if not posting.find_posted(call.db, account.organization_id, [movement.system_unique_key or ""]):
         refuse_inactive(locked)
     return MovedPoints(
         ledger_transaction_id=post_one(call, movement),
-        amount=body["amount"],
+        amount=asked.amount,
         from_wallet_id=movement.from_wallet_id,
         to_wallet_id=movement.to_wallet_id,
         organization_id=account.organization_id,

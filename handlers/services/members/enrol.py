@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from domain.events import IncomingEvent
@@ -10,7 +10,8 @@ from domain.members import Member, merged, merged_profile
 from domain.triggers import CREATED
 from domain.triggers import MEMBER as MEMBER_ENTITY
 from handlers.call import Call
-from handlers.messages.members import MEMBER
+from handlers.messages.base import values_of
+from handlers.messages.members import MEMBER, MemberProperties
 from handlers.services.members.view import view_members
 from handlers.services.webhooks.outbox import entity_changed
 from persistence import members
@@ -18,7 +19,7 @@ from persistence import members
 MEMBER_CREATED = "member-created"
 
 
-def enrol_member(call: Call, values: Mapping[str, Any], add: Callable[..., Any] = members.add_member) -> Member:
+def enrol_member(call: Call, properties: MemberProperties, add: Callable[..., Any] = members.add_member) -> Member:
     """Insert a member by `add`.
 
     The caller tracks `created_event`, then tells triggers by `tell_created`.
@@ -32,9 +33,9 @@ def enrol_member(call: Call, values: Mapping[str, Any], add: Callable[..., Any] 
         wallet_key=call.new_key(),
         now=call.now,
         **{
-            **values,
-            "profile": merged_profile({}, values["profile"]),
-            "notifications": merged({}, values["notifications"]),
+            **values_of(properties),
+            "profile": merged_profile({}, properties.profile),
+            "notifications": merged({}, properties.notifications),
         },
     )[0]
     return member

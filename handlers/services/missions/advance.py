@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from domain.idempotency import refuse_other_request
@@ -18,7 +20,19 @@ from handlers.services.unit_of_work.unit import unit_of_work
 from persistence import missions
 
 
-def advance_mission(call: Call, member: Member, mission: Mission, body: Mapping[str, Any]) -> Mapping[str, Any]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissionAdvance:
+    """The request to count `amount` for a member's mission."""
+
+    amount: int
+    system_unique_key: str | None = None
+    external_id: str | None = None
+    tags: Sequence[str] = ()
+    description: str | None = None
+    external_event_date: datetime | None = None
+
+
+def advance_mission(call: Call, member: Member, mission: Mission, asked: MissionAdvance) -> Mapping[str, Any]:
     """Count `amount` for the mission and pay the rewards that it achieves.
 
     The same key with the same request returns the same answer. Raises KeyReused, MemberInactive, MissionClosed or
@@ -31,13 +45,13 @@ def advance_mission(call: Call, member: Member, mission: Mission, body: Mapping[
     cause = ProgressCause(
         organization_id=organization_id,
         member_id=member.member_id,
-        at=body["external_event_date"] or call.now,
+        at=asked.external_event_date or call.now,
         now=call.now,
-        system_unique_key=body["system_unique_key"] or f"mission-progress-{call.new_key()}",
-        request_digest=_digest(member, mission, body),
-        external_id=body["external_id"],
-        description=body["description"],
-        tags=tuple(body["tags"]),
+        system_unique_key=asked.system_unique_key or f"mission-progress-{call.new_key()}",
+        request_digest=_digest(member, mission, asked),
+        external_id=asked.external_id,
+        description=asked.description,
+        tags=tuple(asked.tags),
     )
     with unit_of_work(call, [member.member_id], "A mission was advanced by request.", [cause.at]) as unit:
         before = missions.find_tracking(call.db, organization_id, cause.system_unique_key or "")
@@ -45,13 +59,13 @@ def advance_mission(call: Call, member: Member, mission: Mission, body: Mapping[
             refuse_other_request(cause.system_unique_key, cause.request_digest, before.request_digest)
             return before.answer or {}
         refuse_inactive(unit.members[member.member_id])
-        progress, advance = unit.missions.advance(mission.mission_id, body["amount"], cause, audience_keys)
+        progress, advance = unit.missions.advance(mission.mission_id, asked.amount, cause, audience_keys)
         answer = progress_answer(progress.balance(member.member_id), advance.achieved)
         unit.missions.answered(answer)
         after = {
             "memberId": member.member_id,
-            "amount": body["amount"],
-            "externalEventDate": body["external_event_date"],
+            "amount": asked.amount,
+            "externalEventDate": asked.external_event_date,
             "systemUniqueKey": cause.system_unique_key,
             "externalId": cause.external_id,
             "description": cause.description,
@@ -62,14 +76,14 @@ def advance_mission(call: Call, member: Member, mission: Mission, body: Mapping[
         return answer
 
 
-def _digest(member: Member, mission: Mission, body: Mapping[str, Any]) -> bytes:
-    said = (
+def _digest(member: Member, mission: Mission, asked: MissionAdvance) -> bytes:
+    content = (
         member.member_id,
         mission.mission_id,
-        body["amount"],
-        body["external_id"],
-        body["tags"],
-        body["description"],
-        body["external_event_date"],
+        asked.amount,
+        asked.external_id,
+        asked.tags,
+        asked.description,
+        asked.external_event_date,
     )
-    return digest_of(said)
+    return digest_of(content)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from typing import Any
 
 from domain.audiences import UnknownAudience
@@ -24,39 +26,78 @@ from domain.missions.records import Mission
 from domain.missions.rules import INLINE_MATCHER, faults_of
 from domain.problems import FieldFault, InvalidRequest
 from domain.programs import UnknownLoyaltyProgram
-from domain.timezones import localize, zone_faults
+from domain.timezones import localized, zone_faults
 from handlers.call import Call
+from handlers.messages.base import LocalMoment, values_of
 from handlers.services.configuration import configuration_of, refuse_unknown_event_type
 from handlers.services.known_keys import known_keys
 from persistence import audiences, campaigns, ledger, matchers, programs
 from persistence.coupons import books
 
 
-def validate_mission(call: Call, body: dict[str, Any], before: Mission | None) -> None:
-    """Refuse a mission whose fields (by inside names) contradict each other, or with unknown references.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissionProperties:
+    """The writable fields of a mission."""
+
+    campaign_id: int | None = None
+    loyalty_program_id: int | None = None
+    name: str
+    short_description: str | None = None
+    description: str | None = None
+    picture_url: str | None = None
+    custom_attributes: Mapping[str, Any] = field(default_factory=dict)
+    type: str | None = None
+    audience_id: int | None = None
+    tags: Sequence[str] = ()
+    code: str | None = None
+    matcher_id: int | None = None
+    event_type: str
+    active: bool = True
+    valid_from: LocalMoment | None = None
+    valid_to: LocalMoment | None = None
+    timezone: str | None = None
+    max_repetitions: int
+    repetition_period: str | None = None
+    period_limit: int | None = None
+    goal_count: int
+    points_accrual: Decimal | None = None
+    ledger_id: int | None = None
+    ledger_account_id: int | None = None
+    coupon_book_key: str | None = None
+    badge_key: str | None = None
+    ledger_transaction_description: str | None = None
+    inline_matcher: Mapping[str, Any] | None = field(default=None, metadata={"omit_none": True})
+    badge_matcher: Mapping[str, Any] | None = field(default=None, metadata={"omit_none": True})
+    min_spend_value: Decimal | None = None
+    manual_expiration: Mapping[str, Any] | None = field(default=None, metadata={"omit_none": True})
+    count_expression: str | None = None
+
+
+def validated_mission(call: Call, body: MissionProperties, before: Mission | None) -> MissionProperties:
+    """The mission as it is stored; refuses one whose fields contradict each other, or with unknown references.
 
     The event type that it named `before` may have been deactivated since, and records that its expression named may be
     gone.
 
     Raises InvalidRequest with every fault, else NotFound of its kind, or WalletNotInLedger.
     """
-    localize(body, ("valid_from", "valid_to"), call.organization.timezone)
-    faults = [*zone_faults(body["timezone"]), *faults_of(body)]
-    if body["inline_matcher"] is not None:
+    body = localized(body, ("valid_from", "valid_to"), call.organization.timezone)
+    faults = [*zone_faults(body.timezone), *faults_of(values_of(body))]
+    if body.inline_matcher is not None:
         try:
-            compile_matcher(body["inline_matcher"], INLINE_MATCHER)
+            compile_matcher(body.inline_matcher, INLINE_MATCHER)
         except InvalidRequest as refusal:
             faults += refusal.faults
-    if body["count_expression"] is not None and (before is None or body["count_expression"] != before.count_expression):
-        faults += _faults_of_count(call, body["count_expression"])
+    if body.count_expression is not None and (before is None or body.count_expression != before.count_expression):
+        faults += _faults_of_count(call, body.count_expression)
     if faults:
         raise InvalidRequest(faults)
-    if before is None or body["event_type"] != before.event_type:
-        refuse_unknown_event_type(configuration_of(call.db, call.organization), body["event_type"])
+    if before is None or body.event_type != before.event_type:
+        refuse_unknown_event_type(configuration_of(call.db, call.organization), body.event_type)
     _refuse_unknown_records(call, body)
-    _refuse_unknown_badges(call, body)
-    _refuse_unknown_book(call, body)
+    body = _with_known_badges(call, _with_known_book(call, body))
     _check_points(call, body)
+    return body
 
 
 def _faults_of_count(call: Call, expression: str) -> list[FieldFault]:
@@ -70,9 +111,9 @@ def _faults_of_count(call: Call, expression: str) -> list[FieldFault]:
     return [*unknown_matchers(sources, configuration.matcher_keys), *unknown_keys(sources, known)]
 
 
-def _refuse_unknown_records(call: Call, body: Mapping[str, Any]) -> None:
+def _refuse_unknown_records(call: Call, body: MissionProperties) -> None:
     for name, find, unknown, what in _REFERENCES:
-        wanted = body[name]
+        wanted = getattr(body, name)
         if wanted is not None and find(call.db, call.organization.organization_id, wanted) is None:
             raise unknown(f"There is no {what} {wanted}.")
 
@@ -85,38 +126,43 @@ _REFERENCES = (
 )
 
 
-def _refuse_unknown_badges(call: Call, body: dict[str, Any]) -> None:
+def _with_known_badges(call: Call, body: MissionProperties) -> MissionProperties:
+    """The mission with keys of badges in lower case; refuses unknown ones."""
     known = configuration_of(call.db, call.organization).badges
-    matcher = body["badge_matcher"]
-    if matcher is not None:
-        conditions = [{**condition, "badgeKey": condition["badgeKey"].lower()} for condition in matcher["conditions"]]
-        body["badge_matcher"] = {**matcher, "conditions": conditions}
-    named = [] if matcher is None else [condition["badgeKey"] for condition in body["badge_matcher"]["conditions"]]
-    if body["badge_key"] is not None:
-        body["badge_key"] = body["badge_key"].lower()
-        named.append(body["badge_key"])
+    named = []
+    if body.badge_matcher is not None:
+        conditions = [{**one, "badgeKey": one["badgeKey"].lower()} for one in body.badge_matcher["conditions"]]
+        body = replace(body, badge_matcher={**body.badge_matcher, "conditions": conditions})
+        named += [condition["badgeKey"] for condition in conditions]
+    if body.badge_key is not None:
+        body = replace(body, badge_key=body.badge_key.lower())
+        named.append(body.badge_key)
     for key in named:
         if key not in known:
             raise UnknownBadge(f"There is no badge with the key {key}.")
+    return body
 
 
-def _refuse_unknown_book(call: Call, body: dict[str, Any]) -> None:
-    if body["coupon_book_key"] is not None:
-        key = body["coupon_book_key"] = body["coupon_book_key"].lower()
-        if books.find_by_key(call.db, call.organization.organization_id, key) is None:
-            raise UnknownCouponBook(f"There is no coupon book with the key {key}.")
+def _with_known_book(call: Call, body: MissionProperties) -> MissionProperties:
+    """The mission with the key of its coupon book in lower case; refuses an unknown one."""
+    if body.coupon_book_key is None:
+        return body
+    key = body.coupon_book_key.lower()
+    if books.find_by_key(call.db, call.organization.organization_id, key) is None:
+        raise UnknownCouponBook(f"There is no coupon book with the key {key}.")
+    return replace(body, coupon_book_key=key)
 
 
-def _check_points(call: Call, body: Mapping[str, Any]) -> None:
+def _check_points(call: Call, body: MissionProperties) -> None:
     """Refuse a reward whose account cannot be held by members' wallets, or whose amount the account cannot move."""
-    amount = body["points_accrual"]
+    amount = body.points_accrual
     if amount is None:
         return
-    account = _account(call, body["ledger_id"], body["ledger_account_id"])
+    account = _account(call, body.ledger_id, body.ledger_account_id)
     if amount != round_down(account, amount):
         detail = f"pointsAccrual has more than the {account.decimals} fraction digits of this account"
         raise InvalidRequest([FieldFault(detail, pointer="/pointsAccrual")])
-    if body["manual_expiration"] is not None and not account.point_tracking_enabled:
+    if body.manual_expiration is not None and not account.point_tracking_enabled:
         detail = "manualExpiration needs a ledger account with pointTrackingEnabled, whose points can expire"
         raise InvalidRequest([FieldFault(detail, pointer="/manualExpiration")])
 

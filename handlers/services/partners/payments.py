@@ -26,7 +26,7 @@ from domain.partners import (
     joined_missions,
 )
 from handlers.call import Call, PartnerKey
-from handlers.messages.members import MEMBER_PROPERTIES
+from handlers.messages.members import MEMBER_PROPERTIES, MemberProperties
 from handlers.services.configuration import configuration_of
 from handlers.services.events.track import track
 from handlers.services.members.enrol import created_event, enrol_member, tell_created
@@ -102,19 +102,13 @@ def _found_or_enrolled(call: Call, key: PartnerKey, intent: PaymentIntent) -> tu
     if found is not None:
         return found, False
     _refuse_uncreatable(call, intent.new_member_id, info.user_gov_id)
-    values: dict[str, Any] = {
-        "loyalty_member_id": intent.new_member_id,
-        "public_loyalty_member_id": None,
-        "active": True,
-        "member_type": None,
-        "channel_acquisition": key.name,
-        "referral_code": None,
-        "profile": info.profile,
-        "custom_attributes": info.data,
-        "notifications": {},
-        "on_chain": {"wallets": []},
-    }
-    return enrol_member(call, values, add=members.claim_member), True
+    properties = MemberProperties(
+        loyalty_member_id=intent.new_member_id,
+        channel_acquisition=key.name,
+        profile=info.profile,
+        custom_attributes=info.data,
+    )
+    return enrol_member(call, properties, add=members.claim_member), True
 
 
 def _find(call: Call, intent: PaymentIntent) -> Member | None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from domain.idempotency import refuse_other_request
 from domain.members import Member, refuse_inactive
@@ -18,25 +18,36 @@ from handlers.services.unit_of_work.unit import unit_of_work
 from persistence import member_tiers
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierSetting:
+    """The details of a request that sets a tier."""
+
+    expires_at: datetime | None = None
+    external_id: str | None = None
+    system_unique_key: str | None = None
+    description: str | None = None
+    tags: Sequence[str] = ()
+
+
 def set_tier(
-    call: Call, member: Member, program: LoyaltyProgram, tier: LoyaltyTier | None, body: Mapping[str, Any]
+    call: Call, member: Member, program: LoyaltyProgram, tier: LoyaltyTier | None, asked: TierSetting
 ) -> TierTracking:
     """Set the member's tier, or return it to the points if `tier` is None. Returns the record of the request.
 
     Raises KeyReused, MemberInactive, TierInactive, or InvalidRequest for an `expires_at` that is past or has no tier.
     """
     organization_id = call.organization.organization_id
-    key = body["system_unique_key"] or call.new_key()
-    digest = _digest(member, program, tier, body)
-    reason = body["description"] or "The tier was set by request."
+    key = asked.system_unique_key or call.new_key()
+    digest = _digest(member, program, tier, asked)
+    reason = asked.description or "The tier was set by request."
     with unit_of_work(call, [member.member_id], reason, reported=(TIER_SET, TIER_REMOVED)) as unit:
         before = member_tiers.find_tracking(call.db, organization_id, key)
         if before is not None:
             refuse_other_request(key, digest, before.request_digest)
             return before
         refuse_inactive(unit.members[member.member_id])
-        _refuse(tier, body["expires_at"], call.now)
-        before_tier_id, after = unit.tiers.assign(member.member_id, program, tier, body["expires_at"])
+        _refuse(tier, asked.expires_at, call.now)
+        before_tier_id, after = unit.tiers.assign(member.member_id, program, tier, asked.expires_at)
         tracking = member_tiers.add_tracking(
             call.db,
             organization_id,
@@ -44,12 +55,12 @@ def set_tier(
             loyalty_program_id=program.loyalty_program_id,
             loyalty_tier_id=None if tier is None else tier.loyalty_tier_id,
             answered_tier_id=after,
-            expires_at=body["expires_at"],
+            expires_at=asked.expires_at,
             system_unique_key=key,
             request_digest=digest,
-            external_id=body["external_id"],
-            description=body["description"],
-            tags=body["tags"],
+            external_id=asked.external_id,
+            description=asked.description,
+            tags=asked.tags,
             created_at=call.now,
         )
         call.audit.add(
@@ -61,28 +72,28 @@ def set_tier(
                 "loyaltyProgramId": program.loyalty_program_id,
                 "loyaltyTierId": after,
                 "isManual": tier is not None,
-                "expiresAt": body["expires_at"],
-                "externalId": body["external_id"],
+                "expiresAt": asked.expires_at,
+                "externalId": asked.external_id,
                 "systemUniqueKey": key,
-                "description": body["description"],
-                "tags": body["tags"],
+                "description": asked.description,
+                "tags": asked.tags,
             },
             member_ids=(member.member_id,),
         )
         return tracking
 
 
-def _digest(member: Member, program: LoyaltyProgram, tier: LoyaltyTier | None, body: Mapping[str, Any]) -> bytes:
-    said = (
+def _digest(member: Member, program: LoyaltyProgram, tier: LoyaltyTier | None, asked: TierSetting) -> bytes:
+    content = (
         member.member_id,
         program.loyalty_program_id,
         None if tier is None else tier.loyalty_tier_id,
-        body["expires_at"],
-        body["external_id"],
-        body["description"],
-        body["tags"],
+        asked.expires_at,
+        asked.external_id,
+        asked.description,
+        asked.tags,
     )
-    return digest_of(said)
+    return digest_of(content)
 
 
 def _refuse(tier: LoyaltyTier | None, expires_at: datetime | None, now: datetime) -> None:

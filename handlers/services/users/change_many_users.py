@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from domain.access import Grant, highest, merged
 from domain.problems import FieldFault, InvalidRequest, Refusal
@@ -26,11 +25,19 @@ from domain.users import (
 from handlers.call import Call
 from handlers.services import passwords
 from handlers.services.users.administer_users import administering, find_groups, note_change
+from handlers.services.users.change_users import PermissionsUpdate
 from handlers.services.users.invitations import Invitation, hears_invitations, queue_invitations
 from persistence import users
 from persistence.rows import reserve_ids
 
 ADDED, REASSIGNED, REMOVED, FAILED = "added", "reassigned", "removed", "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsersToChange(PermissionsUpdate):
+    """The addresses of users, and the permissions that they are given."""
+
+    emails: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +49,13 @@ class Outcome:
     error: Refusal | None = None
 
 
-def add_many(call: Call, body: Mapping[str, Any]) -> list[Outcome]:
+def add_many(call: Call, asked: UsersToChange, send_invite: bool) -> list[Outcome]:
     """Create a user for each new address; each is to be provisioned with a password of its own."""
     with administering(call) as held:
-        groups = find_groups(call, body["permission_group_keys"] or ())
-        inline = Grant(highest(body["roles"] or ()), bool(body["is_admin"]))
+        groups = find_groups(call, asked.permission_group_keys or ())
+        inline = Grant(highest(asked.roles or ()), bool(asked.is_admin))
         require_held(held, merged([inline, granted_by(groups)]), "These permissions cannot be given")
-        known = set(users.find_by_emails(call.db, call.organization.organization_id, body["emails"]))
+        known = set(users.find_by_emails(call.db, call.organization.organization_id, asked.emails))
         new: list[str] = []
 
         def add(email: str) -> None:
@@ -59,8 +66,8 @@ def add_many(call: Call, body: Mapping[str, Any]) -> list[Outcome]:
             known.add(email.lower())
             new.append(email)
 
-        outcomes = _each(body["emails"], ADDED, add)
-        with_invitation = bool(body["send_invite"]) and hears_invitations(call)
+        outcomes = _each(asked.emails, ADDED, add)
+        with_invitation = send_invite and hears_invitations(call)
         _insert(call, new, inline, [group.permission_group_id for group in groups], with_invitation)
     return outcomes
 
@@ -97,15 +104,15 @@ def _insert(call: Call, emails: Sequence[str], inline: Grant, group_ids: Sequenc
     queue_invitations(call, invitations)
 
 
-def reassign_many(call: Call, body: Mapping[str, Any]) -> list[Outcome]:
-    """Set the permissions of the users with these addresses; permissions that the body leaves out stay."""
-    keys, organization_id = body["permission_group_keys"], call.organization.organization_id
+def reassign_many(call: Call, asked: UsersToChange) -> list[Outcome]:
+    """Set the permissions of the users with these addresses; permissions that the request leaves out stay."""
+    keys, organization_id = asked.permission_group_keys, call.organization.organization_id
     with administering(call) as held:
         groups = find_groups(call, keys or ())
-        inline = Grant(highest(body["roles"] or ()), bool(body["is_admin"]))
+        inline = Grant(highest(asked.roles or ()), bool(asked.is_admin))
         by_groups = granted_by(groups)
         require_held(held, merged([inline, by_groups]), "These permissions cannot be given")
-        known = users.find_by_emails(call.db, organization_id, body["emails"])
+        known = users.find_by_emails(call.db, organization_id, asked.emails)
         ruling = _Ruling(call)
         changed: dict[int, Membership] = {}
 
@@ -113,9 +120,9 @@ def reassign_many(call: Call, body: Mapping[str, Any]) -> list[Outcome]:
             user = _user(known, email)
             require_rank(held, user.grant)
             membership = user.membership
-            if body["is_admin"] is not None:
+            if asked.is_admin is not None:
                 membership = replace(membership, is_admin=inline.is_admin)
-            if body["roles"] is not None:
+            if asked.roles is not None:
                 membership = replace(membership, roles=tuple(sorted(inline.roles)))
             if keys is not None:
                 membership = replace(
@@ -130,18 +137,18 @@ def reassign_many(call: Call, body: Mapping[str, Any]) -> list[Outcome]:
             changed[user.user_id] = membership
             note_change(call, user, after)
 
-        outcomes = _each(body["emails"], REASSIGNED, reassign)
+        outcomes = _each(asked.emails, REASSIGNED, reassign)
         users.save_memberships(call.db, list(changed.values()), call.now)
         if keys is not None:
             users.set_groups(call.db, organization_id, list(changed), [group.permission_group_id for group in groups])
     return outcomes
 
 
-def remove_many(call: Call, body: Mapping[str, Any]) -> list[Outcome]:
+def remove_many(call: Call, asked: UsersToChange) -> list[Outcome]:
     """End the memberships of the users with these addresses."""
     organization_id = call.organization.organization_id
     with administering(call) as held:
-        known = users.find_by_emails(call.db, organization_id, body["emails"])
+        known = users.find_by_emails(call.db, organization_id, asked.emails)
         ruling = _Ruling(call)
         removed: list[int] = []
 
@@ -153,7 +160,7 @@ def remove_many(call: Call, body: Mapping[str, Any]) -> list[Outcome]:
             removed.append(user.user_id)
             note_change(call, user, None)
 
-        outcomes = _each(body["emails"], REMOVED, remove)
+        outcomes = _each(asked.emails, REMOVED, remove)
         users.remove_memberships(call.db, organization_id, removed)
     return outcomes
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from domain.access import Grant, highest, merged
 from domain.problems import FieldFault, InvalidRequest
@@ -20,6 +19,7 @@ from domain.users import (
     require_rank,
 )
 from handlers.call import Call
+from handlers.messages.base import OF_REQUEST, Changes
 from handlers.services import passwords
 from handlers.services.users.administer_users import (
     administering,
@@ -36,68 +36,128 @@ from persistence import users
 _COMMON = ("name", "nickname", "profile_picture_url", "pending_provisioning")
 
 
-def create_user(call: Call, body: dict[str, Any], password_hash: str | None) -> tuple[User, str | None]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserProperties:
+    """The fields of a user in all organizations that a request may hold."""
+
+    name: str
+    nickname: str | None = None
+    profile_picture_url: str | None = None
+    is_system_admin: bool
+    pending_provisioning: bool
+    email: str | None = None
+    user_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewUser(UserProperties):
+    """A user to create in the organization."""
+
+    auth_client_id: str
+    active: bool
+    is_admin: bool
+    roles: Sequence[str]
+    permission_group_keys: Sequence[str] = ()
+    password: str | None = None
+    password_is_temporary: bool | None = None
+    send_invite: bool = False
+    email_is_verified: bool = False
+    is_external: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PermissionsUpdate:
+    """Permissions in the organization; those that are None stay."""
+
+    is_admin: bool | None = None
+    roles: Sequence[str] | None = None
+    permission_group_keys: Sequence[str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MembershipUpdate:
+    """The inline permissions of a user in one organization; those that are None stay."""
+
+    organization_id: int
+    is_admin: bool | None = None
+    roles: Sequence[str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserUpdate(UserProperties):
+    """A changed user; the last three fields are of the organization, and stay as they are if None."""
+
+    auth_client_id: str | None = None
+    organizations: Sequence[MembershipUpdate] = field(default=(), metadata=OF_REQUEST)
+    permission_group_keys: Sequence[str] | None = field(default=None, metadata=OF_REQUEST)
+    active: bool | None = field(default=None, metadata=OF_REQUEST)
+
+
+def create_user(call: Call, new: NewUser, password_hash: str | None) -> tuple[User, str | None]:
     """Create a user of the organization. Returns it with its password, which is the given one or a new one.
 
     `password_hash` is that of the given password.
     """
-    _refuse_contradictions(body)
-    is_person, inline = body["email"] is not None, Grant(highest(body["roles"]), body["is_admin"])
+    _refuse_contradictions(new)
+    inline = Grant(highest(new.roles), new.is_admin)
     with administering(call) as held:
-        groups = find_groups(call, body["permission_group_keys"])
-        wanted = merged([inline, granted_by(groups), Grant(frozenset(), is_system_admin=body["is_system_admin"])])
+        groups = find_groups(call, new.permission_group_keys)
+        wanted = merged([inline, granted_by(groups), Grant(frozenset(), is_system_admin=new.is_system_admin)])
         require_held(held, wanted, "These permissions cannot be given")
         organization_id = call.organization.organization_id
-        if is_person and users.find_by_emails(call.db, organization_id, [body["email"]]):
-            raise UserExists(f"The organization has a user with the address {body['email']} already.")
-        password = body["password"]
-        if password is None and not body["is_external"]:
+        if new.email is not None and users.find_by_emails(call.db, organization_id, [new.email]):
+            raise UserExists(f"The organization has a user with the address {new.email} already.")
+        password = new.password
+        if password is None and not new.is_external:
             password = passwords.new_secret()
             password_hash = passwords.hash_secret(password)
-        is_temporary = body["password_is_temporary"]
+        is_temporary = new.password_is_temporary
         if is_temporary is None:
-            is_temporary = is_person and not body["is_external"] and body["password"] is None
+            is_temporary = new.email is not None and not new.is_external and new.password is None
         expires_at = call.now + TEMPORARY_PASSWORD_LIFETIME if is_temporary else None
         user_id = users.add_user(
             call.db,
-            **{name: body[name] for name in (*_COMMON, "user_name", "email", "auth_client_id", "is_system_admin")},
-            email_is_verified=body["email_is_verified"],
-            is_external=body["is_external"],
-            is_api_user=not is_person and not body["is_external"],
+            **{
+                name: getattr(new, name)
+                for name in (*_COMMON, "user_name", "email", "auth_client_id", "is_system_admin")
+            },
+            email_is_verified=new.email_is_verified,
+            is_external=new.is_external,
+            is_api_user=not new.email is not None and not new.is_external,
             password_hash=password_hash,
             password_is_temporary=is_temporary,
             password_expires_at=expires_at,
             created_at=call.now,
             updated_at=call.now,
         )
-        save(call, _membership(organization_id, user_id, body["active"], inline))
+        save(call, _membership(organization_id, user_id, new.active, inline))
         users.set_groups(call.db, organization_id, [user_id], [group.permission_group_id for group in groups])
         user = _found(call, user_id)
         note_change(call, None, user)
-        if body["send_invite"]:
+        if new.send_invite:
             secret = password if is_temporary else None
             queue_invitations(call, [Invitation.to(user, secret, expires_at)])
     return user, password
 
 
-def _refuse_contradictions(body: Mapping[str, Any]) -> None:
+def _refuse_contradictions(new: NewUser) -> None:
     faults = []
-    has_email, is_external = body["email"] is not None, body["is_external"]
-    if is_external and body["password"] is not None:
+    has_email, is_external = new.email is not None, new.is_external
+    if is_external and new.password is not None:
         faults.append(FieldFault("password is given for an external user, who has none here", pointer="/password"))
-    if body["password_is_temporary"] and (is_external or not has_email):
+    if new.password_is_temporary and (is_external or not has_email):
         detail = "passwordIsTemporary is true for a user without an email or a password here"
         faults.append(FieldFault(detail, pointer="/passwordIsTemporary"))
-    if body["send_invite"] and not has_email:
+    if new.send_invite and not has_email:
         faults.append(FieldFault("sendInvite needs an email", pointer="/sendInvite"))
     if faults:
         raise InvalidRequest(faults)
 
 
-def update_user(call: Call, user: User, body: dict[str, Any]) -> User:
+def update_user(call: Call, user: User, changes: Changes[UserUpdate]) -> User:
     """Change the fields that are sent; memberships are added or changed, never removed."""
-    items, organization_id = body["organizations"], call.organization.organization_id
-    named = [item["organizationId"] for item in items]
+    items, organization_id = changes.of(user).organizations, call.organization.organization_id
+    named = [item.organization_id for item in items]
     if len(set(named)) < len(named):
         raise InvalidRequest([FieldFault("organizations names an organization twice", pointer="/organizations")])
     assert call.caller is not None
@@ -106,38 +166,38 @@ def update_user(call: Call, user: User, body: dict[str, Any]) -> User:
     with administering(call, named) as held:
         user = as_of_now(call, user)
         require_rank(held, user.grant)
-        _change_common(call, held, user, body)
-        _reconcile(call, held, user, items, body.get("active"))
-        if "permission_group_keys" in body:
-            _regroup(call, held, user, body["permission_group_keys"])
+        update = changes.of(user)
+        _change_common(call, held, user, update)
+        _reconcile(call, held, user, items, update.active)
+        if update.permission_group_keys is not None:
+            _regroup(call, held, user, update.permission_group_keys)
         return _changed(call, user)
 
 
-def _change_common(call: Call, held: Grant, user: User, body: Mapping[str, Any]) -> None:
-    changed = {name: body[name] for name in _COMMON if name in body and body[name] != getattr(user, name)}
+def _change_common(call: Call, held: Grant, user: User, update: UserUpdate) -> None:
+    changed = {name: value for name in _COMMON if (value := getattr(update, name)) != getattr(user, name)}
     if changed:
         refuse_shared(call, held, user, "what they share")
-    is_system_admin = body.get("is_system_admin", user.is_system_admin)
-    if is_system_admin != user.is_system_admin:
+    if update.is_system_admin != user.is_system_admin:
         require_held(held, Grant(frozenset(), is_system_admin=True), "isSystemAdmin cannot be changed")
-        changed["is_system_admin"] = is_system_admin
+        changed["is_system_admin"] = update.is_system_admin
     if changed:
         users.change_user(call.db, user.user_id, **changed, updated_at=call.now)
 
 
-def _reconcile(call: Call, held: Grant, user: User, items: Sequence[Mapping[str, Any]], active: bool | None) -> None:
+def _reconcile(call: Call, held: Grant, user: User, items: Sequence[MembershipUpdate], active: bool | None) -> None:
     organization_id = call.organization.organization_id
     present = {organization_id: user.membership}
-    if any(item["organizationId"] != organization_id for item in items):
+    if any(item.organization_id != organization_id for item in items):
         present = {each.organization_id: each for each in users.memberships_of(call.db, [user.user_id])[user.user_id]}
     wanted = {}
     for item in items:
-        before = present.get(item["organizationId"])
+        before = present.get(item.organization_id)
         inline = Grant(frozenset(), False) if before is None else before.inline
-        inline = Grant(highest(item.get("roles", inline.roles)), item.get("isAdmin", inline.is_admin))
+        inline = _changed_inline(inline, item)
         require_grantable(held, before, inline)
         was_active = True if before is None else before.active
-        wanted[item["organizationId"]] = _membership(item["organizationId"], user.user_id, was_active, inline)
+        wanted[item.organization_id] = _membership(item.organization_id, user.user_id, was_active, inline)
     if active is not None:
         wanted[organization_id] = replace(wanted.get(organization_id, user.membership), active=active)
     users.save_memberships(call.db, list(wanted.values()), call.now)
@@ -154,11 +214,17 @@ def _regroup(call: Call, held: Grant, user: User, keys: Sequence[str]) -> None:
     users.set_groups(call.db, call.organization.organization_id, [user.user_id], ids)
 
 
-def set_permissions(call: Call, user: User, body: Mapping[str, Any]) -> User:
-    """Replace the user's inline permissions and groups; fields that the body leaves out stay."""
-    keys = body.get("permission_group_keys")
+def _changed_inline(inline: Grant, update: MembershipUpdate | PermissionsUpdate) -> Grant:
+    """The inline permissions after an update that may leave out some of them."""
+    roles = inline.roles if update.roles is None else update.roles
+    return Grant(highest(roles), inline.is_admin if update.is_admin is None else update.is_admin)
+
+
+def set_permissions(call: Call, user: User, update: PermissionsUpdate) -> User:
+    """Replace the user's inline permissions and groups; those that the request leaves out stay."""
+    keys = update.permission_group_keys
     if not keys:
-        missing = [wire for wire, name in (("isAdmin", "is_admin"), ("roles", "roles")) if name not in body]
+        missing = [wire for wire, value in (("isAdmin", update.is_admin), ("roles", update.roles)) if value is None]
         if missing:
             detail = "{0} is missing, and permissionGroupKeys names no group"
             raise InvalidRequest([FieldFault(detail.format(name), pointer=f"/{name}") for name in missing])
@@ -166,7 +232,7 @@ def set_permissions(call: Call, user: User, body: Mapping[str, Any]) -> User:
         user = as_of_now(call, user)
         require_rank(held, user.grant)
         before = user.membership
-        inline = Grant(highest(body.get("roles", before.roles)), body.get("is_admin", before.is_admin))
+        inline = _changed_inline(before.inline, update)
         require_grantable(held, before, inline)
         save(call, _membership(before.organization_id, user.user_id, before.active, inline))
         if keys is not None:

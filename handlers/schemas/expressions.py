@@ -1,0 +1,48 @@
+"""Expressions on the wire, as texts and as trees (administration "Expressions")."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from handlers.messages.base import Body
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Input:
+    is_effect_expression: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextInput(_Input):
+    """An expression as text."""
+
+    expression: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeInput(_Input):
+    """An expression as a tree."""
+
+    node: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Texts:
+    """Texts to parse; `annotate` asks for the types in their trees."""
+
+    inputs: Sequence[TextInput]
+    annotate: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trees:
+    """Trees to print; `annotate` asks for the types in the answer's."""
+
+    inputs: Sequence[TreeInput]
+    annotate: bool = False
+
+
+TEXTS = Body(Texts)
+TREES = Body(Trees)

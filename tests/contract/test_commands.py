@@ -1,0 +1,50 @@
+"""Every body that becomes a command has the fields of its document, and what the document leaves open has a default."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from types import NoneType
+from typing import Any, get_args, get_type_hints
+
+import pytest
+
+import openapi
+from handlers.messages.base import Body, Update, camel
+from handlers.operation import all_operations
+from tests.contract.documents import body_contents, operations, resolve
+
+
+def bodies() -> Iterator[Any]:
+    """The operations whose bodies are read as one command, with the schemas of these bodies."""
+    declared = all_operations()
+    for surface in openapi.SURFACES:
+        document = openapi.bundle(surface)
+        for documented in operations(document):
+            body = declared[documented.operation_id].bodies.get(surface)
+            if isinstance(body, Body | Update):
+                [content] = body_contents(document, documented).values()
+                schema = resolve(document, content["schema"])
+                is_whole = isinstance(body, Body) or documented.method == "post"
+                yield pytest.param(document, schema, body, is_whole, id=f"{surface}:{documented.operation_id}")
+
+
+@pytest.mark.parametrize(("document", "schema", "body", "is_whole"), list(bodies()))
+def test_a_command_has_the_fields_of_its_document(
+    document: dict[str, Any], schema: Mapping[str, Any], body: Any, is_whole: bool
+):
+    fields = {field.metadata.get("wire") or camel(field.name): field for field in dataclasses.fields(body.command)}
+    hints = get_type_hints(body.command)
+    needed = {
+        wire
+        for wire, field in fields.items()
+        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+    }
+    cleared = {wire for wire, declared in schema["properties"].items() if resolve(document, declared).get("nullable")}
+    without_none = {wire for wire in needed & cleared if NoneType not in get_args(hints[fields[wire].name])}
+
+    assert fields.keys() >= schema["properties"].keys()
+    # Null is the default of a field, and None where it has none.
+    assert without_none == set()
+    # An update leaves out any field: its defaults are seen where the record is created.
+    assert not is_whole or needed <= set(schema.get("required", ()))
