@@ -29,7 +29,7 @@ from handlers.schemas.audiences import (
     ListChange,
 )
 from handlers.services.organizations.own_organization import refuse_other_organization
-from persistence import audiences, organizations
+from persistence import audiences
 from persistence.paging import Page, Paged
 
 _AUDITED = Audited("audience", "audience_id", AUDIENCE)
@@ -49,7 +49,7 @@ def list_audiences(call: Call, query: Mapping[str, Any]) -> Paged[Audience]:
     )
 
 
-@operation("createAudience", body=AUDIENCE_BODY, answer=wrapped("audience", AUDIENCE), audit=_AUDITED)
+@operation("createAudience", body=AUDIENCE_BODY, answer=wrapped("audience", AUDIENCE), audit=_AUDITED, configures=True)
 def create_audience(call: Call, body: AudienceProperties) -> Audience:
     """Create an audience; a list audience is empty at first."""
     _check(call, body)
@@ -58,7 +58,6 @@ def create_audience(call: Call, body: AudienceProperties) -> Audience:
     elif body.matcher_type == ATTRIBUTE_MATCHER and body.refreshed_at is None:
         body = replace(body, refreshed_at=call.now)
     organization_id = call.organization.organization_id
-    organizations.raise_configuration_version(call.db, organization_id)
     return audiences.add_audience(
         call.db,
         organization_id,
@@ -80,6 +79,7 @@ def get_audience(call: Call, audience: Audience) -> Audience:
     body=AUDIENCE_CHANGES,
     answer=wrapped("audience", AUDIENCE),
     audit=_AUDITED.changing("audience"),
+    configures=True,
 )
 def update_audience(call: Call, audience: Audience, body: Changes[AudienceProperties]) -> Audience:
     """Change an audience, except its list; all processes use the change from their next event on.
@@ -96,7 +96,6 @@ def update_audience(call: Call, audience: Audience, body: Changes[AudienceProper
         is_new = "refreshed_at" not in body.sent and properties.matcher != audience.matcher
         if is_new or ("refreshed_at" in body.sent and properties.refreshed_at is None):
             properties = replace(properties, refreshed_at=call.now)
-    organizations.raise_configuration_version(call.db, audience.organization_id)
     return audiences.change_audience(call.db, audience, updated_at=call.now, **values_of(properties))
 
 

@@ -11,7 +11,7 @@ from handlers.call import Call
 from handlers.messages.base import listed, values_of, wrapped
 from handlers.operation import operation
 from handlers.schemas.badges import BADGE, BADGE_BODY, BADGE_CHANGES, BadgeProperties
-from persistence import badges, organizations
+from persistence import badges
 from persistence.paging import Page, Paged
 
 _AUDITED = Audited("badge", "badge_id", BADGE)
@@ -29,11 +29,10 @@ def list_badges(call: Call, query: Mapping[str, Any]) -> Paged[Badge]:
     )
 
 
-@operation("createBadge", body=BADGE_BODY, answer=wrapped("badge", BADGE), audit=_AUDITED)
+@operation("createBadge", body=BADGE_BODY, answer=wrapped("badge", BADGE), audit=_AUDITED, configures=True)
 def create_badge(call: Call, body: BadgeProperties) -> Badge:
     """Create a badge, which no member holds yet."""
     organization_id = call.organization.organization_id
-    organizations.raise_configuration_version(call.db, organization_id)
     return badges.add_badge(
         call.db, organization_id, badge_key=call.new_key(), created_at=call.now, updated_at=call.now, **values_of(body)
     )
@@ -51,8 +50,8 @@ def get_badge(call: Call, badge: Badge) -> Badge:
     keeping="badge",
     answer=wrapped("badge", BADGE),
     audit=_AUDITED.changing("badge"),
+    configures=True,
 )
 def update_badge(call: Call, badge: Badge, body: BadgeProperties) -> Badge:
     """Change a badge. Members keep what they hold of it, even above a new maximum."""
-    organizations.raise_configuration_version(call.db, badge.organization_id)
     return badges.change_badge(call.db, badge, updated_at=call.now, **values_of(body))

@@ -47,7 +47,7 @@ from handlers.schemas.campaigns import (
 from handlers.services.configuration import Configuration, configuration_of, refuse_unknown_event_type
 from handlers.services.known_keys import known_keys
 from handlers.services.webhooks.outbox import entity_changed
-from persistence import audiences, campaigns, organizations, programs
+from persistence import audiences, campaigns, programs
 from persistence.coupons import books as coupon_books
 from persistence.paging import Page, Paged
 
@@ -69,11 +69,12 @@ def list_campaigns(call: Call, query: Mapping[str, Any]) -> Paged[Campaign]:
     )
 
 
-@operation("createCampaign", body=CAMPAIGN_BODY, answer=wrapped("campaign", campaign_record), audit=_AUDITED)
+@operation(
+    "createCampaign", body=CAMPAIGN_BODY, answer=wrapped("campaign", campaign_record), audit=_AUDITED, configures=True
+)
 def create_campaign(call: Call, body: CampaignProperties) -> Campaign:
     """Create a campaign, which has no actions yet."""
     body, organization_id = _checked(call, body, None), call.organization.organization_id
-    organizations.raise_configuration_version(call.db, organization_id)
     values = values_of(body)
     made = campaigns.add_campaign(
         call.db, organization_id, campaign_key=call.new_key(), created_at=call.now, updated_at=call.now, **values
@@ -94,11 +95,11 @@ def get_campaign(call: Call, campaign: Campaign) -> Campaign:
     keeping="campaign",
     answer=wrapped("campaign", campaign_record),
     audit=_AUDITED.changing("campaign"),
+    configures=True,
 )
 def update_campaign(call: Call, campaign: Campaign, body: CampaignProperties) -> Campaign:
     """Change a campaign; all processes use the change from their next event on."""
     body = _checked(call, body, campaign)
-    organizations.raise_configuration_version(call.db, campaign.organization_id)
     changed = campaigns.change_campaign(call.db, campaign, updated_at=call.now, **values_of(body))
     entity_changed(call, CAMPAIGN, UPDATED, lambda: campaign_record(changed))
     return changed
@@ -110,12 +111,11 @@ def list_actions(call: Call, campaign: Campaign, query: Mapping[str, Any]) -> Pa
     return campaigns.find_action_page(call.db, campaign, Page.of(query), query.get("status"))
 
 
-@operation("createAction", body=ACTION_BODY, answer=wrapped("action", ACTION), audit=_AUDITED_ACTION)
+@operation("createAction", body=ACTION_BODY, answer=wrapped("action", ACTION), audit=_AUDITED_ACTION, configures=True)
 def create_action(call: Call, campaign: Campaign, body: ActionProperties) -> Action:
     """Add an action, after the campaign's last one unless the body says where."""
     body = _checked_action(call, campaign, body, None)
-    # Raising the version also makes simultaneous creations take their places one after the other.
-    organizations.raise_configuration_version(call.db, campaign.organization_id)
+    # Raising the configuration's version makes simultaneous creations take their places one after the other.
     _refuse_outdated(call, campaign, body.campaign_version_id)
     if body.action_index is None:
         body = replace(body, action_index=campaigns.next_action_index(call.db, campaign))
@@ -138,11 +138,11 @@ def get_action(call: Call, campaign: Campaign, action: Action) -> Action:
     keeping="action",
     answer=wrapped("action", ACTION),
     audit=_AUDITED_ACTION.changing("action"),
+    configures=True,
 )
 def update_action(call: Call, campaign: Campaign, action: Action, body: ActionProperties) -> Action:
     """Change an action; it keeps its place unless the body says where."""
     body = _checked_action(call, campaign, body, action)
-    organizations.raise_configuration_version(call.db, action.organization_id)
     _refuse_outdated(call, campaign, body.campaign_version_id)
     if body.action_index is None:
         body = replace(body, action_index=action.action_index)

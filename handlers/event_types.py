@@ -12,7 +12,7 @@ from handlers.call import Call
 from handlers.messages.base import listed, results, values_of, wrapped
 from handlers.operation import operation
 from handlers.schemas.event_types import EVENT_TYPE, EVENT_TYPE_CHANGES, NEW_EVENT_TYPE, EventTypeProperties
-from persistence import event_types, organizations
+from persistence import event_types
 from persistence.paging import Page, Paged
 
 _AUDITED = Audited("event-type", "api_code", EVENT_TYPE)
@@ -32,12 +32,17 @@ def list_custom_event_types(call: Call, query: Mapping[str, Any]) -> Paged[Custo
     return event_types.find_page(call.db, call.organization.organization_id, Page.of(query))
 
 
-@operation("createCustomEventType", body=NEW_EVENT_TYPE, answer=wrapped("eventType", EVENT_TYPE), audit=_AUDITED)
+@operation(
+    "createCustomEventType",
+    body=NEW_EVENT_TYPE,
+    answer=wrapped("eventType", EVENT_TYPE),
+    audit=_AUDITED,
+    configures=True,
+)
 def create_custom_event_type(call: Call, body: EventTypeProperties) -> CustomEventType:
     """Add an event type. Refuses an `apiCode` that exists, built-in or not."""
     if body.api_code in BUILT_IN_EVENT_TYPES:
         raise NameTaken(f"{body.api_code} is a built-in event type.")
-    organizations.raise_configuration_version(call.db, call.organization.organization_id)
     return event_types.add_event_type(
         call.db, call.organization.organization_id, created_at=call.now, updated_at=call.now, **values_of(body)
     )
@@ -55,10 +60,10 @@ def get_custom_event_type(call: Call, event_type: CustomEventType) -> CustomEven
     keeping="event_type",
     answer=wrapped("eventType", EVENT_TYPE),
     audit=_AUDITED.changing("event_type"),
+    configures=True,
 )
 def update_custom_event_type(call: Call, event_type: CustomEventType, body: EventTypeProperties) -> CustomEventType:
     """Change an event type; events of an inactive one can no longer be tracked."""
     if body.api_code != event_type.api_code:
         raise ApiCodeFixed(f"This event type is called {event_type.api_code} for good.")
-    organizations.raise_configuration_version(call.db, event_type.organization_id)
     return event_types.change_event_type(call.db, event_type, updated_at=call.now, **values_of(body))

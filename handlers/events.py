@@ -41,7 +41,7 @@ from persistence import campaigns, events, queue
 from persistence.paging import Page
 
 
-@operation("trackEvents", body=TRACKING)
+@operation("trackEvents", body=TRACKING, dry_run_mark=b"dryRun")
 def track_events(call: Call, body: Tracking) -> dict[str, Any]:
     """Track a batch of events. Returns the result of each, in the order of the request."""
     mode = body.mode

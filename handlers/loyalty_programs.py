@@ -36,14 +36,19 @@ def list_loyalty_programs(call: Call, query: Mapping[str, Any]) -> list[dict[str
     return [_answered(program, default_id) for program in found.results]
 
 
-@operation("createLoyaltyProgram", body=PROGRAM_BODY, answer=wrapped("loyaltyProgram", PROGRAM), audit=_AUDITED)
+@operation(
+    "createLoyaltyProgram",
+    body=PROGRAM_BODY,
+    answer=wrapped("loyaltyProgram", PROGRAM),
+    audit=_AUDITED,
+    configures=True,
+)
 def create_loyalty_program(call: Call, body: ProgramProperties) -> dict[str, Any]:
     """Create a program; it has no tiers yet, so none can be its default."""
     body = _checked(call, body)
     if body.default_tier_id is not None:
         raise UnknownTier(f"There is no tier {body.default_tier_id} in the new loyalty program, which has none yet.")
     organization_id = call.organization.organization_id
-    organizations.raise_configuration_version(call.db, organization_id)
     program = programs.add_program(
         call.db,
         organization_id,
@@ -66,6 +71,7 @@ def get_loyalty_program(call: Call, program: LoyaltyProgram) -> dict[str, Any]:
     body=PROGRAM_CHANGES,
     answer=wrapped("loyaltyProgram", PROGRAM),
     audit=_AUDITED.changing("program"),
+    configures=True,
 )
 def update_loyalty_program(call: Call, program: LoyaltyProgram, body: Changes[ProgramProperties]) -> dict[str, Any]:
     """Change a program.
@@ -75,7 +81,6 @@ def update_loyalty_program(call: Call, program: LoyaltyProgram, body: Changes[Pr
     properties = _checked(call, body.of(program))
     _refuse_as_default(call, program, properties.default_tier_id)
     call.audit.found(_answered(program, call.organization.default_loyalty_program_id))
-    organizations.raise_configuration_version(call.db, program.organization_id)
     if "default_tier_id" in body.sent:
         tier_id = properties.default_tier_id
         programs.set_default_tier(call.db, program.organization_id, program.loyalty_program_id, tier_id)

@@ -12,7 +12,7 @@ from handlers.messages.base import listed, values_of, wrapped
 from handlers.operation import operation
 from handlers.schemas.matchers import MATCHER, MATCHER_BODY, MATCHER_CHANGES, MatcherProperties
 from handlers.services.organizations.own_organization import refuse_other_organization
-from persistence import matchers, organizations
+from persistence import matchers
 from persistence.paging import Page, Paged
 
 _AUDITED = Audited("matcher", "matcher_id", MATCHER)
@@ -30,12 +30,11 @@ def list_matchers(call: Call, query: Mapping[str, Any]) -> Paged[Matcher]:
     )
 
 
-@operation("createMatcher", body=MATCHER_BODY, answer=wrapped("matcher", MATCHER), audit=_AUDITED)
+@operation("createMatcher", body=MATCHER_BODY, answer=wrapped("matcher", MATCHER), audit=_AUDITED, configures=True)
 def create_matcher(call: Call, body: MatcherProperties) -> Matcher:
     """Create a matcher; expressions can name it by its key at once."""
     _check(call, body)
     organization_id, values = call.organization.organization_id, values_of(body)
-    organizations.raise_configuration_version(call.db, organization_id)
     return matchers.add_matcher(
         call.db, organization_id, matcher_key=call.new_key(), created_at=call.now, updated_at=call.now, **values
     )
@@ -59,11 +58,11 @@ def get_matcher_by_key(call: Call, matcher: Matcher) -> Matcher:
     keeping="matcher",
     answer=wrapped("matcher", MATCHER),
     audit=_AUDITED.changing("matcher"),
+    configures=True,
 )
 def update_matcher(call: Call, matcher: Matcher, body: MatcherProperties) -> Matcher:
     """Change a matcher; all processes use the change from their next event on."""
     _check(call, body)
-    organizations.raise_configuration_version(call.db, matcher.organization_id)
     return matchers.change_matcher(call.db, matcher, updated_at=call.now, **values_of(body))
 
 

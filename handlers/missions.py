@@ -17,7 +17,7 @@ from handlers.services.configuration import configuration_of
 from handlers.services.members.match_audiences import match_audiences
 from handlers.services.missions.advance import MissionAdvance, advance_mission
 from handlers.services.missions.validate import MissionProperties, validated_mission
-from persistence import member_missions, missions, organizations
+from persistence import member_missions, missions
 from persistence.member_missions import MemberMissionFilter
 from persistence.paging import Page, Paged
 
@@ -38,11 +38,10 @@ def list_missions(call: Call, query: Mapping[str, Any]) -> Paged[Mission]:
     )
 
 
-@operation("createMission", body=MISSION_BODY, answer=wrapped("mission", MISSION), audit=_AUDITED)
+@operation("createMission", body=MISSION_BODY, answer=wrapped("mission", MISSION), audit=_AUDITED, configures=True)
 def create_mission(call: Call, body: MissionProperties) -> Mission:
     """Create a mission, which counts from the next event on."""
     organization_id, values = call.organization.organization_id, values_of(validated_mission(call, body, None))
-    organizations.raise_configuration_version(call.db, organization_id)
     return missions.add_mission(
         call.db, organization_id, mission_key=call.new_key(), created_at=call.now, updated_at=call.now, **values
     )
@@ -60,6 +59,7 @@ def get_mission(call: Call, mission: Mission) -> Mission:
     keeping="mission",
     answer=wrapped("mission", MISSION),
     audit=_AUDITED.changing("mission"),
+    configures=True,
 )
 def update_mission(call: Call, mission: Mission, body: MissionProperties) -> Mission:
     """Change a mission.
@@ -67,7 +67,6 @@ def update_mission(call: Call, mission: Mission, body: MissionProperties) -> Mis
     Members keep their progress, and all processes use the change from their next event on.
     """
     properties = validated_mission(call, body, mission)
-    organizations.raise_configuration_version(call.db, mission.organization_id)
     return missions.change_mission(call.db, mission, updated_at=call.now, **values_of(properties))
 
 

@@ -54,6 +54,8 @@ class Operation:
     audit: Audited | str | None
     renderings: Mapping[str, Rendering]
     from_replica: bool
+    configures: bool = False
+    dry_run_mark: bytes | None = None
     prepare: Prepare | None = None
     keeping: str | None = None
 
@@ -77,12 +79,17 @@ def operation(
     renderings: Mapping[str, Rendering] | None = None,
     prepare: Prepare | None = None,
     from_replica: bool = False,
+    configures: bool = False,
+    dry_run_mark: bytes | None = None,
     keeping: str | None = None,
 ) -> Callable[[Handler], Handler]:
     """Declare the handler of an operationId; `body` and `answer` are one shape, or one per surface.
 
     `renderings` render the handler's result as texts of other media types than JSON. `from_replica` is for reads that
-    may be a little behind: they are served from the read replica if there is one.
+    may be a little behind: they are served from the read replica if there is one. An operation that `configures`
+    changes the configuration: its version is raised before the handler is called, so that such calls of one
+    organization take turns. Requests whose bodies hold `dry_run_mark` may be dry runs, which have a thread of their
+    own.
 
     The handler takes the call, then by keyword: the records that its path addresses (see `handlers.http.addresses`),
     `query` (typed parameters by their documented names) and `body` (loaded), each only if it names it. An argument with
@@ -116,6 +123,8 @@ def operation(
             renderings=renderings or {},
             prepare=prepare,
             from_replica=from_replica,
+            configures=configures,
+            dry_run_mark=dry_run_mark,
             keeping=keeping,
         )
         return function

@@ -25,6 +25,7 @@ def get_organization(call: Call) -> Organization:
     body=ORGANIZATION_CHANGES,
     answer=wrapped("organization", ORGANIZATION),
     audit=Audited("organization", "organization_id", ORGANIZATION).changing(is_found_by_handler=True),
+    configures=True,
 )
 def update_organization(call: Call, body: Changes[OrganizationProperties]) -> Organization:
     """Change the organization's properties."""
@@ -35,6 +36,5 @@ def update_organization(call: Call, body: Changes[OrganizationProperties]) -> Or
     program_id = body.sent.get("default_loyalty_program_id")
     if program_id is not None and programs.find(call.db, organization_id, program_id) is None:
         raise UnknownLoyaltyProgram(f"The organization has no loyalty program {program_id}.")
-    organizations.raise_configuration_version(call.db, organization_id)
     call.audit.found(organizations.find(call.db, organization_id))
     return organizations.change_organization(call.db, organization_id, updated_at=call.now, **body.sent)

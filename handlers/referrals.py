@@ -39,7 +39,7 @@ from handlers.schemas.referrals import (
     program_record,
 )
 from handlers.services.configuration import Configuration, configuration_of, refuse_unknown_event_type
-from persistence import audiences, campaigns, ledger, members, organizations, programs, referrals
+from persistence import audiences, campaigns, ledger, members, programs, referrals
 from persistence.coupons import books
 from persistence.paging import Page, Paged
 
@@ -65,12 +65,15 @@ def list_referral_programs(call: Call, query: Mapping[str, Any]) -> Paged[Found]
 
 
 @operation(
-    "createReferralProgram", body=PROGRAM_BODY, answer=wrapped("referralProgram", program_record), audit=_AUDITED
+    "createReferralProgram",
+    body=PROGRAM_BODY,
+    answer=wrapped("referralProgram", program_record),
+    audit=_AUDITED,
+    configures=True,
 )
 def create_referral_program(call: Call, body: ReferralProgramProperties) -> Found:
     """Create a program, which has no codes yet."""
     organization_id, values = call.organization.organization_id, values_of(_checked(call, body, None))
-    organizations.raise_configuration_version(call.db, organization_id)
     key = call.new_key()
     program = referrals.add_program(
         call.db, organization_id, referral_program_key=key, created_at=call.now, updated_at=call.now, **values
@@ -90,11 +93,11 @@ def get_referral_program(call: Call, referral_program: ReferralProgram) -> Found
     keeping="referral_program",
     answer=wrapped("referralProgram", program_record),
     audit=_AUDITED.changing("referral_program"),
+    configures=True,
 )
 def update_referral_program(call: Call, referral_program: ReferralProgram, body: ReferralProgramProperties) -> Found:
     """Change a program; all processes use the change from their next event on."""
     properties = _checked(call, body, referral_program)
-    organizations.raise_configuration_version(call.db, referral_program.organization_id)
     changed = referrals.change_program(call.db, referral_program, updated_at=call.now, **values_of(properties))
     return _with_totals(call, changed)
 

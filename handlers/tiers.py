@@ -13,7 +13,7 @@ from handlers.call import Call
 from handlers.messages.base import listed, values_of, wrapped
 from handlers.operation import operation
 from handlers.schemas.programs import TIER, TIER_BODY, TIER_CHANGES, TierProperties
-from persistence import organizations, programs
+from persistence import programs
 from persistence.paging import Page, Paged
 
 _AUDITED = Audited("tier", "loyalty_tier_id", TIER)
@@ -28,12 +28,11 @@ def list_tiers(call: Call, program: LoyaltyProgram, query: Mapping[str, Any]) ->
     return Paged(found.total_count, found.page, found.limit, [_answered(program, tier) for tier in found.results])
 
 
-@operation("createTier", body=TIER_BODY, answer=wrapped("tier", TIER), audit=_AUDITED)
+@operation("createTier", body=TIER_BODY, answer=wrapped("tier", TIER), audit=_AUDITED, configures=True)
 def create_tier(call: Call, program: LoyaltyProgram, body: TierProperties) -> dict[str, Any]:
     """Add a tier to the program, as its default one if the body says so."""
     if body.is_default:
         refuse_inactive_default(body.name, body.active)
-    organizations.raise_configuration_version(call.db, program.organization_id)
     tier = programs.add_tier(
         call.db, program, loyalty_tier_key=call.new_key(), created_at=call.now, updated_at=call.now, **values_of(body)
     )
@@ -47,7 +46,12 @@ def get_tier(call: Call, program: LoyaltyProgram, tier: LoyaltyTier) -> dict[str
 
 
 @operation(
-    "updateTier", body=TIER_CHANGES, keeping="tier", answer=wrapped("tier", TIER), audit=_AUDITED.changing("tier")
+    "updateTier",
+    body=TIER_CHANGES,
+    keeping="tier",
+    answer=wrapped("tier", TIER),
+    audit=_AUDITED.changing("tier"),
+    configures=True,
 )
 def update_tier(call: Call, program: LoyaltyProgram, tier: LoyaltyTier, body: TierProperties) -> dict[str, Any]:
     """Change a tier.
@@ -57,7 +61,6 @@ def update_tier(call: Call, program: LoyaltyProgram, tier: LoyaltyTier, body: Ti
     if body.is_default or tier.is_default:
         refuse_inactive_default(tier.name, body.active)
     call.audit.found(_answered(program, tier))
-    organizations.raise_configuration_version(call.db, program.organization_id)
     tier = programs.change_tier(call.db, tier, updated_at=call.now, **values_of(body))
     return _answered(program, _made_default(call, tier) if body.is_default else tier)
 

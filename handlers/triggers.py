@@ -30,7 +30,7 @@ from handlers.schemas.triggers import (
 )
 from handlers.services.configuration import configuration_of, unknown_event_type
 from handlers.settings import ports_of
-from persistence import organizations, triggers
+from persistence import triggers
 from persistence.paging import Page, Paged
 
 # The time for which a replaced secret signs beside the new one.
@@ -63,14 +63,15 @@ def list_triggers(call: Call, query: Mapping[str, Any]) -> Paged[ShownTrigger]:
     return Paged(found.total_count, found.page, found.limit, [ShownTrigger(result) for result in found.results])
 
 
-@operation("createTrigger", body=TRIGGER_BODY, answer=wrapped("trigger", trigger_record), audit=_AUDITED)
+@operation(
+    "createTrigger", body=TRIGGER_BODY, answer=wrapped("trigger", trigger_record), audit=_AUDITED, configures=True
+)
 def create_trigger(call: Call, body: TriggerProperties) -> ShownTrigger:
     """Create a trigger; its secret is returned only this once."""
     _refuse_reach(call, body.settings)
     body, given = _validated(call, body, {})
     secret = given or secret_of(secrets.token_bytes(SECRET_BYTES))
     organization_id = call.organization.organization_id
-    organizations.raise_configuration_version(call.db, organization_id)
     made = triggers.add_trigger(
         call.db, organization_id, secret=secret, created_at=call.now, updated_at=call.now, **values_of(body)
     )
@@ -88,10 +89,10 @@ def get_trigger(call: Call, trigger: Trigger) -> ShownTrigger:
     body=TRIGGER_CHANGES,
     answer=wrapped("trigger", trigger_record),
     audit=_AUDITED.changing(is_found_by_handler=True),
+    configures=True,
 )
 def update_trigger(call: Call, trigger: Trigger, body: Changes[TriggerProperties]) -> ShownTrigger:
     """Change a trigger and single settings of it; all processes use the change from their next event on."""
-    organizations.raise_configuration_version(call.db, trigger.organization_id)
     before = triggers.lock(call.db, trigger)
     _refuse_reach(call, body.sent.get("settings", {}), before.settings)
     call.audit.found(before)

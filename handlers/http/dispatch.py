@@ -131,6 +131,8 @@ class Dispatcher:
             arguments["body"] = _body_of(operation, request, addressed)
         if operation.prepare is not None:
             arguments["prepared"] = prepared
+        if operation.configures:
+            organizations.raise_configuration_version(db, call.organization.organization_id)
         result = operation.function(call, **arguments)
         if audited is not None:
             audited.add(call, addressed, result)

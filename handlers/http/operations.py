@@ -30,6 +30,7 @@ from handlers.http.throttle import Throttle
 from handlers.messages.faults import MAX_FAULTS
 from handlers.messages.json_text import encode
 from handlers.messages.validation import DocumentError, Schemas
+from handlers.operation import all_operations
 from persistence.deadlines import Deadline, deadline_of_thread
 
 Dispatch = Callable[[Request], Answer]
@@ -40,8 +41,6 @@ _CLIENT_CLOSED_REQUEST = 499
 _JSON = (b"content-type", b"application/json")
 _VARY = (b"vary", b"accept")
 _HANDED_ON = ("authorization", "accept-language", "idempotency-key", "user-agent", "if-match", "if-none-match")
-# The operation that can be a dry run, and how its body says so.
-_TRACKING, _DRY_RUN = "trackEvents", b"dryRun"
 
 
 class OperationPlan:
@@ -53,6 +52,8 @@ class OperationPlan:
         self.surface = surface
         self.operation_id: str = operation["operationId"]
         self.makes_tokens = f"{surface}:{self.operation_id}" == TOKEN_OPERATION
+        handled = all_operations().get(self.operation_id)
+        self.dry_run_mark = None if handled is None else handled.dry_run_mark
         where = f"{surface} {self.operation_id}"
         declared = _parameters(item, operation, schemas)
         self._parameters = ParameterPlan(declared, schemas, where)
@@ -200,8 +201,8 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
     def _pool_of(self, plan: OperationPlan, raw: bytes) -> Callable[[], Executor]:
         if plan.makes_tokens:
             return self._token_pool
-        # Any other request that holds the words is served all the same, if not as soon.
-        if plan.operation_id == _TRACKING and _DRY_RUN in raw:
+        # Any other request that holds the mark is served all the same, if not as soon.
+        if plan.dry_run_mark is not None and plan.dry_run_mark in raw:
             return self._dry_run_pool
         return self._pool
 
