@@ -14,7 +14,6 @@ from domain.audiences import (
     NotAListAudience,
     compile_attribute_matcher,
 )
-from domain.events import UnknownMember
 from domain.problems import FieldFault, InvalidRequest
 from handlers.audit_trail import Audited
 from handlers.call import Call
@@ -29,6 +28,7 @@ from handlers.schemas.audiences import (
     ListChange,
 )
 from handlers.services.organizations.own_organization import refuse_other_organization
+from handlers.services.references import unknown_member
 from persistence import audiences
 from persistence.paging import Page, Paged
 
@@ -117,7 +117,7 @@ def update_audience_members(call: Call, audience: Audience, body: ListChange) ->
         raise InvalidRequest([FieldFault(detail.format(one), pointer=f"/remove/{index}") for index, one in named])
     unknown = audiences.unknown_members(call.db, audience.organization_id, added)
     if unknown:
-        raise UnknownMember(f"There is no member {min(unknown)}.")
+        raise unknown_member(min(unknown))
     before = audiences.lock(call.db, audience)
     more = audiences.add_members(call.db, audience, added, call.now)
     fewer = audiences.remove_members(call.db, audience, removed)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from domain.audiences import UnknownAudience
-from domain.badges import UnknownBadge
 from domain.campaigns.checks import faults_of_constants, faults_of_limits
 from domain.campaigns.compiled import CompiledEffect, compile_effects, compile_rules, without_nulls
 from domain.campaigns.records import Action, Campaign, CampaignChanged
@@ -18,16 +16,10 @@ from domain.campaigns.references import (
     unknown_keys,
     unknown_matchers,
 )
-from domain.coupons.books import UnknownCouponBook
 from domain.event_types import BUILT_IN_EVENT_TYPES, EVENTS_WITH_ORDER
 from domain.expressions import MAX_TEXTS, Node
-from domain.ledger.refusals import UnknownLedgerAccount
 from domain.ledger.session import refuse_untracked_expiry
-from domain.missions.records import UnknownMission
-from domain.near_names import unknown_key
 from domain.problems import FieldFault, InvalidRequest
-from domain.programs import UnknownLoyaltyProgram, UnknownTier
-from domain.scalars import is_key
 from domain.timezones import localized, zone_faults
 from domain.triggers import CAMPAIGN, CREATED, UPDATED
 from handlers.audit_trail import Audited
@@ -44,11 +36,11 @@ from handlers.schemas.campaigns import (
     CampaignProperties,
     campaign_record,
 )
-from handlers.services.configuration import Configuration, configuration_of, refuse_unknown_event_type
+from handlers.services import references
+from handlers.services.configuration import Configuration, configuration_of
 from handlers.services.known_keys import known_keys
 from handlers.services.webhooks.outbox import entity_changed
-from persistence import audiences, campaigns, programs
-from persistence.coupons import books as coupon_books
+from persistence import campaigns
 from persistence.paging import Page, Paged
 
 _AUDITED = Audited("campaign", "campaign_id", campaign_record)
@@ -180,66 +172,17 @@ def _checked(call: Call, body: CampaignProperties, before: Campaign | None) -> C
     if faults:
         raise InvalidRequest(faults)
     configuration = configuration_of(call.db, call.organization)
-    program_id = body.loyalty_program_id
-    if program_id is not None and programs.find(call.db, call.organization.organization_id, program_id) is None:
-        raise UnknownLoyaltyProgram(f"There is no loyalty program {program_id}.")
-    _refuse_unknown_tiers(configuration, body.loyalty_tier_keys)
+    references.refuse_unknown(call, loyalty_program=body.loyalty_program_id)
+    references.refuse_unknown_tiers(configuration, body.loyalty_tier_keys)
     body = replace(body, audience_keys=[key.lower() for key in body.audience_keys])
-    _refuse_unknown_audiences(call, body.audience_keys)
+    references.refuse_unknown_audiences(call, body.audience_keys)
     for rule in body.limit_rules:
-        _refuse_unknown_account(configuration, rule.get("ledgerAccountKey"))
+        references.refuse_unknown_account(configuration, rule.get("ledgerAccountKey"))
     kept = set() if before is None else {before.event_type, *before.enabled_topics}
     for event_type in (*body.enabled_topics, *([body.event_type] if body.event_type else [])):
         if event_type not in kept:
-            refuse_unknown_event_type(configuration, event_type)
+            references.refuse_unknown_event_type(configuration, event_type)
     return body
-
-
-def _refuse_unknown_tiers(configuration: Configuration, keys: Collection[str]) -> None:
-    unknown = set(keys) - set(configuration.tier_keys.values())
-    if unknown:
-        raise UnknownTier(unknown_key("tier", min(unknown), configuration.tiers))
-
-
-def _refuse_unknown_audiences(call: Call, keys: Collection[str]) -> None:
-    unknown = set(keys) - audiences.known_keys(call.db, call.organization.organization_id, keys) if keys else None
-    if unknown:
-        raise UnknownAudience(f"There is no audience with the key {min(unknown)}.")
-
-
-def _refuse_unknown_account(configuration: Configuration, key: str | None) -> None:
-    if key is not None and key not in configuration.accounts_by_key:
-        raise UnknownLedgerAccount(unknown_key("account of the default ledger", key, configuration.accounts_by_key))
-
-
-def _refuse_unknown_badge(configuration: Configuration, key: str | None) -> None:
-    if key is not None and key.lower() not in configuration.badges:
-        raise UnknownBadge(unknown_key("badge", key, configuration.badges))
-
-
-def _refuse_unknown_mission(configuration: Configuration, key: str | None) -> None:
-    known = {mission.mission.mission_key for mission in configuration.missions.values()}
-    if key is not None and key.lower() not in known:
-        raise UnknownMission(unknown_key("mission", key, known))
-
-
-def _refuse_unknown_coupon_book(call: Call, key: str | None) -> None:
-    if key is None:
-        return
-    organization_id, wanted = call.organization.organization_id, key.lower()
-    if not is_key(wanted) or coupon_books.find_by_key(call.db, organization_id, wanted) is None:
-        raise UnknownCouponBook(f"There is no coupon book with the key {key}.")
-
-
-def _refuse_unknown_place(configuration: Configuration, program_key: str | None, tier_key: str | None) -> None:
-    """Refuse an unknown program, and a tier that is unknown or not in the program."""
-    if program_key is not None and program_key.lower() not in configuration.program_keys:
-        raise UnknownLoyaltyProgram(unknown_key("loyalty program", program_key, configuration.program_keys))
-    if tier_key is None:
-        return
-    tier = configuration.tiers.get(tier_key.lower())
-    if tier is None or (program_key is not None and tier.loyalty_program_key != program_key.lower()):
-        raise UnknownTier(unknown_key("tier of the loyalty program", tier_key, configuration.tiers))
 
 
 def _refuse_unknown_records(call: Call, configuration: Configuration, effect: CompiledEffect) -> None:
@@ -248,11 +191,12 @@ def _refuse_unknown_records(call: Call, configuration: Configuration, effect: Co
     Records that expressions name are looked up when an event is evaluated.
     """
     named = {param.parameter.id: param.value for param in effect.params if param.program is None}
-    _refuse_unknown_account(configuration, named.get("ledgerAccountKey"))
-    _refuse_unknown_badge(configuration, named.get("badgeKey"))
-    _refuse_unknown_mission(configuration, named.get("missionKey"))
-    _refuse_unknown_coupon_book(call, named.get("couponBookKey"))
-    _refuse_unknown_place(configuration, named.get("loyaltyProgramKey"), named.get("loyaltyTierKey"))
+    references.refuse_unknown_account(configuration, named.get("ledgerAccountKey"))
+    references.refuse_unknown_badge(configuration, named.get("badgeKey"))
+    references.refuse_unknown_mission(configuration, named.get("missionKey"))
+    if named.get("couponBookKey") is not None:
+        references.coupon_book(call, named["couponBookKey"])
+    references.refuse_unknown_tier(configuration, named.get("loyaltyProgramKey"), named.get("loyaltyTierKey"))
 
 
 def _matches_without_items(campaign: Campaign, sources: Sources) -> list[FieldFault]:

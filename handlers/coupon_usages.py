@@ -10,7 +10,6 @@ from domain.calendar import instant_of
 from domain.coupons.books import CouponBook
 from domain.coupons.codes import Coupon
 from domain.coupons.usages import CouponUsage
-from domain.events import UnknownMember
 from domain.members import Member
 from domain.problems import FieldFault, InvalidRequest
 from domain.programs import LoyaltyProgram
@@ -37,10 +36,10 @@ from handlers.schemas.coupon_usages import (
     totals,
     usage_list,
 )
+from handlers.services import references
 from handlers.services.coupons import assign_and_use
 from handlers.services.coupons.assign_and_use import Outcome
 from handlers.services.coupons.revert import RevertedCode, revert_code, revert_usage
-from persistence import members
 from persistence.coupons import member_coupons, usages
 from persistence.coupons.member_coupons import BookTags, MemberCouponEntry, MemberCouponFilter
 from persistence.coupons.usages import UsageFilter
@@ -70,14 +69,14 @@ _AUDITED_REVERSALS = Audited(
 )
 def use_coupon(call: Call, book: CouponBook, body: CouponRequest, member: Member | None = None) -> CouponUsage:
     """Use one coupon of a book; the member is named by the path or by the body."""
-    return assign_and_use.use_coupon(call, member or _member_of(call, body), book, command_of(body))
+    return assign_and_use.use_coupon(call, member or references.member(call, body.member_id), book, command_of(body))
 
 
 @operation("assignCoupons", body=ADMINISTERED_ASSIGNMENT, answer=usage_list, audit=_AUDITED_SEVERAL)
 def assign_coupons(call: Call, book: CouponBook, body: CouponRequest) -> list[CouponUsage]:
     """Assign several coupons of a book to one member."""
     command = command_of(body)
-    return assign_and_use.assign_coupons(call, _member_of(call, body), book, command)
+    return assign_and_use.assign_coupons(call, references.member(call, body.member_id), book, command)
 
 
 @operation("batchAssignCoupons", body=BATCH, answer=batch_assigned, audit=_AUDITED_BATCH)
@@ -97,14 +96,14 @@ def batch_assign_coupons(call: Call, book: CouponBook, body: AssignmentBatch) ->
 def use_coupon_code(call: Call, book: CouponBook, coupon: Coupon, body: CouponRequest) -> CouponUsage:
     """Use the coupon with this code."""
     command = command_of(body, coupon_id=coupon.coupon_id)
-    return assign_and_use.use_coupon(call, _member_of(call, body), book, command)
+    return assign_and_use.use_coupon(call, references.member(call, body.member_id), book, command)
 
 
 @operation("assignCouponCode", body=ADMINISTERED_ASSIGNMENT, answer=usage_list, audit=_AUDITED_SEVERAL)
 def assign_coupon_code(call: Call, book: CouponBook, coupon: Coupon, body: CouponRequest) -> list[CouponUsage]:
     """Assign the coupon with this code."""
     command = command_of(body, coupon_id=coupon.coupon_id)
-    return assign_and_use.assign_coupons(call, _member_of(call, body), book, command)
+    return assign_and_use.assign_coupons(call, references.member(call, body.member_id), book, command)
 
 
 @operation("revertCouponUsage", body=REVERT, answer=one_as_usages, audit=_AUDITED)
@@ -176,14 +175,6 @@ def get_member_coupon_totals(
     tags = BookTags(query.get("tags"), query.get("tagsAny"))
     span = _moment(query, "validFromDate"), _moment(query, "validToDate")
     return member_coupons.totals(call.db, member, program.loyalty_program_id, tags, *span)
-
-
-def _member_of(call: Call, body: CouponRequest) -> Member:
-    named, organization_id = body.member_id, call.organization.organization_id
-    member = None if named is None else members.find(call.db, organization_id, named)
-    if member is None:
-        raise UnknownMember(f"There is no member {named}.")
-    return member
 
 
 def _moment(query: Mapping[str, Any], name: str) -> Any:

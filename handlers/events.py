@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from domain.calendar import instant_of
-from domain.events import DRY_RUN, FULL, LoyaltyEvent, UnknownCampaign
+from domain.events import DRY_RUN, FULL, LoyaltyEvent
 from domain.members import Member
 from domain.problems import FieldFault, InvalidRequest
 from domain.queue import EventNotDead
@@ -30,6 +30,7 @@ from handlers.schemas.events import (
     detailed_event,
     event_outcome,
 )
+from handlers.services import references
 from handlers.services.events.cancel import cancel_event as cancel
 from handlers.services.events.evaluate_captured import evaluate_captured
 from handlers.services.events.evaluate_queued import requeue
@@ -37,7 +38,7 @@ from handlers.services.events.track import track
 from handlers.services.events.track_async import queue_events
 from handlers.services.organizations.own_organization import refuse_other_organization
 from handlers.services.unit_of_work.unit import UnitOfWork
-from persistence import campaigns, events, queue
+from persistence import events, queue
 from persistence.paging import Page
 
 
@@ -49,7 +50,7 @@ def track_events(call: Call, body: Tracking) -> dict[str, Any]:
     # Some generated clients send an empty list for one that was not set.
     keys = body.campaign_keys or None
     if keys is not None:
-        _refuse_unknown_campaigns(call, keys)
+        references.refuse_unknown_campaigns(call, keys)
     execution = call if body.now is None else replace(call, now=body.now)
     unit = UnitOfWork(execution, mode, campaign_keys=keys, tracing=body.trace)
     results = track(unit, body.events)
@@ -159,10 +160,3 @@ def _refuse_fields_of_dry_runs(body: Tracking) -> None:
     ]
     if faults:
         raise InvalidRequest(faults)
-
-
-def _refuse_unknown_campaigns(call: Call, keys: Sequence[str]) -> None:
-    known = campaigns.known_keys(call.db, call.organization.organization_id, keys)
-    unknown = [key for key in keys if key not in known]
-    if unknown:
-        raise UnknownCampaign(f"There is no campaign with the key {unknown[0]}.")

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-from domain.ledger.refusals import UnknownLedger, UnknownLedgerAccount
 from domain.problems import InvalidRequest
-from domain.programs import LoyaltyProgram, UnknownPortal, UnknownTier
+from domain.programs import LoyaltyProgram, UnknownTier
 from domain.tier_policies import completed, faults_of_policy
 from domain.tiers import refuse_inactive_default
 from handlers.audit_trail import Audited
@@ -16,7 +15,8 @@ from handlers.call import Call
 from handlers.messages.base import Changes, results, values_of, wrapped
 from handlers.operation import operation
 from handlers.schemas.programs import PROGRAM, PROGRAM_BODY, PROGRAM_CHANGES, ProgramProperties
-from persistence import ledger, organizations, portals, programs
+from handlers.services import references
+from persistence import organizations, programs
 from persistence.paging import Page
 
 _AUDITED = Audited("loyalty-program", "loyalty_program_id", PROGRAM)
@@ -98,27 +98,18 @@ def _checked(call: Call, body: ProgramProperties) -> ProgramProperties:
     faults = faults_of_policy(policy)
     if faults:
         raise InvalidRequest(faults)
-    organization_id, ledger_id = call.organization.organization_id, body.ledger_id
-    if ledger.find_ledger(call.db, organization_id, ledger_id) is None:
-        raise UnknownLedger(f"The organization has no ledger {ledger_id}.")
+    references.ledger_or_default(call, body.ledger_id)
     for account_id in (body.tier_points_ledger_account_id, body.main_ledger_account_id):
-        if account_id is None:
-            continue
-        account = ledger.find_account(call.db, organization_id, account_id)
-        if account is None or account.ledger_id != ledger_id:
-            raise UnknownLedgerAccount(f"The ledger {ledger_id} has no account {account_id}.")
-    portal_id = body.main_portal_id
-    if portal_id is not None and portals.find(call.db, organization_id, portal_id) is None:
-        raise UnknownPortal(f"The organization has no portal {portal_id}.")
+        if account_id is not None:
+            references.account_of_ledger(call, body.ledger_id, account_id)
+    references.refuse_unknown(call, portal=body.main_portal_id)
     return replace(body, tier_policy=policy)
 
 
 def _refuse_as_default(call: Call, program: LoyaltyProgram, loyalty_tier_id: int | None) -> None:
     if loyalty_tier_id is None:
         return
-    tier = programs.find_tier(call.db, program.organization_id, loyalty_tier_id)
-    if tier is None or tier.loyalty_program_id != program.loyalty_program_id:
-        raise UnknownTier(f"The loyalty program has no tier {loyalty_tier_id}.")
+    tier = references.tier_of_program(call, program, loyalty_tier_id)
     refuse_inactive_default(tier.name, tier.active)
 
 

@@ -19,7 +19,7 @@ from domain.members import (
     merged_profile,
     refuse_erased,
 )
-from domain.programs import LoyaltyProgram, LoyaltyTier, UnknownLoyaltyProgram, UnknownTier
+from domain.programs import LoyaltyProgram, LoyaltyTier
 from domain.referrals import ReferralOutcome, UnknownReferralCode
 from domain.tiers import TierTracking
 from domain.triggers import CREATED, UPDATED
@@ -60,7 +60,7 @@ from handlers.schemas.members import (
     search_row,
 )
 from handlers.schemas.timeline import timeline_page, timeline_query
-from handlers.services import tokens
+from handlers.services import references, tokens
 from handlers.services.configuration import configuration_of
 from handlers.services.events.track import emit
 from handlers.services.idempotency import digest_of
@@ -268,29 +268,19 @@ def set_member_tier_by_loyalty_member_id(
     call: Call, member: Member, body: TierByIdInProgram
 ) -> tuple[TierTracking, LoyaltyTier | None]:
     """Set the member's tier as `setMemberTier` does; the body names the program."""
-    program_id = body.loyalty_program_id
-    program = programs.find(call.db, call.organization.organization_id, program_id)
-    if program is None:
-        raise UnknownLoyaltyProgram(f"The organization has no loyalty program {program_id}.")
-    return _tier_set(call, member, program, body)
+    return _tier_set(call, member, references.loyalty_program(call, body.loyalty_program_id), body)
 
 
 def _tier_set(
     call: Call, member: Member, program: LoyaltyProgram, body: TierByKey | TierById
 ) -> tuple[TierTracking, LoyaltyTier | None]:
-    organization_id, tier = call.organization.organization_id, None
     named = body.loyalty_tier_key if isinstance(body, TierByKey) else body.loyalty_tier_id
-    if isinstance(named, str):
-        tier = programs.find_tier_by_key(call.db, organization_id, named)
-    elif named is not None:
-        tier = programs.find_tier(call.db, organization_id, named)
-    if named is not None and (tier is None or tier.loyalty_program_id != program.loyalty_program_id):
-        raise UnknownTier(f"The loyalty program has no tier {named}.")
+    tier = None if named is None else references.tier_of_program(call, program, named)
     done = set_tier(call, member, program, tier, body)
     if tier is not None and done.answered_tier_id == tier.loyalty_tier_id:
         return done, tier
     held = done.answered_tier_id
-    return done, None if held is None else programs.find_tier(call.db, organization_id, held)
+    return done, None if held is None else programs.find_tier(call.db, member.organization_id, held)
 
 
 @operation("checkMemberAudiences", body=AUDIENCE_IDS, answer=audience_ids)

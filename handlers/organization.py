@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from domain.organizations import Organization
 from domain.problems import InvalidRequest
-from domain.programs import UnknownLoyaltyProgram
 from domain.timezones import zone_faults
 from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.messages.base import Changes, wrapped
 from handlers.operation import operation
 from handlers.schemas.organization import ORGANIZATION, ORGANIZATION_CHANGES, OrganizationProperties
-from persistence import organizations, programs
+from handlers.services import references
+from persistence import organizations
 
 
 @operation("getOrganization", answer=wrapped("organization", ORGANIZATION))
@@ -33,8 +33,6 @@ def update_organization(call: Call, body: Changes[OrganizationProperties]) -> Or
     if faults:
         raise InvalidRequest(faults)
     organization_id = call.organization.organization_id
-    program_id = body.sent.get("default_loyalty_program_id")
-    if program_id is not None and programs.find(call.db, organization_id, program_id) is None:
-        raise UnknownLoyaltyProgram(f"The organization has no loyalty program {program_id}.")
+    references.refuse_unknown(call, loyalty_program=body.sent.get("default_loyalty_program_id"))
     call.audit.found(organizations.find(call.db, organization_id))
     return organizations.change_organization(call.db, organization_id, updated_at=call.now, **body.sent)

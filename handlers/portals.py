@@ -7,13 +7,13 @@ from typing import Any
 
 from domain.portals import Portal, redirect_url_fault
 from domain.problems import FieldFault, InvalidRequest
-from domain.programs import UnknownLoyaltyProgram
 from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.messages.base import listed, values_of, wrapped
 from handlers.operation import operation
 from handlers.schemas.portals import PORTAL, PORTAL_BODY, PortalProperties
-from persistence import portals, programs
+from handlers.services import references
+from persistence import portals
 from persistence.paging import Page, Paged
 
 
@@ -33,12 +33,11 @@ def list_portals(call: Call, query: Mapping[str, Any]) -> Paged[Portal]:
 )
 def create_portal(call: Call, body: PortalProperties) -> Portal:
     """Create a portal with a new public id."""
-    organization_id, program_id = call.organization.organization_id, body.loyalty_program_id
+    organization_id = call.organization.organization_id
     fault = None if body.auth_redirect_url is None else redirect_url_fault(body.auth_redirect_url)
     if fault is not None:
         raise InvalidRequest([FieldFault(f"authRedirectUrl {fault}", pointer="/authRedirectUrl")])
-    if program_id is not None and programs.find(call.db, organization_id, program_id) is None:
-        raise UnknownLoyaltyProgram(f"The organization has no loyalty program {program_id}.")
+    references.refuse_unknown(call, loyalty_program=body.loyalty_program_id)
     return portals.add_portal(
         call.db, organization_id, public_id=call.new_key(), created_at=call.now, updated_at=call.now, **values_of(body)
     )

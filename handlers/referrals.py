@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from domain.audiences import UnknownAudience
-from domain.coupons.books import UnknownCouponBook
-from domain.events import UnknownCampaign, UnknownMember
-from domain.ledger.refusals import UnknownLedger, UnknownLedgerAccount, WalletNotInLedger
+from domain.ledger.refusals import UnknownLedgerAccount, unknown_account
 from domain.ledger.session import round_down
 from domain.members import MemberInactive
 from domain.problems import FieldFault, InvalidRequest
-from domain.programs import UnknownLoyaltyProgram
 from domain.referrals import (
     REFERRED,
     REFERRER,
@@ -38,9 +34,9 @@ from handlers.schemas.referrals import (
     ReferralProgramProperties,
     program_record,
 )
-from handlers.services.configuration import Configuration, configuration_of, refuse_unknown_event_type
-from persistence import audiences, campaigns, ledger, members, programs, referrals
-from persistence.coupons import books
+from handlers.services import references
+from handlers.services.configuration import Configuration, configuration_of
+from persistence import referrals
 from persistence.paging import Page, Paged
 
 Found = tuple[ReferralProgram, ProgramTotals]
@@ -110,9 +106,7 @@ def update_referral_program(call: Call, referral_program: ReferralProgram, body:
 )
 def create_referral_codes(call: Call, referral_program: ReferralProgram, body: NewCodes) -> list[ReferralCode]:
     """Create codes for a member, all or none."""
-    member = members.find(call.db, referral_program.organization_id, body.member_id)
-    if member is None:
-        raise UnknownMember(f"There is no member {body.member_id}.")
+    member = references.member(call, body.member_id)
     if not member.active:
         raise MemberInactive("Inactive members are given no referral codes.")
     return referrals.add_codes(call.db, referral_program, member.member_id, body.codes, call.now)
@@ -157,18 +151,12 @@ def _checked(call: Call, body: ReferralProgramProperties, before: ReferralProgra
         faults.append(FieldFault("validToDate is before validFromDate", pointer="/validToDate"))
     if faults:
         raise InvalidRequest(faults)
-    organization_id = call.organization.organization_id
     configuration = configuration_of(call.db, call.organization)
-    for what, find, unknown in (
-        ("loyalty_program", programs.find, UnknownLoyaltyProgram),
-        ("campaign", campaigns.find, UnknownCampaign),
-        ("audience", audiences.find, UnknownAudience),
-    ):
-        identity = getattr(body, f"{what}_id")
-        if identity is not None and find(call.db, organization_id, identity) is None:
-            raise unknown(f"There is no {what.replace('_', ' ')} {identity}.")
+    references.refuse_unknown(
+        call, loyalty_program=body.loyalty_program_id, campaign=body.campaign_id, audience=body.audience_id
+    )
     if before is None or body.event_type != before.event_type:
-        refuse_unknown_event_type(configuration, body.event_type)
+        references.refuse_unknown_event_type(configuration, body.event_type)
     for side in (REFERRER, REFERRED):
         _check_side(call, configuration, body, side)
     return body
@@ -176,21 +164,17 @@ def _checked(call: Call, body: ReferralProgramProperties, before: ReferralProgra
 
 def _check_side(call: Call, configuration: Configuration, body: ReferralProgramProperties, side: str) -> None:
     """Refuse a reward of one side that could not be paid."""
-    organization_id, ledger_id = call.organization.organization_id, getattr(body, f"{side}_ledger_id")
+    ledger_id, book_key = getattr(body, f"{side}_ledger_id"), getattr(body, f"{side}_coupon_book_key")
     if ledger_id is not None:
-        if ledger.find_ledger(call.db, organization_id, ledger_id) is None:
-            raise UnknownLedger(f"There is no ledger {ledger_id}.")
-        if ledger_id != call.organization.default_ledger_id:
-            raise WalletNotInLedger("Members' wallets are in the organization's default ledger.")
-    book_key = getattr(body, f"{side}_coupon_book_key")
-    if book_key is not None and books.find_by_key(call.db, organization_id, book_key) is None:
-        raise UnknownCouponBook(f"There is no coupon book with the key {book_key}.")
+        references.refuse_other_ledger(call, references.ledger_or_default(call, ledger_id))
+    if book_key is not None:
+        references.coupon_book(call, book_key)
     account_id, points = getattr(body, f"{side}_ledger_account_id"), getattr(body, f"{side}_points_accrual")
     account = configuration.points_account(body.loyalty_program_id) if account_id is None else None
     if account_id is not None:
         account = configuration.accounts.get(account_id)
         if account is None:
-            raise UnknownLedgerAccount(f"The default ledger has no account {account_id}.")
+            raise UnknownLedgerAccount(unknown_account(None, account_id))
     if not points:
         return
     if account is None:

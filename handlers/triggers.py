@@ -28,7 +28,8 @@ from handlers.schemas.triggers import (
     delivery_record,
     trigger_record,
 )
-from handlers.services.configuration import configuration_of, unknown_event_type
+from handlers.services import references
+from handlers.services.configuration import configuration_of
 from handlers.settings import ports_of
 from persistence import triggers
 from persistence.paging import Page, Paged
@@ -156,7 +157,7 @@ def _validated(call: Call, body: TriggerProperties, stored: Mapping[str, Any]) -
     own = configuration.custom_event_types
     for event_type in given["eventTypes"]:
         if event_type not in BUILT_IN_EVENT_TYPES and event_type not in (*own, *stored.get("eventTypes", ())):
-            raise unknown_event_type(configuration, event_type)
+            raise references.unknown_event_type(configuration, event_type)
     return replace(body, settings=given), secret
 
 

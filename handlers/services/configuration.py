@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 
 from sqlalchemy import Connection
 
@@ -22,12 +21,9 @@ from domain.campaigns.limits import limit_rules_of
 from domain.campaigns.plans import EvaluationPlan, EvaluationPlans
 from domain.campaigns.records import Action, Campaign
 from domain.campaigns.references import has_variable, names_variable
-from domain.event_types import BUILT_IN_EVENT_TYPES
-from domain.events import UnknownEventType
 from domain.ledger.records import LedgerAccount
 from domain.matchers import compile_matcher
 from domain.missions.rules import CompiledMission, compile_mission
-from domain.near_names import did_you_mean
 from domain.organizations import Organization
 from domain.referrals import ReferralPrograms, ready_program
 from domain.tiers import KnownTier, TierSchedule
@@ -99,22 +95,6 @@ class Configuration:
         wanted = set(keys)
         return EvaluationPlans(c for c in self.campaigns if c.campaign.campaign_key in wanted)
 
-
-def refuse_unknown_event_type(configuration: Configuration, event_type: str) -> None:
-    """Raise UnknownEventType for a type that is neither built-in nor an active one of the organization."""
-    if event_type not in BUILT_IN_EVENT_TYPES and event_type not in configuration.custom_event_types:
-        raise unknown_event_type(configuration, event_type)
-
-
-def unknown_event_type(configuration: Configuration, event_type: str) -> UnknownEventType:
-    """The refusal of an event type that is neither built in nor an active one of the organization."""
-    own = islice(configuration.custom_event_types, _MOST_COMPARED)
-    meant = did_you_mean(event_type, (*own, *BUILT_IN_EVENT_TYPES))
-    return UnknownEventType(f"There is no active event type {event_type}.{meant}")
-
-
-# A batch may name a thousand types that are not there.
-_MOST_COMPARED = 50
 
 _kept: dict[int, Configuration] = {}
 _lock = threading.Lock()

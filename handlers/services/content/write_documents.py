@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from domain.audiences import UnknownAudience
 from domain.calendar import zone_names
 from domain.content.collections import ContentCollection
 from domain.content.documents import (
@@ -18,12 +17,12 @@ from domain.content.documents import (
     coupon_book_key_of,
     document_faults,
 )
-from domain.coupons.books import UnknownCouponBook
 from domain.problems import FieldFault, InvalidRequest, NotFound, Refusal
 from handlers.call import Call
 from handlers.messages.base import Changes, Keys, values_of
 from handlers.messages.json_text import encode
 from handlers.services.content.document_schemas import attrs_faults
+from handlers.services.references import unknown_audience, unknown_coupon_book
 from persistence import audiences, audit_log
 from persistence.content import collections, documents
 from persistence.content.languages import languages_of
@@ -239,10 +238,10 @@ class _Judge:
             return InvalidRequest(faults[:50])
         unknown = set(values.get("audience_keys") or ()) - self._audiences
         if unknown:
-            return UnknownAudience(f"There is no audience with the key {min(unknown)}.")
+            return unknown_audience(unknown)
         book_key = coupon_book_key_of(attrs or {})
         if self._collection.is_coupon and book_key is not None and book_key not in self._books:
-            return UnknownCouponBook(f"There is no coupon book with the key {book_key}.")
+            return unknown_coupon_book(book_key)
         return None
 
 

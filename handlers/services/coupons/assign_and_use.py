@@ -13,12 +13,12 @@ from domain.coupons.charges import UsageDetails
 from domain.coupons.codes import Coupon
 from domain.coupons.service import Assignment, Use
 from domain.coupons.usages import CouponUsage
-from domain.events import UnknownMember
 from domain.idempotency import refuse_other_request
 from domain.members import Member
 from domain.problems import Conflict, FieldFault, InvalidRequest, NotFound, Refusal
 from handlers.call import ADMINISTRATION, Call
 from handlers.services.idempotency import digest_of
+from handlers.services.references import unknown_member
 from handlers.services.unit_of_work.participants.coupons import CouponWork
 from handlers.services.unit_of_work.unit import unit_of_work
 from persistence import members
@@ -181,7 +181,7 @@ class _Batch:
         key = item.system_unique_key
         try:
             if member is None:
-                raise UnknownMember(f"There is no member {_named_by(item)}.")
+                raise unknown_member(_named_by(item))
             digest = self._command.digest("batch-assign", member.member_id, self._book)
             usage = self._done.get(key or "")
             if usage is None:

@@ -8,17 +8,17 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from domain.audiences import UnknownAudience
 from domain.coupons.book_rules import check_book
 from domain.coupons.books import CouponBook
 from domain.coupons.patterns import pattern_of
 from domain.ledger.refusals import UnknownLedger, UnknownLedgerAccount
 from domain.problems import FieldFault, InvalidRequest
-from domain.programs import UnknownLoyaltyProgram, UnknownTier
+from domain.programs import UnknownTier
 from handlers.call import Call
 from handlers.messages.base import Changes, Keys, values_of
+from handlers.services import references
 from handlers.services.configuration import configuration_of
-from persistence import audiences, ledger, programs
+from persistence import ledger, programs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ def settled_book(call: Call, changes: Changes[CouponBookProperties], before: Cou
     changed = values if before is None else {name: values[name] for name in changes.sent}
     _settle_program(call, changed)
     _settle_tiers(call, changed)
-    _refuse_unknown_audiences(call, changed)
+    references.refuse_unknown_audiences(call, changed.get("audience_keys", ()))
     if changed.get("required_points_config") is not None:
         changed["required_points_config"] = _points_account(call, changed["required_points_config"])
     if changed.get("code_pattern") is not None:
@@ -101,7 +101,7 @@ def _settle_program(call: Call, changed: dict[str, Any]) -> None:
         if changed[given] is not None:
             program = find(call.db, organization_id, changed[given])
             if program is None:
-                raise UnknownLoyaltyProgram(f"There is no loyalty program {changed[given]}.")
+                raise references.unknown_loyalty_program(changed[given])
         changed[other] = None if program is None else getattr(program, other)
 
 
@@ -121,14 +121,6 @@ def _settle_tiers(call: Call, changed: dict[str, Any]) -> None:
         raise InvalidRequest([FieldFault("tiers and tierKeys name different tiers", pointer="/tiers")])
     changed["tier_keys"] = keys
     changed["tiers"] = [ids_by_key[key] for key in changed["tier_keys"]]
-
-
-def _refuse_unknown_audiences(call: Call, changed: dict[str, Any]) -> None:
-    keys = changed.get("audience_keys")
-    if keys:
-        unknown = set(keys) - audiences.known_keys(call.db, call.organization.organization_id, keys)
-        if unknown:
-            raise UnknownAudience(f"There is no audience with the key {min(unknown)}.")
 
 
 def _points_account(call: Call, config: dict[str, str]) -> dict[str, str]:

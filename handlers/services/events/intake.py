@@ -19,7 +19,8 @@ from domain.idempotency import refuse_other_request
 from domain.members import Member, MemberInactive, refuse_erased
 from domain.problems import Refusal
 from handlers.messages.events import track_result
-from handlers.services.configuration import Configuration, unknown_event_type
+from handlers.services.configuration import Configuration
+from handlers.services.references import unknown_event_type, unknown_member
 from handlers.services.unit_of_work.orders import order_payload
 from handlers.services.unit_of_work.tracked import Result, TrackedEvent, event_digest
 from handlers.services.unit_of_work.unit import UnitOfWork
@@ -121,7 +122,7 @@ class Intake:
         unit = self._unit
         member = members.get(event.member_id or event.loyalty_member_id)
         if member is None:
-            raise UnknownMember(f"There is no member {event.member_id or event.loyalty_member_id}.")
+            raise unknown_member(event.member_id or event.loyalty_member_id)
         sponsor = None
         if event.sponsor_loyalty_member_id is not None:
             sponsor = members.get(event.sponsor_loyalty_member_id)

@@ -7,17 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from domain.ledger.records import MINT, LedgerAccount
-from domain.ledger.refusals import (
-    UnknownLedger,
-    UnknownLedgerAccount,
-    WalletNotInLedger,
-)
+from domain.ledger.records import MINT
 from domain.members import Member, refuse_erased, refuse_inactive
 from handlers.call import Call
 from handlers.services.ledger.post_transactions import Movement, post_one
 from handlers.services.members.lock_wallets import lock_referrers
-from persistence import ledger, members, posting
+from handlers.services.references import account_of_members
+from persistence import members, posting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,9 +54,7 @@ def move_points(call: Call, member: Member, transaction_type: int, asked: Points
     lock_referrers(call.db, call.organization, member.wallet_id, ())
     locked = members.lock(call.db, member)
     refuse_erased(locked)
-    account = _account(call, asked.ledger_id, asked.ledger_account_id)
-    if account.ledger_id != call.organization.default_ledger_id:
-        raise WalletNotInLedger("Members' wallets are in the organization's default ledger.")
+    account = account_of_members(call, asked.ledger_id, asked.ledger_account_id)
     movement = Movement(
         ledger_account_id=account.ledger_account_id,
         amount=asked.amount,
@@ -85,20 +79,3 @@ def move_points(call: Call, member: Member, transaction_type: int, asked: Points
         atomic_set_id=None,
         system_unique_key=movement.system_unique_key or "",
     )
-
-
-def _account(call: Call, ledger_id: int | None, ledger_account_id: int | None) -> LedgerAccount:
-    """The account of a request; by default the default ledger and the default account of a ledger."""
-    organization_id = call.organization.organization_id
-    wanted_ledger = ledger_id if ledger_id is not None else call.organization.default_ledger_id
-    if wanted_ledger is None or ledger.find_ledger(call.db, organization_id, wanted_ledger) is None:
-        named = "no default ledger" if wanted_ledger is None else f"no ledger {wanted_ledger}"
-        raise UnknownLedger(f"The organization has {named}.")
-    if ledger_account_id is None:
-        account = ledger.find_default_account(call.db, organization_id, wanted_ledger)
-    else:
-        account = ledger.find_account(call.db, organization_id, ledger_account_id)
-    if account is None or account.ledger_id != wanted_ledger:
-        named = "no default account" if ledger_account_id is None else f"no account {ledger_account_id}"
-        raise UnknownLedgerAccount(f"The ledger {wanted_ledger} has {named}.")
-    return account

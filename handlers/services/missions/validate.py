@@ -7,32 +7,19 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
-from domain.audiences import UnknownAudience
-from domain.badges import UnknownBadge
 from domain.campaigns.references import unknown_keys, unknown_matchers
-from domain.coupons.books import UnknownCouponBook
-from domain.events import UnknownCampaign
-from domain.ledger.records import LedgerAccount
-from domain.ledger.refusals import (
-    UnknownLedger,
-    UnknownLedgerAccount,
-    WalletNotInLedger,
-    unknown_ledger,
-)
 from domain.ledger.session import round_down
-from domain.matchers import UnknownMatcher, compile_matcher
+from domain.matchers import compile_matcher
 from domain.missions.counting import count_sources
 from domain.missions.records import Mission
 from domain.missions.rules import INLINE_MATCHER, faults_of
 from domain.problems import FieldFault, InvalidRequest
-from domain.programs import UnknownLoyaltyProgram
 from domain.timezones import localized, zone_faults
 from handlers.call import Call
 from handlers.messages.base import LocalMoment, values_of
-from handlers.services.configuration import configuration_of, refuse_unknown_event_type
+from handlers.services import references
+from handlers.services.configuration import configuration_of
 from handlers.services.known_keys import known_keys
-from persistence import audiences, campaigns, ledger, matchers, programs
-from persistence.coupons import books
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,9 +80,17 @@ def validated_mission(call: Call, body: MissionProperties, before: Mission | Non
     if faults:
         raise InvalidRequest(faults)
     if before is None or body.event_type != before.event_type:
-        refuse_unknown_event_type(configuration_of(call.db, call.organization), body.event_type)
-    _refuse_unknown_records(call, body)
-    body = _with_known_badges(call, _with_known_book(call, body))
+        references.refuse_unknown_event_type(configuration_of(call.db, call.organization), body.event_type)
+    references.refuse_unknown(
+        call,
+        loyalty_program=body.loyalty_program_id,
+        campaign=body.campaign_id,
+        audience=body.audience_id,
+        matcher=body.matcher_id,
+    )
+    body = _with_known_badges(call, body)
+    if body.coupon_book_key is not None:
+        body = replace(body, coupon_book_key=references.coupon_book(call, body.coupon_book_key).coupon_book_key)
     _check_points(call, body)
     return body
 
@@ -111,24 +106,9 @@ def _faults_of_count(call: Call, expression: str) -> list[FieldFault]:
     return [*unknown_matchers(sources, configuration.matcher_keys), *unknown_keys(sources, known)]
 
 
-def _refuse_unknown_records(call: Call, body: MissionProperties) -> None:
-    for name, find, unknown, what in _REFERENCES:
-        wanted = getattr(body, name)
-        if wanted is not None and find(call.db, call.organization.organization_id, wanted) is None:
-            raise unknown(f"There is no {what} {wanted}.")
-
-
-_REFERENCES = (
-    ("loyalty_program_id", programs.find, UnknownLoyaltyProgram, "loyalty program"),
-    ("campaign_id", campaigns.find, UnknownCampaign, "campaign"),
-    ("audience_id", audiences.find, UnknownAudience, "audience"),
-    ("matcher_id", matchers.find, UnknownMatcher, "matcher"),
-)
-
-
 def _with_known_badges(call: Call, body: MissionProperties) -> MissionProperties:
     """The mission with keys of badges in lower case; refuses unknown ones."""
-    known = configuration_of(call.db, call.organization).badges
+    configuration = configuration_of(call.db, call.organization)
     named = []
     if body.badge_matcher is not None:
         conditions = [{**one, "badgeKey": one["badgeKey"].lower()} for one in body.badge_matcher["conditions"]]
@@ -138,19 +118,8 @@ def _with_known_badges(call: Call, body: MissionProperties) -> MissionProperties
         body = replace(body, badge_key=body.badge_key.lower())
         named.append(body.badge_key)
     for key in named:
-        if key not in known:
-            raise UnknownBadge(f"There is no badge with the key {key}.")
+        references.refuse_unknown_badge(configuration, key)
     return body
-
-
-def _with_known_book(call: Call, body: MissionProperties) -> MissionProperties:
-    """The mission with the key of its coupon book in lower case; refuses an unknown one."""
-    if body.coupon_book_key is None:
-        return body
-    key = body.coupon_book_key.lower()
-    if books.find_by_key(call.db, call.organization.organization_id, key) is None:
-        raise UnknownCouponBook(f"There is no coupon book with the key {key}.")
-    return replace(body, coupon_book_key=key)
 
 
 def _check_points(call: Call, body: MissionProperties) -> None:
@@ -158,27 +127,10 @@ def _check_points(call: Call, body: MissionProperties) -> None:
     amount = body.points_accrual
     if amount is None:
         return
-    account = _account(call, body.ledger_id, body.ledger_account_id)
+    account = references.account_of_members(call, body.ledger_id, body.ledger_account_id)
     if amount != round_down(account, amount):
         detail = f"pointsAccrual has more than the {account.decimals} fraction digits of this account"
         raise InvalidRequest([FieldFault(detail, pointer="/pointsAccrual")])
     if body.manual_expiration is not None and not account.point_tracking_enabled:
         detail = "manualExpiration needs a ledger account with pointTrackingEnabled, whose points can expire"
         raise InvalidRequest([FieldFault(detail, pointer="/manualExpiration")])
-
-
-def _account(call: Call, ledger_id: int | None, ledger_account_id: int | None) -> LedgerAccount:
-    organization_id, default_id = call.organization.organization_id, call.organization.default_ledger_id
-    wanted = default_id if ledger_id is None else ledger_id
-    if wanted is None or ledger.find_ledger(call.db, organization_id, wanted) is None:
-        raise UnknownLedger(unknown_ledger(wanted))
-    if ledger_account_id is None:
-        account = ledger.find_default_account(call.db, organization_id, wanted)
-    else:
-        account = ledger.find_account(call.db, organization_id, ledger_account_id)
-    if account is None or (ledger_id is not None and account.ledger_id != ledger_id):
-        named = "no default account" if ledger_account_id is None else f"no account {ledger_account_id}"
-        raise UnknownLedgerAccount(f"The ledger {wanted} has {named}.")
-    if account.ledger_id != default_id:
-        raise WalletNotInLedger("Members' wallets are in the organization's default ledger.")
-    return account

@@ -10,9 +10,9 @@ from typing import Any
 from domain.events import IncomingEvent
 from domain.orders import CREATED, Order, OrderExists, OrderItem, event_of_status, steps_to
 from domain.problems import Refusal
-from domain.programs import UnknownLoyaltyProgram
 from handlers.call import Call
 from handlers.services.events.track import track
+from handlers.services.references import unknown_loyalty_program
 from handlers.services.unit_of_work.tracked import Result
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import orders
@@ -91,7 +91,7 @@ def _refused(call: Call, wanted: Sequence[NewOrder]) -> list[Refusal | None]:
         if new_order.external_id in taken:
             found.append(OrderExists(f"There is an order with the externalId {new_order.external_id} already."))
         elif program_id is not None and program_id not in programs:
-            found.append(UnknownLoyaltyProgram(f"The organization has no loyalty program {program_id}."))
+            found.append(unknown_loyalty_program(program_id))
         else:
             found.append(_wrong_status(new_order.status))
         if found[-1] is None:

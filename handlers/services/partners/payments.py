@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from domain.campaigns.outcomes import EXECUTED, PARTIAL
-from domain.events import IncomingEvent, UnknownMember
+from domain.events import IncomingEvent
 from domain.ledger.postings import Posting
 from domain.ledger.records import SETTLED
 from domain.members import AmbiguousMember, Member, is_loyalty_member_id
@@ -30,6 +30,7 @@ from handlers.messages.members import MEMBER_PROPERTIES, MemberProperties
 from handlers.services.configuration import configuration_of
 from handlers.services.events.track import track
 from handlers.services.members.enrol import created_event, enrol_member, tell_created
+from handlers.services.references import unknown_member
 from handlers.services.tiers.current import current_tiers
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import members, partners, programs
@@ -91,7 +92,7 @@ def _found_or_enrolled(call: Call, key: PartnerKey, intent: PaymentIntent) -> tu
     if found is not None:
         return found, False
     if not intent.force_user_subscription:
-        raise UnknownMember(f"There is no member {intent.loyalty_member_id}.")
+        raise unknown_member(intent.loyalty_member_id)
     info = intent.member_info or MemberInfo()
     names = [f"member {intent.new_member_id}"]
     if info.user_gov_id is not None:

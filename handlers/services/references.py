@@ -1,0 +1,210 @@
+"""Records that a request names: one lookup for each kind of them, and one text for the refusal of unknown ones."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from itertools import islice
+from typing import Any, TypeVar
+
+from domain.audiences import UnknownAudience
+from domain.badges import UnknownBadge
+from domain.coupons.books import CouponBook, UnknownCouponBook
+from domain.event_types import BUILT_IN_EVENT_TYPES
+from domain.events import UnknownCampaign, UnknownEventType, UnknownMember
+from domain.ledger.records import Ledger, LedgerAccount
+from domain.ledger.refusals import (
+    UnknownLedger,
+    UnknownLedgerAccount,
+    WalletNotInLedger,
+    unknown_account,
+    unknown_ledger,
+)
+from domain.matchers import UnknownMatcher
+from domain.members import Member
+from domain.missions.records import UnknownMission
+from domain.near_names import LONGEST_NAME, did_you_mean, unknown_key
+from domain.problems import Refusal
+from domain.programs import LoyaltyProgram, LoyaltyTier, UnknownLoyaltyProgram, UnknownPortal, UnknownTier
+from domain.scalars import is_key
+from handlers.call import Execution
+from handlers.services.configuration import Configuration
+from persistence import audiences, campaigns, ledger, matchers, members, portals, programs
+from persistence.coupons import books
+
+Record = TypeVar("Record")
+
+# A batch may name a thousand types that are not there.
+_MOST_COMPARED = 50
+
+
+def unknown_member(named: object) -> UnknownMember:
+    """The refusal of a member, by the id that the request gives."""
+    return UnknownMember(f"There is no member {named}.")
+
+
+def unknown_loyalty_program(named: object) -> UnknownLoyaltyProgram:
+    """The refusal of a loyalty program, by the id or key that the request gives."""
+    return UnknownLoyaltyProgram(f"There is no loyalty program {named}.")
+
+
+def unknown_audience(unknown: Collection[str]) -> UnknownAudience:
+    """The refusal of audiences, by their keys."""
+    return UnknownAudience(f"There is no audience with the key {min(unknown)}.")
+
+
+def unknown_coupon_book(key: str) -> UnknownCouponBook:
+    """The refusal of a coupon book, by its key."""
+    return UnknownCouponBook(f"There is no coupon book with the key {key[:LONGEST_NAME]}.")
+
+
+def unknown_event_type(configuration: Configuration, event_type: str) -> UnknownEventType:
+    """The refusal of an event type that is neither built in nor an active one of the organization."""
+    own = islice(configuration.custom_event_types, _MOST_COMPARED)
+    meant = did_you_mean(event_type, (*own, *BUILT_IN_EVENT_TYPES))
+    return UnknownEventType(f"There is no active event type {event_type}.{meant}")
+
+
+def _known(record: Record | None, refusal: Refusal) -> Record:
+    if record is None:
+        raise refusal
+    return record
+
+
+def member(call: Execution, member_id: int | None) -> Member:
+    """The member with this id; raises UnknownMember."""
+    organization_id = call.organization.organization_id
+    record = None if member_id is None else members.find(call.db, organization_id, member_id)
+    return _known(record, unknown_member(member_id))
+
+
+def loyalty_program(call: Execution, program_id: int) -> LoyaltyProgram:
+    """The loyalty program with this id; raises UnknownLoyaltyProgram."""
+    organization_id = call.organization.organization_id
+    return _known(programs.find(call.db, organization_id, program_id), unknown_loyalty_program(program_id))
+
+
+def tier_of_program(call: Execution, program: LoyaltyProgram, named: int | str) -> LoyaltyTier:
+    """The tier of the program with this id, or with this key if it is a text; raises UnknownTier."""
+    find: Any = programs.find_tier_by_key if isinstance(named, str) else programs.find_tier
+    tier: LoyaltyTier | None = find(call.db, call.organization.organization_id, named)
+    if tier is None or tier.loyalty_program_id != program.loyalty_program_id:
+        raise UnknownTier(f"The loyalty program has no tier {named}.")
+    return tier
+
+
+def coupon_book(call: Execution, key: str) -> CouponBook:
+    """The coupon book with this key, in letters of any case; raises UnknownCouponBook."""
+    organization_id, written = call.organization.organization_id, key.lower()
+    record = books.find_by_key(call.db, organization_id, written) if is_key(written) else None
+    return _known(record, unknown_coupon_book(key))
+
+
+def refuse_unknown(call: Execution, **ids: int | None) -> None:
+    """Refuse ids of records that do not exist, by kinds such as `campaign`; None names no record."""
+    for kind, record_id in ids.items():
+        find, unknown = _BY_ID[kind]
+        if record_id is not None and find(call.db, call.organization.organization_id, record_id) is None:
+            raise unknown(f"There is no {kind.replace('_', ' ')} {record_id}.")
+
+
+_BY_ID: Mapping[str, tuple[Any, type[Refusal]]] = {
+    "loyalty_program": (programs.find, UnknownLoyaltyProgram),
+    "campaign": (campaigns.find, UnknownCampaign),
+    "audience": (audiences.find, UnknownAudience),
+    "matcher": (matchers.find, UnknownMatcher),
+    "portal": (portals.find, UnknownPortal),
+}
+
+
+def refuse_unknown_audiences(call: Execution, keys: Collection[str]) -> None:
+    """Refuse keys of audiences that do not exist; raises UnknownAudience."""
+    unknown = set(keys) - audiences.known_keys(call.db, call.organization.organization_id, keys) if keys else None
+    if unknown:
+        raise unknown_audience(unknown)
+
+
+def refuse_unknown_campaigns(call: Execution, keys: Collection[str]) -> None:
+    """Refuse keys of campaigns that do not exist; raises UnknownCampaign."""
+    known = campaigns.known_keys(call.db, call.organization.organization_id, keys)
+    unknown = [key for key in keys if key not in known]
+    if unknown:
+        raise UnknownCampaign(f"There is no campaign with the key {unknown[0]}.")
+
+
+def refuse_unknown_event_type(configuration: Configuration, event_type: str) -> None:
+    """Raise UnknownEventType for a type that is neither built-in nor an active one of the organization."""
+    if event_type not in BUILT_IN_EVENT_TYPES and event_type not in configuration.custom_event_types:
+        raise unknown_event_type(configuration, event_type)
+
+
+def refuse_unknown_tiers(configuration: Configuration, keys: Collection[str]) -> None:
+    """Refuse keys of tiers that do not exist; raises UnknownTier."""
+    unknown = set(keys) - set(configuration.tier_keys.values())
+    if unknown:
+        raise UnknownTier(unknown_key("tier", min(unknown), configuration.tiers))
+
+
+def refuse_unknown_badge(configuration: Configuration, key: str | None) -> None:
+    """Refuse the key of a badge that does not exist; raises UnknownBadge."""
+    if key is not None and key.lower() not in configuration.badges:
+        raise UnknownBadge(unknown_key("badge", key, configuration.badges))
+
+
+def refuse_unknown_mission(configuration: Configuration, key: str | None) -> None:
+    """Refuse the key of a mission that does not exist; raises UnknownMission."""
+    known = {mission.mission.mission_key for mission in configuration.missions.values()}
+    if key is not None and key.lower() not in known:
+        raise UnknownMission(unknown_key("mission", key, known))
+
+
+def refuse_unknown_tier(configuration: Configuration, program_key: str | None, tier_key: str | None) -> None:
+    """Refuse an unknown program, and a tier that is unknown or not in the program."""
+    if program_key is not None and program_key.lower() not in configuration.program_keys:
+        raise UnknownLoyaltyProgram(unknown_key("loyalty program", program_key, configuration.program_keys))
+    if tier_key is None:
+        return
+    tier = configuration.tiers.get(tier_key.lower())
+    if tier is None or (program_key is not None and tier.loyalty_program_key != program_key.lower()):
+        raise UnknownTier(unknown_key("tier of the loyalty program", tier_key, configuration.tiers))
+
+
+def refuse_unknown_account(configuration: Configuration, key: str | None) -> None:
+    """Refuse the key of an account that the default ledger does not have; raises UnknownLedgerAccount."""
+    if key is not None and key not in configuration.accounts_by_key:
+        raise UnknownLedgerAccount(unknown_key("account of the default ledger", key, configuration.accounts_by_key))
+
+
+def ledger_or_default(call: Execution, ledger_id: int | None) -> Ledger:
+    """The ledger with this id, None for the organization's default one; raises UnknownLedger."""
+    named = call.organization.default_ledger_id if ledger_id is None else ledger_id
+    record = None if named is None else ledger.find_ledger(call.db, call.organization.organization_id, named)
+    return _known(record, UnknownLedger(unknown_ledger(named)))
+
+
+def account_of_ledger(call: Execution, ledger_id: int, ledger_account_id: int | None) -> LedgerAccount:
+    """The account with this id, None for the ledger's default one; raises UnknownLedgerAccount."""
+    organization_id = call.organization.organization_id
+    if ledger_account_id is None:
+        account = ledger.find_default_account(call.db, organization_id, ledger_id)
+    else:
+        account = ledger.find_account(call.db, organization_id, ledger_account_id)
+    if account is None or account.ledger_id != ledger_id:
+        raise UnknownLedgerAccount(unknown_account(ledger_id, ledger_account_id))
+    return account
+
+
+def account_of_members(call: Execution, ledger_id: int | None, ledger_account_id: int | None) -> LedgerAccount:
+    """The account that a request names for points of members, by default that of the default ledger.
+
+    Raises UnknownLedger, UnknownLedgerAccount, or WalletNotInLedger for one of another ledger.
+    """
+    home = ledger_or_default(call, ledger_id)
+    account = account_of_ledger(call, home.ledger_id, ledger_account_id)
+    refuse_other_ledger(call, home)
+    return account
+
+
+def refuse_other_ledger(call: Execution, named: Ledger) -> None:
+    """Refuse a ledger in which members have no wallets; raises WalletNotInLedger."""
+    if named.ledger_id != call.organization.default_ledger_id:
+        raise WalletNotInLedger("Members' wallets are in the organization's default ledger.")
