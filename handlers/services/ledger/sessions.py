@@ -14,7 +14,6 @@ from datetime import datetime
 from sqlalchemy import Connection
 
 from domain.campaigns.limits import ALL_MEMBERS, EventLimits
-from domain.events import IncomingEvent
 from domain.ledger.postings import Posting
 from domain.ledger.session import LedgerSession
 from domain.organizations import Organization
@@ -95,17 +94,8 @@ def tiers_of_wallets(
 
 def report(execution: Execution, derived: Collection[DerivedEvent], reason: str) -> None:
     """Track derived events, all of them in one batch."""
-    incoming = [
-        IncomingEvent(
-            system_unique_key=f"{event.event_type}-{execution.new_key()}",
-            event_type=event.event_type,
-            member_id=event.member_id,
-            payload=event.payload,
-            reason=reason,
-        )
-        for event in derived
-    ]
-    if incoming:
+    if derived:
+        incoming = [event.incoming(execution.new_key, reason) for event in derived]
         track(UnitOfWork(execution), incoming, by_server=True)
 
 

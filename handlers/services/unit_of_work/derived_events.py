@@ -8,6 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from domain.events import IncomingEvent
 from domain.ledger.postings import Posting, Step
 from domain.ledger.session import LedgerSession
 from domain.tiers import TierAssignments, TierSchedule
@@ -29,6 +30,17 @@ class DerivedEvent:
     member_id: int
     event_type: str
     payload: Mapping[str, Any]
+
+    def incoming(self, new_key: Callable[[], str], reason: str, happened_at: datetime | None = None) -> IncomingEvent:
+        """The event as it is tracked; without a moment, it happens now."""
+        return IncomingEvent(
+            system_unique_key=f"{self.event_type}-{new_key()}",
+            event_type=self.event_type,
+            member_id=self.member_id,
+            reason=reason,
+            payload=self.payload,
+            external_event_date=happened_at,
+        )
 
 
 def tier_event(

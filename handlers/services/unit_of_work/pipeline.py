@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from domain.campaigns.evaluation import MAX_ERRORS, Evaluator
 from domain.campaigns.facts import EventFacts
 from domain.campaigns.outcomes import Evaluation
-from domain.events import DRY_RUN, FAILURE, FULL, MAX_CAUSED, MAX_DEPTH, SUCCESS, IncomingEvent
+from domain.events import DRY_RUN, FAILURE, FULL, MAX_CAUSED, MAX_DEPTH, SUCCESS
 from domain.orders import Order
 from domain.problems import Refusal
 from domain.reversals import RevertedEvent
@@ -140,14 +140,8 @@ class EventPipeline:
         elif self._caused > MAX_CAUSED:
             limit = f"more than {MAX_CAUSED} came of one event"
         at = now if cause is None else cause.at
-        event = IncomingEvent(
-            system_unique_key=f"{derived.event_type}-{unit.execution.new_key()}",
-            event_type=derived.event_type,
-            member_id=derived.member_id,
-            reason=reason if limit is None else f"{reason} Not evaluated: {limit}.",
-            payload=derived.payload,
-            external_event_date=None if at == now else at,
-        )
+        told = reason if limit is None else f"{reason} Not evaluated: {limit}."
+        event = derived.incoming(unit.execution.new_key, told, None if at == now else at)
         member = unit.members[derived.member_id]
         return TrackedEvent(
             position=-1,
