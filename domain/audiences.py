@@ -155,4 +155,4 @@ def _attribute_is(member: Member, name: str, wanted: frozenset[Any]) -> bool:
     """True if the attribute, or one of its elements, has a wanted value; the profile is the fallback."""
     own = member.custom_attributes
     found = own[name] if name in own else (member.profile.get("customAttributes") or {}).get(name)
-    return any(token(each) in wanted for each in (found if isinstance(found, list | tuple) else [found]))
+    return any(token(value) in wanted for value in (found if isinstance(found, list | tuple) else [found]))

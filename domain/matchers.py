@@ -165,6 +165,6 @@ def _contains(value: Any) -> _Test:
     def test(actual: Any) -> bool:
         if isinstance(actual, str):
             return isinstance(value, str) and value in actual
-        return isinstance(actual, list | tuple) and any(token(each) == one for each in actual)
+        return isinstance(actual, list | tuple) and any(token(element) == one for element in actual)
 
     return test

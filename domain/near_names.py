@@ -15,7 +15,7 @@ _LONGEST_WORD = 30
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that comes close to the given one, in letters of any case; None if there is none."""
-    written = {each.casefold(): each for each in islice(known, _MOST_KNOWN)}
+    written = {word.casefold(): word for word in islice(known, _MOST_KNOWN)}
     # Any two keys have much in common.
     least = 0.8 if len(name) > _LONGEST_WORD else 0.6
     close = get_close_matches(name[:LONGEST_NAME].casefold(), written, n=1, cutoff=least)

@@ -22,7 +22,7 @@ def with_returned(order: Order, items: Sequence[OrderItem], payload: Mapping[str
     known. Raises ReturnExceedsOrder, or PayloadMissing for an item whose value is unknown.
     """
     left, returned = list(items), payload.get("items") or ()
-    worth = sum((_take(left, each) for each in returned), _ZERO) if returned else Decimal(payload.get("total") or 0)
+    worth = sum((_take(left, item) for item in returned), _ZERO) if returned else Decimal(payload.get("total") or 0)
     in_all = order.returned_total + worth
     if items and returned:
         # Each item was checked against its line; their sum may differ from the order's total, as by a discount.
@@ -30,7 +30,7 @@ def with_returned(order: Order, items: Sequence[OrderItem], payload: Mapping[str
     elif in_all > order.total:
         rest = order.total - order.returned_total
         raise ReturnExceedsOrder(f"The return is worth {worth}, of the order {order.external_id} {rest} is left.")
-    is_all = in_all >= order.total > 0 or (bool(left) and all(each.is_returned for each in left))
+    is_all = in_all >= order.total > 0 or (bool(left) and all(item.is_returned for item in left))
     status = RETURNED if is_all else PARTIALLY_RETURNED
     return replace(order, status=status, returned_total=order.total if is_all else in_all), tuple(left)
 

@@ -260,7 +260,7 @@ class TierLog:
 
     def standing(self, loyalty_event_id: int) -> list[TierTracking]:
         """The unreversed trackings of the event, newest first."""
-        return [each for each in self._newest_first() if each.loyalty_event_id == loyalty_event_id]
+        return [assignment for assignment in self._newest_first() if assignment.loyalty_event_id == loyalty_event_id]
 
     def reverse(self, member_tier_tracking_id: int, tier_assignments: TierAssignments, loyalty_event_id: int) -> bool:
         """Restore the tier before a tracking; False if it has been set or moved again since.
@@ -270,9 +270,10 @@ class TierLog:
         """
         tracking = self._trackings[member_tier_tracking_id]
         later = [
-            each
-            for each in self._newest_first()
-            if each.member_program == tracking.member_program and each.member_tier_tracking_id > member_tier_tracking_id
+            assignment
+            for assignment in self._newest_first()
+            if assignment.member_program == tracking.member_program
+            and assignment.member_tier_tracking_id > member_tier_tracking_id
         ]
         is_current = not later and tracking.sets(tier_assignments.held(tracking.member_program))
         if is_current:

@@ -120,7 +120,7 @@ class AuditTrail:
                 str(entity_id),
                 as_json(changes),
                 tuple(member_ids),
-                tuple({each for each in wallet_ids if each is not None}),
+                tuple({wallet_id for wallet_id in wallet_ids if wallet_id is not None}),
             )
         )
 
@@ -151,7 +151,7 @@ def without_secrets(value: Any, name: str = "") -> Any:
     if isinstance(value, Mapping):
         return {key: without_secrets(each, str(key)) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [without_secrets(each) for each in value]
+        return [without_secrets(item) for item in value]
     return value
 
 

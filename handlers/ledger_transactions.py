@@ -95,7 +95,7 @@ def create_ledger_transaction(call: Call, account: LedgerAccount, body: Movement
 @operation("createLedgerTransactionSet", body=SetBody(), answer=transactions, audit="ledger-transaction")
 def create_ledger_transaction_set(call: Call, ledger: Ledger, body: list[Movement]) -> Rows:
     """Post mints, burns and transfers of one ledger, all or none."""
-    return _post(call, [replace(each, ledger_id=ledger.ledger_id) for each in body])
+    return _post(call, [replace(asked, ledger_id=ledger.ledger_id) for asked in body])
 
 
 @operation("revertLedgerTransaction", body=REVERT, answer=transactions, audit="ledger-transaction")
@@ -146,10 +146,10 @@ def batch_ledger_transactions(call: Call, body: list[BatchItem]) -> list[Process
     identities = [{"index": index, "systemUniqueKey": each.system_unique_key} for index, each in enumerate(body)]
     done = _processed(call, movements, post_batch(call, movements), identities)
     return [
-        replace(each, identity={**each.identity, "systemUniqueKey": each.rows[0].system_unique_key})
-        if each.rows
-        else each
-        for each in done
+        replace(item, identity={**item.identity, "systemUniqueKey": item.rows[0].system_unique_key})
+        if item.rows
+        else item
+        for item in done
     ]
 
 

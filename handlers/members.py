@@ -233,7 +233,7 @@ def _tier_searched(call: Call, query: Mapping[str, Any]) -> LoyaltyTier | None:
         found.append(programs.find_tier(call.db, organization_id, query["loyaltyTierId"]))
     if "loyaltyTierKey" in query:
         found.append(programs.find_tier_by_key(call.db, organization_id, query["loyaltyTierKey"]))
-    return found[0] if all(each == found[0] for each in found) else None
+    return found[0] if all(tier == found[0] for tier in found) else None
 
 
 @operation("listMemberTiers", answer=listed(MEMBER_TIER))

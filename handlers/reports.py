@@ -162,5 +162,5 @@ def _series(
     """The figures of each day of the range; `names` maps their names to the columns that store them."""
     days = days_of(_range(call, query))
     found = figures.find_series(call.db, _organization(call), kind, days, label=label, subject=subject)
-    rows: Sequence[tuple[Decimal, ...]] = [tuple(getattr(each, column) for column in names.values()) for each in found]
+    rows: Sequence[tuple[Decimal, ...]] = [tuple(getattr(row, column) for column in names.values()) for row in found]
     return DailySeries(title, tuple(names), [day.date for day in days], rows)

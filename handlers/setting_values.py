@@ -33,4 +33,4 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 def networks_of(text: str) -> tuple[Network, ...]:
     """Networks, or single addresses, separated by commas; raises ValueError."""
-    return tuple(ipaddress.ip_network(each.strip()) for each in text.split(",") if each.strip())
+    return tuple(ipaddress.ip_network(part.strip()) for part in text.split(",") if part.strip())

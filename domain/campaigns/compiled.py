@@ -85,7 +85,9 @@ def compile_campaign(
 ) -> CompiledCampaign:
     """Join a campaign with its compiled actions; `default_timezone` applies unless the campaign has its own."""
     zone = zone_named(campaign.timezone or default_timezone)
-    types = frozenset(each for each in (campaign.event_type, *campaign.enabled_topics) if each is not None)
+    types = frozenset(
+        event_type for event_type in (campaign.event_type, *campaign.enabled_topics) if event_type is not None
+    )
     return CompiledCampaign(
         campaign=campaign,
         actions=tuple(actions),

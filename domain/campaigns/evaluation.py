@@ -181,13 +181,13 @@ class Evaluator:
             return False
         self._explain(campaign, action.action, True, None, self._trace(campaign, action))
         failed = False
-        for each in computed:
-            done = Done(FAILED, each.fault, ZERO) if each.fault else self._execute(campaign, each)
+        for effect in computed:
+            done = Done(FAILED, effect.fault, ZERO) if effect.fault else self._execute(campaign, effect)
             failed = failed or done.status == FAILED
             if done.status in (EXECUTED, PARTIAL, AUTHORIZED):
                 self._allowances.count_event(campaign)
-            self._report(campaign, action, each, done)
-        if any(each.effect_id in (MINT_POINTS, BURN_POINTS) for each in computed):
+            self._report(campaign, action, effect, done)
+        if any(effect.effect_id in (MINT_POINTS, BURN_POINTS) for effect in computed):
             self._refresh_balances()
         return failed
 
@@ -245,11 +245,11 @@ class Evaluator:
         if not campaign.limits:
             return []
         found = (
-            self._points.wanted(campaign, each.params)
-            for each in computed
-            if each.effect_id == MINT_POINTS and each.fault is None
+            self._points.wanted(campaign, effect.params)
+            for effect in computed
+            if effect.effect_id == MINT_POINTS and effect.fault is None
         )
-        return [each for each in found if each is not None]
+        return [mint for mint in found if mint is not None]
 
     def _skip(
         self, campaign: CompiledCampaign, action: CompiledAction, computed: Sequence[_Computed], rule: LimitRule
@@ -257,10 +257,10 @@ class Evaluator:
         refusal = LimitReached.of(rule)
         why = Reason("LIMIT_REACHED", refusal.detail, self._allowances.used(campaign, rule))
         self._explain(campaign, action.action, False, why, self._trace(campaign, action))
-        for each in computed:
-            if each.effect_id == MINT_POINTS and each.fault is None:
-                self._points.discard(campaign, each.params)
-            self._report(campaign, action, each, Done(SKIPPED, each.fault or refusal, ZERO))
+        for effect in computed:
+            if effect.effect_id == MINT_POINTS and effect.fault is None:
+                self._points.discard(campaign, effect.params)
+            self._report(campaign, action, effect, Done(SKIPPED, effect.fault or refusal, ZERO))
 
     def _report(
         self,

@@ -102,9 +102,9 @@ def _own_keys(node: Node, hidden: frozenset[str], each: Mapping[str, str]) -> It
 
 def _texts(variable: str | None, node: Node) -> Iterator[NamedKey]:
     """The texts that the node writes out: itself, or the items of a list."""
-    for each in node.items if isinstance(node, ListLiteral) else (node,):
-        if variable is not None and isinstance(each, Constant) and isinstance(each.value, str):
-            yield NamedKey(variable, each.value, each.start, each.end)
+    for item in node.items if isinstance(node, ListLiteral) else (node,):
+        if variable is not None and isinstance(item, Constant) and isinstance(item.value, str):
+            yield NamedKey(variable, item.value, item.start, item.end)
 
 
 def _keyed(node: Node, hidden: frozenset[str], but: Collection[str] = ()) -> str | None:

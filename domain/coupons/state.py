@@ -294,12 +294,12 @@ class CouponState:
     @property
     def changed_books(self) -> list[CouponBook]:
         """Books whose sums have changed, by id."""
-        return [self.books[each] for each in self._touched(self.books)]
+        return [self.books[book_id] for book_id in self._touched(self.books)]
 
     @property
     def changed_coupons(self) -> list[Coupon]:
         """Coupons whose sums have changed, by id; those in `new_coupons` are not stored yet."""
-        return [self.coupons[each] for each in self._touched(self.coupons)]
+        return [self.coupons[coupon_id] for coupon_id in self._touched(self.coupons)]
 
     @property
     def changed_held(self) -> list[MemberCoupon]:
@@ -309,7 +309,7 @@ class CouponState:
     @property
     def changed_lots(self) -> list[CouponLot]:
         """New and changed lots, by id."""
-        return [self.lots[each] for each in self._touched(self.lots)]
+        return [self.lots[lot_id] for lot_id in self._touched(self.lots)]
 
     @property
     def changed_found(self) -> list[CouponUsage]:

@@ -112,7 +112,9 @@ def compile_mission(
     """Compile a stored mission; `audience_keys` are those of audiences that may match members."""
     audiences = None
     if mission.audience_id is not None:
-        audiences = frozenset(audience_keys[each] for each in (mission.audience_id,) if each in audience_keys)
+        audiences = frozenset(
+            audience_keys[audience_id] for audience_id in (mission.audience_id,) if audience_id in audience_keys
+        )
     named = mission.ledger_account_id
     count, fault = _count_program(mission)
     return CompiledMission(

@@ -23,7 +23,7 @@ class AnswerTypes:
         """The offered media type that the client prefers, the first of equal ones; raises a 406 if it accepts none."""
         if not self.are_many or not accept or not accept.strip():
             return self._offered[0]
-        ranges = [_media_range(each) for each in accept.split(",")]
+        ranges = [_media_range(part) for part in accept.split(",")]
         qualities = {offered: _quality(offered, ranges) for offered in self._offered}
         best = max(self._offered, key=lambda offered: qualities[offered])
         if qualities[best] > 0:

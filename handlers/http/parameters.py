@@ -118,20 +118,20 @@ class ParameterPlan:
         # Beginnings of the names of query parameters that a document cannot list one by one.
         self._families: tuple[str, ...] = ()
         checks: dict[str, dict[str, Any]] = {"path": {}, "query": {}, "header": {}}
-        for each in declared:
-            place, name = each["in"], each["name"]
+        for parameter in declared:
+            place, name = parameter["in"], parameter["name"]
             if place not in checks:
                 raise DocumentError(f"{where}: the parameter {name} is in {place}, which is not served")
-            if "schema" not in each:
+            if "schema" not in parameter:
                 raise DocumentError(f"{where}: the parameter {name} has no schema")
-            schema = schemas.resolved(each["schema"])
+            schema = schemas.resolved(parameter["schema"])
             key = name.lower() if place == "header" else name
-            self._by_place[place][key] = _parameter(each, schema, schemas, where)
-            checks[place][key] = schemas.translate(each["schema"])
-            if each.get("required"):
+            self._by_place[place][key] = _parameter(parameter, schema, schemas, where)
+            checks[place][key] = schemas.translate(parameter["schema"])
+            if parameter.get("required"):
                 self._required[place].append(key)
-            if place == "query" and FAMILY in each:
-                self._families += (_family(each[FAMILY], where),)
+            if place == "query" and FAMILY in parameter:
+                self._families += (_family(parameter[FAMILY], where),)
             if place == "query" and "default" in schema:
                 self._defaults[name] = schema["default"]
         self._validators = {

@@ -48,7 +48,7 @@ def json_able(value: Any) -> Any:
     if isinstance(value, dict):
         return {str(name): json_able(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
-        return [json_able(each) for each in value]
+        return [json_able(item) for item in value]
     if isinstance(value, Decimal):
         return exact_number(value)
     return instant_text(value) if isinstance(value, datetime) else value

@@ -67,7 +67,7 @@ def track_result(
         "missions": list(missions),
         "referrals": [],
         "explain": [_explanation(explanation) for explanation in found.explanations],
-        "errors": [_rule_error(each) for each in found.errors],
+        "errors": [_rule_error(fault) for fault in found.errors],
     }
     if error is not None:
         result["error"] = error.as_problem()

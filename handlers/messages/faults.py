@@ -64,7 +64,7 @@ class Explainer:
         kind = error.kind
         match kind.name:
             case "enum":
-                return _none_of(error.instance, ["null" if each is None else str(each) for each in kind.options])
+                return _none_of(error.instance, ["null" if option is None else str(option) for option in kind.options])
             case "type":
                 return f"is not of type {' or '.join(each for each in kind.types if each != 'null')}"
             case "pattern":
@@ -102,12 +102,12 @@ class Explainer:
                 yield from self.explain(error)
             return
         kinds = dict.fromkeys(
-            each
+            name
             for errors in branches
             for e in errors
             if e.kind.name == "type"
-            for each in e.kind.types
-            if each != "null"
+            for name in e.kind.types
+            if name != "null"
         )
         wanted = f"is not of type {' or '.join(kinds)}" if kinds else "has none of the allowed forms, or more than one"
         yield place, f"{self._name(place)} {wanted}."

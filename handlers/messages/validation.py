@@ -206,7 +206,7 @@ class Validator:
         found: list[tuple[Place, str]] = []
         errors = list(islice(self._errors(value), MAX_FAULTS))
         # A text of the wrong length gets no second fault about its form.
-        lengths = {tuple(each.instance_path) for each in errors if each.kind.name in ("minLength", "maxLength")}
+        lengths = {tuple(fault.instance_path) for fault in errors if fault.kind.name in ("minLength", "maxLength")}
         for error in errors:
             if error.kind.name != "pattern" or tuple(error.instance_path) not in lengths:
                 found.extend(self._explainer.explain(error))

@@ -111,7 +111,7 @@ def _scale(figures: Sequence[Decimal], days: int) -> _Scale:
         highest = Decimal(1)
     rough = (highest - lowest) / _STEPS
     power = Decimal(10) ** rough.adjusted()
-    step = next(power * each for each in (1, 2, 5, 10) if power * each >= rough)
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough)
     low = step * (lowest / step).to_integral_value("ROUND_FLOOR")
     high = step * (highest / step).to_integral_value("ROUND_CEILING")
     return _Scale(low, high, step, days)

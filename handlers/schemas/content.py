@@ -68,15 +68,15 @@ def batch_item(item: Mapping[str, Any]) -> DocumentWrite:
 def batch_answer(outcome: Any) -> dict[str, Any]:
     """The answer to a batch; `outcome` has `upserted` and `failed` in the order of the request."""
     return {
-        "upserted": [DOCUMENT.dump(each) for each in outcome.upserted],
+        "upserted": [DOCUMENT.dump(version) for version in outcome.upserted],
         "failed": [
             {
-                "index": each.index,
-                "documentKey": each.document_key,
-                "locale": each.locale,
-                "error": each.refusal.as_problem(),
+                "index": failure.index,
+                "documentKey": failure.document_key,
+                "locale": failure.locale,
+                "error": failure.refusal.as_problem(),
             }
-            for each in outcome.failed
+            for failure in outcome.failed
         ],
         "total": len(outcome.upserted) + len(outcome.failed),
         "successCount": len(outcome.upserted),

@@ -96,7 +96,7 @@ def search_answer(collection: ContentCollection, query: Mapping[str, Any], found
         "collection": COLLECTION_NAME.dump(collection),
         "query": query,
         "totalCount": found.total_count,
-        "items": [DOCUMENT.dump(each) for each in found.items],
+        "items": [DOCUMENT.dump(item) for item in found.items],
         "facets": {
             field: [{"value": value, "count": count} for value, count in _typed(collection.type_of(field), counted)]
             for field, counted in found.facets.items()

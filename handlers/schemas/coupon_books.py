@@ -18,10 +18,10 @@ class _Numbers(fields.Field[Any]):
     """Whole numbers that this surface writes as texts, and reads as both."""
 
     def _serialize(self, value: Any, attr: Any, obj: Any, **kwargs: Any) -> Any:
-        return [str(each) for each in value]
+        return [str(number) for number in value]
 
     def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
-        return [int(each) for each in value]
+        return [int(number) for number in value]
 
 
 _WholeNumbers = Annotated[Sequence[int], _Numbers]

@@ -95,12 +95,14 @@ def evaluate_tiers(
 
 
 def _expire(run: JobRun) -> Mapping[str, Any] | None:
-    found = [expire_points(run.engine, each, run.stopping) for each in run.organization_ids]
+    found = [expire_points(run.engine, organization_id, run.stopping) for organization_id in run.organization_ids]
     return None if run.stopping() else {"wallets": sum(sum(batch.wallets.values()) for batch in found)}
 
 
 def _evaluate(run: JobRun) -> Mapping[str, Any] | None:
-    found = [evaluate_tiers(run.engine, each, stopping=run.stopping) for each in run.organization_ids]
+    found = [
+        evaluate_tiers(run.engine, organization_id, stopping=run.stopping) for organization_id in run.organization_ids
+    ]
     members, moves = (sum(each) for each in zip(*found, strict=True)) if found else (0, 0)
     return None if run.stopping() else {"members": members, "moves": moves}
 
@@ -116,7 +118,11 @@ def _release(run: JobRun) -> Mapping[str, Any] | None:
 
 def _remove_deliveries(run: JobRun) -> Mapping[str, Any] | None:
     days = run.settings.deliveries_kept_days
-    removed = sum(remove_old_deliveries(run.engine, each, days, run.stopping) for each in run.organization_ids if days)
+    removed = sum(
+        remove_old_deliveries(run.engine, organization_id, days, run.stopping)
+        for organization_id in run.organization_ids
+        if days
+    )
     return None if run.stopping() else {"deliveries": removed}
 
 
@@ -134,7 +140,7 @@ def seal_audit_log(engine: Engine, organization_id: int, stopping: Callable[[], 
 
 
 def _seal(run: JobRun) -> Mapping[str, Any] | None:
-    sealed = sum(seal_audit_log(run.engine, each, run.stopping) for each in run.organization_ids)
+    sealed = sum(seal_audit_log(run.engine, organization_id, run.stopping) for organization_id in run.organization_ids)
     return None if run.stopping() else {"entries": sealed}
 
 

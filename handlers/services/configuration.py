@@ -174,7 +174,9 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
         program_keys=frozenset(configuration.program_keys(db, organization_id)),
         sets_tiers=any(_sets_tiers(campaign) for campaign in compiled),
         tier_schedules=tuple(configuration.tier_schedules(db, organization_id)),
-        custom_event_types={each.api_code: each.schema_type for each in event_types.active(db, organization_id)},
+        custom_event_types={
+            event_type.api_code: event_type.schema_type for event_type in event_types.active(db, organization_id)
+        },
         badges={badge.badge_key: badge for badge in badges.find_all(db, organization_id)},
         listeners=tuple(triggers.find_listeners(db, organization_id)),
         audiences=tuple(of_members),

@@ -23,7 +23,7 @@ def evaluate_tiers(organization: int | None, everyone: bool) -> None:
 
     with migrated_engine(load_settings()) as engine:
         ids = organization_ids(engine, organization)
-        found = {each: jobs.evaluate_tiers(engine, each, everyone) for each in ids}
+        found = {organization_id: jobs.evaluate_tiers(engine, organization_id, everyone) for organization_id in ids}
     for each, (looked_at, moves) in found.items():
         if looked_at:
             click.echo(f"Organization {each}: {looked_at:,} evaluated, {moves:,} moved.")

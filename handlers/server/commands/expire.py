@@ -18,7 +18,7 @@ def expire(organization: int | None) -> None:
     say so. It may be interrupted and started again at any time, beside running servers. Workers run it by the clock.
     """
     with migrated_engine(load_settings()) as engine:
-        found = [_expire(engine, each) for each in organization_ids(engine, organization)]
+        found = [_expire(engine, organization_id) for organization_id in organization_ids(engine, organization)]
     if not any(found):
         click.echo("Nothing has expired.")
 

@@ -67,20 +67,20 @@ def list_organizations(as_json: bool) -> None:
 
     with migrated_engine(load_settings()) as engine:
         found = transactions.run(engine, find_all)
-    for each in found:
+    for organization in found:
         values = {
-            "organizationId": each.organization_id,
-            "organizationKey": each.organization_key,
-            "createdAt": each.created_at.isoformat(),
-            "environment": each.environment,
-            "name": each.name,
+            "organizationId": organization.organization_id,
+            "organizationKey": organization.organization_key,
+            "createdAt": organization.created_at.isoformat(),
+            "environment": organization.environment,
+            "name": organization.name,
         }
         columns = (
-            f"{each.organization_id:>6}",
-            each.organization_key,
-            f"{each.created_at:%Y-%m-%d}",
-            each.environment,
-            each.name,
+            f"{organization.organization_id:>6}",
+            organization.organization_key,
+            f"{organization.created_at:%Y-%m-%d}",
+            organization.environment,
+            organization.name,
         )
         click.echo(json.dumps(values) if as_json else "  ".join(columns))
 

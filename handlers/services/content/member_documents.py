@@ -123,7 +123,7 @@ def member_content(
 
 
 def _is_known(if_none_match: str, entity_tag: str) -> bool:
-    known = [each.strip().removeprefix("W/") for each in if_none_match.split(",")]
+    known = [tag.strip().removeprefix("W/") for tag in if_none_match.split(",")]
     return "*" in known or entity_tag in known
 
 

@@ -275,13 +275,15 @@ def _members_of(call: Call, items: Collection[BatchItem]) -> dict[Any, Member]:
 
 def _member_of(item: BatchItem, found: Mapping[Any, Member]) -> Member | None:
     """The member of an item; None if its two ids belong to different members, or to none."""
-    named = [found.get(each) for each in (item.member_id, item.loyalty_member_id) if each is not None]
+    named = [found.get(member_id) for member_id in (item.member_id, item.loyalty_member_id) if member_id is not None]
     return named[0] if all(each is named[0] or each == named[0] for each in named) else None
 
 
 def _named_by(item: BatchItem) -> str:
     """How an item names its member."""
-    return " and ".join(str(each) for each in (item.member_id, item.loyalty_member_id) if each is not None)
+    return " and ".join(
+        str(member_id) for member_id in (item.member_id, item.loyalty_member_id) if member_id is not None
+    )
 
 
 def _first(keys: Sequence[str]) -> str | None:

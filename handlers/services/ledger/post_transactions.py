@@ -105,7 +105,7 @@ class Poster:
         account_ids = {
             movement.ledger_account_id for movement in self._movements if movement.ledger_account_id is not None
         }
-        account_ids |= {each.ledger_account_id for each in stored.values()}
+        account_ids |= {transaction.ledger_account_id for transaction in stored.values()}
         with work_on_wallets(self._call, self._wallets, account_ids, MOVED) as work:
             made = self._make(work.ledger, stored, atomic)
         steps = zip(work.ledger.steps, work.transaction_ids, strict=True)
@@ -118,7 +118,7 @@ class Poster:
 
     def _lock(self, stored: Mapping[int, Stored]) -> None:
         sides = [(movement.from_wallet_id, movement.to_wallet_id) for movement in self._movements]
-        sides += [(each.from_wallet_id, each.to_wallet_id) for each in stored.values()]
+        sides += [(transaction.from_wallet_id, transaction.to_wallet_id) for transaction in stored.values()]
         wanted = {wallet_id for side in sides for wallet_id in side if wallet_id is not None}
         self._wallets: Mapping[int, Wallet] = lock_wallets(self._db, self._call.organization, wanted)
 
@@ -328,8 +328,8 @@ def capture(call: Call, account: LedgerAccount, amounts: Sequence[tuple[int, Dec
     stored = posting.find_stored(call.db, organization_id, ids)
     wallets = {
         wallet_id
-        for each in stored.values()
-        for wallet_id in (each.from_wallet_id, each.to_wallet_id)
+        for transaction in stored.values()
+        for wallet_id in (transaction.from_wallet_id, transaction.to_wallet_id)
         if wallet_id is not None
     }
     lock_wallets(call.db, call.organization, wallets)

@@ -94,8 +94,8 @@ class Sender:
             )
 
         claimed = transactions.run(self._engine, claim)
-        for each in claimed:
-            self._under_way[pool.submit(self._send, each)] = each
+        for delivery in claimed:
+            self._under_way[pool.submit(self._send, delivery)] = delivery
         return len(claimed)
 
     def _send(self, delivery: ClaimedDelivery) -> Reply:
@@ -146,7 +146,7 @@ def send_due(
 def message_headers(delivery: ClaimedDelivery, now: datetime, body: bytes) -> dict[str, str]:
     """The headers of one attempt: the trigger's own, which may set another `User-Agent`, and the sender's."""
     timestamp = int(now.timestamp())
-    secrets = [each for each in (delivery.secret, delivery.previous_secret) if each is not None]
+    secrets = [secret for secret in (delivery.secret, delivery.previous_secret) if secret is not None]
     own: Mapping[str, str] = delivery.settings["headers"]
     agent = {} if any(name.lower() == "user-agent" for name in own) else {"User-Agent": "loyalty-server"}
     return {
