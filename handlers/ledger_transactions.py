@@ -15,7 +15,6 @@ from domain.problems import NotFound
 from handlers.call import Call
 from handlers.messages.base import listed
 from handlers.operation import operation
-from handlers.schemas.ledger import TRANSACTION_ROW
 from handlers.schemas.ledger_transactions import (
     BATCH_REVERT,
     BURN,
@@ -38,6 +37,7 @@ from handlers.schemas.ledger_transactions import (
     processed,
     transactions,
 )
+from handlers.schemas.ledgers import TRANSACTION_ROW
 from handlers.services.ledger.post_transactions import Movement, Outcome, answered, capture, post_batch, post_set
 from persistence import ledger, ledger_lots, ledger_transactions
 from persistence.paging import Page, Paged

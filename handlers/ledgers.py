@@ -14,7 +14,8 @@ from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.messages.base import Changes, listed, results, values_of, wrapped
 from handlers.operation import operation
-from handlers.schemas.ledger import (
+from handlers.schemas.ledger_transactions import SUPPLY, transactions
+from handlers.schemas.ledgers import (
     ACCOUNT,
     ACCOUNT_CHANGES,
     DAILY_BALANCE,
@@ -27,7 +28,6 @@ from handlers.schemas.ledger import (
     NewAccount,
     days_of,
 )
-from handlers.schemas.ledger_transactions import SUPPLY, transactions
 from handlers.services.ledger.change_supply import SupplyChange, change_supply
 from persistence import configuration, daily_balances, ledger_lots, ledger_transactions, ledger_wallets
 from persistence import ledger as ledgers

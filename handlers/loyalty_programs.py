@@ -14,7 +14,7 @@ from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.messages.base import Changes, results, values_of, wrapped
 from handlers.operation import operation
-from handlers.schemas.programs import PROGRAM, PROGRAM_BODY, PROGRAM_CHANGES, ProgramProperties
+from handlers.schemas.loyalty_programs import PROGRAM, PROGRAM_BODY, PROGRAM_CHANGES, ProgramProperties
 from handlers.services import references
 from persistence import organizations, programs
 from persistence.paging import Page

@@ -12,7 +12,7 @@ from handlers.call import Call
 from handlers.messages.badges import TRACKING
 from handlers.messages.base import listed, wrapped
 from handlers.operation import operation
-from handlers.schemas.badges import BALANCE, GRANT, MEMBER_BADGE, GrantRequest
+from handlers.schemas.member_badges import BALANCE, GRANT, MEMBER_BADGE, GrantRequest
 from handlers.services.idempotency import digest_of
 from handlers.services.unit_of_work.unit import unit_of_work
 from persistence import badges

@@ -11,7 +11,7 @@ from handlers.call import Call
 from handlers.messages.base import listed
 from handlers.operation import operation
 from handlers.schemas.coupon_books import book_filter
-from handlers.schemas.member_books import MEMBER_BOOK
+from handlers.schemas.member_coupons import MEMBER_BOOK
 from handlers.services.coupons.member_books import MemberBook, member_books_page, with_last_usages
 from persistence.paging import Page, Paged
 

@@ -12,7 +12,7 @@ from handlers.call import Call
 from handlers.messages.base import listed, results, wrapped
 from handlers.messages.orders import order_record
 from handlers.operation import operation
-from handlers.schemas.orders import ORDER_BATCH, NewOrderBody, OrderBatch, batch_result, created_order
+from handlers.schemas.purchase_orders import ORDER_BATCH, NewOrderBody, OrderBatch, batch_result, created_order
 from handlers.services.orders.create import CreatedOrder, NewOrder, create_order, create_orders
 from persistence import orders
 from persistence.paging import Page, Paged

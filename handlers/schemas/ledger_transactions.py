@@ -11,7 +11,7 @@ from typing import Any
 from domain.ledger.views import TransactionRow
 from domain.problems import FieldFault, InvalidRequest, Refusal
 from handlers.messages.base import OF_REQUEST, Body, values_of
-from handlers.schemas.ledger import TRANSACTION_ROW
+from handlers.schemas.ledgers import TRANSACTION_ROW
 from handlers.services.ledger.change_supply import SupplyChange
 from handlers.services.ledger.post_transactions import Movement
 

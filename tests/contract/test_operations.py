@@ -94,6 +94,9 @@ WHOLE_LISTS = {
 
 # Lists that are read by cursor.
 CURSOR_PAGE_SIZES = {("integration", "listMemberTimeline"): 100, ("administration", "listMemberTimeline"): 100}
+# Tags whose answers are those of campaigns, or also sent as messages.
+WITHOUT_SCHEMAS = {"effects", "member-content"}
+ROOT = Path(__file__).parents[2]
 
 PLANNED = {(row["surface"], row["operationId"]): row for row in table("operations.csv")}
 TO_COME = {(row["surface"], row["operationId"]): row for row in table("operations_to_come.csv")}
@@ -123,6 +126,18 @@ def test_what_is_documented_is_no_longer_to_come() -> None:
 def test_operations_to_come_are_the_planned_ones() -> None:
     for key, row in TO_COME.items():
         assert {name: PLANNED[key][name] for name in row} == row
+
+
+@pytest.mark.parametrize("tag", sorted({row["tag"] for row in PLANNED.values()}))
+def test_the_files_of_a_tag_have_its_name(tag: str) -> None:
+    name = tag.replace("-", "_")
+    surfaces = {surface for (surface, _), row in PLANNED.items() if row["tag"] == tag}
+    files = [f"handlers/{name}.py", *(f"openapi/{surface}/{tag}.yaml" for surface in surfaces)]
+    if tag not in WITHOUT_SCHEMAS:
+        files.append(f"handlers/schemas/{name}.py")
+
+    assert [file for file in files if not (ROOT / file).exists()] == []
+    assert any((ROOT / "tests/http").glob(f"test_{name.removesuffix('s')}*.py"))
 
 
 def test_each_operation_has_a_handler_and_each_handler_an_operation() -> None:

@@ -1,4 +1,4 @@
-"""Loyalty programs and tiers on the wire (administration, "Loyalty program" and "Loyalty tier")."""
+"""Tiers on the wire (administration, "Loyalty tier")."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,28 +6,6 @@ from decimal import Decimal
 from typing import Any
 
 from handlers.messages.base import OF_REQUEST, Body, Instant, Plain, Shape, Update, WireSchema
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProgramProperties:
-    """The writable fields of a loyalty program."""
-
-    active: bool = True
-    name: str | None = None
-    description: str
-    ledger_id: int
-    tier_points_ledger_account_id: int | None = None
-    main_ledger_account_id: int | None = None
-    set_as_default: bool = field(default=False, metadata=OF_REQUEST)
-    main_portal_id: int | None = None
-    default_tier_id: int | None = field(default=None, metadata=OF_REQUEST)
-    tier_policy: Mapping[str, Any] = field(default_factory=dict)
-
-
-class _ProgramRecord(WireSchema):
-    organization_id = Plain()
-    loyalty_program_id = Plain()
-    loyalty_program_key = Plain()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,9 +31,6 @@ class _TierRecord(WireSchema):
     updated_at = Instant()
 
 
-PROGRAM_BODY = Body(ProgramProperties)
-PROGRAM_CHANGES = Update(ProgramProperties)
-PROGRAM = Shape(ProgramProperties, _ProgramRecord)
 TIER_BODY = Body(TierProperties)
 TIER_CHANGES = Update(TierProperties)
 TIER = Shape(TierProperties, _TierRecord)

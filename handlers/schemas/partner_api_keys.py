@@ -1,0 +1,37 @@
+"""API keys of partners on the wire (integration 2.9)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from domain.partners import PartnerApiKey
+from handlers.messages.base import Body, Instant, Plain, Shape, WireSchema
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyProperties:
+    """The partner that a key is for, and the organization's name for it."""
+
+    partner: str
+    name: str
+
+
+class _KeyRecord(WireSchema):
+    organization_id = Plain()
+    partner_api_key_id = Plain()
+    key_hint = Plain()
+    last_used_at = Instant()
+    revoked_at = Instant()
+    created_at = Instant()
+    updated_at = Instant()
+
+
+KEY_BODY = Body(KeyProperties)
+KEY = Shape(KeyProperties, _KeyRecord)
+
+
+def new_key(made: tuple[PartnerApiKey, str]) -> dict[str, Any]:
+    """A new key, in the only answer that ever shows it."""
+    record, key = made
+    return {"partnerApiKey": KEY.dump(record), "apiKey": key}

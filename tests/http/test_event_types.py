@@ -1,0 +1,60 @@
+"""Event types over HTTP: the built-in ones, and those of an organization on both surfaces."""
+
+from __future__ import annotations
+
+import pytest
+
+from domain.event_types import BUILT_IN_EVENT_TYPES
+
+PATH = "/custom-event-types"
+BODY = {"name": "Cup", "apiCode": "cup", "schemaType": "custom"}
+
+
+@pytest.fixture(params=("integration", "administration"))
+def surface(organization, request):
+    return getattr(organization, request.param)
+
+
+def test_an_event_type_keeps_all_that_is_said_of_it(organization, surface):
+    body = {**BODY, "description": "A cup was returned.", "active": False, "customAttributes": {"a": [1, None]}}
+    made = surface.post(PATH, body)["eventType"]
+    assert made == {
+        **body,
+        "organizationId": organization.id,
+        "isCustomType": True,
+        "createdAt": made["createdAt"],
+        "updatedAt": made["createdAt"],
+    }
+    assert surface.get(f"{PATH}/cup") == {"eventType": made}
+
+
+def test_what_is_left_out_has_its_default(surface):
+    made = surface.post(PATH, BODY)["eventType"]
+    assert (made["description"], made["active"], made["customAttributes"]) == (None, True, {})
+
+
+@pytest.mark.parametrize("code", ["cup", BUILT_IN_EVENT_TYPES[0]])
+def test_a_code_is_taken_once(surface, code):
+    surface.post(PATH, BODY)
+    assert surface.post(PATH, {**BODY, "apiCode": code}, expect=409)["type"] == "/problems/name-taken"
+
+
+def test_an_update_changes_what_is_sent_but_never_the_code(organization):
+    made = organization.integration.post(PATH, {**BODY, "description": "A cup was returned."})["eventType"]
+    changed = organization.integration.patch(f"{PATH}/cup", {"active": False})["eventType"]
+    assert changed == {**made, "active": False, "updatedAt": changed["updatedAt"]}
+    problem = organization.administration.put(f"{PATH}/cup", {**BODY, "apiCode": "mug"}, expect=409)
+    assert problem["type"] == "/problems/api-code-fixed"
+
+
+def test_event_types_to_choose_from_are_built_in_or_active(organization, surface):
+    surface.post(PATH, BODY)
+    surface.post(PATH, {**BODY, "apiCode": "mug", "active": False})
+    offered = organization.integration.get("/event-types")["results"]
+    assert [row["apiCode"] for row in offered] == [*BUILT_IN_EVENT_TYPES, "cup"]
+    assert {row["apiCode"] for row in surface.get(PATH)["results"]} == {"cup", "mug"}
+
+
+def test_another_organization_does_not_have_it(surface, other_organization):
+    surface.post(PATH, BODY)
+    other_organization.integration.get(f"{PATH}/cup", expect=404)
