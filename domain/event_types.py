@@ -73,12 +73,12 @@ def refuse_other_payload(api_code: str, schema_type: str, payload: Mapping[str, 
     check = _CHECKS.get(schema_type)
     if check is None:
         return
-    wanted, is_one = check
+    expected, is_one = check
     value = (payload or {}).get("value")
     if value is None:
-        raise PayloadInvalid(f"payload.value is missing: an event of type {api_code} carries {wanted} there.")
+        raise PayloadInvalid(f"payload.value is missing: an event of type {api_code} carries {expected} there.")
     if not is_one(value):
-        raise PayloadInvalid(f"payload.value is not {wanted}, which an event of type {api_code} carries there.")
+        raise PayloadInvalid(f"payload.value is not {expected}, which an event of type {api_code} carries there.")
 
 
 def _is_number(value: Any) -> bool:

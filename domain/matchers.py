@@ -63,7 +63,7 @@ class _Field:
 
     operators: frozenset[str]
     accepts: Callable[[Any], bool]
-    wanted: str
+    expected: str
 
 
 _TEXT_FIELD = _Field(_TEXT_OPERATORS, is_text, _TEXT)
@@ -105,12 +105,12 @@ def _compile_condition(condition: Mapping[str, Any], pointer: str) -> ItemPredic
         )
     if sign not in field.operators:
         raise _fault(f"operator {sign} does not go with the field {name}", f"{pointer}/operator")
-    wanted = _wanted(field, sign)
+    expected = _expected(field, sign)
     if sign == "in":
         if not isinstance(value, list) or not 0 < len(value) <= MOST_VALUES or not all(map(field.accepts, value)):
-            raise _fault(f"value is not a list of 1 to {MOST_VALUES} values, each {wanted}", f"{pointer}/value")
+            raise _fault(f"value is not a list of 1 to {MOST_VALUES} values, each {expected}", f"{pointer}/value")
     elif not _accepted(field, sign, value):
-        raise _fault(f"value is not {wanted}, which the operator {sign} needs", f"{pointer}/value")
+        raise _fault(f"value is not {expected}, which the operator {sign} needs", f"{pointer}/value")
     test = _test(sign, value)
     if len(path) == 1:
         return lambda item: test(item.get(name))
@@ -121,10 +121,10 @@ def _fault(detail: str, pointer: str) -> InvalidRequest:
     return InvalidRequest([FieldFault(detail, pointer=pointer)])
 
 
-def _wanted(field: _Field, sign: str) -> str:
+def _expected(field: _Field, sign: str) -> str:
     if sign in _COMPARISONS:
         return "a number"
-    return _TEXT if sign == "startsWith" else field.wanted
+    return _TEXT if sign == "startsWith" else field.expected
 
 
 def _accepted(field: _Field, sign: str, value: Any) -> bool:

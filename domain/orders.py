@@ -147,7 +147,7 @@ def steps_to(status: str) -> tuple[str, ...]:
     return (CREATED,) if status == CREATED else (CREATED, status)
 
 
-def check_transition(status: str, wanted: str) -> None:
+def check_transition(status: str, next_status: str) -> None:
     """Refuse a status that cannot follow the present one."""
-    if wanted not in TRANSITIONS.get(status, frozenset()):
-        raise OrderStatusConflict(f"An order that is {status} cannot become {wanted}.")
+    if next_status not in TRANSITIONS.get(status, frozenset()):
+        raise OrderStatusConflict(f"An order that is {status} cannot become {next_status}.")

@@ -18,7 +18,7 @@ from persistence.paging import Page, Paged
 @operation("listAuditLog", answer=listed(AUDIT_ENTRY))
 def list_audit_log(call: Call, query: Mapping[str, Any]) -> Paged[AuditEntry]:
     """A page of the entries that match all filters."""
-    wanted = AuditFilter(
+    filters = AuditFilter(
         actor=query.get("actor"),
         user_id=query.get("userId"),
         operation_id=query.get("operationId"),
@@ -29,7 +29,7 @@ def list_audit_log(call: Call, query: Mapping[str, Any]) -> Paged[AuditEntry]:
         created_from=_moment(query, "fromCreatedAt"),
         created_to=_moment(query, "toCreatedAt"),
     )
-    return audit_log.find_page(call.db, call.organization.organization_id, Page.of(query), wanted)
+    return audit_log.find_page(call.db, call.organization.organization_id, Page.of(query), filters)
 
 
 def _moment(query: Mapping[str, Any], name: str) -> Any:

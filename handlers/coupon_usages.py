@@ -123,7 +123,7 @@ def list_member_coupons(
     call: Call, member: Member, query: Mapping[str, Any], program: LoyaltyProgram | None = None
 ) -> Paged[MemberCouponEntry]:
     """A page of the member's coupons, only of one program's books if the path names a program."""
-    wanted = MemberCouponFilter(
+    filters = MemberCouponFilter(
         not_used_only=query["notUsedOnly"],
         tags=BookTags(query.get("couponBookTags"), query.get("couponBookTagsAny")),
         code=query.get("couponCode"),
@@ -132,13 +132,13 @@ def list_member_coupons(
         coupon_book_id=query.get("couponBookId"),
         loyalty_program_id=None if program is None else program.loyalty_program_id,
     )
-    return member_coupons.find_page(call.db, member, Page.of(query), wanted, call.now)
+    return member_coupons.find_page(call.db, member, Page.of(query), filters, call.now)
 
 
 @operation("listMemberCouponUsages", answer=listed(USAGE))
 def list_member_coupon_usages(call: Call, member: Member, query: Mapping[str, Any]) -> Paged[CouponUsage]:
     """A page of the member's assignments, uses and reversals."""
-    wanted = UsageFilter(
+    filters = UsageFilter(
         codes=query.get("codes"),
         created_from=_moment(query, "fromCreatedAt"),
         created_to=_moment(query, "toCreatedAt"),
@@ -146,7 +146,7 @@ def list_member_coupon_usages(call: Call, member: Member, query: Mapping[str, An
         coupon_book_key=query.get("couponBookKey"),
         tags=BookTags(query.get("couponBookTags"), query.get("couponBookTagsAny")),
     )
-    return usages.find_page(call.db, member, Page.of(query), wanted, call.now)
+    return usages.find_page(call.db, member, Page.of(query), filters, call.now)
 
 
 @operation("getMemberCouponUsage", answer=done("This is the coupon usage."))

@@ -25,8 +25,8 @@ def list_member_coupon_books(
     in_stock = True if query.get("withStockOnly") else None
     if "outOfStock" in query:
         in_stock = not query["outOfStock"]
-    wanted = book_filter(query, **ours)
+    filters = book_filter(query, **ours)
     found = member_books_page(
-        call, member, Page.of(query), wanted, in_stock=in_stock, explain=query.get("dryRun", False)
+        call, member, Page.of(query), filters, in_stock=in_stock, explain=query.get("dryRun", False)
     )
     return with_last_usages(call, member, found) if query.get("includeLastUsage") else found

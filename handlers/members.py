@@ -85,7 +85,7 @@ _ONE = {INTEGRATION: wrapped("loyaltyMember", MEMBER), ADMINISTRATION: wrapped("
 @operation("listMembers", answer={INTEGRATION: member_page, ADMINISTRATION: listed(MEMBER)})
 def list_members(call: Call, query: Mapping[str, Any]) -> Paged[dict[str, Any]]:
     """A page of the members that match all filters."""
-    wanted = MemberFilter(
+    filters = MemberFilter(
         email=query.get("email"),
         loyalty_member_id=query.get("loyaltyMemberId"),
         gov_id=query.get("govId"),
@@ -93,7 +93,7 @@ def list_members(call: Call, query: Mapping[str, Any]) -> Paged[dict[str, Any]]:
         created_from=_moment(query, "fromCreatedAt"),
         created_to=_moment(query, "toCreatedAt"),
     )
-    found = members.find_page(call.db, call.organization.organization_id, Page.of(query), wanted)
+    found = members.find_page(call.db, call.organization.organization_id, Page.of(query), filters)
     return Paged(found.total_count, found.page, found.limit, view_members(call, found.results))
 
 
@@ -207,7 +207,7 @@ def search_members(call: Call, query: Mapping[str, Any]) -> Paged[tuple[Member, 
         if tier is None or program_id not in (None, tier.loyalty_program_id):
             return Paged(0, page.page, page.limit, [])
         program_id = tier.loyalty_program_id
-    wanted = MemberFilter(
+    filters = MemberFilter(
         words=query.get("query"),
         member_type=query.get("memberType"),
         channel_acquisition=query.get("channelAcquisition"),
@@ -216,7 +216,7 @@ def search_members(call: Call, query: Mapping[str, Any]) -> Paged[tuple[Member, 
         loyalty_program_id=program_id,
         loyalty_tier_id=None if tier is None else tier.loyalty_tier_id,
     )
-    found = members.find_page(call.db, organization_id, page, wanted)
+    found = members.find_page(call.db, organization_id, page, filters)
     tiers = current_tiers(call, found.results)
     shown = call.organization.default_loyalty_program_id if program_id is None else program_id
     rows = [

@@ -75,7 +75,7 @@ def list_member_missions(call: Call, member: Member, query: Mapping[str, Any]) -
     """A page of missions with the member's progress in each."""
     configuration = configuration_of(call.db, call.organization)
     found = match_audiences(call.db, member.organization_id, configuration.audiences, [member], call.now)
-    wanted = MemberMissionFilter(
+    filters = MemberMissionFilter(
         loyalty_program_id=query.get("loyaltyProgramId"),
         type=query.get("type"),
         codes=query.get("codes", ()),
@@ -94,7 +94,7 @@ def list_member_missions(call: Call, member: Member, query: Mapping[str, Any]) -
         mission.mission.timezone for mission in configuration.missions.values() if mission.mission.timezone is not None
     }
     zones = [call.organization.timezone, *sorted(named - {call.organization.timezone})]
-    return member_missions.find_page(call.db, member, Page.of(query), wanted, audience_ids, call.now, zones)
+    return member_missions.find_page(call.db, member, Page.of(query), filters, audience_ids, call.now, zones)
 
 
 @operation("updateMissionProgress", body=PROGRESS_BODY, audit="mission-progress")

@@ -50,28 +50,28 @@ def report_coupons_over_time(call: Call, query: Mapping[str, Any]) -> DailySerie
 @operation("reportTopCouponBooks", answer=results(TOP_BOOK))
 def report_top_coupon_books(call: Call, query: Mapping[str, Any]) -> list[books.BookFigures]:
     """The coupon books with the most assignments, or uses."""
-    wanted = _range(call, query)
+    asked_range = _range(call, query)
     return books.find_top(
-        call.db, _organization(call), wanted.begin, wanted.end, query["limit"], by_usage=query["orderByUsage"]
+        call.db, _organization(call), asked_range.begin, asked_range.end, query["limit"], by_usage=query["orderByUsage"]
     )
 
 
 @operation("reportCouponBooksByTag", answer=results(BOOK_BY_TAG))
 def report_coupon_books_by_tag(call: Call, query: Mapping[str, Any]) -> list[books.BookFigures]:
     """The coupon books that carry a tag, each with its amounts assigned, used and discounted."""
-    wanted = _range(call, query)
-    return books.find_by_tag(call.db, _organization(call), wanted.begin, wanted.end, query.get("tag"))
+    asked_range = _range(call, query)
+    return books.find_by_tag(call.db, _organization(call), asked_range.begin, asked_range.end, query.get("tag"))
 
 
 @operation("reportTopMembers", answer=results(TOP_MEMBER))
 def report_top_members(call: Call, query: Mapping[str, Any]) -> list[wallets.TopMember]:
     """The members with the largest minted amounts."""
-    wanted = _range(call, query)
+    asked_range = _range(call, query)
     return wallets.find_top(
         call.db,
         _organization(call),
-        wanted.begin,
-        wanted.end,
+        asked_range.begin,
+        asked_range.end,
         query["limit"],
         tag=query.get("tag"),
         ledger_account_id=_account_id(call, query),
@@ -87,13 +87,13 @@ def report_tag_series(call: Call, query: Mapping[str, Any]) -> DailySeries:
 @operation("reportTagTotal", answer=tag_total)
 def report_tag_total(call: Call, query: Mapping[str, Any]) -> Decimal:
     """The amount minted by transactions that carry a tag."""
-    wanted = _range(call, query)
+    asked_range = _range(call, query)
     return figures.find_sum(
         call.db,
         _organization(call),
         MINTS,
-        wanted.begin,
-        wanted.end,
+        asked_range.begin,
+        asked_range.end,
         label=query.get("tag", ""),
         subject=_account_id(call, query),
     ).a
@@ -102,8 +102,10 @@ def report_tag_total(call: Call, query: Mapping[str, Any]) -> Decimal:
 @operation("reportLedgerAccountTotals", answer=received)
 def report_ledger_account_totals(call: Call, account: LedgerAccount, query: Mapping[str, Any]) -> wallets.Received:
     """The amount minted in an account, and the number of members who received it."""
-    wanted = _range(call, query)
-    return wallets.find_received(call.db, _organization(call), wanted.begin, wanted.end, account.ledger_account_id)
+    asked_range = _range(call, query)
+    return wallets.find_received(
+        call.db, _organization(call), asked_range.begin, asked_range.end, account.ledger_account_id
+    )
 
 
 @operation("reportEventCount", answer=event_count)
@@ -113,15 +115,19 @@ def report_event_count(call: Call, query: Mapping[str, Any]) -> Decimal:
     if event_type not in BUILT_IN_EVENT_TYPES and event_types.find(call.db, _organization(call), event_type) is None:
         fault = f"eventType {event_type} is neither a built-in event type nor one of the organization's own."
         raise InvalidRequest([FieldFault(fault, parameter="eventType")])
-    wanted = _range(call, query)
-    return figures.find_sum(call.db, _organization(call), EVENTS, wanted.begin, wanted.end, label=event_type).a
+    asked_range = _range(call, query)
+    return figures.find_sum(
+        call.db, _organization(call), EVENTS, asked_range.begin, asked_range.end, label=event_type
+    ).a
 
 
 @operation("reportDiscounts", answer=discounts)
 def report_discounts(call: Call, query: Mapping[str, Any]) -> books.Discounts:
     """The worth of coupons when they were assigned and used."""
-    wanted = _range(call, query)
-    return books.find_discounts(call.db, _organization(call), wanted.begin, wanted.end, query.get("discountType"))
+    asked_range = _range(call, query)
+    return books.find_discounts(
+        call.db, _organization(call), asked_range.begin, asked_range.end, query.get("discountType")
+    )
 
 
 @operation("reportMissionsSummary", answer=results(MISSION))

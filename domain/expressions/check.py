@@ -251,9 +251,9 @@ class _Checker:
     def host(self, node: Call, scope: Mapping[str, Type]) -> Type:
         function = self.environment.functions[node.function]
         given = [self.type(argument, scope) for argument in node.args]
-        wanted = function.parameters
-        if len(given) != len(wanted) or not all(map(fits, given, wanted)):
-            self.misuse(node, tuple(given), [wanted])
+        expected = function.parameters
+        if len(given) != len(expected) or not all(map(fits, given, expected)):
+            self.misuse(node, tuple(given), [expected])
         return function.result
 
     def resolve(self, node: Call, overloads: tuple[Overload, ...] | None, scope: Mapping[str, Type]) -> Type:
@@ -301,9 +301,9 @@ class _Checker:
         shown = ", ".join(map(str, given))
         if is_operator(node):
             return self.fault(node, f"'{node.function}' cannot be used on ({shown})")
-        wanted = " or ".join(sorted({"(" + ", ".join(map(str, kinds)) + ")" for kinds in takes}))
+        expected = " or ".join(sorted({"(" + ", ".join(map(str, kinds)) + ")" for kinds in takes}))
         of = " (the value before the dot comes first)" if node.target is not None else ""
-        return self.fault(node, f"{node.function}() takes {wanted}{of}, not ({shown})")
+        return self.fault(node, f"{node.function}() takes {expected}{of}, not ({shown})")
 
 
 def is_plain(kind: Type) -> bool:

@@ -139,12 +139,12 @@ def _count_program(mission: Mission) -> tuple[Program | None, str | None]:
 
 def _item_predicate(mission: Mission, matchers: Mapping[int, ItemPredicate]) -> ItemPredicate | None:
     """The condition on an item: the named matcher and the mission's own, if there are both."""
-    wanted = [] if mission.matcher_id is None else [matchers[mission.matcher_id]]
+    predicates = [] if mission.matcher_id is None else [matchers[mission.matcher_id]]
     if mission.inline_matcher is not None:
-        wanted.append(compile_matcher(mission.inline_matcher, INLINE_MATCHER))
-    if not wanted:
+        predicates.append(compile_matcher(mission.inline_matcher, INLINE_MATCHER))
+    if not predicates:
         return None
-    return lambda item: all(predicate(item) for predicate in wanted)
+    return lambda item: all(predicate(item) for predicate in predicates)
 
 
 def expiry_of_reward(manual_expiration: Mapping[str, Any] | None, at: datetime) -> datetime | None:

@@ -59,19 +59,19 @@ def report_range(since_from: datetime | None, since_to: datetime | None, tz: str
     return ReportRange(since_from, since_to, zone)
 
 
-def days_of(wanted: ReportRange) -> list[Day]:
+def days_of(asked: ReportRange) -> list[Day]:
     """The days of a range, in order; raises InvalidRequest for more than `MOST_DAYS` of them."""
-    if (wanted.end - wanted.begin).days > MOST_DAYS:
+    if (asked.end - asked.begin).days > MOST_DAYS:
         fault = f"sinceFrom is more than {MOST_DAYS:,} days before sinceTo, and a series has at most so many"
         raise InvalidRequest([FieldFault(fault, parameter="sinceFrom")])
     found: list[Day] = []
-    begin = wanted.begin
-    day = _local_date(begin, wanted.zone)
-    while begin < wanted.end:
+    begin = asked.begin
+    day = _local_date(begin, asked.zone)
+    while begin < asked.end:
         # A day that the zone skipped when it crossed the date line has no time at all.
-        next_begin = _start_of_next(day, wanted.zone)
+        next_begin = _start_of_next(day, asked.zone)
         if next_begin is None or next_begin > begin:
-            end = wanted.end if next_begin is None else min(next_begin, wanted.end)
+            end = asked.end if next_begin is None else min(next_begin, asked.end)
             found.append(Day(day, begin, end))
             begin = end
         if day == date.max:

@@ -49,8 +49,8 @@ def _media_range(text: str) -> tuple[str, float]:
 def _quality(offered: str, ranges: Sequence[tuple[str, float]]) -> float:
     """The quality of the most specific range that an offered type is in."""
     of_kind = f"{offered.partition('/')[0]}/*"
-    for wanted in (offered, of_kind, "*/*"):
-        found = [quality for name, quality in ranges if name == wanted]
+    for media_range in (offered, of_kind, "*/*"):
+        found = [quality for name, quality in ranges if name == media_range]
         if found:
             return max(found)
     return 0.0

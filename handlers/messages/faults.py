@@ -109,8 +109,8 @@ class Explainer:
             for name in e.kind.types
             if name != "null"
         )
-        wanted = f"is not of type {' or '.join(kinds)}" if kinds else "has none of the allowed forms, or more than one"
-        yield place, f"{self._name(place)} {wanted}."
+        detail = f"is not of type {' or '.join(kinds)}" if kinds else "has none of the allowed forms, or more than one"
+        yield place, f"{self._name(place)} {detail}."
 
 
 _BOUNDS: Mapping[str, tuple[str, str]] = {

@@ -31,12 +31,12 @@ _REPORT_SECONDS = 60.0
 _log = logging.getLogger("loyalty.connections")
 
 
-def connection_limit(wanted: int) -> int:
-    """The most connections that a process may hold: `wanted`, as far as its descriptors allow."""
+def connection_limit(limit: int) -> int:
+    """The most connections that a process may hold: `limit`, as far as its descriptors allow."""
     descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if descriptors == resource.RLIM_INFINITY:
-        return wanted
-    return max(_LEAST_CONNECTIONS, min(wanted, descriptors - _RESERVED_DESCRIPTORS))
+        return limit
+    return max(_LEAST_CONNECTIONS, min(limit, descriptors - _RESERVED_DESCRIPTORS))
 
 
 class Connection(ASGIProtocol):  # type: ignore[misc]

@@ -155,12 +155,12 @@ def _details_of(mint: Stored, reverted: Stored, step: Posting | Capture, session
     key = f"missing-{mint.ledger_transaction_id}-after-{reverted.ledger_transaction_id}-{session.at.timestamp():.6f}"
     if isinstance(step, Capture):
         return Details(key)
-    said = step.details
+    details = step.details
     return Details(
         key,
-        external_event_date=said.external_event_date,
-        description=said.description,
-        loyalty_event_id=said.loyalty_event_id,
+        external_event_date=details.external_event_date,
+        description=details.description,
+        loyalty_event_id=details.loyalty_event_id,
     )
 
 

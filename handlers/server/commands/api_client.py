@@ -90,11 +90,11 @@ def _read(answer: httpx.Response, method: str, path: str, tolerated: Collection[
     problem = body if isinstance(body, dict) else {}
     if str(problem.get("type", "")).removeprefix("/problems/") in tolerated:
         return False, body
-    said = f": {problem['detail']}" if problem.get("detail") else ""
+    detail = f": {problem['detail']}" if problem.get("detail") else ""
     hint = ""
     if answer.status_code in (401, 403, 404):
         hint = "\nDoes the server at this address use the same database as this command, or is the token another's?"
-    raise ApiFailure(f"{method} {path} was answered {answer.status_code}{said}{hint}")
+    raise ApiFailure(f"{method} {path} was answered {answer.status_code}{detail}{hint}")
 
 
 def _seconds(text: str) -> float:

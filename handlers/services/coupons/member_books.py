@@ -47,7 +47,7 @@ def member_books_page(
     call: Call,
     member: Member,
     page: Page,
-    wanted: BookFilter,
+    filters: BookFilter,
     *,
     in_stock: bool | None = None,
     explain: bool = False,
@@ -60,14 +60,14 @@ def member_books_page(
     organization_id = call.organization.organization_id
     view = _MemberView(call, member)
     if explain:
-        found = book_lists.find_page(call.db, organization_id, page, wanted)
+        found = book_lists.find_page(call.db, organization_id, page, filters)
         seen = view.books(found.results, with_stock_only=in_stock is True)
         return Paged(found.total_count, found.page, found.limit, seen)
     candidates = member_books.find_candidates(
         call.db,
         organization_id,
         page.order,
-        wanted,
+        filters,
         at=call.now,
         tier_keys=view.tier_keys,
         audience_keys=view.audience_keys,

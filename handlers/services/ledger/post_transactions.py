@@ -68,8 +68,8 @@ class Movement:
     @property
     def digest(self) -> bytes:
         """The digest of all fields by which two requests are the same."""
-        said = [getattr(self, field.name) for field in fields(self) if field.name not in _NOT_ASKED_FOR]
-        return digest_of(said)
+        content = [getattr(self, field.name) for field in fields(self) if field.name not in _NOT_ASKED_FOR]
+        return digest_of(content)
 
 
 _NOT_ASKED_FOR = {"system_unique_key", "pointer", "refusal"}
@@ -119,8 +119,8 @@ class Poster:
     def _lock(self, stored: Mapping[int, Stored]) -> None:
         sides = [(movement.from_wallet_id, movement.to_wallet_id) for movement in self._movements]
         sides += [(transaction.from_wallet_id, transaction.to_wallet_id) for transaction in stored.values()]
-        wanted = {wallet_id for side in sides for wallet_id in side if wallet_id is not None}
-        self._wallets: Mapping[int, Wallet] = lock_wallets(self._db, self._call.organization, wanted)
+        wallet_ids = {wallet_id for side in sides for wallet_id in side if wallet_id is not None}
+        self._wallets: Mapping[int, Wallet] = lock_wallets(self._db, self._call.organization, wallet_ids)
 
     def _answer_known_keys(self) -> None:
         """Take the results of keys that were used before, and find keys that are used twice."""

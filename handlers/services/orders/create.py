@@ -40,18 +40,18 @@ class CreatedOrder:
     refusal: Refusal | None = None
 
 
-def create_order(call: Call, wanted: NewOrder) -> CreatedOrder:
+def create_order(call: Call, new_order: NewOrder) -> CreatedOrder:
     """Create one order, or raise its refusal."""
-    [created] = create_orders(call, [wanted])
+    [created] = create_orders(call, [new_order])
     if created.refusal is not None:
         raise created.refusal
     return created
 
 
-def create_orders(call: Call, wanted: Sequence[NewOrder]) -> list[CreatedOrder]:
+def create_orders(call: Call, new_orders: Sequence[NewOrder]) -> list[CreatedOrder]:
     """Create orders, each on its own, in a fixed number of statements."""
-    refused = _refused(call, wanted)
-    steps = [[] if refused[at] else _steps(call, each) for at, each in enumerate(wanted)]
+    refused = _refused(call, new_orders)
+    steps = [[] if refused[at] else _steps(call, each) for at, each in enumerate(new_orders)]
     # All creations first: later events of any of them then need only one flush before them.
     depth = max((len(step) for step in steps), default=0)
     queue = [(at, step[level]) for level in range(depth) for at, step in enumerate(steps) if level < len(step)]
@@ -60,13 +60,13 @@ def create_orders(call: Call, wanted: Sequence[NewOrder]) -> list[CreatedOrder]:
         results = track(UnitOfWork(call), [event for _, event in queue])
         for (at, _), result in zip(queue, results, strict=True):
             found.setdefault(at, []).append(result)
-    made = [wanted[at].external_id for at in found]
+    made = [new_orders[at].external_id for at in found]
     stored = orders.find_by_external_ids(call.db, call.organization.organization_id, made) if made else {}
     return [
         CreatedOrder(each.external_id, refusal=refused[at])
         if refused[at]
         else _outcome(each.external_id, found[at], stored)
-        for at, each in enumerate(wanted)
+        for at, each in enumerate(new_orders)
     ]
 
 
@@ -77,16 +77,16 @@ def _outcome(external_id: str, results: Sequence[Result], stored: Mapping[str, A
     return CreatedOrder(external_id, stored[external_id], tuple(result.answer for result in results))
 
 
-def _refused(call: Call, wanted: Sequence[NewOrder]) -> list[Refusal | None]:
+def _refused(call: Call, new_orders: Sequence[NewOrder]) -> list[Refusal | None]:
     """The refusals of orders that are refused before anything is tracked, so that nothing of them is stored."""
     organization_id = call.organization.organization_id
-    taken = orders.known_external_ids(call.db, organization_id, [new_order.external_id for new_order in wanted])
+    taken = orders.known_external_ids(call.db, organization_id, [new_order.external_id for new_order in new_orders])
     program_ids = {
-        new_order.payload["loyaltyProgramId"] for new_order in wanted if new_order.payload.get("loyaltyProgramId")
+        new_order.payload["loyaltyProgramId"] for new_order in new_orders if new_order.payload.get("loyaltyProgramId")
     }
     programs = orders.known_programs(call.db, organization_id, program_ids) if program_ids else set()
     found: list[Refusal | None] = []
-    for new_order in wanted:
+    for new_order in new_orders:
         program_id = new_order.payload.get("loyaltyProgramId")
         if new_order.external_id in taken:
             found.append(OrderExists(f"There is an order with the externalId {new_order.external_id} already."))
@@ -107,16 +107,16 @@ def _wrong_status(status: str) -> Refusal | None:
     return None
 
 
-def _steps(call: Call, wanted: NewOrder) -> list[IncomingEvent]:
+def _steps(call: Call, new_order: NewOrder) -> list[IncomingEvent]:
     return [
         IncomingEvent(
             system_unique_key=f"purchase-order-{status}-{call.new_key()}",
             event_type=event_of_status(status),
-            loyalty_member_id=wanted.loyalty_member_id,
-            member_id=wanted.member_id,
-            external_id=wanted.external_id,
-            payload={"order": wanted.payload if status == CREATED else {"externalId": wanted.external_id}},
-            external_event_date=wanted.external_event_date,
+            loyalty_member_id=new_order.loyalty_member_id,
+            member_id=new_order.member_id,
+            external_id=new_order.external_id,
+            payload={"order": new_order.payload if status == CREATED else {"externalId": new_order.external_id}},
+            external_event_date=new_order.external_event_date,
         )
-        for status in steps_to(wanted.status)
+        for status in steps_to(new_order.status)
     ]

@@ -34,13 +34,13 @@ def administering(call: Call, organization_ids: Collection[int] = ()) -> Iterato
     the end of the block if an organization that had an administrator has none any more.
     """
     own = call.organization.organization_id
-    wanted = {own, *organization_ids}
-    for missing in sorted(wanted - users.lock_organizations(call.db, wanted)):
+    concerned = {own, *organization_ids}
+    for missing in sorted(concerned - users.lock_organizations(call.db, concerned)):
         raise NotFound(f"There is no organization {missing}.")
     held = _held_now(call)
-    before = {organization_id for organization_id, _ in users.administrators(call.db, wanted)}
+    before = {organization_id for organization_id, _ in users.administrators(call.db, concerned)}
     yield held
-    after = {organization_id for organization_id, _ in users.administrators(call.db, wanted)}
+    after = {organization_id for organization_id, _ in users.administrators(call.db, concerned)}
     for organization_id in sorted(before - after):
         raise LastAdministrator(f"The organization {organization_id} would be left without an active administrator.")
 

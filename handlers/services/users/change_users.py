@@ -102,8 +102,8 @@ def create_user(call: Call, new: NewUser, password_hash: str | None) -> tuple[Us
     inline = Grant(highest(new.roles), new.is_admin)
     with administering(call) as held:
         groups = find_groups(call, new.permission_group_keys)
-        wanted = merged([inline, granted_by(groups), Grant(frozenset(), is_system_admin=new.is_system_admin)])
-        require_held(held, wanted, "These permissions cannot be given")
+        given = merged([inline, granted_by(groups), Grant(frozenset(), is_system_admin=new.is_system_admin)])
+        require_held(held, given, "These permissions cannot be given")
         organization_id = call.organization.organization_id
         if new.email is not None and users.find_by_emails(call.db, organization_id, [new.email]):
             raise UserExists(f"The organization has a user with the address {new.email} already.")
@@ -190,18 +190,18 @@ def _reconcile(call: Call, held: Grant, user: User, items: Sequence[MembershipUp
     present = {organization_id: user.membership}
     if any(item.organization_id != organization_id for item in items):
         present = {each.organization_id: each for each in users.memberships_of(call.db, [user.user_id])[user.user_id]}
-    wanted = {}
+    memberships = {}
     for item in items:
         before = present.get(item.organization_id)
         inline = Grant(frozenset(), False) if before is None else before.inline
         inline = _changed_inline(inline, item)
         require_grantable(held, before, inline)
         was_active = True if before is None else before.active
-        wanted[item.organization_id] = _membership(item.organization_id, user.user_id, was_active, inline)
+        memberships[item.organization_id] = _membership(item.organization_id, user.user_id, was_active, inline)
     if active is not None:
-        wanted[organization_id] = replace(wanted.get(organization_id, user.membership), active=active)
-    users.save_memberships(call.db, list(wanted.values()), call.now)
-    for other, membership in wanted.items():
+        memberships[organization_id] = replace(memberships.get(organization_id, user.membership), active=active)
+    users.save_memberships(call.db, list(memberships.values()), call.now)
+    for other, membership in memberships.items():
         if other != organization_id:
             after = {"organizationId": other, "isAdmin": membership.is_admin, "roles": list(membership.roles)}
             call.audit.add("user", user.user_id, after=after)
