@@ -173,6 +173,7 @@ def test_the_administration_tracks_one_event_with_its_effects(shop, member):
         ({"eventType": "ab"}, "/eventType"),
         ({"organizationId": 999999}, "/organizationId"),
         ({"externalEventDate": "soon"}, "/externalEventDate"),
+        ({"externalEventDate": "0001-01-01T00:00:00+01:00"}, "/externalEventDate"),
         ({"colour": "red"}, "/colour"),
     ],
 )
