@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from handlers.server.commands import (
+    completion,
     config,
     context,
     database,
@@ -12,12 +13,14 @@ from handlers.server.commands import (
     documents,
     evaluate_tiers,
     expire,
+    mcp,
     member,
     organizations,
     release_answers,
     replay,
     sample,
     serve,
+    simulate,
     worker,
 )
 
@@ -42,6 +45,8 @@ for command in (
     member.member,
     sample.sample,
     config.config,
+    simulate.simulate,
+    mcp.mcp,
     documents.openapi,
     replay.replay,
     expire.expire,
@@ -51,5 +56,6 @@ for command in (
     deliver.remove_deliveries,
     database.verify,
     database.doctor,
+    completion.completion,
 ):
     main.add_command(command)

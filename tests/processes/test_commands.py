@@ -10,6 +10,7 @@ import jwt
 import psycopg2
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from domain.tiers import HeldTier
 from handlers.messages.base import values_of
@@ -345,3 +346,40 @@ def test_every_command_has_a_short_help():
         short = command.get_short_help_str(limit=60)
         assert short, name
         assert not short.endswith("..."), name
+
+
+def test_what_commands_find_is_told_to_programs_too(shared_home):
+    doctor = loyalty(shared_home, "doctor", "--json")
+    told = json.loads(doctor.stdout)
+    assert (doctor.returncode, told["isWell"]) == (0, True)
+    assert {finding["subject"] for finding in told["findings"]} >= {"settings", "database", "schema"}
+    verified = json.loads(loyalty(shared_home, "verify", "--json").stdout)
+    assert (verified["isSound"], verified["broken"]) == (True, [])
+    for command, field in (("migrate", "applied"), ("expire", "expired"), ("deliver", "attempts")):
+        assert list(json.loads(loyalty(shared_home, command, "--json").stdout)) == [field], command
+
+
+def test_every_command_that_prints_results_has_json():
+    without = {name for name, command in _commands() if "as_json" not in {each.name for each in command.params}}
+    # They run until they are ended, print for another program, or have files for programs.
+    of_files = {f"config {each}" for each in ("export", "validate", "plan", "apply")}
+    assert without == {"serve", "worker", "mcp", "openapi", "completion", *of_files}
+
+
+def _commands():
+    for name, command in main.commands.items():
+        for below, each in getattr(command, "commands", {"": command}).items():
+            yield f"{name} {below}".strip(), each
+
+
+@pytest.mark.parametrize(("shell", "word"), [("bash", "complete"), ("zsh", "compdef"), ("fish", "complete")])
+def test_shells_are_told_how_to_complete(shell, word):
+    made = CliRunner().invoke(main, ["completion", shell])
+    assert made.exit_code == 0
+    assert word in made.output
+    assert "_LOYALTY_COMPLETE" in made.output
+
+
+def test_colours_are_for_terminals_only(shared_home):
+    assert "\x1b[" not in loyalty(shared_home, "doctor").stdout
+    assert "\x1b[" in CliRunner().invoke(main, ["doctor"], color=True, env={"LOYALTY_HOME": str(shared_home)}).output

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from handlers.server.cli import main
 from persistence import embedded
 from tests.builders.browser import browser, missing
 from tests.http.test_campaign_examples import compare
-from tests.processes.loyalty import Server, free_port
+from tests.processes.loyalty import Server, environment, free_port, loyalty
 
 PAGE = Path(__file__).parents[2] / "docs" / "quickstart.md"
 BLOCK = re.compile(r"^```(sh|json|python|text)\n(.*?)^```$", re.M | re.S)
@@ -27,6 +31,7 @@ class Site:
     """A server that was just started for the first time, and the token that it has printed."""
 
     def __init__(self, home: Path) -> None:
+        self.home = home
         self.server = Server(home, "--workers", "1", LOYALTY_LOG_LEVEL="error")
         greeting = self.server.greeting()
         [self.token] = re.findall(r"^ *export TOKEN=(\S+)$", greeting, re.M)
@@ -78,6 +83,69 @@ def test_the_same_in_python_prints_what_the_page_says(site, tmp_path):
     [printed] = [text for kind, text in blocks() if kind == "text"]
     assert len([line for line in program.splitlines() if line]) <= 32
     assert run(site, tmp_path, [sys.executable, "-"], program) == printed
+
+
+@pytest.fixture(scope="module")
+def carla(site):
+    """A member whose name no other test uses."""
+    body = json.dumps({"loyaltyMemberId": "carla"}).encode()
+    headers = {"Authorization": f"Bearer {site.token}", "Content-Type": "application/json"}
+    with urllib.request.urlopen(urllib.request.Request(f"{site.server.url}/v2/members", body, headers)) as answer:
+        assert answer.status == 201
+    return "carla"
+
+
+def simulate(site: Site, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A simulation on the running server."""
+    return loyalty(site.home, "simulate", *arguments, "--base-url", f"{site.server.url}/v2", **DIRECT)
+
+
+def test_a_purchase_is_simulated_by_a_command_and_nothing_changes(site, carla):
+    told = simulate(site, carla, "--total", "12.5", "--json")
+    assert told.returncode == 0, told.stderr
+    result = json.loads(told.stdout)
+    assert (result["status"], result["loyaltyEventKey"]) == ("success", None)
+    shown = json.loads(loyalty(site.home, "member", carla, "--json").stdout)
+    assert [row for row in shown["timeline"]["results"] if "order" in row["text"].lower()] == []
+    failed = simulate(site, "nobody-has-this", "--total", "1")
+    assert (failed.returncode, failed.stdout[:6]) == (1, "failed")
+
+
+@pytest.mark.parametrize("wrong", [["--total", "a lot"], ["--total", "NaN"], ["--payload", "{"], []])
+def test_what_cannot_be_simulated_is_told_before_anything_is_asked(wrong):
+    refused = CliRunner().invoke(main, ["simulate", "carla", *wrong])
+    assert refused.exit_code == 2
+    assert "--payload" in refused.output or "--total" in refused.output
+
+
+def test_a_server_that_is_not_there_is_told(site):
+    address = f"http://127.0.0.1:{free_port()}/v2"
+    told = loyalty(site.home, "simulate", "ana", "--total", "1", "--base-url", address, **DIRECT)
+    assert told.returncode == 1
+    assert "--base-url" in told.stderr
+
+
+def test_an_assistant_reads_and_simulates(site, carla):
+    mcp = pytest.importorskip("mcp", reason="the extra mcp is not installed")
+    variables = environment(site.home, LOYALTY_BASE_URL=f"{site.server.url}/v2", **DIRECT)
+    arguments = ["-m", "handlers", "mcp", "--tag", "members", "--tag", "events"]
+    started = mcp.StdioServerParameters(command=sys.executable, args=arguments, env=variables)
+    events = [{"loyaltyMemberId": carla, "eventType": "member-updated", "payload": {}}]
+
+    async def talk() -> None:
+        async with mcp.Client(started) as client:
+            names = {tool.name for tool in (await client.list_tools()).tools}
+            assert {"getMember", "simulateEvents"} <= names
+            assert not {"createMember", "trackEvents", "listCampaigns"} & names
+            read = await client.call_tool("getMember", {"loyaltyMemberId": carla})
+            assert json.loads(read.content[0].text)["loyaltyMember"]["loyaltyMemberId"] == carla
+            done = await client.call_tool("simulateEvents", {"events": events})
+            assert json.loads(done.content[0].text)["executionMode"] == "dryRun"
+            wrong = await client.call_tool("getMember", {"loyaltyMemberId": "nobody-has-this"})
+            assert wrong.is_error
+            assert "404" in wrong.content[0].text
+
+    asyncio.run(talk())
 
 
 needs_a_browser = pytest.mark.skipif(bool(missing()), reason=missing() or "there is a browser")

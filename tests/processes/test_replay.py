@@ -164,6 +164,8 @@ def test_an_organization_may_be_named_by_its_id_with_a_token(site, lines):
     assert done.returncode == 0, done.stderr
     assert summary(done)["Organization"] == "Elsewhere"
     assert summary(done)["Orders"].startswith("50: 50 new")
+    again = json.loads(loyalty(site.home, "replay", str(path), *arguments, "--json", **away).stdout)
+    assert (again["organization"], again["orders"], again["tracked"]) == ("Elsewhere", 50, 0)
 
 
 def test_a_token_that_is_not_accepted_is_told(site, lines):

@@ -211,6 +211,7 @@ def test_a_taken_port_is_told(serve, home):
     second = loyalty(home, "serve", "--port", str(first.port))
     assert second.returncode == 1
     assert str(first.port) in second.stderr
+    assert "--port" in second.stderr
     assert "Traceback" not in second.stderr
     assert first.stop() == 0
 

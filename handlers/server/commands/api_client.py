@@ -70,7 +70,10 @@ class ApiClient:
                 answer = self._http.request(method, url, params=query, content=content, headers=headers)
             except httpx.TransportError as error:
                 if attempt == _ATTEMPTS or isinstance(error, httpx.ConnectError | httpx.UnsupportedProtocol):
-                    raise ApiFailure(f"no server answers at {self._base_url}: {error}") from None
+                    raise ApiFailure(
+                        f"no server answers at {self._base_url}: {error}; "
+                        "`loyalty serve` starts one, --base-url names another"
+                    ) from None
                 pause = 0.1 * 2**attempt
             else:
                 if answer.status_code not in (429, 503) or attempt == _ATTEMPTS:

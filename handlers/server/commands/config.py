@@ -32,7 +32,10 @@ _organization = click.option("--organization", metavar="NAME", required=True, he
 
 @click.group()
 def config() -> None:
-    """The configuration of an organization as YAML files, one for each record."""
+    """Keep the configuration of an organization as files.
+
+    They are YAML, one for each record.
+    """
 
 
 @config.command()

@@ -82,6 +82,15 @@ def organization_ids(engine: Engine, organization: int | None) -> list[int]:
     return found
 
 
+def the_organization(engine: Engine, organization: int | None) -> int:
+    """The id of the organization named, or of the only one; a usage error where that is not clear."""
+    found = organization_ids(engine, organization)
+    if len(found) != 1:
+        there = f"there are {len(found)} organizations: say which one by" if found else "there is none for"
+        raise click.UsageError(f"{there} --organization")
+    return found[0]
+
+
 @contextmanager
 def command_engine(settings: Settings, statement_timeout_ms: int | None = None) -> Iterator[Engine]:
     """An engine of one connection, closed at the end."""

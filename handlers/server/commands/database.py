@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import click
 from sqlalchemy import Engine, func, make_url, select, text
@@ -17,6 +18,7 @@ from handlers.server.commands.context import (
     organization_ids,
     with_database,
 )
+from handlers.server.commands.output import bad, good, json_option, print_json
 from handlers.settings import Settings, unknown_variables
 from persistence import audit_log, embedded, schema, transactions
 from persistence.tables.organizations import organizations
@@ -25,16 +27,21 @@ _LEAST_SERVER_VERSION = 150_000
 
 
 @click.command()
-def migrate() -> None:
+@json_option
+def migrate(as_json: bool) -> None:
     """Bring the database's schema up to date."""
     with with_database(load_settings()) as settings, command_engine(settings) as engine:
         done = schema.migrate(engine)
+    if as_json:
+        print_json({"applied": list(done)})
+        return
     click.echo(f"Applied: {', '.join(done)}" if done else "The schema is up to date.")
 
 
 @click.command()
 @click.option("--organization", type=click.IntRange(1), help="Check this organization only.")
-def verify(organization: int | None) -> None:
+@json_option
+def verify(organization: int | None, as_json: bool) -> None:
     """Check the ledger, the reports and the audit log.
 
     Looks at the ledger's invariants, the figures of reports, and whether somebody changed the audit log. Prints the
@@ -51,14 +58,20 @@ def verify(organization: int | None) -> None:
         broken = transactions.run(engine, lambda db: find_broken(db, organization))
         heads = transactions.run(engine, lambda db: audit_log.chain_heads(db, organization))
         broken += transactions.run(engine, lambda db: verify_reports(db, organization))
+    if as_json:
+        seals = [{"organizationId": each, "number": number, "hash": digits} for each, number, digits in heads]
+        print_json({"isSound": not broken, "broken": list(broken), "seals": seals})
+        if broken:
+            raise click.exceptions.Exit(1)
+        return
     for each in broken:
-        click.echo(each)
+        click.echo(bad(each))
     if broken:
         raise click.exceptions.Exit(1)
     for organization_id, number, digits in heads:
         click.echo(f"Organization {organization_id}: seal {number} of the audit log is {digits}.")
     click.echo("Reports agree with the records.")
-    click.echo("The ledger is sound.")
+    click.echo(good("The ledger is sound."))
 
 
 @dataclass(frozen=True)
@@ -71,16 +84,26 @@ class Finding:
 
 
 @click.command()
-def doctor() -> None:
+@json_option
+def doctor(as_json: bool) -> None:
     """Tell what is configured and works.
 
     Looks at the settings, the database and its schema; exit code 1 if something is wrong.
     """
     findings = list(_examine(load_settings()))
-    for finding in findings:
-        click.echo(f"{'ok ' if finding.is_well else 'BAD'}  {finding.subject}: {finding.detail}")
+    if as_json:
+        print_json(
+            {"isWell": all(each.is_well for each in findings), "findings": [_as_json(each) for each in findings]}
+        )
+    else:
+        for finding in findings:
+            click.echo(f"{good('ok ') if finding.is_well else bad('BAD')}  {finding.subject}: {finding.detail}")
     if not all(finding.is_well for finding in findings):
         raise click.exceptions.Exit(1)
+
+
+def _as_json(finding: Finding) -> dict[str, Any]:
+    return {"subject": finding.subject, "isWell": finding.is_well, "detail": finding.detail}
 
 
 def _examine(settings: Settings) -> Iterator[Finding]:

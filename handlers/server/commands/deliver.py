@@ -5,11 +5,13 @@ from __future__ import annotations
 import click
 
 from handlers.server.commands.context import load_settings, migrated_engine, organization_ids
+from handlers.server.commands.output import json_option, print_json
 
 
 @click.command()
 @click.option("--organization", type=click.IntRange(1), help="Send for the triggers of this organization only.")
-def deliver(organization: int | None) -> None:
+@json_option
+def deliver(organization: int | None, as_json: bool) -> None:
     """Send what is due to the receivers of webhooks, then end.
 
     Workers do the same all the time. It may be interrupted and started again at any time, beside them: what was under
@@ -22,11 +24,15 @@ def deliver(organization: int | None) -> None:
         if organization is not None:
             organization_ids(engine, organization)
         attempts = send_due(engine, settings, organization_id=organization)
+    if as_json:
+        print_json({"attempts": attempts})
+        return
     click.echo(f"Attempts made: {attempts:,}." if attempts else "Nothing to send.")
 
 
 @click.command()
-def remove_deliveries() -> None:
+@json_option
+def remove_deliveries(as_json: bool) -> None:
     """Remove old messages to the receivers of webhooks.
 
     Those made more than LOYALTY_DELIVERIES_KEPT_DAYS days ago; what still waits to be sent for an active trigger stays.
@@ -37,4 +43,7 @@ def remove_deliveries() -> None:
     settings = load_settings()
     with migrated_engine(settings) as engine:
         removed = run_job(engine, settings, REMOVE_DELIVERIES)["deliveries"]
+    if as_json:
+        print_json({"removed": removed})
+        return
     click.echo(f"Deliveries removed: {removed:,}." if removed else "Nothing to remove.")

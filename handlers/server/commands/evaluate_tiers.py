@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from handlers.server.commands.context import load_settings, migrated_engine, organization_ids
+from handlers.server.commands.output import json_option, print_json
 
 
 @click.command()
@@ -12,7 +13,8 @@ from handlers.server.commands.context import load_settings, migrated_engine, org
 @click.option(
     "--all", "everyone", is_flag=True, help="Evaluate every member, say after a tier's threshold has changed."
 )
-def evaluate_tiers(organization: int | None, everyone: bool) -> None:
+@json_option
+def evaluate_tiers(organization: int | None, everyone: bool, as_json: bool) -> None:
     """Evaluate again the tiers that have expired.
 
     These were set by hand until some moment. Answers show the right tier, and events go by it, whether or not this
@@ -24,6 +26,13 @@ def evaluate_tiers(organization: int | None, everyone: bool) -> None:
     with migrated_engine(load_settings()) as engine:
         ids = organization_ids(engine, organization)
         found = {organization_id: jobs.evaluate_tiers(engine, organization_id, everyone) for organization_id in ids}
+    if as_json:
+        rows = [
+            {"organizationId": each, "evaluated": looked_at, "moved": moves}
+            for each, (looked_at, moves) in found.items()
+        ]
+        print_json({"organizations": rows})
+        return
     for each, (looked_at, moves) in found.items():
         if looked_at:
             click.echo(f"Organization {each}: {looked_at:,} evaluated, {moves:,} moved.")

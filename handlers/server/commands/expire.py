@@ -2,34 +2,48 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 from sqlalchemy import Engine
 
 from handlers.messages.base import exact_number
 from handlers.server.commands.context import load_settings, migrated_engine, organization_ids
+from handlers.server.commands.output import json_option, print_json
 
 
 @click.command()
 @click.option("--organization", type=click.IntRange(1), help="Expire points of this organization only.")
-def expire(organization: int | None) -> None:
+@json_option
+def expire(organization: int | None, as_json: bool) -> None:
     """Post the expiry of points that are past their date.
 
     Expired points can never be spent and are in no balance, whether or not this runs; it writes the transactions that
     say so. It may be interrupted and started again at any time, beside running servers. Workers run it by the clock.
     """
     with migrated_engine(load_settings()) as engine:
-        found = [_expire(engine, organization_id) for organization_id in organization_ids(engine, organization)]
-    if not any(found):
+        ids = organization_ids(engine, organization)
+        found = [_expire(engine, organization_id, as_json) for organization_id in ids]
+    if as_json:
+        print_json({"expired": [row for rows in found for row in rows]})
+    elif not any(found):
         click.echo("Nothing has expired.")
 
 
-def _expire(engine: Engine, organization_id: int) -> bool:
-    """Expire points of one organization and print a summary. Returns True if points were expired."""
+def _expire(engine: Engine, organization_id: int, is_quiet: bool) -> list[dict[str, Any]]:
+    """Expire points of one organization; what was expired of each account, printed unless quiet."""
     from handlers.server.jobs import expire_points
 
     found = expire_points(engine, organization_id)
+    rows = []
     for account_id, amount in sorted(found.amounts.items()):
         number = found.wallets[account_id]
-        of = "1 wallet" if number == 1 else f"{number:,} wallets"
-        click.echo(f"Organization {organization_id}, account {account_id}: {exact_number(amount):,} expired, of {of}.")
-    return bool(found.amounts)
+        rows.append(
+            {"organizationId": organization_id, "ledgerAccountId": account_id, "amount": amount, "wallets": number}
+        )
+        if not is_quiet:
+            of = "1 wallet" if number == 1 else f"{number:,} wallets"
+            click.echo(
+                f"Organization {organization_id}, account {account_id}: {exact_number(amount):,} expired, of {of}."
+            )
+    return rows

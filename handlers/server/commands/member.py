@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import click
 
 from domain.timeline.rows import KINDS, PROFILE, amount_text
-from handlers.server.commands.context import load_settings, migrated_engine, organization_ids
+from handlers.server.commands.context import load_settings, migrated_engine, the_organization
 from persistence import transactions
 
 if TYPE_CHECKING:
@@ -32,16 +32,16 @@ _MOST_ROWS = 100
 @click.option("--limit", type=click.IntRange(1, _MOST_ROWS), default=25, show_default=True, help="How many rows.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object: the member and the rows.")
 def member(loyalty_member_id: str, organization: int | None, kinds: tuple[str, ...], limit: int, as_json: bool) -> None:
-    """Print a MEMBER (a loyaltyMemberId) with tiers and balances, and what happened, the newest first."""
+    """Print a MEMBER and what happened, the newest first.
+
+    MEMBER is a loyaltyMemberId. Tiers and balances come first.
+    """
     settings = load_settings()
     with migrated_engine(settings) as engine:
-        found = organization_ids(engine, organization)
-        if len(found) != 1:
-            there = f"there are {len(found)} organizations: say which one by" if found else "there is none for"
-            raise click.UsageError(f"{there} --organization")
+        organization_id = the_organization(engine, organization)
 
         def read(db: Connection) -> str:
-            return _told(db, settings, found[0], loyalty_member_id, kinds, limit, as_json)
+            return _told(db, settings, organization_id, loyalty_member_id, kinds, limit, as_json)
 
         click.echo(transactions.run(engine, read))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from sqlalchemy import Connection
 from domain.calendar import is_zone
 from domain.organizations import LIVE, TEST
 from handlers.server.commands.context import load_settings, migrated_engine
+from handlers.server.commands.output import as_fields, json_option, print_json, print_record
 from persistence import transactions
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def organizations() -> None:
     show_default=True,
     help="A test organization can be emptied; this cannot be changed later.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 def create(name: str, timezone: str, environment: str, as_json: bool) -> None:
     """Create an organization with a ledger, an account for points, a program, an administrator and an API user.
 
@@ -56,7 +56,7 @@ def create(name: str, timezone: str, environment: str, as_json: bool) -> None:
 
     with migrated_engine(load_settings()) as engine:
         created = transactions.run(engine, make)
-    _print({_camel(field.name): getattr(created, field.name) for field in dataclasses.fields(created)}, as_json)
+    _print(as_fields(created), as_json)
 
 
 @organizations.command("list")
@@ -88,7 +88,8 @@ def list_organizations(as_json: bool) -> None:
 @organizations.command("reset")
 @click.argument("name")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def reset_organization(name: str, yes: bool) -> None:
+@json_option
+def reset_organization(name: str, yes: bool, as_json: bool) -> None:
     """Empty the test organization of this NAME, or id: all records go but its users and their credentials.
 
     It then has the ledger, the account and the program of a new organization, with other ids.
@@ -105,7 +106,10 @@ def reset_organization(name: str, yes: bool) -> None:
             removed = transactions.run(engine, lambda db: reset_in(db, organization_id, datetime.now(UTC)))
         except NotATestOrganization as error:
             raise click.ClickException(str(error)) from None
-    click.echo(f"Organization {organization_id} is empty: {removed:,} rows are gone.")
+    if as_json:
+        print_json({"organizationId": organization_id, "removed": removed})
+    else:
+        click.echo(f"Organization {organization_id} is empty: {removed:,} rows are gone.")
 
 
 def named_organization(db: Connection, name: str) -> int:
@@ -129,7 +133,7 @@ def credentials() -> None:
 @credentials.command()
 @click.option("--organization", type=click.IntRange(1), required=True, help="Id of the organization.")
 @click.option("--client-id", help="Whose secret; needed where the organization has several API users.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 def reset(organization: int, client_id: str | None, as_json: bool) -> None:
     """Give an API user another secret and print it; the former one and its tokens are no longer valid.
 
@@ -162,7 +166,10 @@ def reset(organization: int, client_id: str | None, as_json: bool) -> None:
     metavar="SECONDS",
     help="How long the token is valid.",
 )
-def token(organization: int, roles: tuple[str, ...], admin: bool, system_admin: bool, expires: int) -> None:
+@json_option
+def token(
+    organization: int, roles: tuple[str, ...], admin: bool, system_admin: bool, expires: int, as_json: bool
+) -> None:
     """Print a bearer token for an organization."""
     from handlers.services.tokens import issue_operator_token
     from persistence.organizations import find
@@ -190,7 +197,11 @@ def token(organization: int, roles: tuple[str, ...], admin: bool, system_admin: 
                 now=datetime.now(UTC),
             )
 
-        click.echo(transactions.run(engine, issue))
+        made = transactions.run(engine, issue)
+    if as_json:
+        print_json({"accessToken": made, "expiresIn": expires})
+    else:
+        click.echo(made)
 
 
 def known_roles() -> frozenset[str]:
@@ -205,13 +216,6 @@ def known_roles() -> frozenset[str]:
 
 def _print(values: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(values))
-        return
-    width = max(map(len, values))
-    for key, value in values.items():
-        click.echo(f"{key:<{width}}  {value}")
-
-
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(map(str.capitalize, rest))
+        print_json(values)
+    else:
+        print_record(values)

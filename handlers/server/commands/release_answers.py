@@ -5,10 +5,12 @@ from __future__ import annotations
 import click
 
 from handlers.server.commands.context import load_settings, migrated_engine
+from handlers.server.commands.output import json_option, print_json
 
 
 @click.command()
-def release_answers() -> None:
+@json_option
+def release_answers(as_json: bool) -> None:
     """Release the answers to events that were tracked long ago.
 
     For LOYALTY_ANSWERS_KEPT_DAYS the same request under the same key is answered as the first time. After that its key
@@ -20,4 +22,7 @@ def release_answers() -> None:
     settings = load_settings()
     with migrated_engine(settings) as engine:
         answers = run_job(engine, settings, RELEASE_ANSWERS)["answers"]
+    if as_json:
+        print_json({"released": answers})
+        return
     click.echo(f"{answers:,} answers released." if answers else "Nothing to release.")

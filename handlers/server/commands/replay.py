@@ -21,6 +21,7 @@ from tqdm import tqdm
 
 from handlers.server.commands.api_client import ApiClient
 from handlers.server.commands.context import load_settings, migrated_engine
+from handlers.server.commands.output import as_fields, json_option, print_json
 from handlers.server.commands.purchases import Purchase, read_purchases
 from handlers.server.commands.tenant import administrator_token, find_or_create
 from handlers.settings import Settings
@@ -48,8 +49,13 @@ Result = TypeVar("Result")
 @click.option("--base-url", help="Where the server is reached (LOYALTY_BASE_URL, or by host and port).")
 @click.option("--organization", type=click.IntRange(1), help="Id of an organization to use, with --token.")
 @click.option("--token", help="A bearer token of that organization; else one is made in the database.")
-def replay(file: Path, base_url: str | None, organization: int | None, token: str | None) -> None:
-    """Turn a file of purchases into points on a running server.
+@json_option
+def replay(file: Path, base_url: str | None, organization: int | None, token: str | None, as_json: bool) -> None:
+    """Try a program on the purchases of a file.
+
+    Turns past sales into points on a running server: to load it with data that looks real, to compare campaigns on the
+    purchases of a past year, or to see how fast your machine is; `make demo` replays a public data set. It is no way
+    to migrate, since points are computed anew.
 
     Each line is `customer_id date number_of_cds dollar_value`, after a line with these headings. The organization is
     named after the file and made in the database unless it is there, with a campaign of one point for each whole dollar
@@ -63,7 +69,10 @@ def replay(file: Path, base_url: str | None, organization: int | None, token: st
         organization, token = _own_organization(settings, file.stem)
     with ApiClient(settings.public_url, token, _LANES) as api, ThreadPoolExecutor(_LANES) as pool:
         outcome = _Replay(api, pool, organization, _key_prefix(file.stem)).run(purchases)
-    click.echo(outcome.summary())
+    if as_json:
+        print_json(as_fields(outcome))
+    else:
+        click.echo(outcome.summary())
     if outcome.failures:
         raise click.exceptions.Exit(1)
 

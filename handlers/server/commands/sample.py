@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 
 from handlers.server.commands.context import load_settings, migrated_engine
 from handlers.server.commands.organizations import named_organization
+from handlers.server.commands.output import json_option, print_json
 from persistence import transactions
 
 _NAME = "Coffee Shop"
@@ -19,10 +20,11 @@ _NAME = "Coffee Shop"
 @click.option(
     "--organization", metavar="NAME", help="An empty test organization, by name or id; else a new one is made."
 )
-def sample(name: str, organization: str | None) -> None:
-    """Fill a test organization with a program, members and their history, and print what there is to see.
+@json_option
+def sample(name: str, organization: str | None, as_json: bool) -> None:
+    """Fill a test organization with a program and members.
 
-    The only SAMPLE is `coffee-shop`.
+    Prints what there is to see, their history too. The only SAMPLE is `coffee-shop`.
     """
     from domain.organizations import TEST
     from domain.problems import Refusal
@@ -54,6 +56,11 @@ def sample(name: str, organization: str | None) -> None:
             organization_id, shown = transactions.run(engine, fill)
         except Refusal as refusal:
             raise click.ClickException(f"the sample does not fit this organization: {refusal}") from None
+    if as_json:
+        print_json(
+            {"organizationId": organization_id, "has": [{"what": what, "where": where} for what, where in shown]}
+        )
+        return
     click.echo(f"Organization {organization_id} has now:")
     width = max(len(what) for what, _ in shown)
     for what, where in shown:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import socket
 from collections.abc import Callable
 from functools import partial
 
@@ -33,6 +35,7 @@ def serve(host: str | None, port: int | None, workers: int | None, worker: bool)
     from handlers.server import gunicorn_server
 
     settings = load_settings(host=host, port=port, workers=workers)
+    _check_port(settings)
     home = None if settings.database_url else settings.home
     with with_database(settings) as settings:
         with command_engine(settings) as engine:
@@ -40,6 +43,23 @@ def serve(host: str | None, port: int | None, workers: int | None, worker: bool)
             tenant = transactions.run(engine, _first_organization)
             announce = _announcement(engine, settings, tenant)
         gunicorn_server.run(settings, home=home, when_ready=announce, with_worker=worker)
+
+
+def _check_port(settings: Settings) -> None:
+    """Refuse a port that another program listens on, before anything else is done."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((settings.host, settings.port))
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                # gunicorn says what else is wrong with the address.
+                return
+            raise click.ClickException(
+                f"port {settings.port} of {settings.host} is in use, perhaps by another `loyalty serve`: "
+                "name another one by --port (LOYALTY_PORT)"
+            ) from None
 
 
 def _first_organization(db: Connection) -> Tenant:
@@ -68,7 +88,7 @@ def _log_line(settings: Settings, tenant: Tenant) -> str:
 def _greeting(settings: Settings, tenant: Tenant, token: str) -> str:
     base = settings.public_url
     return f"""
-The loyalty server is ready at {base}
+{click.style(f"The loyalty server is ready at {base}", fg="green", bold=True)}
 
   Documentation   {base.removesuffix("/v2")}/docs/quickstart
                   {base}/integration/docs

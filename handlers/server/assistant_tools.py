@@ -1,0 +1,167 @@
+"""The read and dry-run operations of both documents as tools for assistants."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import openapi
+
+SIMULATE = "simulateEvents"
+_TRACK_ROLE = "orders:write"
+# POST operations that change nothing.
+_READS_BY_POST = frozenset(
+    {"batchGetMembers", "checkMembersExist", "checkMemberAudiences", "parseExpressions", "formatExpressions"}
+)
+_OF_SCHEMAS = ("type", "enum", "format", "minimum", "maximum", "minLength", "maxLength", "pattern", "default")
+_SIMULATION = """Tell what events would do, without changing anything: `trackEvents` with the execution mode `dryRun`.
+`explain` says for each campaign whether it applies, and else why. A purchase has the event type
+`member-purchase-order-created` and a payload such as {"order": {"externalId": "1", "total": 64.55}}."""
+
+
+@dataclass(frozen=True, slots=True)
+class AssistantTool:
+    """One operation as a tool: its name, what it takes as a JSON Schema, and the role that it needs."""
+
+    name: str
+    tag: str
+    description: str
+    takes: Mapping[str, Any]
+    role: str
+    method: str
+    path: str
+    query: frozenset[str]
+
+    def request(self, arguments: Mapping[str, Any], organization_id: int) -> tuple[str, dict[str, Any], Any]:
+        """The path, the query and the body of a call. Raises ValueError for arguments that are missing or unknown."""
+        properties = self.takes["properties"]
+        unknown = [name for name in arguments if name not in properties]
+        missing = [name for name in self.takes["required"] if name not in arguments]
+        if unknown or missing:
+            raise ValueError(_fault(unknown, missing))
+        path = self.path.replace("{organizationId}", str(organization_id))
+        for name, value in arguments.items():
+            path = path.replace(f"{{{name}}}", quote(str(value), safe=""))
+        query = {name: _in_query(value) for name, value in arguments.items() if name in self.query}
+        if self.name == SIMULATE:
+            events = [with_key(event) for event in arguments["events"]]
+            return path, query, {**arguments, "events": events, "executionMode": "dryRun"}
+        return path, query, arguments.get("body")
+
+
+def with_key(event: Mapping[str, Any]) -> dict[str, Any]:
+    """An event to simulate, with the key that every event needs; a dry run uses up none."""
+    return {"systemUniqueKey": f"simulation-{uuid.uuid4()}", **event}
+
+
+def tools(tags: Sequence[str] = ()) -> list[AssistantTool]:
+    """All tools, or those of some tags; a name that both interfaces have is prefixed where it administers."""
+    found = [_simulation()]
+    for surface in openapi.SURFACES:
+        names = {tool.name for tool in found}
+        for tool in _of_document(openapi.bundle(surface), names):
+            found.append(tool)
+    return [tool for tool in found if not tags or tool.tag in tags]
+
+
+def _of_document(document: Mapping[str, Any], taken: set[str]) -> Iterator[AssistantTool]:
+    for path, item in document["paths"].items():
+        for method in ("get", "post"):
+            operation = item.get(method)
+            if operation is None or not _is_read(method, operation):
+                continue
+            name = operation["operationId"]
+            parameters = [
+                _resolved(document, each) for each in (*item.get("parameters", ()), *operation.get("parameters", ()))
+            ]
+            asked = [
+                each for each in parameters if each["name"] != "organizationId" and each["in"] in ("path", "query")
+            ]
+            properties = {each["name"]: _schema(document, each) for each in asked}
+            required = [each["name"] for each in asked if each.get("required")]
+            if method == "post":
+                properties["body"] = {"type": "object", "description": _example(operation)}
+                required.append("body")
+            yield AssistantTool(
+                name=f"administration_{name}" if name in taken else name,
+                tag=operation["tags"][0],
+                description=f"{operation['summary']}. {operation['description'].strip()}",
+                takes={"type": "object", "properties": properties, "required": required, "additionalProperties": False},
+                role=operation["security"][0]["oauth2"][0],
+                method=method.upper(),
+                path=path,
+                query=frozenset(each["name"] for each in asked if each["in"] == "query"),
+            )
+
+
+def _simulation() -> AssistantTool:
+    events = {
+        "type": "array",
+        "minItems": 1,
+        "maxItems": 100,
+        "items": {"type": "object", "required": ["loyaltyMemberId", "eventType"]},
+        "description": "Each has `loyaltyMemberId`, `eventType` and `payload`, and may have `externalEventDate`.",
+    }
+    moment = {"type": "string", "format": "date-time", "description": "Another moment to ask about; now unless given."}
+    return AssistantTool(
+        name=SIMULATE,
+        tag="events",
+        description=_SIMULATION,
+        takes={
+            "type": "object",
+            "properties": {"events": events, "now": moment},
+            "required": ["events"],
+            "additionalProperties": False,
+        },
+        role=_TRACK_ROLE,
+        method="POST",
+        path="/events/track",
+        query=frozenset(),
+    )
+
+
+def _is_read(method: str, operation: Mapping[str, Any]) -> bool:
+    """Whether a token of a user reaches the operation, and it changes nothing."""
+    roles: Sequence[str] = operation["security"][0].get("oauth2", ()) if operation["security"] else ()
+    is_for_users = len(roles) == 1 and ":" in roles[0]
+    return is_for_users and (method == "get" or operation["operationId"] in _READS_BY_POST)
+
+
+def _resolved(document: Mapping[str, Any], node: Mapping[str, Any]) -> Mapping[str, Any]:
+    while "$ref" in node:
+        target: Any = document
+        for part in node["$ref"].removeprefix("#/").split("/"):
+            target = target[part]
+        node = target
+    return node
+
+
+def _schema(document: Mapping[str, Any], parameter: Mapping[str, Any]) -> dict[str, Any]:
+    schema = _resolved(document, parameter["schema"])
+    made = {name: schema[name] for name in _OF_SCHEMAS if name in schema}
+    if "items" in schema:
+        items = _resolved(document, schema["items"])
+        made["items"] = {name: items[name] for name in _OF_SCHEMAS if name in items}
+    return {**made, "description": parameter.get("description", "")}
+
+
+def _example(operation: Mapping[str, Any]) -> str:
+    content = operation["requestBody"]["content"]["application/json"]
+    return f"The body, such as {content['example']}"
+
+
+def _in_query(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return str(value)
+
+
+def _fault(unknown: Sequence[str], missing: Sequence[str]) -> str:
+    told = [f"not known: {', '.join(unknown)}"] if unknown else []
+    told += [f"missing: {', '.join(missing)}"] if missing else []
+    return f"The arguments do not fit; {'; '.join(told)}."

@@ -1,0 +1,19 @@
+"""The command that prints what a shell needs to complete the commands."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print what the shell needs to complete commands and options.
+
+    For bash: `loyalty completion bash > ~/.local/share/bash-completion/completions/loyalty`.
+    """
+    made = get_completion_class(shell)
+    assert made is not None, shell
+    click.echo(made(context.find_root().command, {}, "loyalty", "_LOYALTY_COMPLETE").source())

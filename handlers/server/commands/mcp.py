@@ -1,0 +1,105 @@
+"""The command that offers the API to assistants by the Model Context Protocol."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from handlers.server.assistant_tools import AssistantTool, tools
+from handlers.server.commands.api_client import ApiClient, ApiFailure
+from handlers.server.commands.context import load_settings
+from handlers.server.commands.simulate import base_url_option, organization_option, server_token
+from persistence.engine import to_json
+
+if TYPE_CHECKING:
+    from mcp.server import Server
+
+_TOKEN_SECONDS = 30 * 24 * 3600
+
+
+@click.command()
+@organization_option
+@base_url_option
+@click.option("--token", help="A bearer token; else one of plain roles is made.")
+@click.option(
+    "--tag", "tags", multiple=True, metavar="TAG", help="Only tools of this tag, such as members; repeatable."
+)
+def mcp(organization: int | None, base_url: str | None, token: str | None, tags: tuple[str, ...]) -> None:
+    """Offer reads and dry runs as tools for assistants.
+
+    Speaks the Model Context Protocol on standard input and output, as assistants start it, and asks the running
+    server. Nothing that it offers changes anything. Needs the extra `mcp`: `pip install loyalty-server[mcp]`.
+    """
+    try:
+        import mcp.server  # noqa: F401
+    except ImportError:
+        raise click.ClickException("the package mcp is missing: pip install loyalty-server[mcp]") from None
+    offered = tools(tags)
+    if not offered:
+        known = ", ".join(sorted({tool.tag for tool in tools()}))
+        raise click.BadParameter(f"no tool has it; there are {known}", param_hint="--tag")
+    settings = load_settings(base_url=base_url)
+    roles = frozenset(tool.role for tool in offered)
+    organization_id, bearer = server_token(settings, organization, roles, _TOKEN_SECONDS, token)
+    with ApiClient(settings.public_url, bearer, connections=4) as api:
+        asyncio.run(_serve(mcp_server(api, offered, organization_id)))
+
+
+def mcp_server(api: ApiClient, offered: Sequence[AssistantTool], organization_id: int) -> Server[Any]:
+    """A server of the protocol that offers the tools and calls the API for them."""
+    import mcp_types as types
+    from mcp.server import Server
+
+    by_name = {tool.name: tool for tool in offered}
+
+    async def list_tools(_: Any, __: Any) -> types.ListToolsResult:
+        return types.ListToolsResult(
+            tools=[
+                types.Tool(
+                    name=tool.name,
+                    description=tool.description,
+                    input_schema=dict(tool.takes),
+                    annotations=types.ToolAnnotations(read_only_hint=True),
+                )
+                for tool in offered
+            ]
+        )
+
+    async def call_tool(_: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+        try:
+            text = await asyncio.to_thread(_call, api, by_name, organization_id, params.name, params.arguments or {})
+        except (ApiFailure, ValueError) as error:
+            # An assistant reads it and corrects itself.
+            told = error.message if isinstance(error, ApiFailure) else str(error)
+            return types.CallToolResult(content=[types.TextContent(type="text", text=told)], is_error=True)
+        return types.CallToolResult(content=[types.TextContent(type="text", text=text)])
+
+    return Server(
+        "loyalty",
+        version=metadata.version("loyalty-server"),
+        instructions="Reads of a loyalty server, and simulations. Nothing here changes anything.",
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+    )
+
+
+def _call(
+    api: ApiClient, by_name: dict[str, AssistantTool], organization_id: int, name: str, arguments: dict[str, Any]
+) -> str:
+    if name not in by_name:
+        raise ValueError(f"There is no tool {name}.")
+    tool = by_name[name]
+    path, query, body = tool.request(arguments, organization_id)
+    answer = api.get(path, **query) if tool.method == "GET" else api.post(path, body)
+    return to_json(answer)
+
+
+async def _serve(server: Server[Any]) -> None:
+    from mcp.server.stdio import stdio_server
+
+    async with stdio_server() as (read_stream, write_stream):
+        await server.run(read_stream, write_stream, server.create_initialization_options())

@@ -1,0 +1,69 @@
+"""The output of commands: for people, in colour where there is a terminal, or as JSON for programs."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def json_option(command: Command) -> Command:
+    """Give a command the option `--json`, as the argument `as_json`."""
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")(command)
+
+
+def print_json(values: Any) -> None:
+    """Print a value as one line of JSON."""
+    click.echo(json.dumps(values, ensure_ascii=False, default=_plain))
+
+
+def print_record(values: Mapping[str, Any]) -> None:
+    """Print names and values in two columns."""
+    width = max(map(len, values))
+    for key, value in values.items():
+        click.echo(f"{click.style(f'{key:<{width}}', fg='cyan')}  {value}")
+
+
+def print_table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Print rows in columns below their headings."""
+    cells = [[str(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(headings, *cells, strict=True)]
+    for number, row in enumerate([headings, *cells]):
+        line = "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        click.secho(line, bold=number == 0)
+
+
+def as_fields(record: Any) -> dict[str, Any]:
+    """The fields of a dataclass by their names in the API."""
+    return {_camel(each.name): getattr(record, each.name) for each in dataclasses.fields(record)}
+
+
+def good(text: str) -> str:
+    """A text that says that something is well."""
+    return click.style(text, fg="green")
+
+
+def bad(text: str) -> str:
+    """A text that says that something is wrong."""
+    return click.style(text, fg="red", bold=True)
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(map(str.capitalize, rest))
+
+
+def _plain(value: Any) -> Any:
+    """Numbers as exactly as JSON readers take them, times as texts."""
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, datetime):
+        return value.isoformat()
+    raise TypeError(f"{type(value).__name__} has no form in JSON")

@@ -1,0 +1,63 @@
+"""The tools for assistants: only reads and dry runs, each a call that the documents have."""
+
+from __future__ import annotations
+
+import pytest
+
+from handlers.server.assistant_tools import SIMULATE, tools
+
+TOOLS = {tool.name: tool for tool in tools()}
+
+
+def test_all_reads_are_offered_and_nothing_that_changes_anything():
+    assert len(TOOLS) > 70
+    assert {"getMember", "administration_getMember", "listCampaigns", "parseExpressions", SIMULATE} <= TOOLS.keys()
+    by_post = {name for name, tool in TOOLS.items() if tool.method != "GET"}
+    assert by_post == {
+        SIMULATE,
+        "batchGetMembers",
+        "checkMembersExist",
+        "checkMemberAudiences",
+        "parseExpressions",
+        "formatExpressions",
+    }
+
+
+def test_a_token_of_plain_roles_is_enough():
+    roles = {tool.role for tool in TOOLS.values()}
+    assert all(role.endswith(":read") for role in roles - {"orders:write"})
+    assert [tool.name for tool in TOOLS.values() if tool.role == "orders:write"] == [SIMULATE]
+
+
+def test_no_tool_asks_for_the_organization():
+    for tool in TOOLS.values():
+        assert "organizationId" not in tool.takes["properties"], tool.name
+        assert set(tool.takes["required"]) <= tool.takes["properties"].keys(), tool.name
+
+
+def test_arguments_become_path_and_query():
+    path, query, body = TOOLS["administration_getMember"].request({"memberId": 7}, 3)
+    assert (path, query, body) == ("/organizations/3/members/7", {}, None)
+    path, query, _ = TOOLS["listCampaigns"].request({"page": 1, "tags": ["new", "old"]}, 3)
+    assert (path, query) == ("/organizations/3/campaigns", {"page": "1", "tags": "new,old"})
+    assert TOOLS["getMember"].request({"loyaltyMemberId": "a/../b"}, 3)[0] == "/members/a%2F..%2Fb"
+
+
+def test_a_simulation_is_always_a_dry_run():
+    events = [{"loyaltyMemberId": "ana", "eventType": "member-created"}]
+    _, _, body = TOOLS[SIMULATE].request({"events": events}, 3)
+    [sent] = body.pop("events")
+    assert body == {"executionMode": "dryRun"}
+    assert sent.pop("systemUniqueKey").startswith("simulation-")
+    assert sent == events[0]
+    with pytest.raises(ValueError, match="not known: executionMode"):
+        TOOLS[SIMULATE].request({"events": events, "executionMode": "full"}, 3)
+
+
+def test_missing_arguments_are_told():
+    with pytest.raises(ValueError, match="missing: loyaltyMemberId"):
+        TOOLS["getMember"].request({}, 3)
+
+
+def test_tools_of_some_tags():
+    assert {tool.tag for tool in tools(["members", "campaigns"])} == {"members", "campaigns"}
