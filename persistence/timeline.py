@@ -219,14 +219,22 @@ def _bounds(
         return dict.fromkeys(names, (None, None))
     values = _values(member)
     if created_from is not None:
-        values["after"] = created_from - _SLACK
+        values["after"] = _moved(created_from, -_SLACK)
     if created_to is not None:
-        values["before"] = created_to + _SLACK
+        values["before"] = _moved(created_to, _SLACK)
     found = iter(db.execute(_searches(names, created_from is not None, created_to is not None), values).one())
     return {
         name: (next(found) if created_from is not None else None, next(found) if created_to is not None else None)
         for name in names
     }
+
+
+def _moved(moment: datetime, by: timedelta) -> datetime:
+    """The moment, earlier or later; itself in the first and the last days that there are."""
+    try:
+        return moment + by
+    except OverflowError:
+        return moment
 
 
 @cache

@@ -6,6 +6,7 @@ but for requests that follow links, where a 404 means that a record got lost.
 
 from __future__ import annotations
 
+import base64
 import itertools
 import json
 import os
@@ -78,6 +79,8 @@ def before_call(context: Any, case: Any, kwargs: Any) -> None:
         _use_few_days(case.query)
     if are_valid[ParameterLocation.QUERY] and operation.startswith("report"):
         _use_real_ranges(case.query)
+    if are_valid[ParameterLocation.QUERY] and operation == "listMemberTimeline":
+        _use_real_cursors(case.query)
     if are_valid[ParameterLocation.QUERY] and operation in _OF_CONTENT:
         _use_real_fields(case.query)
 
@@ -156,6 +159,13 @@ def _use_real_ranges(query: dict[str, Any]) -> None:
     for name, value in real.items():
         if name in query:
             query[name] = value
+
+
+def _use_real_cursors(query: dict[str, Any]) -> None:
+    """A place in the events of a member that is as if an answer had told it."""
+    if "cursor" in query:
+        place = json.dumps({"events": next(_numbers)}).encode()
+        query["cursor"] = base64.urlsafe_b64encode(place).decode().rstrip("=")
 
 
 _OF_CONTENT = (

@@ -156,6 +156,8 @@ def test_rows_are_filtered_by_kind_and_by_time(shop):
     rows = walk(shop, ana)
     assert {row["kind"] for row in walk(shop, ana, kinds="points,event", limit=2)} == {"points", "event"}
     assert walk(shop, ana, kinds="badge") == []
+    ever = {"fromCreatedAt": "0001-01-01T00:00:00Z", "toCreatedAt": "9999-12-31T23:59:59Z"}
+    assert walk(shop, ana, **ever) == rows
     moments = sorted({row["recordedAt"] for row in rows})
     for start in moments:
         for end in moments:

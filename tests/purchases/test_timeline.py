@@ -1,0 +1,57 @@
+"""Timelines of real customers: every order and every point is told, once."""
+
+from __future__ import annotations
+
+import pytest
+
+from domain.timeline.rows import EVENT, POINTS
+from handlers.services.members.timeline import TimelineQuery, timeline_of
+from persistence import members
+from tests.purchases.cdnow import ORDERS, orders
+from tests.purchases.shop import Shop, mint
+
+# The first orders are of as many customers; the whole file has customers with hundreds.
+SOME = 300
+
+
+def timeline(db, member):
+    """All rows, page by page."""
+    rows, query = [], TimelineQuery(100)
+    while True:
+        page = timeline_of(db, member, query)
+        rows += page.rows
+        if page.next is None:
+            return rows
+        query = TimelineQuery(100, positions=page.next)
+
+
+@pytest.mark.parametrize(
+    "count", [pytest.param(SOME, id="some"), pytest.param(ORDERS, id="the whole file", marks=pytest.mark.stress)]
+)
+def test_the_timelines_of_customers_hold_each_order_and_point_once(api, count):
+    bought = orders(count)
+    shop = Shop.new(api, bought)
+    shop.campaign(mint("floor(order.total)"))
+    results = {result["systemUniqueKey"]: result for result in shop.track(bought)}
+    balances = shop.balances()
+    told = set()
+    with api.engine.connect() as db:
+        for customer in sorted({order.customer for order in bought}):
+            rows = timeline(db, members.find_by_loyalty_member_id(db, shop.organization.id, customer))
+            events = {row.loyalty_event_id: row.details for row in rows if row.kind == EVENT}
+            told |= {details["systemUniqueKey"] for details in events.values()}
+            points: dict[int, int] = {}
+            for row in rows:
+                if row.kind == POINTS:
+                    assert row.details["source"] == "campaign"
+                    points[row.loyalty_event_id] = points.get(row.loyalty_event_id, 0) + row.details["amount"]
+            assert sum(points.values()) == balances.get(customer, 0)
+            for event_id, details in events.items():
+                executed = [each for each in details["effects"] if each["status"] == "executed"]
+                assert [each["effectId"] for each in executed] == [
+                    effect["effectId"]
+                    for effect in results[details["systemUniqueKey"]]["effects"]
+                    if effect["status"] == "executed"
+                ]
+                assert sum(each["amount"] for each in executed) == points.get(event_id, 0)
+    assert told == {order.key for order in bought} == results.keys()
