@@ -20,7 +20,7 @@ help:
 	@echo "make test         style, types and all tests: what has to pass before a change is merged"
 	@echo "make quick        the tests without fuzzing and without processes that are killed"
 	@echo "make unit         the rules alone, without a database"
-	@echo "make lint types   the style; the types"
+	@echo "make lint types   the style, also of the documents; the types"
 	@echo "make fuzz stress  the server against its documents, concurrent calls and histories, both at length"
 	@echo "make sdks         generated clients in many languages, each on a journey"
 	@echo "make demo bench   real purchases turned into points; how fast it is"

@@ -145,6 +145,13 @@ def test_both_formats_hold_the_same_document(shared_home, surface):
     assert yaml.safe_load(as_yaml.stdout) == document
 
 
+def test_the_examples_are_printed_as_requests(shared_home):
+    collection = json.loads(loyalty(shared_home, "openapi", "integration", "--format", "postman").stdout)
+    assert collection["info"]["name"] == "Loyalty integration"
+    requests = loyalty(shared_home, "openapi", "integration", "--format", "http", "--url", "https://shop.test/v2")
+    assert "\n@baseUrl = https://shop.test/v2\n" in requests.stdout
+
+
 def test_a_sound_ledger_is_found_sound(shared_home, organization):
     found = loyalty(shared_home, "verify")
     assert found.returncode == 0, found.stderr

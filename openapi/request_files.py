@@ -1,0 +1,211 @@
+"""Every operation of a document as a request to send: a Postman collection, and a file for editors that send requests.
+
+Both are made from the examples. Values in two braces are variables, which both kinds of tools replace.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+POSTMAN_SCHEMA = "https://schema.getpostman.com/json/collection/v2.1.0/collection.json"
+_METHODS = ("get", "put", "post", "patch", "delete")
+# The variable that holds the credential of each kind of security scheme.
+_TOKEN = "token"
+_API_KEY = "apiKey"
+
+
+@dataclass(frozen=True)
+class _Request:
+    """One operation: its parameters with values, and its body as in the example."""
+
+    operation: dict[str, Any]
+    method: str
+    path: str
+    path_values: dict[str, str]
+    query: list[tuple[dict[str, Any], str]]
+    media_type: str | None
+    example: Any
+    # The header of an API key; None where the operation takes a token, or nothing.
+    key_header: str | None
+
+    @property
+    def is_open(self) -> bool:
+        return not self.operation["security"]
+
+    @property
+    def body(self) -> str | None:
+        """The example as it is sent; None where there is no body."""
+        if self.media_type is None or self.is_form:
+            return None
+        return json.dumps(self.example, indent=2, ensure_ascii=False)
+
+    @property
+    def is_form(self) -> bool:
+        return self.media_type == "application/x-www-form-urlencoded"
+
+
+def postman(document: dict[str, Any], url: str) -> dict[str, Any]:
+    """A Postman collection, version 2.1, with a folder for each tag; `url` is what the paths begin with."""
+    requests = list(_requests(document))
+    folders = [
+        {
+            "name": tag["name"],
+            "description": tag["description"],
+            "item": [_postman_item(request) for request in requests if tag["name"] in request.operation["tags"]],
+        }
+        for tag in document["tags"]
+    ]
+    return {
+        "info": {
+            "name": document["info"]["title"],
+            "description": document["info"]["description"],
+            "schema": POSTMAN_SCHEMA,
+        },
+        "auth": {"type": "bearer", "bearer": [_pair("token", _variable(_TOKEN), type="string")]},
+        "variable": [_pair(name, value) for name, value in _variables(requests, url).items()],
+        "item": folders,
+    }
+
+
+def http_file(document: dict[str, Any], url: str) -> str:
+    """A file of requests for the REST clients of editors; `url` is what the paths begin with."""
+    requests = list(_requests(document))
+    lines = [f"# {document['info']['title']}", ""]
+    lines += [f"@{name} = {value}" for name, value in _variables(requests, url).items()]
+    for request in requests:
+        lines += ["", f"### {request.operation['summary']}", f"# @name {request.operation['operationId']}"]
+        optional = [f"{each['name']}={value}" for each, value in request.query if not each.get("required")]
+        if optional:
+            lines.append(f"# It also takes: {'&'.join(optional)}")
+        lines.append(f"{request.method} {_variable('baseUrl')}{_path(request, '{{{{{}}}}}')}{_required_query(request)}")
+        if request.key_header:
+            lines.append(f"{request.key_header}: {_variable(_API_KEY)}")
+        elif not request.is_open:
+            lines.append(f"Authorization: Bearer {_variable(_TOKEN)}")
+        if request.media_type:
+            lines.append(f"Content-Type: {request.media_type}")
+        if request.is_form:
+            lines += ["", "&".join(f"{name}={value}" for name, value in request.example.items())]
+        elif request.body is not None:
+            lines += ["", request.body]
+    return "\n".join(lines) + "\n"
+
+
+def _requests(document: dict[str, Any]) -> Iterator[_Request]:
+    schemes = document["components"]["securitySchemes"]
+    for path, item in document["paths"].items():
+        for method in _METHODS:
+            if method not in item:
+                continue
+            operation = item[method]
+            declared = [*item.get("parameters", ()), *operation.get("parameters", ())]
+            parameters = [_resolved(document, parameter) for parameter in declared]
+            contents = _resolved(document, operation.get("requestBody", {})).get("content", {})
+            media_type, content = next(iter(contents.items()), (None, {}))
+            named = next(iter(operation["security"][0]), None) if operation["security"] else None
+            is_key = named is not None and schemes[named]["type"] == "apiKey"
+            yield _Request(
+                operation=operation,
+                method=method.upper(),
+                path=path,
+                path_values={each["name"]: _value(document, each) for each in parameters if each["in"] == "path"},
+                query=[(each, _value(document, each)) for each in parameters if each["in"] == "query"],
+                media_type=media_type,
+                example=_example(document, content),
+                key_header=schemes[named]["name"] if is_key and named else None,
+            )
+
+
+def _postman_item(request: _Request) -> dict[str, Any]:
+    path = _path(request, ":{}")
+    query = [
+        {**_pair(each["name"], value), "description": each["description"], "disabled": not each.get("required", False)}
+        for each, value in request.query
+    ]
+    sent: dict[str, Any] = {
+        "method": request.method,
+        "description": request.operation["description"],
+        "header": [_pair("Content-Type", request.media_type)] if request.media_type else [],
+        "url": {
+            "raw": f"{_variable('baseUrl')}{path}{_required_query(request)}",
+            "host": [_variable("baseUrl")],
+            "path": path.strip("/").split("/"),
+            "query": query,
+            "variable": [_pair(name, _variable(name)) for name in request.path_values],
+        },
+    }
+    if request.key_header:
+        key = [_pair("key", request.key_header), _pair("value", _variable(_API_KEY)), _pair("in", "header")]
+        sent["auth"] = {"type": "apikey", "apikey": key}
+    elif request.is_open:
+        sent["auth"] = {"type": "noauth"}
+    if request.is_form:
+        sent["body"] = {"mode": "urlencoded", "urlencoded": [_pair(*field) for field in request.example.items()]}
+    elif request.body is not None:
+        sent["body"] = {"mode": "raw", "raw": request.body, "options": {"raw": {"language": "json"}}}
+    return {"name": request.operation["summary"], "request": sent, "response": []}
+
+
+def _variables(requests: list[_Request], url: str) -> dict[str, str]:
+    """The variables and their first values: the address, credentials, and the parameters of paths."""
+    variables = {"baseUrl": url, _TOKEN: ""}
+    if any(request.key_header for request in requests):
+        variables[_API_KEY] = ""
+    for request in requests:
+        for name, value in request.path_values.items():
+            variables.setdefault(name, value)
+    return variables
+
+
+def _path(request: _Request, form: str) -> str:
+    path = request.path
+    for name in request.path_values:
+        path = path.replace(f"{{{name}}}", form.format(name))
+    return path
+
+
+def _required_query(request: _Request) -> str:
+    required = [f"{each['name']}={quote(value, safe=',:')}" for each, value in request.query if each.get("required")]
+    return f"?{'&'.join(required)}" if required else ""
+
+
+def _value(document: dict[str, Any], parameter: dict[str, Any]) -> str:
+    """The value of a parameter by its example, or one of its type."""
+    schema = _resolved(document, parameter["schema"])
+    for place, keyword in ((parameter, "example"), (schema, "example"), (schema, "default")):
+        if keyword in place:
+            value = place[keyword]
+            break
+    else:
+        value = schema["enum"][0] if "enum" in schema else {"integer": 1, "boolean": True}.get(schema["type"], "")
+    if isinstance(value, list):
+        return ",".join(str(each) for each in value)
+    return json.dumps(value) if isinstance(value, bool) else str(value)
+
+
+def _example(document: dict[str, Any], content: dict[str, Any]) -> Any:
+    if "examples" in content:
+        return _resolved(document, next(iter(content["examples"].values())))["value"]
+    return content.get("example")
+
+
+def _resolved(document: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
+    """The node, or the component that it refers to."""
+    while "$ref" in node:
+        found: Any = document
+        for part in node["$ref"].removeprefix("#/").split("/"):
+            found = found[part]
+        node = found
+    return node
+
+
+def _variable(name: str) -> str:
+    return f"{{{{{name}}}}}"
+
+
+def _pair(key: str, value: Any, **further: str) -> dict[str, Any]:
+    return {"key": key, "value": value, **further}

@@ -1,0 +1,78 @@
+"""The examples as requests: all of them, as the documents have them, and the server takes them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import openapi
+from openapi.request_files import http_file, postman
+from tests.builders.api import Api
+from tests.contract.documents import body_contents, operations
+
+URL = "http://loyalty.test/v2"
+
+
+def _bodies(surface: str) -> dict[str, Any]:
+    """The first example of each operation that has a JSON body, by the operation's summary."""
+    document = openapi.bundle(surface)
+    found = {}
+    for operation in operations(document):
+        content = body_contents(document, operation).get("application/json")
+        if content is not None:
+            examples = [example["value"] for example in content.get("examples", {}).values()]
+            found[operation.operation["summary"]] = examples[0] if examples else content["example"]
+    return found
+
+
+def _in_http_file(surface: str) -> Iterator[tuple[str, str, dict[str, str], str]]:
+    """Each request of the file with its name: the line, the headers and the body, variables replaced."""
+    variables, *parts = http_file(openapi.bundle(surface), URL).split("\n### ")
+    values = dict(re.findall(r"^@(\w+) = (.*)$", variables, re.M))
+    for part in parts:
+        name, *lines = re.sub(r"{{(\w+)}}", lambda found: values[found[1]], part).split("\n")
+        head, _, body = "\n".join(line for line in lines if not line.startswith("#")).partition("\n\n")
+        line, *headers = head.strip().split("\n")
+        yield name, line, dict(header.split(": ", 1) for header in headers if ": " in header), body.strip()
+
+
+@pytest.mark.parametrize("surface", openapi.SURFACES)
+def test_a_collection_has_every_operation_with_its_example(surface: str) -> None:
+    document = openapi.bundle(surface)
+    items = [item for folder in postman(document, URL)["item"] for item in folder["item"]]
+    assert sorted(item["name"] for item in items) == sorted(each.operation["summary"] for each in operations(document))
+    raw = {item["name"]: item["request"].get("body", {}).get("raw") for item in items}
+    assert {name: json.loads(text) for name, text in raw.items() if text is not None} == _bodies(surface)
+    for item in items:
+        url = item["request"]["url"]
+        named = {part.removeprefix(":") for part in url["path"] if part.startswith(":")}
+        assert named == {variable["key"] for variable in url["variable"]}
+
+
+@pytest.mark.parametrize("surface", openapi.SURFACES)
+def test_a_file_of_requests_has_every_operation_with_its_example(surface: str) -> None:
+    document = openapi.bundle(surface)
+    requests = list(_in_http_file(surface))
+    assert [name for name, *_ in requests] == [each.operation["summary"] for each in operations(document)]
+    sent = {name: json.loads(body) for name, _, _, body in requests if body.startswith("{")}
+    assert sent == _bodies(surface)
+
+
+def test_the_server_takes_requests_of_the_file(api: Api) -> None:
+    organization = api.organization()
+    taken = {}
+    for name, line, headers, body in _in_http_file("integration"):
+        method, url = line.split(" ")
+        if name in ("List badges", "Create a badge", "Create a member", "List members"):
+            reply = organization.integration.request(
+                method,
+                url.removeprefix(URL),
+                json.loads(body) if body else None,
+                headers={**headers, "Authorization": f"Bearer {organization.token}"},
+            )
+            taken[name] = reply.status
+    assert taken == {"List badges": 200, "Create a badge": 201, "Create a member": 201, "List members": 200}

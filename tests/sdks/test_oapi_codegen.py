@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.sdks.running import JOURNEYS, SURFACES, TWENTY_DIGITS, Running, cached, run, seen
+
+GENERATOR = "github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2"
+MODULE = """\
+module journey
+
+go 1.24
+
+require (
+	github.com/oapi-codegen/nullable v1.1.0
+	github.com/oapi-codegen/runtime v1.8.0
+)
+"""
+CONFIGURATION = """\
+package: {surface}
+output: {surface}/client.go
+generate: {{models: true, client: true}}
+output-options: {{skip-prune: true, nullable-type: true}}
+"""
+
+
+@pytest.mark.sdks
+def test_its_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
+    go = shutil.which("go")
+    if go is None:
+        pytest.skip("needs Go")
+    variables = {"GOPATH": str(cached("go")), "GOCACHE": str(cached("go-build")), "GOFLAGS": "-modcacherw"}
+    for surface in SURFACES:
+        (tmp_path / surface).mkdir()
+        (tmp_path / f"{surface}.yaml").write_text(CONFIGURATION.format(surface=surface))
+        generate = [go, "run", GENERATOR, "-config", f"{surface}.yaml", running.document(surface)]
+        run(generate, cwd=tmp_path, **variables)
+    (tmp_path / "go.mod").write_text(MODULE)
+    shutil.copy(JOURNEYS / "oapi_codegen.go", tmp_path / "main.go")
+    run([go, "mod", "tidy"], cwd=tmp_path, **variables)
+    run([go, "vet", "./..."], cwd=tmp_path, **variables)
+    run([go, "build", "-o", "journey", "."], cwd=tmp_path, **variables)
+    saw = running.journey([tmp_path / "journey"], cwd=tmp_path, decimal=TWENTY_DIGITS)
+    assert saw == seen(decimal=TWENTY_DIGITS)
