@@ -9,6 +9,7 @@ BENCHMARKS = (
     "expressions",
     "http_layer",
     "tracking",
+    "single_calls",
     "campaigns",
     "queue",
     "ledger",

@@ -31,6 +31,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Engine, event, text
 
+from bench.load import Load
 from handlers.call import Caller, Request
 from handlers.http.dispatch import Dispatcher
 from handlers.services.organizations.create import CreatedOrganization, create_organization
@@ -54,10 +55,9 @@ INSERT INTO events (organization_id, loyalty_event_key, member_id, event_type, s
 SELECT :organization, gen_random_uuid(), m.member_id, 'member-purchase-order-created', gen_random_uuid()::text,
     sha256(random()::text::bytea), '{payload}', 1, 'success', '[]', '{result}', now(), now()
 FROM members m WHERE m.organization_id = :organization AND m.member_id = :member;
-INSERT INTO purchase_orders (organization_id, member_id, loyalty_event_id, external_id, total, status, created_at,
-    updated_at)
-VALUES (:organization, :member, lastval(), gen_random_uuid()::text, :total, 'created', now(),
-    now());
+INSERT INTO purchase_orders (organization_id, member_id, loyalty_event_id, event_ids, external_id, total, status,
+    created_at, updated_at)
+VALUES (:organization, :member, lastval(), ARRAY[lastval()], gen_random_uuid()::text, :total, 'created', now(), now());
 INSERT INTO ledger_transactions (organization_id, ledger_account_id, transaction_type, status, amount,
     system_unique_key, to_wallet_id, created_at, updated_at)
 VALUES (:organization, :account, 1, 1, :total, gen_random_uuid()::text, :wallet, now(), now());
@@ -188,25 +188,27 @@ def add_campaign(client: Client, world: World) -> None:
     client.call("POST", f"{base}/{made['campaignId']}/actions", action)
 
 
-def limit(world: World, seconds: int) -> float:
-    """The transactions a second that pgbench makes, each with the writes of one event."""
-    with tempfile.NamedTemporaryFile("w", suffix=".sql") as script:
+def limit(world: World, seconds: int, clients: int = CLIENTS) -> Load:
+    """The transactions that pgbench makes, each with the writes of one event."""
+    with tempfile.TemporaryDirectory() as directory:
+        script = Path(directory) / "event.sql"
         payload, result = json.dumps({"order": {"externalId": "order-1", "total": 12.5}}), json.dumps({"effects": []})
-        script.write(PGBENCH.format(members=MEMBERS, payload=payload, result=result))
-        script.flush()
+        script.write_text(PGBENCH.format(members=MEMBERS, payload=payload, result=result))
         variables = {
             "organization": world.organization.organization_id,
             "account": world.organization.ledger_account_id,
             "first_member": world.first_member,
             "first_wallet": world.first_wallet,
         }
-        command = [str(embedded.program("pgbench")), "-n", "-M", "prepared", "-c", str(CLIENTS), "-j", "2"]
-        command += ["-T", str(seconds), "-f", script.name]
+        command = [str(embedded.program("pgbench")), "-n", "-M", "prepared", "-c", str(clients), "-j", "2"]
+        command += ["-T", str(seconds), "-f", str(script), "-l", f"--log-prefix={directory}/log"]
         command += [f"-D{name}={value}" for name, value in variables.items()]
         done = subprocess.run([*command, _libpq(world.url)], capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"pgbench failed: {done.stderr[-2000:]}")
-    return float(done.stdout.split("tps = ")[1].split()[0])
+        if done.returncode:
+            sys.exit(f"pgbench failed: {done.stderr[-2000:]}")
+        # client, transaction, microseconds, ...
+        lines = [line.split() for path in Path(directory).glob("log.*") for line in path.read_text().splitlines()]
+    return Load(seconds, [int(line[2]) / 1000 for line in lines], {200: len(lines)})
 
 
 def _libpq(url: str) -> str:
@@ -238,7 +240,7 @@ def serving(world: World, workers: int) -> Iterator[int]:
 
 
 def _wait_until_ready(server: subprocess.Popen, port: int) -> None:
-    for _ in range(300):
+    for _ in range(1200):
         if server.poll() is not None:
             sys.exit("the server ended at its start")
         try:
@@ -315,7 +317,7 @@ def main() -> None:
 
 
 def _report(world: World, seconds: int, numbers: Iterator[int]) -> None:
-    limits = [limit(world, seconds)]
+    limits = [limit(world, seconds).rate]
     print("| what | events/s | of the limit | p50 ms | p95 ms | p99 ms |")
     print("|---|---|---|---|---|---|")
     campaign_added = False
@@ -330,7 +332,7 @@ def _report(world: World, seconds: int, numbers: Iterator[int]) -> None:
                 best = measure(clients[:count], size, seconds)
                 half = measure(clients[:count], size, seconds, best.events_a_second / 2)
                 _row(f"batches of {size}, {workers} worker{'s'[: workers - 1]}", best, half, limits[0])
-        limits.append(limit(world, seconds))
+        limits.append(limit(world, seconds).rate)
     print(f"\nThe limit, pgbench before, between and after: {', '.join(f'{each:.0f}' for each in limits)} a second.")
 
 

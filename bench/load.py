@@ -1,0 +1,163 @@
+"""A load generator that costs less than the server: one process, one thread, kept connections, requests made before.
+
+`closed` has each client send its next request when it has the answer; `at_rate` sends at fixed moments, whether or not
+answers have come, and counts a call from the moment it was due, so that a stall counts for all calls that it delays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+# A request, ready to be sent.
+MakeRequest = Callable[[], bytes]
+
+
+@dataclass
+class Load:
+    """The outcome of a load: the milliseconds of each answered call, and how many answers were of which status."""
+
+    seconds: float
+    latencies: list[float] = field(default_factory=list)
+    statuses: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def rate(self) -> float:
+        """Successful calls a second."""
+        return sum(count for status, count in self.statuses.items() if status < 300) / self.seconds
+
+    @property
+    def failures(self) -> int:
+        """Calls that were not answered with success."""
+        return sum(count for status, count in self.statuses.items() if status >= 300)
+
+    def percentile(self, share: int) -> float:
+        """The milliseconds within which `share` percent of the calls were answered."""
+        return statistics.quantiles(self.latencies, n=100)[share - 1] if len(self.latencies) > 1 else 0.0
+
+
+def request(method: str, path: str, token: str, body: bytes = b"") -> bytes:
+    """The bytes of a request."""
+    lines = [
+        f"{method} {path} HTTP/1.1",
+        "Host: 127.0.0.1",
+        f"Authorization: Bearer {token}",
+        "Content-Type: application/json",
+        f"Content-Length: {len(body)}",
+    ]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode() + body
+
+
+class _Client(asyncio.Protocol):
+    """One kept connection; `on_answer` is called with the client and the status of each answer."""
+
+    def __init__(self, on_answer: Callable[[_Client, int], None]) -> None:
+        self._on_answer = on_answer
+        self._buffer = b""
+        self.started = 0.0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def send(self, content: bytes, due: float) -> None:
+        """Send a request that was due at a moment."""
+        self.started = due
+        self._transport.write(content)
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        head, found, rest = self._buffer.partition(b"\r\n\r\n")
+        if not found:
+            return
+        lowered = head.lower()
+        at = lowered.find(b"content-length:")
+        length = int(lowered[at + 15 :].split(b"\r\n", 1)[0]) if at >= 0 else 0
+        if len(rest) < length:
+            return
+        self._buffer = rest[length:]
+        self._on_answer(self, int(head[9:12]))
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._transport.close()
+
+
+async def _connect(port: int, clients: int, on_answer: Callable[[_Client, int], None]) -> list[_Client]:
+    loop = asyncio.get_running_loop()
+    made = [await loop.create_connection(lambda: _Client(on_answer), "127.0.0.1", port) for _ in range(clients)]
+    return [client for _, client in made]
+
+
+def closed(port: int, clients: int, seconds: float, make: MakeRequest) -> Load:
+    """Load by clients that each wait for an answer before the next request."""
+
+    async def run() -> Load:
+        load, pending = Load(seconds), clients
+        end, done = 0.0, asyncio.Event()
+
+        def on_answer(client: _Client, status: int) -> None:
+            nonlocal pending
+            now = time.perf_counter()
+            load.latencies.append((now - client.started) * 1000)
+            load.statuses[status] = load.statuses.get(status, 0) + 1
+            if now < end:
+                client.send(make(), now)
+                return
+            pending -= 1
+            if not pending:
+                done.set()
+
+        connected = await _connect(port, clients, on_answer)
+        begin = time.perf_counter()
+        end = begin + seconds
+        for client in connected:
+            client.send(make(), time.perf_counter())
+        await done.wait()
+        load.seconds = time.perf_counter() - begin
+        for client in connected:
+            client.close()
+        return load
+
+    return asyncio.run(run())
+
+
+def at_rate(port: int, clients: int, seconds: float, make: MakeRequest, rate: float) -> Load:
+    """Load at `rate` calls a second; a call that finds no idle client waits for one."""
+
+    async def run() -> Load:
+        load, idle = Load(seconds), deque[_Client]()
+        due: deque[float] = deque()
+
+        def on_answer(client: _Client, status: int) -> None:
+            load.latencies.append((time.perf_counter() - client.started) * 1000)
+            load.statuses[status] = load.statuses.get(status, 0) + 1
+            if due:
+                client.send(make(), due.popleft())
+            else:
+                idle.append(client)
+
+        idle.extend(await _connect(port, clients, on_answer))
+        begin = time.perf_counter()
+        for number in range(int(rate * seconds)):
+            moment = begin + number / rate
+            if (wait := moment - time.perf_counter()) > 0:
+                await asyncio.sleep(wait)
+            elif number % 50 == 0:
+                await asyncio.sleep(0)
+            if idle:
+                idle.popleft().send(make(), moment)
+            else:
+                due.append(moment)
+        while len(idle) < clients:
+            await asyncio.sleep(0.01)
+        load.seconds = time.perf_counter() - begin
+        for client in idle:
+            client.close()
+        return load
+
+    return asyncio.run(run())
