@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, or_, select
 
 from domain.audiences import NULL_MATCHER, Audience
+from persistence.connections import query
 from persistence.paging import Page, Paged, paged
 from persistence.rows import add, change, columns_of, record, records
 from persistence.tables.audiences import audiences as table
@@ -114,7 +115,7 @@ def known_keys(db: Connection, organization_id: int, keys: Collection[str]) -> s
 def lists_of(db: Connection, organization_id: int, member_ids: Collection[int]) -> dict[int, set[int]]:
     """The ids of the audiences that list each of the members, by member id; one statement for all."""
     found: dict[int, set[int]] = {}
-    for member_id, audience_id in db.exec_driver_sql(_LISTS, (organization_id, list(member_ids))):
+    for member_id, audience_id in query(db, _LISTS, (organization_id, list(member_ids))):
         found.setdefault(member_id, set()).add(audience_id)
     return found
 
@@ -132,7 +133,7 @@ def change_audience(db: Connection, audience: Audience, /, **values: Any) -> Aud
 
 def unknown_members(db: Connection, organization_id: int, member_ids: Collection[int]) -> set[int]:
     """The given ids that belong to no member of the organization."""
-    rows = db.exec_driver_sql(_KNOWN_MEMBERS, (organization_id, list(member_ids)))
+    rows = query(db, _KNOWN_MEMBERS, (organization_id, list(member_ids)))
     return set(member_ids) - {row[0] for row in rows}
 
 

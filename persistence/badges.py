@@ -10,6 +10,7 @@ from sqlalchemy import Connection, and_, cast, func, select
 
 from domain.badges import Badge, BadgeBalance, BadgeChanges, BadgeTracking, MemberBadge, Place
 from domain.members import Member
+from persistence.connections import defer, query
 from persistence.paging import Page, Paged, paged, paged_columns
 from persistence.rows import add, add_all, as_json, change, columns_of, fields_of, record, records
 from persistence.tables.badges import badge_trackings, badges, member_badges
@@ -135,7 +136,7 @@ def find_balance(db: Connection, member: Member, badge: Badge) -> BadgeBalance:
 
 def balances_of(db: Connection, organization_id: int, member_ids: Collection[int]) -> dict[Place, int]:
     """The members' balances of badges; one statement for all, and zero balances are left out."""
-    rows = db.exec_driver_sql(_BALANCES, (organization_id, list(member_ids)))
+    rows = query(db, _BALANCES, (organization_id, list(member_ids)))
     return {(member_id, badge_id): held for member_id, badge_id, held in rows}
 
 
@@ -179,11 +180,11 @@ def store(db: Connection, organization_id: int, changes: BadgeChanges, at: datet
             {"member_id": member_id, "badge_id": badge_id, "assigned_balance": balance}
             for (member_id, badge_id), balance in changes.balances.items()
         ]
-        db.exec_driver_sql(_STORE_BALANCES, (organization_id, at, as_json(held)))
+        defer(db, _STORE_BALANCES, (organization_id, at, as_json(held)))
     add_all(db, badge_trackings, _TRACKING_NAMES, [_row(tracking) for tracking in changes.trackings])
     if changes.reversals:
         links = [{"badge_tracking_id": name, "reversal_id": by} for name, by in changes.reversals.items()]
-        db.exec_driver_sql(_LINK_REVERSALS, (as_json(links), organization_id))
+        defer(db, _LINK_REVERSALS, (as_json(links), organization_id))
 
 
 def _row(tracking: BadgeTracking) -> Mapping[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any
@@ -24,6 +24,7 @@ class Deadline:
         self._lock = threading.Lock()
         self._expired = False
         self._working: Any = None
+        self._joint: JointDeadline | None = None
 
     @property
     def expired(self) -> bool:
@@ -37,6 +38,14 @@ class Deadline:
             if self._working is not None:
                 with suppress(psycopg2.Error):
                     self._working.cancel()
+            joint = self._joint
+        if joint is not None:
+            joint.expire_with_the_last()
+
+    def join(self, joint: JointDeadline | None) -> None:
+        """Be part of a joint deadline from now on, or of none any more."""
+        with self._lock:
+            self._joint = joint
 
     def check(self) -> None:
         """Raise DeadlineExceeded if the time is over."""
@@ -57,6 +66,26 @@ class Deadline:
             if self._expired:
                 db.invalidate()
         self.check()
+
+
+class JointDeadline(Deadline):
+    """The deadline of several calls that are done in one unit of work: it expires with the last of theirs."""
+
+    def __init__(self, parts: Sequence[Deadline]) -> None:
+        super().__init__()
+        self._parts = parts
+        for part in parts:
+            part.join(self)
+
+    def expire_with_the_last(self) -> None:
+        """Expire if all parts have."""
+        if all(part.expired for part in self._parts):
+            self.expire()
+
+    def release(self) -> None:
+        """Give the parts free, each to be the deadline of its call alone."""
+        for part in self._parts:
+            part.join(None)
 
 
 deadline_of_thread: ContextVar[Deadline | None] = ContextVar("deadline", default=None)

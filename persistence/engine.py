@@ -8,9 +8,11 @@ from typing import Any
 
 import msgspec
 import psycopg2
+import psycopg2.extensions as driver
 import sqlalchemy
 from sqlalchemy import Engine, event, make_url
 
+from persistence.connections import PipeliningConnection
 from persistence.deadlines import check_deadline
 
 # jsonb is read as text and decoded here, so that a number never passes through a binary float.
@@ -61,14 +63,26 @@ def create_engine(
         json_serializer=to_json,
         json_deserializer=from_json,
         connect_args={
+            "connection_factory": PipeliningConnection,
             "application_name": application_name,
             "connect_timeout": _CONNECT_TIMEOUT_SECONDS,
             "options": " ".join(f"-c {name}={value}" for name, value in options.items()),
         },
     )
+    event.listen(engine, "connect", _read_keys_as_text)
     event.listen(engine, "before_cursor_execute", check_deadline)
     _survive_losses(engine)
     return engine
+
+
+# A key is its text everywhere, whichever way it is read.
+_UUID = driver.new_type((2950,), "UUID", lambda value, cursor: value)
+_UUIDS = driver.new_array_type((2951,), "UUID[]", _UUID)
+
+
+def _read_keys_as_text(connection: Any, _: Any) -> None:
+    for kind in (_UUID, _UUIDS):
+        driver.register_type(kind, connection)
 
 
 def _survive_losses(engine: Engine) -> None:

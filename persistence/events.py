@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -13,9 +14,10 @@ from domain.campaigns.limits import ALL_MEMBERS, CounterKey
 from domain.events import LoyaltyEvent
 from domain.members import Member
 from domain.tiers import HeldTier
+from persistence.connections import defer, query
 from persistence.member_tiers import HELD_TIERS, held_tiers
 from persistence.paging import Page, Paged, paged
-from persistence.rows import add_all, as_json, change, columns_of, fields_of, record
+from persistence.rows import add_all, as_json, change, columns_of, fields_of, next_ids, record
 from persistence.tables.events import events
 from persistence.tables.members import members
 
@@ -47,6 +49,11 @@ WHERE m.organization_id = %s AND (m.loyalty_member_id = ANY(%s) OR m.member_id =
 _ANSWERED = """
 SELECT system_unique_key, request_digest, result FROM events
 WHERE organization_id = %s AND system_unique_key = ANY(%s)
+"""
+
+_KNOWN = """
+SELECT ARRAY(SELECT system_unique_key FROM events WHERE organization_id = %s AND system_unique_key = ANY(%s)),
+    ARRAY(SELECT external_id FROM purchase_orders WHERE organization_id = %s AND external_id = ANY(%s))
 """
 
 _COUNTERS = """
@@ -142,22 +149,42 @@ def lock_members(
     db: Connection, organization_id: int, loyalty_member_ids: Collection[str], member_ids: Collection[int]
 ) -> None:
     """Lock members with all their records, in the order of `locks`; unknown ids are ignored."""
-    db.exec_driver_sql(_LOCK_MEMBERS, (organization_id, list(loyalty_member_ids), list(member_ids)))
+    defer(db, _LOCK_MEMBERS, (organization_id, list(loyalty_member_ids), list(member_ids)))
 
 
 def find_members(
     db: Connection, organization_id: int, loyalty_member_ids: Collection[str], member_ids: Collection[int]
 ) -> list[tuple[Member, dict[int, HeldTier]]]:
     """The members with these ids, each with the tiers held, by program id."""
-    rows = db.exec_driver_sql(_MEMBERS, (organization_id, list(loyalty_member_ids), list(member_ids)))
+    rows = query(db, _MEMBERS, (organization_id, list(loyalty_member_ids), list(member_ids)))
     return [(Member(*row[:-1]), held_tiers(row[-1])) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The keys and the external ids of orders that are stored already, and ids for what is new, by table."""
+
+    keys: Collection[str]
+    order_ids: Collection[str]
+    ids: Mapping[str, Sequence[int]]
+
+
+def look_up(
+    db: Connection, organization_id: int, keys: Collection[str], order_ids: Collection[str], **counts: int
+) -> Known:
+    """Look up the keys of events and the external ids of orders, and reserve so many ids, in one statement."""
+    wanted = {table: count for table, count in counts.items() if count}
+    ids = "".join(f", {next_ids(table, count)}" for table, count in wanted.items())
+    given = (organization_id, list(keys), organization_id, list(order_ids))
+    [(known_keys, known_orders, *found)] = query(db, _KNOWN + ids, given)
+    return Known(known_keys, known_orders, dict(zip(wanted, found, strict=True)))
 
 
 def find_answered(
     db: Connection, organization_id: int, keys: Collection[str]
 ) -> dict[str, tuple[bytes, Mapping[str, Any]]]:
     """The digest and the answer of every event that was tracked under one of these keys."""
-    rows = db.exec_driver_sql(_ANSWERED, (organization_id, list(keys)))
+    rows = query(db, _ANSWERED, (organization_id, list(keys)))
     return {key: (bytes(digest), result) for key, digest, result in rows}
 
 
@@ -169,10 +196,10 @@ def open_counters(
     shared = [key for key in keys if key.member_id == ALL_MEMBERS]
     found: dict[CounterKey, Decimal] = {}
     if shared and lock:
-        db.exec_driver_sql(_CLAIM_COUNTERS, (organization_id, as_json(shared)))
+        defer(db, _CLAIM_COUNTERS, (organization_id, as_json(shared)))
     for wanted, statement in ((own, _COUNTERS), (shared, _LOCK_COUNTERS if lock else _COUNTERS)):
         if wanted:
-            rows = db.exec_driver_sql(statement, (as_json(wanted), organization_id))
+            rows = query(db, statement, (as_json(wanted), organization_id))
             found.update({CounterKey(*row[:-1]): row[-1] for row in rows})
     return found
 
@@ -186,7 +213,7 @@ def find_counters(
 ) -> dict[CounterKey, Decimal]:
     """The values of the counters of these members, in these campaigns and periods."""
     wanted = (organization_id, list(member_ids), list(campaign_ids), list(period_starts))
-    return {CounterKey(*row[:-1]): row[-1] for row in db.exec_driver_sql(_COUNTERS_OF_MEMBERS, wanted)}
+    return {CounterKey(*row[:-1]): row[-1] for row in query(db, _COUNTERS_OF_MEMBERS, wanted)}
 
 
 def count(db: Connection, organization_id: int, counted: Mapping[CounterKey, Decimal]) -> None:
@@ -204,7 +231,7 @@ def count(db: Connection, organization_id: int, counted: Mapping[CounterKey, Dec
             }
             for key, amount in counted.items()
         ]
-        db.exec_driver_sql(_COUNT, (organization_id, as_json(rows)))
+        defer(db, _COUNT, (organization_id, as_json(rows)))
 
 
 def add_events(db: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -222,7 +249,7 @@ def finish_events(db: Connection, organization_id: int, rows: Sequence[Mapping[s
     """Store the results of events that were stored before; a row is as in `add_events`."""
     if rows:
         given = as_json([{name: row[name] for name in _FINISHED} for row in rows])
-        db.exec_driver_sql(_FINISH, (given, organization_id))
+        defer(db, _FINISH, (given, organization_id))
 
 
 def change_state(db: Connection, event: LoyaltyEvent, now: datetime, **values: Any) -> LoyaltyEvent:

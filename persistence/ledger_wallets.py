@@ -13,6 +13,7 @@ from domain.ledger.expiry import unexpired
 from domain.ledger.postings import Earning, Pair
 from domain.ledger.records import LedgerAccount, Wallet
 from domain.ledger.views import WalletView
+from persistence.connections import query
 from persistence.rows import AnyRow, as_json, columns_of, record
 from persistence.tables.ledger import ledger_accounts, ledger_balances, ledger_lots, ledgers, wallets
 
@@ -70,8 +71,8 @@ def find_earnings(
     """The wallets' earnings of each account since a moment, with their times; without reverted mints."""
     rows = [{"ledger_account_id": account_id, "since": moment} for account_id, moment in since.items()]
     found: dict[Pair, list[Earning]] = {}
-    for wallet_id, account_id, moment, amount in db.exec_driver_sql(
-        _EARNINGS, (list(wallet_ids), as_json(rows), organization_id)
+    for wallet_id, account_id, moment, amount in query(
+        db, _EARNINGS, (list(wallet_ids), as_json(rows), organization_id)
     ):
         found.setdefault((wallet_id, account_id), []).append(Earning(moment, amount))
     return {pair: tuple(earned) for pair, earned in found.items()}

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, insert, select
 
 from domain.members import MemberTier
 from domain.tiers import HeldTier, MemberProgram, TierTracking
+from persistence.connections import defer, query
 from persistence.rows import add_all, as_json, columns_of, fields_of, record, records
 from persistence.tables.members import member_tier_trackings, members
 
@@ -106,7 +107,7 @@ def of_wallets(
     db: Connection, organization_id: int, wallet_ids: Collection[int]
 ) -> dict[int, tuple[int, dict[int, HeldTier]]]:
     """The holders of these wallets, by wallet id: the member's id, and the tiers held by program id."""
-    rows = db.exec_driver_sql(_MEMBERS_OF_WALLETS, (organization_id, list(wallet_ids)))
+    rows = query(db, _MEMBERS_OF_WALLETS, (organization_id, list(wallet_ids)))
     return {wallet_id: (member_id, held_tiers(value)) for member_id, wallet_id, value in rows}
 
 
@@ -114,7 +115,7 @@ def of_members(db: Connection, organization_id: int, member_ids: Collection[int]
     """The tiers that the members hold, by member id and in the order of the programs; one statement for all."""
     found: dict[int, list[MemberTier]] = {member_id: [] for member_id in member_ids}
     if found:
-        for row in db.exec_driver_sql(_OF_MEMBERS, (organization_id, list(found))):
+        for row in query(db, _OF_MEMBERS, (organization_id, list(found))):
             tier = MemberTier(*row)
             found[tier.member_id].append(tier)
     return found
@@ -131,9 +132,9 @@ def move(db: Connection, organization_id: int, changed: Mapping[MemberProgram, H
             tier = {"loyalty_tier_id": held.loyalty_tier_id, "is_manual": held.is_manual, "expires_at": held.expires_at}
             stay.append(member_program | tier)
     if stay:
-        db.exec_driver_sql(_MOVE, (organization_id, at, as_json(stay)))
+        defer(db, _MOVE, (organization_id, at, as_json(stay)))
     if left:
-        db.exec_driver_sql(_LEAVE, (as_json(left), organization_id))
+        defer(db, _LEAVE, (as_json(left), organization_id))
 
 
 def find_tracking(db: Connection, organization_id: int, system_unique_key: str) -> TierTracking | None:
@@ -157,7 +158,7 @@ def add_tracking(db: Connection, organization_id: int, **values: Any) -> TierTra
 def find_trackings_since(db: Connection, organization_id: int, event_ids: Collection[int]) -> list[TierTracking]:
     """The unreversed trackings of the events, with all later ones of the same members and programs."""
     columns = ", ".join(f"t.{name}" for name in fields_of(TierTracking))
-    rows = db.exec_driver_sql(_TRACKINGS_SINCE.format(columns=columns), (organization_id, list(event_ids)))
+    rows = query(db, _TRACKINGS_SINCE.format(columns=columns), (organization_id, list(event_ids)))
     return records(TierTracking, rows)
 
 
@@ -170,7 +171,7 @@ def store_trackings(
     add_all(db, member_tier_trackings, names, rows)
     if changed:
         changes = [{name: getattr(tier_tracking, name) for name in _CHANGEABLE} for tier_tracking in changed]
-        db.exec_driver_sql(_CHANGE_TRACKINGS, (as_json(changes), organization_id))
+        defer(db, _CHANGE_TRACKINGS, (as_json(changes), organization_id))
 
 
 def next_wallets_lapsed(db: Connection, organization_id: int, after: int, at: datetime, limit: int) -> list[int]:

@@ -12,6 +12,7 @@ from domain.missions.progress import Progress
 from domain.missions.records import Mission, MissionTracking
 from domain.missions.state import MemberMission, MissionChanges, MissionProgress, Period
 from domain.problems import NameTaken
+from persistence.connections import defer, query
 from persistence.paging import Page, Paged, paged
 from persistence.rows import add, add_all, as_json, change, columns_of, fields_of, record, records
 from persistence.tables.missions import mission_trackings, missions
@@ -154,7 +155,7 @@ def progress_of_members(
     db: Connection, organization_id: int, member_ids: Collection[int], mission_ids: Collection[int]
 ) -> dict[MemberMission, MissionProgress]:
     """Progress of members in missions; members without counts are left out."""
-    rows = db.exec_driver_sql(_STANDINGS, (organization_id, list(member_ids), list(mission_ids)))
+    rows = query(db, _STANDINGS, (organization_id, list(member_ids), list(mission_ids)))
     return {
         (member_id, mission_id): MissionProgress(Progress(goal, counted, times), last_counter, last_achieved_at)
         for member_id, mission_id, goal, counted, times, last_counter, last_achieved_at in rows
@@ -172,7 +173,7 @@ def achieved_in_periods(
         {"mission_id": mission_id, "first_day": first_day, "begins": begins, "ends": ends}
         for (mission_id, first_day), (begins, ends) in periods.items()
     ]
-    rows = db.exec_driver_sql(_ACHIEVED, (as_json(wanted), organization_id, list(member_ids)))
+    rows = query(db, _ACHIEVED, (as_json(wanted), organization_id, list(member_ids)))
     return {(member_id, mission_id, first_day): times for member_id, mission_id, first_day, times in rows}
 
 
@@ -206,7 +207,7 @@ def write(db: Connection, organization_id: int, changes: MissionChanges, at: dat
     """Store the changes of a unit of work; at most four statements."""
     if changes.reversals:
         undone = [{"mission_tracking_id": each, "by_event_id": by} for each, by in changes.reversals.items()]
-        db.exec_driver_sql(_UNDO, (as_json(undone), organization_id))
+        defer(db, _UNDO, (as_json(undone), organization_id))
     if changes.trackings:
         rows = [{name: getattr(tracking, name) for name in _NEW_TRACKING} for tracking in changes.trackings]
         add_all(db, mission_trackings, _NEW_TRACKING, _with_digests(rows))
@@ -223,10 +224,10 @@ def write(db: Connection, organization_id: int, changes: MissionChanges, at: dat
             }
             for (member_id, mission_id), progress in changes.progress_of_members.items()
         ]
-        db.exec_driver_sql(_KEEP, (organization_id, at, as_json(kept)))
+        defer(db, _KEEP, (organization_id, at, as_json(kept)))
     if changes.lost:
         places = [{"member_id": member_id, "mission_id": mission_id} for member_id, mission_id in sorted(changes.lost)]
-        db.exec_driver_sql(_FIND_LAST, (as_json(places), organization_id, organization_id))
+        defer(db, _FIND_LAST, (as_json(places), organization_id, organization_id))
 
 
 def _with_digests(rows: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, select
 
 from domain.members import Member
 from domain.orders import Order, OrderItem
+from persistence.connections import defer, query
 from persistence.paging import Page, Paged, paged
 from persistence.rows import add_all, as_json, columns_of, fields_of, record, records
 from persistence.tables.events import order_items, purchase_orders
@@ -24,6 +25,10 @@ ORDER_COLUMNS = {
     "createdAt": purchase_orders.c.created_at,
     "updatedAt": purchase_orders.c.updated_at,
 }
+
+_BY_EXTERNAL_IDS = f"""
+SELECT {", ".join(fields_of(Order))} FROM purchase_orders WHERE organization_id = %s AND external_id = ANY(%s)
+"""
 
 _MOVE = """
 UPDATE purchase_orders o SET status = x.status, returned_total = x.returned_total, event_ids = x.event_ids,
@@ -89,15 +94,7 @@ def find_by_external_ids(
     db: Connection, organization_id: int, external_ids: Collection[str]
 ) -> dict[str, tuple[Order, tuple[OrderItem, ...]]]:
     """The orders with these external ids, with their items in order."""
-    found = records(
-        Order,
-        db.execute(
-            select(*columns_of(purchase_orders, Order)).where(
-                purchase_orders.c.organization_id == organization_id,
-                purchase_orders.c.external_id.in_(list(external_ids)),
-            )
-        ),
-    )
+    found = [Order(*row) for row in query(db, _BY_EXTERNAL_IDS, (organization_id, list(external_ids)))]
     if not found:
         return {}
     items = find_items(db, organization_id, [order.order_id for order in found])
@@ -122,7 +119,7 @@ def move_orders(db: Connection, organization_id: int, moved: Iterable[Order], at
         for order in moved
     ]
     if rows:
-        db.exec_driver_sql(_MOVE, (at, as_json(rows), organization_id))
+        defer(db, _MOVE, (at, as_json(rows), organization_id))
 
 
 def return_items(db: Connection, organization_id: int, items: Iterable[OrderItem], at: datetime) -> None:
@@ -136,4 +133,4 @@ def return_items(db: Connection, organization_id: int, items: Iterable[OrderItem
         for order_item in items
     ]
     if rows:
-        db.exec_driver_sql(_RETURN_ITEMS, (at, as_json(rows), organization_id))
+        defer(db, _RETURN_ITEMS, (at, as_json(rows), organization_id))

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, func, insert, select, update
+from sqlalchemy import ARRAY, BigInteger, Connection, bindparam, func, insert, select, update
+from sqlalchemy.dialects.postgresql import psycopg2
 
 from domain.access import Grant, merged
 from domain.organizations import Organization
+from persistence.connections import query
 from persistence.permission_groups import groups_administer, roles_of_groups
-from persistence.rows import add, change, columns_of, record
+from persistence.rows import add, change, columns_of, fields_of
 from persistence.tables.organizations import organization_users, organizations, signing_keys, users
 
 _COLUMNS = columns_of(organizations, Organization)
 
-_FIND = select(*_COLUMNS).where(organizations.c.organization_id == bindparam("organization_id"))
+_FIND = f"SELECT {', '.join(fields_of(Organization))} FROM organizations WHERE organization_id = %s"
 
 _WITH_STANDING = (
     select(
@@ -29,9 +31,12 @@ _WITH_STANDING = (
         organization_users.c.roles,
         roles_of_groups(organization_users),
         func.coalesce(users.c.token_generation, 0),
+        users.c.user_id,
     )
     .select_from(
-        organizations.outerjoin(users, users.c.user_id == bindparam("user_id")).outerjoin(
+        organizations.outerjoin(
+            users, users.c.user_id == func.any(bindparam("user_ids", type_=ARRAY(BigInteger)))
+        ).outerjoin(
             organization_users,
             (organization_users.c.organization_id == organizations.c.organization_id)
             & (organization_users.c.user_id == users.c.user_id),
@@ -39,6 +44,10 @@ _WITH_STANDING = (
     )
     .where(organizations.c.organization_id == bindparam("organization_id"))
 )
+
+# Compiled once: this is read with nearly every call.
+_COMPILED = _WITH_STANDING.compile(dialect=psycopg2.dialect())  # type: ignore[no-untyped-call]
+_RIGHTS = str(_COMPILED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,21 +60,40 @@ class CurrentRights:
     token_generation: int
 
 
+_UNKNOWN_USER = CurrentRights(False, False, Grant(frozenset()), 0)
+
+
 def find(db: Connection, organization_id: int) -> Organization | None:
     """The organization with this id."""
-    return record(Organization, db.execute(_FIND, {"organization_id": organization_id}).one_or_none())
+    rows = query(db, _FIND, (organization_id,))
+    return Organization(*rows[0]) if rows else None
 
 
 def find_with_rights(db: Connection, organization_id: int, user_id: int) -> tuple[Organization, CurrentRights] | None:
     """The organization and the present permissions of a user, who may be unknown, in one query."""
-    row = db.execute(_WITH_STANDING, {"organization_id": organization_id, "user_id": user_id}).one_or_none()
-    if row is None:
+    found = find_with_rights_of(db, organization_id, [user_id])
+    if found is None:
         return None
-    is_active, is_member, is_system_admin, is_admin, roles, group_roles, generation = row[len(_COLUMNS) :]
-    held = Grant(frozenset(), is_system_admin=is_system_admin and is_active)
-    if is_member:
-        held = merged([held, Grant(frozenset(roles), is_admin), Grant(frozenset(group_roles))])
-    return Organization(*row[: len(_COLUMNS)]), CurrentRights(is_active, is_member, held, generation)
+    organization, rights = found
+    return organization, rights[user_id]
+
+
+def find_with_rights_of(
+    db: Connection, organization_id: int, user_ids: Collection[int]
+) -> tuple[Organization, dict[int, CurrentRights]] | None:
+    """The organization and the present permissions of each of these users, who may be unknown, in one query."""
+    rows = query(db, _RIGHTS, {**_COMPILED.params, "organization_id": organization_id, "user_ids": list(user_ids)})
+    if not rows:
+        return None
+    rights = dict.fromkeys(user_ids, _UNKNOWN_USER)
+    for row in rows:
+        is_active, is_member, is_system_admin, is_admin, roles, group_roles, generation, user_id = row[len(_COLUMNS) :]
+        held = Grant(frozenset(), is_system_admin=is_system_admin and is_active)
+        if is_member:
+            held = merged([held, Grant(frozenset(roles), is_admin), Grant(frozenset(group_roles))])
+        if user_id is not None:
+            rights[user_id] = CurrentRights(is_active, is_member, held, generation)
+    return Organization(*rows[0][: len(_COLUMNS)]), rights
 
 
 def add_organization(db: Connection, **values: Any) -> Organization:

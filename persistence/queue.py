@@ -15,6 +15,7 @@ from sqlalchemy import Connection, func, select, text
 from domain.events import LoyaltyEvent
 from domain.members import Member
 from domain.queue import DeadLetter, QueuedEvent, QueueFigures
+from persistence.connections import defer
 from persistence.paging import Page, Paged, ordering
 from persistence.rows import as_json, columns_of, reserve_ids
 from persistence.tables.events import events
@@ -143,7 +144,7 @@ def lock_members(db: Connection, organization_id: int, loyalty_member_ids: Colle
 
 def add(db: Connection, organization_id: int, stored: Sequence[dict[str, int]], now: datetime) -> None:
     """Put stored events, by `loyalty_event_id` and `member_id`, at the end of their locked members' lines."""
-    db.exec_driver_sql(_ADD, {"organization_id": organization_id, "rows": as_json(stored), "now": now})
+    defer(db, _ADD, {"organization_id": organization_id, "rows": as_json(stored), "now": now})
 
 
 def waiting_organizations(db: Connection) -> list[int]:
@@ -171,7 +172,7 @@ def find_lines(db: Connection, organization_id: int, member_ids: Collection[int]
 
 def remove(db: Connection, organization_id: int, event_ids: Collection[int]) -> None:
     """Remove processed events from their members' lines."""
-    db.exec_driver_sql(_REMOVE, (organization_id, list(event_ids)))
+    defer(db, _REMOVE, (organization_id, list(event_ids)))
 
 
 def note_failure(

@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from domain.events import LoyaltyEvent
 from domain.ledger.postings import Stored
 from persistence import posting
+from persistence.connections import defer, query
 from persistence.rows import as_json, columns_of
 from persistence.tables.events import events
 
@@ -81,14 +82,14 @@ def find_families(db: Connection, organization_id: int, event_ids: Collection[in
     """Each of these events with all events that it caused, newest first, by its id."""
     found: dict[int, list[LoyaltyEvent]] = {}
     given = (organization_id, list(event_ids), organization_id, organization_id)
-    for row in db.exec_driver_sql(_FAMILY_EVENTS, given):
+    for row in query(db, _FAMILY_EVENTS, given):
         found.setdefault(row[0], []).append(LoyaltyEvent(*row[1:]))
     return found
 
 
 def find_standing(db: Connection, organization_id: int, event_ids: Collection[int]) -> dict[int, list[Stored]]:
     """The transactions of these events that can be reverted, newest first, by event."""
-    rows = db.exec_driver_sql(_STANDING, (organization_id, list(event_ids)))
+    rows = query(db, _STANDING, (organization_id, list(event_ids)))
     of_event: dict[int, int] = {row[0]: row[1] for row in rows}
     stored = posting.find_stored(db, organization_id, of_event)
     found: dict[int, list[Stored]] = {}
@@ -108,4 +109,4 @@ def write_events(db: Connection, organization_id: int, changed: Iterable[Loyalty
         for event in changed
     ]
     if rows:
-        db.exec_driver_sql(_WRITE, (at, as_json(rows), organization_id))
+        defer(db, _WRITE, (at, as_json(rows), organization_id))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeAlias, TypeVar
 
@@ -13,6 +13,7 @@ from sqlalchemy.engine import Row
 from sqlalchemy.exc import IntegrityError
 
 from domain.problems import Refusal
+from persistence.connections import defer, query
 from persistence.transactions import constraint_of
 
 Kind = TypeVar("Kind")
@@ -44,7 +45,7 @@ def record(kind: type[Kind], row: AnyRow | None) -> Kind | None:
     return None if row is None else kind(*row)
 
 
-def records(kind: type[Kind], rows: Iterable[AnyRow]) -> list[Kind]:
+def records(kind: type[Kind], rows: Iterable[AnyRow | tuple[Any, ...]]) -> list[Kind]:
     """The records of rows selected by `columns_of`."""
     return [kind(*row) for row in rows]
 
@@ -96,7 +97,7 @@ def _dialect() -> Any:
 def add_all(db: Connection, table: Table, names: Sequence[str], rows: Sequence[Any]) -> None:
     """Insert any number of rows, mappings or records, with one statement; they travel as one JSON text, exactly."""
     if rows:
-        db.exec_driver_sql(_bulk_insert(table, tuple(names)), (as_json(rows),))
+        defer(db, _bulk_insert(table, tuple(names)), (as_json(rows),))
 
 
 def as_json(value: Any) -> str:
@@ -112,22 +113,27 @@ def reserve_ids(db: Connection, **counts: int) -> dict[str, list[int]]:
     wanted = {table: count for table, count in counts.items() if count}
     if not wanted:
         return {table: [] for table in counts}
-    parts = ", ".join(
-        f"ARRAY(SELECT nextval('{_SEQUENCES[table]}') FROM generate_series(1, {int(count)}))"
-        for table, count in wanted.items()
-    )
-    found = db.exec_driver_sql(f"SELECT {parts}").one()
+    parts = ", ".join(next_ids(table, count) for table, count in wanted.items())
+    [found] = query(db, f"SELECT {parts}", ())
     return {table: [] for table in counts} | dict(zip(wanted, found, strict=True))
 
 
-class IdAllocator:
-    """Allocates ids one at a time when their number is not known: reserved in few statements, doubling."""
+def next_ids(table: str, count: int) -> str:
+    """The expression for so many new ids of a table, as an array."""
+    return f"ARRAY(SELECT nextval('{_SEQUENCES[table]}') FROM generate_series(1, {int(count)}))"
 
-    def __init__(self, db: Connection, table: str, first: int) -> None:
+
+class IdAllocator:
+    """Allocates ids one at a time when their number is not known: reserved in few statements, doubling.
+
+    `reserved` are ids that were reserved before, which are taken first.
+    """
+
+    def __init__(self, db: Connection, table: str, first: int, reserved: Sequence[int] = ()) -> None:
         self._db = db
         self._table = table
         self._size = first
-        self._left: list[int] = []
+        self._left = list(reserved)[::-1]
 
     def expect(self, count: int) -> None:
         """Prepare for so many ids, so that the next statement reserves them."""
@@ -139,6 +145,11 @@ class IdAllocator:
             self._left = reserve_ids(self._db, **{self._table: self._size})[self._table][::-1]
             self._size *= 2
         return self._left.pop()
+
+    def __iter__(self) -> Iterator[int]:
+        """As many ids as are asked for."""
+        while True:
+            yield self.take()
 
 
 _SEQUENCES = {

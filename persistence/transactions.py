@@ -11,6 +11,7 @@ import psycopg2
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError, OperationalError
 
+from persistence.connections import defer
 from persistence.deadlines import within_deadline
 
 Result = TypeVar("Result")
@@ -52,10 +53,10 @@ def run(engine: Engine, work: Callable[[Connection], Result]) -> Result:
     for attempt in range(1, ATTEMPTS + 1):
         committing = False
         try:
-            with engine.begin() as db:
-                with within_deadline(db):
-                    result = work(db)
+            with engine.connect() as db, within_deadline(db):
+                result = work(db)
                 committing = True
+                db.commit()
             return result
         except DBAPIError as error:
             lost_before_commit = error.connection_invalidated and not committing
@@ -79,6 +80,11 @@ def _read_once(engine: Engine, work: Callable[[Connection], Result]) -> Result:
     # Giving a lost connection back resets its isolation level by the driver alone, whose errors are not translated.
     with engine.connect() as db, within_deadline(db):
         return work(db)
+
+
+def wait_for_locks(db: Connection, milliseconds: int) -> None:
+    """Let the statements of this transaction wait for a lock no longer than this."""
+    defer(db, "SET LOCAL lock_timeout = %s", (milliseconds,))
 
 
 def may_start_over(error: DBAPIError) -> bool:

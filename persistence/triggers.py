@@ -11,6 +11,7 @@ from sqlalchemy import Connection, select
 
 from domain.problems import NameTaken
 from domain.triggers import PENDING, DeliveryFigures, Listener, Trigger, TriggerDelivery
+from persistence.connections import defer
 from persistence.paging import Page, Paged, paged
 from persistence.rows import add, add_all, as_json, change, columns_of, record
 from persistence.tables.triggers import trigger_deliveries as deliveries
@@ -305,7 +306,7 @@ def claim_due(
 def conclude(db: Connection, outcomes: Sequence[Mapping[str, Any]], now: datetime) -> None:
     """Store the results of claimed deliveries; one statement for any number."""
     if outcomes:
-        db.exec_driver_sql(_CONCLUDE, (now, as_json(outcomes)))
+        defer(db, _CONCLUDE, (now, as_json(outcomes)))
 
 
 def remove_old(db: Connection, organization_id: int, after: int, before: datetime, most: int) -> tuple[int | None, int]:

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, and_, delete, func, insert, or_, select, upda
 from sqlalchemy.exc import IntegrityError
 
 from domain.users import Membership, User, UserExists
+from persistence.connections import defer
 from persistence.paging import Page, Paged, ordering
 from persistence.permission_groups import groups_administer, keys_of_groups, roles_of_groups
 from persistence.rows import add_all, as_json, fields_of
@@ -261,7 +262,7 @@ def save_memberships(db: Connection, rows: Sequence[Membership], now: datetime) 
             }
             for row in rows
         ]
-        db.exec_driver_sql(_SAVE_MEMBERSHIPS, (as_json(values),))
+        defer(db, _SAVE_MEMBERSHIPS, (as_json(values),))
 
 
 def set_groups(db: Connection, organization_id: int, user_ids: Collection[int], group_ids: Collection[int]) -> None:
@@ -275,7 +276,8 @@ def set_groups(db: Connection, organization_id: int, user_ids: Collection[int], 
         )
     )
     if ids and groups:
-        db.exec_driver_sql(
+        defer(
+            db,
             "INSERT INTO user_permission_groups (organization_id, user_id, permission_group_id)"
             " SELECT %s, u, g FROM unnest(%s::bigint[]) u, unnest(%s::bigint[]) g ON CONFLICT DO NOTHING",
             (organization_id, ids, groups),

@@ -12,6 +12,7 @@ from domain.content.collections import ContentCollection, is_uuid
 from domain.content.documents import ContentDocument, derived_values
 from domain.content.values import searchable_values
 from domain.coupons.books import CouponBook
+from persistence.connections import defer
 from persistence.rows import as_json, columns_of, record, records
 from persistence.tables.content import content_documents as table
 
@@ -166,7 +167,7 @@ def upsert(
 
 def _store_values(db: Connection, collection: ContentCollection, documents: Sequence[ContentDocument]) -> None:
     ids = [document.content_document_id for document in documents]
-    db.exec_driver_sql(_FORGET_VALUES, (collection.organization_id, ids))
+    defer(db, _FORGET_VALUES, (collection.organization_id, ids))
     rows = [
         {
             "id": document.content_document_id,
@@ -179,13 +180,13 @@ def _store_values(db: Connection, collection: ContentCollection, documents: Sequ
         for document in documents
         for value in searchable_values(document.attrs)
     ]
-    db.exec_driver_sql(_ADD_VALUES, (collection.organization_id, as_json(rows)))
+    defer(db, _ADD_VALUES, (collection.organization_id, as_json(rows)))
 
 
 def delete(db: Connection, document: ContentDocument, now: datetime) -> ContentDocument:
     """Delete a version: its row remains, but searches and addresses do not find it any more."""
     ids = (document.organization_id, [document.content_document_id])
-    db.exec_driver_sql(_FORGET_VALUES, ids)
+    defer(db, _FORGET_VALUES, ids)
     statement = update(table).where(
         table.c.organization_id == document.organization_id,
         table.c.content_document_id == document.content_document_id,

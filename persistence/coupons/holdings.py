@@ -20,6 +20,7 @@ from domain.coupons.lot_reading import LotRange
 from domain.coupons.lots import CouponLot
 from domain.coupons.state import Had, Place
 from domain.coupons.usages import MemberCoupon
+from persistence.connections import defer, query
 from persistence.rows import AnySelect, add_all, as_json, columns_of, records
 from persistence.tables.coupon_usages import coupon_lots, member_coupons
 from persistence.tables.coupons import coupon_books, coupons
@@ -197,7 +198,7 @@ def shared_coupons(
             Coupon(*row[:_COUNT_COUPON]),
             None if row[_COUNT_COUPON] is None else MemberCoupon(*row[_COUNT_COUPON:]),
         )
-        for row in db.exec_driver_sql(_SHARED_COUPONS, values)
+        for row in query(db, _SHARED_COUPONS, values)
     ]
 
 
@@ -212,7 +213,7 @@ def held_of_coupons(
             Coupon(*row[_COUNT_HELD:_COUNT_HELD_AND_COUPON]),
             None if row[_COUNT_HELD_AND_COUPON] is None else CouponLot(*row[_COUNT_HELD_AND_COUPON:]),
         )
-        for row in db.exec_driver_sql(_HELD_OF_COUPONS, values)
+        for row in query(db, _HELD_OF_COUPONS, values)
     ]
 
 
@@ -239,13 +240,13 @@ def next_lots(
         statement, whose = _NEXT_LOTS_OF_BOOK, among.coupon_book_id
     else:
         statement, whose = _NEXT_LOTS_OF_COUPON, among.coupon_id
-    rows = db.exec_driver_sql(statement, (as_json(places), organization_id, whose, limit))
+    rows = query(db, statement, (as_json(places), organization_id, whose, limit))
     return [CouponLot(*row) for row in rows]
 
 
 def find_lots(db: Connection, organization_id: int, lot_ids: Collection[int]) -> list[CouponLot]:
     """These lots, whether or not anything is left of them."""
-    return [CouponLot(*row) for row in db.exec_driver_sql(_LOTS, (organization_id, list(lot_ids)))]
+    return [CouponLot(*row) for row in query(db, _LOTS, (organization_id, list(lot_ids)))]
 
 
 def had_of_books(
@@ -259,7 +260,7 @@ def had_of_books(
     members = list(member_ids)
     found = {
         (member_id, book_id): Had(assigned)
-        for member_id, book_id, assigned in db.exec_driver_sql(_HAD, (organization_id, members, list(book_ids)))
+        for member_id, book_id, assigned in query(db, _HAD, (organization_id, members, list(book_ids)))
     }
     periods = [
         {"coupon_book_id": book_id, "uses_since": uses, "discounts_since": discounts}
@@ -267,8 +268,8 @@ def had_of_books(
         if uses is not None or discounts is not None
     ]
     if periods:
-        for member_id, book_id, used, discounted in db.exec_driver_sql(
-            _IN_PERIODS, (as_json(periods), organization_id, members)
+        for member_id, book_id, used, discounted in query(
+            db, _IN_PERIODS, (as_json(periods), organization_id, members)
         ):
             assigned = found.get((member_id, book_id), Had()).assigned
             found[member_id, book_id] = Had(assigned, used, discounted)
@@ -283,10 +284,10 @@ def claim_free(db: Connection, book: CouponBook, count: int, at_hand: Collection
     """
     values = (book.organization_id, book.coupon_book_id, list(at_hand), count)
     if not lock:
-        return [Coupon(*row) for row in db.exec_driver_sql(_FREE, values)]
-    found = [Coupon(*row) for row in db.exec_driver_sql(f"{_FREE} FOR NO KEY UPDATE SKIP LOCKED", values)]
+        return [Coupon(*row) for row in query(db, _FREE, values)]
+    found = [Coupon(*row) for row in query(db, f"{_FREE} FOR NO KEY UPDATE SKIP LOCKED", values)]
     if not found:
-        found = [Coupon(*row) for row in db.exec_driver_sql(f"{_FREE} FOR NO KEY UPDATE", values)]
+        found = [Coupon(*row) for row in query(db, f"{_FREE} FOR NO KEY UPDATE", values)]
     return found
 
 
@@ -295,7 +296,7 @@ def find_coupons(
 ) -> list[Coupon]:
     """The given codes that the book has, by code or id; with `lock` for this transaction alone."""
     values = (book.organization_id, book.coupon_book_id, list(codes), list(coupon_ids))
-    rows = db.exec_driver_sql(_BY_CODE + ("FOR NO KEY UPDATE" if lock else ""), values)
+    rows = query(db, _BY_CODE + ("FOR NO KEY UPDATE" if lock else ""), values)
     return [Coupon(*row) for row in rows]
 
 
@@ -316,7 +317,7 @@ def add_to_books(
         }
         for book_id in ids
     ]
-    return dict(map(tuple, db.exec_driver_sql(_ADD, (as_json(rows), organization_id)))) if rows else {}
+    return dict(map(tuple, query(db, _ADD, (as_json(rows), organization_id)))) if rows else {}
 
 
 def known_codes(db: Connection, book: CouponBook, codes: Collection[str]) -> set[str]:
@@ -338,16 +339,16 @@ def add_to_coupons(db: Connection, organization_id: int, rows: Iterable[Mapping[
     """Add to the sums of coupons; personal ones also get their expiry and attributes."""
     listed = list(rows)
     if listed:
-        db.exec_driver_sql(_ADD_TO_COUPONS, (as_json(listed), organization_id))
+        defer(db, _ADD_TO_COUPONS, (as_json(listed), organization_id))
 
 
 def keep_held(db: Connection, held: Collection[MemberCoupon]) -> None:
     """Store members' amounts of coupons."""
     if held:
-        db.exec_driver_sql(_KEEP_HELD, (as_json(list(held)),))
+        defer(db, _KEEP_HELD, (as_json(list(held)),))
 
 
 def keep_lots(db: Connection, lots: Collection[CouponLot]) -> None:
     """Store new or changed lots, whose assignments are stored already."""
     if lots:
-        db.exec_driver_sql(_KEEP_LOTS, (as_json(list(lots)),))
+        defer(db, _KEEP_LOTS, (as_json(list(lots)),))

@@ -12,6 +12,7 @@ from sqlalchemy.dialects.postgresql import distinct_on
 
 from domain.coupons.usages import CouponUsage
 from domain.members import Member
+from persistence.connections import defer
 from persistence.coupons.member_coupons import NO_TAGS, BookTags, tagged, usable_lots
 from persistence.paging import Page, Paged, paged_columns
 from persistence.rows import add_all, as_json, fields_of, record, records
@@ -179,7 +180,7 @@ def link_reverted(db: Connection, organization_id: int, usages: Collection[Coupo
         for usage in usages
     ]
     if rows:
-        db.exec_driver_sql(_LINK, (as_json(rows), organization_id))
+        defer(db, _LINK, (as_json(rows), organization_id))
 
 
 def _row(usage: CouponUsage) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from domain.ledger.postings import Holding, Pair, Stored
 from domain.ledger.records import LedgerAccount, Wallet
 from domain.ledger.session import LedgerSession
 from persistence import ledger
+from persistence.connections import defer, query
 from persistence.posting.lots import as_pairs
 from persistence.rows import as_json, columns_of, records
 from persistence.tables.ledger import ledger_accounts
@@ -27,8 +28,10 @@ WHERE organization_id = %s AND wallet_id = ANY(%s) ORDER BY wallet_id FOR NO KEY
 
 _HOLDINGS = """
 SELECT wallet_id, ledger_account_id, current_balance, pending_credit_balance, pending_debit_balance,
-       current_overdraft_balance, total_overdraft_credit_balance, total_fiat_value, last_transaction_date, earned
-FROM ledger_balances WHERE organization_id = %s AND wallet_id = ANY(%s)
+       current_overdraft_balance, total_overdraft_credit_balance, total_fiat_value, last_transaction_date, earned,
+       EXISTS (SELECT FROM ledger_lots l WHERE l.organization_id = b.organization_id AND l.wallet_id = b.wallet_id
+           AND l.ledger_account_id = b.ledger_account_id AND l.remaining > 0 AND l.expires_at <= %s)
+FROM ledger_balances b WHERE organization_id = %s AND wallet_id = ANY(%s)
 """
 
 _ACCOUNT_COLUMNS = ", ".join(column.name for column in columns_of(ledger_accounts, LedgerAccount))
@@ -113,7 +116,7 @@ class PostedBefore:
 
 def find_posted(db: Connection, organization_id: int, keys: Collection[str]) -> dict[str, PostedBefore]:
     """The transaction posted under each of these keys."""
-    rows = db.exec_driver_sql(_POSTED, (organization_id, list(keys)))
+    rows = query(db, _POSTED, (organization_id, list(keys)))
     return {key: PostedBefore(id_, None if digest is None else bytes(digest)) for key, id_, digest in rows}
 
 
@@ -123,7 +126,7 @@ def find_stored(db: Connection, organization_id: int, transaction_ids: Collectio
         return {}
     wanted = (organization_id, list(transaction_ids))
     uses: dict[int, list[LotUse]] = {}
-    for transaction_id, lot_id, amount, expires_at in db.exec_driver_sql(_USES, wanted):
+    for transaction_id, lot_id, amount, expires_at in query(db, _USES, wanted):
         uses.setdefault(transaction_id, []).append(LotUse(lot_id, amount, expires_at))
     rows = db.exec_driver_sql(_STORED, wanted).mappings()
     stored = [_stored(row, uses.get(row["ledger_transaction_id"], ())) for row in rows]
@@ -150,7 +153,7 @@ def _claims_on(undone: Stored, claims: Iterable[Stored]) -> tuple[Stored, ...]:
 
 def lock_wallets(db: Connection, organization_id: int, wallet_ids: Collection[int]) -> dict[int, Wallet]:
     """Lock wallets with all records of their holders, in the order of `locks`; returns the existing ones."""
-    rows = db.exec_driver_sql(_LOCK_WALLETS, (organization_id, list(wallet_ids)))
+    rows = query(db, _LOCK_WALLETS, (organization_id, list(wallet_ids)))
     return {row[1]: Wallet(*row) for row in rows}
 
 
@@ -159,20 +162,20 @@ def open_session(
 ) -> LedgerSession:
     """The session of locked wallets, with their accounts as they are now; expired value is burned first."""
     wallets = list(wallet_ids)
-    shared = db.exec_driver_sql(_SHARE_ACCOUNTS, (organization_id, list(ledger_account_ids)))
+    shared = query(db, _SHARE_ACCOUNTS, (organization_id, list(ledger_account_ids)))
     accounts = {account.ledger_account_id: account for account in records(LedgerAccount, shared)}
     capped = [account_id for account_id, account in accounts.items() if account.max_supply is not None]
     issued: dict[int, Decimal] = {}
     if capped:
-        db.exec_driver_sql(_LOCK_CAPPED_ACCOUNTS, (organization_id, capped))
+        defer(db, _LOCK_CAPPED_ACCOUNTS, (organization_id, capped))
         issued = ledger.issued(db, organization_id, capped)
-    holdings = {
-        (row[0], row[1]): Holding(*row[2:]) for row in db.exec_driver_sql(_HOLDINGS, (organization_id, wallets))
-    }
+    rows = query(db, _HOLDINGS, (at, organization_id, wallets))
+    holdings = {(row[0], row[1]): Holding(*row[2:-1]) for row in rows}
     session = LedgerSession(accounts, holdings, issued, at)
     tracked = {i: a for i, a in accounts.items() if a.point_tracking_enabled}
     if tracked:
-        _expire(db, organization_id, session, wallets, holdings, tracked)
+        have_expired = any(row[-1] for row in rows)
+        _expire(db, organization_id, session, wallets if have_expired else [], holdings, tracked)
     return session
 
 
@@ -184,14 +187,13 @@ def _expire(
     holdings: Mapping[Pair, Holding],
     accounts: Mapping[int, LedgerAccount],
 ) -> None:
-    """Burn the rest of expired lots of the wallets, so that nothing expired can be spent.
+    """Burn the rest of expired lots of the wallets that have any, so that nothing expired can be spent.
 
     One transaction for each moment of expiry, since past balances are computed by it.
     """
     expired: dict[tuple[int, int, datetime], dict[int, LotUse]] = {}
-    for wallet_id, account_id, lot_id, remaining, moment in db.exec_driver_sql(
-        _EXPIRED_LOTS, (organization_id, wallets, session.at)
-    ):
+    lots_of = query(db, _EXPIRED_LOTS, (organization_id, wallets, session.at)) if wallets else ()
+    for wallet_id, account_id, lot_id, remaining, moment in lots_of:
         if account_id in accounts:
             expired.setdefault((wallet_id, account_id, moment), {})[lot_id] = LotUse(lot_id, remaining, moment)
     ended = {
@@ -203,7 +205,7 @@ def _expire(
         and idle_too_long(period, held.last_transaction_date, session.at)
     }
     if ended:
-        rows = db.exec_driver_sql(_ALL_LOTS, (as_json(as_pairs(ended)), organization_id))
+        rows = query(db, _ALL_LOTS, (as_json(as_pairs(ended)), organization_id))
         for wallet_id, account_id, lot_id, remaining, expires_at in rows:
             end = ended[wallet_id, account_id]
             if expires_at is None or expires_at > end:

@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 
 from domain.ledger.lots import Allocation, Allocator, Lot, MoveLots, RestoreLots, SettleLots, TakeLots
 from domain.ledger.postings import Pair, Step
+from persistence.connections import defer, query
 from persistence.rows import add_all, as_json, reserve_ids
 from persistence.tables.ledger import ledger_lot_uses, ledger_lots
 
@@ -51,7 +52,6 @@ _LOTS_AT_FIRST = 64
 
 _NEW_LOT_COLUMNS = (
     "organization_id",
-    "ledger_lot_id",
     "wallet_id",
     "ledger_account_id",
     "ledger_transaction_id",
@@ -72,15 +72,18 @@ def write_lots(db: Connection, organization_id: int, written: Sequence[tuple[int
         for move in step.lot_moves:
             allocator.apply(transaction_id, move)
     found = allocator.found
-    ids = dict(zip(found.new, reserve_ids(db, ledger_lots=len(found.new))["ledger_lots"], strict=True))
+    # The table itself gives ids to lots that nothing refers to, which saves asking for them.
+    are_named = any(lot_id in found.new for _, lot_id in found.uses)
+    reserved = reserve_ids(db, ledger_lots=len(found.new) if are_named else 0)["ledger_lots"]
+    ids = dict(zip(found.new, reserved, strict=True)) if are_named else {}
     add_all(
         db,
         ledger_lots,
-        _NEW_LOT_COLUMNS,
+        ("ledger_lot_id", *_NEW_LOT_COLUMNS) if are_named else _NEW_LOT_COLUMNS,
         [
             {
                 "organization_id": organization_id,
-                "ledger_lot_id": ids[lot.ledger_lot_id],
+                "ledger_lot_id": ids.get(lot.ledger_lot_id),
                 "wallet_id": lot.wallet_id,
                 "ledger_account_id": lot.ledger_account_id,
                 "ledger_transaction_id": lot.ledger_transaction_id,
@@ -98,14 +101,14 @@ def write_lots(db: Connection, organization_id: int, written: Sequence[tuple[int
             {"ledger_lot_id": lot_id, "remaining": lot.remaining, "expired": lot.expired}
             for lot_id, lot in found.changed.items()
         ]
-        db.exec_driver_sql(_WRITE_CHANGED_LOTS, (as_json(changed), organization_id))
+        defer(db, _WRITE_CHANGED_LOTS, (as_json(changed), organization_id))
     _write_uses(db, organization_id, found, ids)
 
 
 def _write_uses(db: Connection, organization_id: int, found: Allocation, ids: Mapping[int, int]) -> None:
     if found.changed_uses:
         gone = [{"ledger_transaction_id": t, "ledger_lot_id": lot_id} for t, lot_id in found.changed_uses]
-        db.exec_driver_sql(_REMOVE_USES, (as_json(gone), organization_id))
+        defer(db, _REMOVE_USES, (as_json(gone), organization_id))
     uses = {**{key: amount for key, amount in found.changed_uses.items() if amount}, **found.uses}
     add_all(
         db,
@@ -142,7 +145,7 @@ def _lots_for(db: Connection, organization_id: int, steps: Iterable[Step]) -> li
             named.update(use.ledger_lot_id for use in (*move.kept, *move.released))
     found = {lot.ledger_lot_id: lot for lot in _spendable_lots(db, organization_id, wanted)}
     if named or first_of:
-        rows = db.exec_driver_sql(_NAMED_LOTS, (organization_id, list(named), organization_id, list(first_of)))
+        rows = query(db, _NAMED_LOTS, (organization_id, list(named), organization_id, list(first_of)))
         found.update({lot.ledger_lot_id: lot for lot in (Lot(*row) for row in rows)})
     return list(found.values())
 
@@ -153,7 +156,7 @@ def _spendable_lots(db: Connection, organization_id: int, wanted: Mapping[Pair, 
     missing, limit = dict(wanted), _LOTS_AT_FIRST
     while missing:
         found.update({pair: [] for pair in missing})
-        for row in db.exec_driver_sql(_SPENDABLE_LOTS, (as_json(as_pairs(missing)), organization_id, limit)):
+        for row in query(db, _SPENDABLE_LOTS, (as_json(as_pairs(missing)), organization_id, limit)):
             lot = Lot(*row)
             found[lot.wallet_id, lot.ledger_account_id].append(lot)
         missing = {

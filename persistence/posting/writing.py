@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from domain.ledger.postings import Capture, Posting, Step
 from domain.ledger.records import PENDING, REVERTED, SETTLED
 from domain.ledger.session import LedgerSession
+from persistence.connections import defer
 from persistence.posting.lots import write_lots
 from persistence.rows import add_all, as_json, reserve_ids
 from persistence.tables.ledger import ledger_entries, ledger_transactions
@@ -165,7 +166,7 @@ def _lower_stored(db: Connection, organization_id: int, session: LedgerSession) 
     """Subtract from pending mints the amounts that partial reverts have released."""
     rows = [{"ledger_transaction_id": i, "released": released} for i, released in session.lowered.items()]
     if rows:
-        db.exec_driver_sql(_LOWER, (session.at, as_json(rows), organization_id))
+        defer(db, _LOWER, (session.at, as_json(rows), organization_id))
 
 
 def _write_missing(db: Connection, organization_id: int, session: LedgerSession, id_of: Mapping[int, int]) -> None:
@@ -175,14 +176,14 @@ def _write_missing(db: Connection, organization_id: int, session: LedgerSession,
         for i, clamp in session.clamps.items()
     ]
     if rows:
-        db.exec_driver_sql(_WRITE_MISSING, (session.at, as_json(rows), organization_id))
+        defer(db, _WRITE_MISSING, (session.at, as_json(rows), organization_id))
 
 
 def _write_unearned(db: Connection, organization_id: int, session: LedgerSession) -> None:
     """Write the unearned amounts of mints; those reverted as a whole are marked by their status."""
     rows = [{"ledger_transaction_id": i, "unearned": amount} for i, amount in session.unearned.items()]
     if rows:
-        db.exec_driver_sql(_WRITE_UNEARNED, (session.at, as_json(rows), organization_id))
+        defer(db, _WRITE_UNEARNED, (session.at, as_json(rows), organization_id))
 
 
 def _settle_stored(
@@ -200,14 +201,14 @@ def _settle_stored(
             }
             for capture in captures
         ]
-        db.exec_driver_sql(_CAPTURE, (at, at, as_json(rows), organization_id))
+        defer(db, _CAPTURE, (at, at, as_json(rows), organization_id))
     reverted = [
         {"ledger_transaction_id": step.reverts.ledger_transaction_id, "reversal": transaction_id}
         for transaction_id, step in written
         if isinstance(step, Posting) and step.reverts is not None and not step.is_partial
     ]
     if reverted:
-        db.exec_driver_sql(_MARK_REVERTED, (at, as_json(reverted), organization_id))
+        defer(db, _MARK_REVERTED, (at, as_json(reverted), organization_id))
 
 
 def _entry_rows(organization_id: int, written: Sequence[tuple[int, Step]]) -> list[dict[str, Any]]:
@@ -282,7 +283,7 @@ def _write_holdings(db: Connection, organization_id: int, session: LedgerSession
                 "at": session.at,
             }
         )
-    db.exec_driver_sql(_WRITE_HOLDINGS, (as_json(rows),))
+    defer(db, _WRITE_HOLDINGS, (as_json(rows),))
 
 
 def _write_supplies(db: Connection, organization_id: int, steps: Iterable[Step]) -> None:
@@ -297,4 +298,4 @@ def _write_supplies(db: Connection, organization_id: int, steps: Iterable[Step])
         total["burned"] += step.burned
     rows = [total for total in totals.values() if total["minted"] or total["burned"]]
     if rows:
-        db.exec_driver_sql(_WRITE_SUPPLIES, (as_json(rows),))
+        defer(db, _WRITE_SUPPLIES, (as_json(rows),))

@@ -18,6 +18,7 @@ from domain.referrals import (
     ReferralProgram,
     ReferralProgramExists,
 )
+from persistence.connections import defer
 from persistence.paging import Page, Paged, paged
 from persistence.rows import add, change, columns_of, fields_of, record, records
 from persistence.tables.referrals import referral_codes, referral_logs, referral_programs
@@ -225,7 +226,7 @@ def add_codes(
     alike = [code for code, count in Counter(code.lower() for code in codes).items() if count > 1]
     if alike:
         raise ReferralCodeTaken(f"codes holds {', '.join(alike)} twice, in letters of another case.")
-    db.exec_driver_sql(_TAKE_TURN, (organization_id,))
+    defer(db, _TAKE_TURN, (organization_id,))
     taken = db.exec_driver_sql(_TAKEN, (organization_id, list(codes))).scalars().all()
     if not taken:
         given = (organization_id, program.referral_program_id, member_id, now, now, list(codes))

@@ -8,6 +8,7 @@ from datetime import datetime
 from sqlalchemy import Connection
 
 from domain.referrals import ReferralCode, ReferralLog, ReferralUsageState, Use
+from persistence.connections import defer, query
 from persistence.rows import add_all, as_json, fields_of, records
 from persistence.tables.referrals import referral_logs
 
@@ -107,7 +108,7 @@ def find_usable(
         "members": list(member_ids),
         "distance": distance,
     }
-    return {row[0]: row[1] for row in db.exec_driver_sql(_USABLE, values)}
+    return {row[0]: row[1] for row in query(db, _USABLE, values)}
 
 
 def find_wallets_of_referrers(
@@ -120,7 +121,7 @@ def find_wallets_of_referrers(
 
 def find_logs_of_events(db: Connection, organization_id: int, event_ids: Collection[int]) -> list[ReferralLog]:
     """The unreversed logs of these events, newest first."""
-    return records(ReferralLog, db.exec_driver_sql(_LOGS_OF_EVENTS, (organization_id, list(event_ids))))
+    return records(ReferralLog, query(db, _LOGS_OF_EVENTS, (organization_id, list(event_ids))))
 
 
 def load_state(
@@ -133,11 +134,11 @@ def load_state(
     if not code_ids:
         return ReferralUsageState({}, {}, {})
     codes, of_referrers = {}, {}
-    for row in db.exec_driver_sql(_CODES, (organization_id, list(code_ids))):
+    for row in query(db, _CODES, (organization_id, list(code_ids))):
         code = ReferralCode(*row[:-1])
         codes[code.referral_code_id] = code
         of_referrers[code.referral_program_id, code.member_id] = row[-1]
-    rows = db.exec_driver_sql(_PAIRS, (organization_id, list(code_ids), list(member_ids)))
+    rows = query(db, _PAIRS, (organization_id, list(code_ids), list(member_ids)))
     return ReferralUsageState(codes, of_referrers, {(row[0], row[1]): row[2] for row in rows})
 
 
@@ -167,11 +168,11 @@ def reverse_logs(db: Connection, organization_id: int, reversals: Mapping[int, i
     """Mark logs as reversed, by log id, each with the event that reversed it."""
     if reversals:
         rows = [{"referral_log_id": log, "reversal_loyalty_event_id": event} for log, event in reversals.items()]
-        db.exec_driver_sql(_REVERSE, (now, as_json(rows), organization_id))
+        defer(db, _REVERSE, (now, as_json(rows), organization_id))
 
 
 def count_usages(db: Connection, organization_id: int, changes: Mapping[int, int], now: datetime) -> None:
     """Add to the usages of codes, by code id."""
     rows = [{"referral_code_id": code_id, "change": change} for code_id, change in changes.items() if change]
     if rows:
-        db.exec_driver_sql(_COUNT, (now, as_json(rows), organization_id))
+        defer(db, _COUNT, (now, as_json(rows), organization_id))

@@ -17,7 +17,7 @@ from domain.queue import QueuedEvent, problem_of
 from handlers.call import Execution
 from handlers.messages.events import stored_result
 from handlers.services.events.intake import refuse_untrackable
-from handlers.services.events.track import evaluate, members_of_reversals
+from handlers.services.events.track import evaluate, members_of_reversals, orders_of_stored
 from handlers.services.unit_of_work.reversals import segments
 from handlers.services.unit_of_work.tracked import Result, TrackedEvent
 from handlers.services.unit_of_work.unit import UnitOfWork
@@ -60,7 +60,7 @@ def _evaluate(unit: UnitOfWork, stored: Sequence[LoyaltyEvent]) -> list[Result]:
         else:
             accepted.append(tracked)
     for segment in segments(accepted) if accepted else ():
-        results |= evaluate(unit, segment)
+        results |= evaluate(unit, segment, orders_of_stored(unit, segment))
     unit.flush_events()
     return [results[position] for position in range(len(stored))]
 

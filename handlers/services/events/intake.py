@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from domain.campaigns.context import moment_of
@@ -76,21 +76,26 @@ def refuse_untrackable(event: IncomingEvent, member: Member, configuration: Conf
 class Intake:
     """Sorts the events of a batch; `results` are those of the events that need no evaluation, by position.
 
-    `by_server` is True for events that only the server itself reports.
+    `by_server` and `request_ids` are as in `track`.
     """
 
-    def __init__(self, unit: UnitOfWork, by_server: bool = False) -> None:
+    def __init__(self, unit: UnitOfWork, by_server: bool = False, request_ids: Sequence[str] | None = None) -> None:
         self._unit = unit
         self._by_server = by_server
+        self._request_ids = request_ids
         self._repeats: list[tuple[TrackedEvent, TrackedEvent]] = []
         self.results: dict[int, Result] = {}
 
-    def accept(self, incoming: Sequence[IncomingEvent], members: Mapping[Any, Member]) -> list[TrackedEvent]:
-        """The events to be tracked now, the first one of each key; `members` are locked, by either id."""
-        keys = {event.system_unique_key for event in incoming}
+    def accept(
+        self, incoming: Sequence[IncomingEvent], members: Mapping[Any, Member], known_keys: Collection[str]
+    ) -> list[TrackedEvent]:
+        """The events to be tracked now, the first one of each key; `members` are locked, by either id.
+
+        `known_keys` are those of events that were tracked before; none in a dry run, which asks what would happen if
+        the event came now.
+        """
         db, organization_id = self._unit.execution.db, self._unit.execution.organization.organization_id
-        # A dry run asks what would happen if the event came now, whether or not it has come before.
-        answered = {} if self._unit.is_dry_run else events.find_answered(db, organization_id, keys)
+        answered = events.find_answered(db, organization_id, known_keys) if known_keys else {}
         first: dict[str, TrackedEvent] = {}
         for position, event in enumerate(incoming):
             try:
@@ -130,7 +135,16 @@ class Intake:
                 raise UnknownMember(f"There is no sponsor {event.sponsor_loyalty_member_id}.")
         digest = event_digest(event, member, sponsor, unit.mode, unit.campaign_keys)
         at = moment_of(event, unit.execution.now)
-        return TrackedEvent(position, event, digest, member, sponsor, at, is_evaluated=unit.mode != CAPTURE_ONLY)
+        return TrackedEvent(
+            position,
+            event,
+            digest,
+            member,
+            sponsor,
+            at,
+            is_evaluated=unit.mode != CAPTURE_ONLY,
+            request_id=None if self._request_ids is None else self._request_ids[position],
+        )
 
 
 def _refused(event: IncomingEvent, refusal: Refusal) -> Result:

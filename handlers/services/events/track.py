@@ -6,36 +6,68 @@ on values alone, and flush all of it. An event that is refused does not affect t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import repeat
 from typing import Any
 
 from domain.events import CAPTURE_ONLY, IncomingEvent
 from domain.members import Member
 from handlers.call import Call
 from handlers.services.events.intake import Intake
-from handlers.services.unit_of_work.orders import OrderWork, order_payload
+from handlers.services.unit_of_work.orders import OrderWork, sent_order
 from handlers.services.unit_of_work.reversals import Reversals, reversed_orders, segments
 from handlers.services.unit_of_work.tracked import Result, TrackedEvent
-from handlers.services.unit_of_work.unit import UnitOfWork
-from persistence import reversals
-from persistence.rows import reserve_ids
+from handlers.services.unit_of_work.unit import SPARE_IDS, UnitOfWork
+from persistence import events, reversals
+from persistence.events import Known
+from persistence.rows import IdAllocator, reserve_ids
 
 
-def track(unit: UnitOfWork, incoming: Sequence[IncomingEvent], *, by_server: bool = False) -> list[Result]:
+def track(
+    unit: UnitOfWork,
+    incoming: Sequence[IncomingEvent],
+    *,
+    by_server: bool = False,
+    request_ids: Sequence[str] | None = None,
+) -> list[Result]:
     """Track events in a unit of work, in their order. Returns a result for each.
 
-    `by_server` is True for events that only the server itself reports.
+    `by_server` is True for events that only the server itself reports. `request_ids` are the requests that each came
+    with, if they came with several.
     """
     loyalty_ids = {e.loyalty_member_id for e in incoming if e.loyalty_member_id is not None}
     loyalty_ids |= {e.sponsor_loyalty_member_id for e in incoming if e.sponsor_loyalty_member_id is not None}
     member_ids = {e.member_id for e in incoming if e.member_id is not None}
     members = unit.lock(loyalty_ids, member_ids | members_of_reversals(unit, incoming), incoming)
-    intake = Intake(unit, by_server)
-    accepted = intake.accept(incoming, members)
+    known = Known((), (), {}) if unit.is_dry_run else _look_up(unit, incoming)
+    ids = _allocators(unit, known.ids, len(incoming))
+    intake = Intake(unit, by_server, request_ids)
+    accepted = intake.accept(incoming, members, known.keys)
+    stored_orders = set(known.order_ids)
     for segment in segments(accepted) if unit.rewards else [accepted]:
         if segment:
-            intake.results |= evaluate(unit, segment)
+            named = _external_ids(segment)
+            orders = _orders(unit, segment, named if unit.is_dry_run else named & stored_orders, ids)
+            intake.results |= evaluate(unit, segment, orders, ids["ledger_transactions"])
+            stored_orders |= named
     return intake.all_results()
+
+
+def _look_up(unit: UnitOfWork, incoming: Sequence[IncomingEvent]) -> Known:
+    """The keys and orders of the events that are stored already, and ids for what the events may store."""
+    payloads = [payload for event in incoming if (payload := sent_order(event)) is not None]
+    execution = unit.execution
+    return events.look_up(
+        execution.db,
+        execution.organization.organization_id,
+        {event.system_unique_key for event in incoming},
+        {payload["externalId"] for payload in payloads},
+        events=len(incoming),
+        purchase_orders=len(payloads),
+        order_items=sum(len(payload.get("items") or ()) for payload in payloads),
+        # Most events that are looked at mint once; further ids are reserved when they are needed.
+        ledger_transactions=sum(unit.is_looked_at(event) for event in incoming),
+    )
 
 
 def members_of_reversals(unit: UnitOfWork, incoming: Sequence[IncomingEvent]) -> set[int]:
@@ -45,42 +77,55 @@ def members_of_reversals(unit: UnitOfWork, incoming: Sequence[IncomingEvent]) ->
     return reversals.find_members_of_orders(unit.execution.db, organization_id, names) if names else set()
 
 
-def evaluate(unit: UnitOfWork, accepted: Sequence[TrackedEvent], orders: OrderWork | None = None) -> dict[int, Result]:
-    """Evaluate events of locked members, and flush unless it is a dry run. Returns the results by position.
-
-    `orders` are the orders of the events if they are not to be built from the events.
-    """
-    if orders is None:
-        orders = _orders(unit, accepted)
+def evaluate(
+    unit: UnitOfWork,
+    accepted: Sequence[TrackedEvent],
+    orders: OrderWork,
+    transaction_ids: IdAllocator | None = None,
+) -> dict[int, Result]:
+    """Evaluate events of locked members, and flush unless it is a dry run. Returns the results by position."""
     names = set() if unit.mode == CAPTURE_ONLY else reversed_orders(event.event for event in accepted)
     led_to = {i for name in names if (order := orders.stored(name)) is not None for i in order.event_ids}
-    unit.open(accepted, orders, Reversals(unit.execution, led_to))
+    unit.open(accepted, orders, Reversals(unit.execution, led_to), transaction_ids=transaction_ids)
     results = {event.position: unit.evaluate(event) for event in accepted}
     if not unit.is_dry_run:
         unit.flush()
     return results
 
 
-def _orders(unit: UnitOfWork, accepted: Sequence[TrackedEvent]) -> OrderWork:
-    """The orders of the events.
+def orders_of_stored(unit: UnitOfWork, accepted: Sequence[TrackedEvent]) -> OrderWork:
+    """The orders of events that are stored already, which take ids for theirs only now."""
+    items = sum(len(payload.get("items") or ()) for event in accepted if (payload := sent_order(event.event)))
+    names = _external_ids(accepted)
+    reserved = reserve_ids(unit.execution.db, purchase_orders=len(names), order_items=items)
+    return _orders(unit, accepted, names, _allocators(unit, reserved, len(accepted)))
+
+
+def _orders(
+    unit: UnitOfWork, accepted: Sequence[TrackedEvent], stored: Collection[str], ids: Mapping[str, Iterable[int]]
+) -> OrderWork:
+    """The orders of the events; those with the external ids `stored` may exist.
 
     Events that are not stored yet get their ids and keys together with the orders.
     """
-    payloads = [payload for event in accepted if (payload := order_payload(event.event)) is not None]
     new = [event for event in accepted if not event.loyalty_event_id]
-    ids = _ids(unit, len(new), len(payloads), sum(len(payload.get("items") or ()) for payload in payloads))
-    for each, event_id in zip(new, ids["events"], strict=True):
-        each.loyalty_event_id, each.key = event_id, unit.execution.new_key()
-    external_ids = {payload["externalId"] for payload in payloads}
-    return OrderWork(unit.execution, external_ids, ids["purchase_orders"], ids["order_items"])
+    for event, event_id in zip(new, ids["events"], strict=False):
+        event.loyalty_event_id, event.key = event_id, unit.execution.new_key()
+    return OrderWork(unit.execution, stored, ids["purchase_orders"], ids["order_items"])
 
 
-def _ids(unit: UnitOfWork, events: int, orders: int, items: int) -> Mapping[str, Sequence[int]]:
-    """The ids of all records that the batch may store; a dry run stores nothing and takes no ids from the database."""
-    counts = {"events": events, "purchase_orders": orders, "order_items": items}
+def _external_ids(accepted: Iterable[TrackedEvent]) -> set[str]:
+    """The external ids of the orders in the payloads of events."""
+    return {payload["externalId"] for event in accepted if (payload := sent_order(event.event)) is not None}
+
+
+def _allocators(unit: UnitOfWork, reserved: Mapping[str, Sequence[int]], events_: int) -> Mapping[str, Any]:
+    """Allocators of ids that begin with reserved ones; a dry run stores nothing and takes no ids from the database."""
+    tables = ("events", "purchase_orders", "order_items", "ledger_transactions")
     if unit.is_dry_run:
-        return {name: [0] * count for name, count in counts.items()}
-    return reserve_ids(unit.execution.db, **counts)
+        return {table: repeat(0) for table in tables}
+    db, further = unit.execution.db, SPARE_IDS + 4 * events_
+    return {table: IdAllocator(db, table, further, reserved.get(table, ())) for table in tables}
 
 
 def emit(

@@ -43,12 +43,18 @@ _TEXTS = {
 }
 
 
-def order_payload(event: IncomingEvent) -> Mapping[str, Any] | None:
-    """The order in an event's payload, for events about orders; raises PayloadMissing if there is none."""
+def sent_order(event: IncomingEvent) -> Mapping[str, Any] | None:
+    """The order in an event's payload, None for events that are about no order or have none."""
     if status_of_event(event.event_type) is None:
         return None
     found: Mapping[str, Any] | None = (event.payload or {}).get("order")
-    if found is None:
+    return found
+
+
+def order_payload(event: IncomingEvent) -> Mapping[str, Any] | None:
+    """The order in an event's payload, for events about orders; raises PayloadMissing if there is none."""
+    found = sent_order(event)
+    if found is None and status_of_event(event.event_type) is not None:
         raise PayloadMissing(f"An event of type {event.event_type} needs payload.order.")
     return found
 

@@ -27,7 +27,7 @@ class TransactionIds:
     def __init__(self, ledger: LedgerSession, allocator: IdAllocator | None) -> None:
         self._ledger = ledger
         self._allocator = allocator
-        self.taken: list[int] = []
+        self._taken: list[int] = []
 
     def expect(self, count: int) -> None:
         """Prepare for `count` more transactions, so that their ids come with the next statement."""
@@ -36,13 +36,23 @@ class TransactionIds:
 
     def of(self, number: int) -> int | None:
         """The id of the nth posting of the ledger, from 0."""
-        while self._allocator is not None and len(self.taken) <= number:
-            self.taken.append(self._allocator.take())
-        return None if self._allocator is None else self.taken[number]
+        while self._allocator is not None and len(self._taken) <= number:
+            self._taken.append(self._allocator.take())
+        return None if self._allocator is None else self._taken[number]
 
     def last(self) -> int | None:
         """The id of the last posting."""
-        return self.of(sum(isinstance(step, Posting) for step in self._ledger.steps) - 1)
+        return self.of(self._postings() - 1)
+
+    def of_postings(self) -> Sequence[int]:
+        """The ids of all postings."""
+        self.expect(self._postings() - len(self._taken))
+        if self._postings():
+            self.last()
+        return self._taken
+
+    def _postings(self) -> int:
+        return sum(isinstance(step, Posting) for step in self._ledger.steps)
 
 
 @dataclass(frozen=True, slots=True)

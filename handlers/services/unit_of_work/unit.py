@@ -46,7 +46,7 @@ from persistence import events, member_tiers, posting
 from persistence.rows import IdAllocator
 
 # Enough ids, beside some for each event, for most units: taken from the database when first needed.
-_SPARE_IDS = 16
+SPARE_IDS = 16
 
 EXPIRED = "Points or a tier had expired."
 
@@ -172,10 +172,12 @@ class UnitOfWork:
         reversals: Reversals | None = None,
         *,
         moments: Collection[datetime] | None = None,
+        transaction_ids: IdAllocator | None = None,
     ) -> None:
         """Open everything that the events may touch; a request, which may touch anything, gives its `moments`.
 
-        Expiries until now are reported first.
+        Expiries until now are reported first. `transaction_ids` is the allocator of ids for transactions of the ledger,
+        if some are reserved.
         """
         self.orders = OrderWork.none(self.execution) if orders is None else orders
         self.reversals = Reversals.none(self.execution) if reversals is None else reversals
@@ -183,14 +185,16 @@ class UnitOfWork:
             tracked_event.loyalty_event_id for tracked_event in tracked if tracked_event.tracked_at is not None
         }
         self._participants = None
-        self._pipeline = EventPipeline(self, IdAllocator(self._db, "events", _SPARE_IDS + 4 * len(tracked)))
-        concerned = any(self._is_looked_at(tracked_event.event) for tracked_event in tracked)
+        self._pipeline = EventPipeline(self, IdAllocator(self._db, "events", SPARE_IDS + 4 * len(tracked)))
+        concerned = any(self.is_looked_at(tracked_event.event) for tracked_event in tracked)
         is_request = moments is not None
         if self.mode == CAPTURE_ONLY or not (is_request or self.reversals or concerned or self.is_dry_run):
             return
         at = frozenset((self.execution.now, *(moments or ()), *(tracked_event.at for tracked_event in tracked)))
         types = None if is_request else frozenset(tracked_event.event.event_type for tracked_event in tracked)
-        participants = self._participants = self._open_participants(tracked, types, at)
+        if transaction_ids is None:
+            transaction_ids = IdAllocator(self._db, "ledger_transactions", SPARE_IDS + 4 * len(tracked))
+        participants = self._participants = self._open_participants(tracked, types, at, transaction_ids)
         members = list(self.members.values())
         among, now = self.configuration.audiences, self.execution.now
         self.audiences = match_audiences(self._db, self._organization_id, among, members, now)
@@ -236,7 +240,9 @@ class UnitOfWork:
         if not self.is_open:
             return
         participants = self.participants
-        posting.write_session(db, organization_id, participants.ledger, participants.scope.transaction_ids.taken)
+        posting.write_session(
+            db, organization_id, participants.ledger, participants.scope.transaction_ids.of_postings()
+        )
         member_tiers.move(db, organization_id, participants.tier_assignments.changed, now)
         events.count(db, organization_id, participants.counters.changed)
         participants.flush()
@@ -254,13 +260,17 @@ class UnitOfWork:
         queue_events(self._db, self.configuration, self.rows, self.members, self.execution.now)
         self.rows = []
 
-    def _is_looked_at(self, event: IncomingEvent) -> bool:
+    def is_looked_at(self, event: IncomingEvent) -> bool:
         """True if the event can have any effect."""
         looked_at = self.configuration.concerns(self._plans, event.event_type)
         return looked_at or may_refer(self.configuration, event, self._referral_codes)
 
     def _open_participants(
-        self, tracked: Sequence[TrackedEvent], event_types: frozenset[str] | None, moments: frozenset[datetime]
+        self,
+        tracked: Sequence[TrackedEvent],
+        event_types: frozenset[str] | None,
+        moments: frozenset[datetime],
+        transaction_ids: IdAllocator,
     ) -> Participants:
         """The counters, balances and participants that may be touched, locked unless this is a dry run."""
         db, organization_id, now = self._db, self._organization_id, self.execution.now
@@ -279,8 +289,6 @@ class UnitOfWork:
         wallets = {member.wallet_id for member in self.members.values()}
         accounts = {*self.configuration.accounts, *self.reversals.ledger_account_ids}
         ledger = posting.open_session(db, organization_id, wallets, accounts, now)
-        count = _SPARE_IDS + 4 * len(tracked)
-        allocator = None if self.is_dry_run else IdAllocator(db, "ledger_transactions", count)
         scope = UnitScope(
             db=db,
             organization=self.execution.organization,
@@ -290,7 +298,7 @@ class UnitOfWork:
             new_key=self.execution.new_key,
             is_dry_run=self.is_dry_run,
             ledger=ledger,
-            transaction_ids=TransactionIds(ledger, allocator),
+            transaction_ids=TransactionIds(ledger, None if self.is_dry_run else transaction_ids),
             tier_assignments=TierAssignments(schedules, self._held, now),
             tier_points=open_tier_points(db, organization_id, schedules, ledger, wallets),
             reversible=self.reversals.event_ids,

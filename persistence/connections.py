@@ -1,0 +1,154 @@
+"""The connections of the pool: they begin, write and commit in as few round trips to the database as possible.
+
+A statement whose result nobody reads is deferred: it is sent together with the next statement that is read, in front of
+it, or with the COMMIT. BEGIN is sent together with the first statement. PostgreSQL executes them one after the other as
+if each had come by itself, each with a snapshot of its own; the first that fails ends the transaction, and its error is
+raised by whatever sent it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import psycopg2
+import psycopg2.extensions as driver
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
+
+_LEVELS = {
+    driver.ISOLATION_LEVEL_READ_COMMITTED: "READ COMMITTED",
+    driver.ISOLATION_LEVEL_REPEATABLE_READ: "REPEATABLE READ",
+    driver.ISOLATION_LEVEL_SERIALIZABLE: "SERIALIZABLE",
+}
+
+
+class PipeliningConnection(driver.connection):  # type: ignore[misc]
+    """A connection of psycopg2 that begins and ends its transactions itself.
+
+    The driver, which would send BEGIN and COMMIT by themselves, is in its mode without transactions.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.autocommit = True
+        self.cursor_factory = PipeliningCursor
+        self._begin = "BEGIN; "
+        self._deferred: list[str] = []
+
+    def set_isolation_level(self, level: int | None) -> None:
+        """Choose the level of transactions that begin from now on; AUTOCOMMIT is none at all."""
+        self._begin = "" if level == driver.ISOLATION_LEVEL_AUTOCOMMIT else f"BEGIN ISOLATION LEVEL {_LEVELS[level]}; "
+
+    def cursor(self, name: str | None = None, **options: Any) -> Any:
+        """A cursor; one with a name is kept by the server and lives as long as its transaction."""
+        if name is None:
+            return super().cursor(**options)
+        # The driver, which does not know of the transaction, accepts no other kind.
+        return super().cursor(name, **{**options, "withhold": True})
+
+    def defer(self, statement: str, parameters: Any) -> None:
+        """Send a statement together with the next one."""
+        if not self._begin:
+            with self.cursor() as cursor:
+                cursor.execute(statement, parameters)
+            return
+        with self.cursor() as cursor:
+            self._deferred.append(cursor.mogrify(statement, parameters).decode() + "; ")
+
+    def due(self) -> str:
+        """The statements that have to be sent before the next one; they count as sent."""
+        begin = self._begin if self.get_transaction_status() == driver.TRANSACTION_STATUS_IDLE else ""
+        due = begin + "".join(self._deferred)
+        self._deferred.clear()
+        return due
+
+    def commit(self) -> None:
+        """Send what is deferred together with the COMMIT; nothing is sent if no transaction has begun."""
+        if not self._deferred and self.get_transaction_status() == driver.TRANSACTION_STATUS_IDLE:
+            return
+        try:
+            self.send(self.due() + "COMMIT")
+        except psycopg2.Error:
+            # Who commits takes the transaction for ended, whatever comes of it.
+            if not self.closed:
+                self.rollback()
+            raise
+
+    def rollback(self) -> None:
+        """End the transaction without its changes; nothing is sent if none has begun."""
+        self._deferred.clear()
+        if self.get_transaction_status() != driver.TRANSACTION_STATUS_IDLE:
+            self.send("ROLLBACK")
+
+    def send(self, statements: str) -> None:
+        """Send statements in one message."""
+        with super().cursor(cursor_factory=driver.cursor) as cursor:
+            _transmit(cursor.execute, statements)
+
+
+class PipeliningCursor(driver.cursor):  # type: ignore[misc]
+    """A cursor that sends with its statement those that have to come before it."""
+
+    connection: PipeliningConnection
+
+    def execute(self, query: str | bytes, vars: Any = None) -> None:
+        """Execute a statement; the result is that of the statement alone."""
+        due = self.connection.due()
+        if due and self.name is not None:
+            self.connection.send(due)
+        elif due:
+            # Parameters were written into what is due, so its percent signs are text.
+            due = due if vars is None else due.replace("%", "%%")
+            query = due.encode() + query if isinstance(query, bytes) else due + query
+        _transmit(super().execute, query, vars)
+
+    def copy_expert(self, sql: Any, file: Any, size: int = 8192) -> None:
+        """Execute a COPY with a file."""
+        due = self.connection.due()
+        if due:
+            self.connection.send(due)
+        super().copy_expert(sql, file, size)
+
+
+def _transmit(execute: Callable[..., None], message: str | bytes, parameters: Any = None) -> None:
+    """Send one message to the database, and wait for the answer."""
+    execute(message, parameters)
+
+
+def query(db: Connection, statement: str, parameters: Any) -> list[tuple[Any, ...]]:
+    """The rows of a statement in the driver's SQL.
+
+    It costs a fraction of `Connection.exec_driver_sql`, which describes its result anew each time. Raises the same
+    errors.
+    """
+    # The listeners of statements (deadlines, counts) hear of it as of any other.
+    db.dispatch.before_cursor_execute(db, None, statement, parameters, None, False)
+    try:
+        # The transaction of SQLAlchemy begins with the first statement, as usual.
+        if not db.in_transaction():
+            db.begin()
+        cursor = db.connection.cursor()
+        cursor.execute(statement, parameters)
+        rows: list[tuple[Any, ...]] = list(cursor.fetchall())
+        return rows
+    except psycopg2.Error as error:
+        is_lost = db.dialect.is_disconnect(error, db.connection.dbapi_connection, None)
+        raised = DBAPIError.instance(
+            statement, parameters, error, psycopg2.Error, True, connection_invalidated=is_lost, dialect=db.dialect
+        )
+        if is_lost:
+            db.invalidate(error)
+        raise raised from error
+
+
+def defer(db: Connection, statement: str, parameters: Any) -> None:
+    """Execute a statement whose result nobody reads, together with the next one, at the latest with the COMMIT.
+
+    Its errors are raised there.
+    """
+    # The listeners of statements (deadlines, counts) hear of it as of any other.
+    db.dispatch.before_cursor_execute(db, None, statement, parameters, None, False)
+    if not db.in_transaction():
+        db.begin()
+    db.connection.dbapi_connection.defer(statement, parameters)  # type: ignore[union-attr]

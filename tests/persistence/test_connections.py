@@ -1,0 +1,197 @@
+"""Statements that travel together: what is sent when, and what becomes of errors."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, Engine, text
+from sqlalchemy.exc import DBAPIError, IntegrityError
+
+from handlers.settings import Settings
+from persistence import connections, transactions
+from persistence.connections import defer, query
+from persistence.engine import autocommit, create_engine
+
+TABLE = "CREATE TEMPORARY TABLE IF NOT EXISTS seen (n int UNIQUE, t text)"
+ADD = "INSERT INTO seen (n, t) VALUES (%s, %s)"
+
+
+@pytest.fixture
+def engine(settings: Settings) -> Iterator[Engine]:
+    """An engine of one connection, whose temporary table is the test's own."""
+    engine = create_engine(settings.database_url, threads=1)
+    with engine.begin() as db:
+        db.execute(text(TABLE))
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The messages that go to the database."""
+    messages: list[str] = []
+
+    def note(execute: Callable[..., None], message: str, parameters: Any = None) -> None:
+        messages.append(message.strip())
+        execute(message, parameters)
+
+    monkeypatch.setattr(connections, "_transmit", note)
+    return messages
+
+
+def stored(engine: Engine) -> list[tuple[int, str]]:
+    return transactions.read(autocommit(engine), lambda db: query(db, "SELECT n, t FROM seen ORDER BY n", ()))
+
+
+def test_what_is_deferred_travels_with_the_next_read_and_with_the_commit(engine, sent):
+    def work(db: Connection) -> list[tuple[int, ...]]:
+        defer(db, ADD, (1, "one"))
+        defer(db, ADD, (2, "two"))
+        rows = query(db, "SELECT count(*) FROM seen WHERE n > %s", (0,))
+        defer(db, ADD, (3, "three"))
+        return rows
+
+    assert transactions.run(engine, work) == [(2,)]
+    assert [message.count(";") for message in sent] == [3, 1]
+    assert sent[0].startswith("BEGIN ISOLATION LEVEL READ COMMITTED; INSERT")
+    assert sent[1].endswith("COMMIT")
+    assert stored(engine) == [(1, "one"), (2, "two"), (3, "three")]
+
+
+def test_percent_signs_quotes_and_placeholders_in_values_are_text(engine):
+    values = ["100 %", "%s", "%(n)s", "it's; DROP TABLE seen; --", "50%%", "\\", "ü€"]
+
+    def work(db: Connection) -> None:
+        for number, value in enumerate(values):
+            defer(db, ADD, (number, value))
+            if number % 3 == 0:
+                assert query(db, "SELECT %s", ("100 %",)) == [("100 %",)]
+            elif number % 3 == 1:
+                assert db.execute(text("SELECT '5%'")).scalar_one() == "5%"
+
+    transactions.run(engine, work)
+    assert [value for _, value in stored(engine)] == values
+
+
+def test_nothing_is_sent_for_a_transaction_that_does_nothing(engine, sent):
+    transactions.run(engine, lambda db: None)
+    assert sent == []
+
+
+def test_a_read_of_the_engine_without_transactions_sends_itself_alone(engine, sent):
+    assert transactions.read(autocommit(engine), lambda db: query(db, "SELECT 1", ())) == [(1,)]
+    assert sent == ["SELECT 1"]
+
+
+def test_what_is_deferred_without_a_transaction_is_sent_at_once(engine):
+    transactions.read(autocommit(engine), lambda db: defer(db, ADD, (1, "one")))
+    assert stored(engine) == [(1, "one")]
+
+
+def test_an_error_of_a_deferred_statement_is_raised_by_the_commit_and_nothing_is_kept(engine):
+    def work(db: Connection) -> None:
+        defer(db, ADD, (1, "one"))
+        defer(db, ADD, (1, "again"))
+
+    with pytest.raises(IntegrityError) as raised:
+        transactions.run(engine, work)
+    assert transactions.constraint_of(raised.value) == "seen_n_key"
+    assert stored(engine) == []
+    # The connection serves on.
+    transactions.run(engine, lambda db: defer(db, ADD, (2, "two")))
+    assert stored(engine) == [(2, "two")]
+
+
+def test_an_error_of_a_deferred_statement_is_raised_by_the_next_read(engine):
+    def work(db: Connection) -> None:
+        defer(db, "SELECT 1 / %s", (0,))
+        query(db, "SELECT 1", ())
+
+    with pytest.raises(DBAPIError, match="division by zero"):
+        transactions.run(engine, work)
+
+
+def test_what_is_deferred_by_work_that_fails_is_never_sent(engine, sent):
+    def work(db: Connection) -> None:
+        defer(db, ADD, (1, "one"))
+        raise RuntimeError("the work fails")
+
+    with pytest.raises(RuntimeError):
+        transactions.run(engine, work)
+    transactions.run(engine, lambda db: query(db, "SELECT 1", ()))
+    assert not any("INSERT" in message for message in sent)
+    assert stored(engine) == []
+
+
+def test_savepoints_keep_the_order_of_statements(engine):
+    with engine.begin() as db:
+        defer(db, ADD, (1, "one"))
+        savepoint = db.begin_nested()
+        defer(db, ADD, (2, "two"))
+        savepoint.rollback()
+        defer(db, ADD, (3, "three"))
+    assert [number for number, _ in stored(engine)] == [1, 3]
+
+
+def test_a_cursor_that_the_server_keeps_reads_what_was_deferred(engine):
+    with engine.connect() as db:
+        for number in range(50):
+            defer(db, ADD, (number, "x"))
+        rows = db.execution_options(stream_results=True, max_row_buffer=7).execute(
+            text("SELECT n FROM seen ORDER BY n")
+        )
+        assert [row.n for row in rows] == list(range(50))
+        db.rollback()
+    assert stored(engine) == []
+
+
+def test_levels_of_isolation_are_those_asked_for(engine):
+    show = text("SHOW transaction_isolation")
+    for level in ("REPEATABLE READ", "SERIALIZABLE", "READ COMMITTED"):
+        with engine.execution_options(isolation_level=level).begin() as db:
+            assert db.execute(show).scalar_one() == level.lower()
+    with engine.begin() as db:
+        assert db.execute(show).scalar_one() == "read committed"
+
+
+def test_a_statement_that_travels_behind_a_lock_sees_what_the_holder_committed(settings):
+    """Each statement of a message looks at the database anew, as READ COMMITTED promises."""
+    name = f"travel_{uuid.uuid4().hex}"
+    engine = create_engine(settings.database_url, threads=3)
+    with engine.begin() as db:
+        db.execute(text(f"CREATE TABLE {name} AS SELECT 1 AS n"))
+    waiter = ThreadPoolExecutor(1)
+
+    def work(db: Connection) -> list[tuple[int, ...]]:
+        defer(db, f"SELECT n FROM {name} FOR UPDATE", ())
+        return query(db, f"SELECT n FROM {name}", ())
+
+    with engine.begin() as holder:
+        holder.execute(text(f"UPDATE {name} SET n = 2"))
+        seen = waiter.submit(transactions.run, engine, work)
+        waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE %s"
+        sought = (f"%FOR UPDATE; SELECT n FROM {name}%",)
+        while transactions.read(autocommit(engine), lambda db: query(db, waits, sought)) == [(0,)]:
+            time.sleep(0.01)
+    assert seen.result() == [(2,)]
+    with engine.begin() as db:
+        db.execute(text(f"DROP TABLE {name}"))
+    waiter.shutdown()
+    engine.dispose()
+
+
+def test_a_connection_lost_before_the_commit_is_replaced_and_the_work_done_again(engine):
+    attempts = []
+
+    def work(db: Connection) -> int:
+        attempts.append(1)
+        if len(attempts) == 1:
+            query(db, "SELECT pg_terminate_backend(pg_backend_pid())", ())
+        return len(query(db, "SELECT 1", ()))
+
+    assert transactions.run(engine, work) == 1
