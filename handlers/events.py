@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -16,7 +16,7 @@ from handlers.call import Call
 from handlers.messages.base import listed
 from handlers.messages.events import event_record
 from handlers.messages.reversals import reverted_event
-from handlers.operation import operation
+from handlers.operation import Together, operation
 from handlers.schemas.events import (
     CANCELLATION,
     QUEUEING,
@@ -37,12 +37,28 @@ from handlers.services.events.evaluate_queued import requeue
 from handlers.services.events.track import track
 from handlers.services.events.track_async import queue_events
 from handlers.services.organizations.own_organization import refuse_other_organization
+from handlers.services.unit_of_work.tracked import Result
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import events, queue
 from persistence.paging import Page
 
 
-@operation("trackEvents", body=TRACKING, dry_run_mark=b"dryRun")
+def _track_together(calls: Sequence[Call], bodies: Sequence[Tracking]) -> list[dict[str, Any]]:
+    """Track the batches of several calls as one. Returns the result of each call, as `track_events`."""
+    incoming = [event for body in bodies for event in body.events]
+    request_ids = [call.request_id for call, body in zip(calls, bodies, strict=True) for _ in body.events]
+    results = iter(track(UnitOfWork(calls[0]), incoming, request_ids=request_ids))
+    return [_tracked([next(results) for _ in body.events], FULL) for body in bodies]
+
+
+def _size_of_batch(body: Tracking) -> int | None:
+    """The number of events of a batch that can be tracked together with others."""
+    return len(body.events) if body.mode == FULL and not body.trace and not body.campaign_keys else None
+
+
+@operation(
+    "trackEvents", body=TRACKING, dry_run_mark=b"dryRun", together=Together(_track_together, size=_size_of_batch)
+)
 def track_events(call: Call, body: Tracking) -> dict[str, Any]:
     """Track a batch of events. Returns the result of each, in the order of the request."""
     mode = body.mode
@@ -53,7 +69,10 @@ def track_events(call: Call, body: Tracking) -> dict[str, Any]:
         references.refuse_unknown_campaigns(call, keys)
     execution = call if body.now is None else replace(call, now=body.now)
     unit = UnitOfWork(execution, mode, campaign_keys=keys, tracing=body.trace)
-    results = track(unit, body.events)
+    return _tracked(track(unit, body.events), mode)
+
+
+def _tracked(results: Iterable[Result], mode: str) -> dict[str, Any]:
     return {"results": [result.answer for result in results], "executionMode": mode, "dryRun": mode == DRY_RUN}
 
 

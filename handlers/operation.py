@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any, Protocol, TypeVar
 
 from handlers.audit_trail import Audited
+from handlers.call import Call
 
 
 class BodyShape(Protocol):
@@ -36,6 +37,19 @@ class Preparation:
 Prepare = Callable[[Preparation], Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Together:
+    """The form of an operation for several calls of one organization in one unit of work.
+
+    Its paths address no record. `do` takes the calls, which share transaction and moment, and the body of each, and
+    returns a result or a Refusal for each, as if they had come one after the other. `size` is the number of items of a
+    call that can be done together with others, given its body, and None for one that cannot.
+    """
+
+    do: Callable[[Sequence[Call], Sequence[Any]], Sequence[Any]]
+    size: Callable[[Any], int | None]
+
+
 @dataclass(frozen=True)
 class Operation:
     """An operationId joined to its handler; `bodies` and `answers` are per surface.
@@ -58,6 +72,7 @@ class Operation:
     dry_run_mark: bytes | None = None
     prepare: Prepare | None = None
     keeping: str | None = None
+    together: Together | None = None
 
 
 _OPERATIONS: dict[str, Operation] = {}
@@ -82,6 +97,7 @@ def operation(
     configures: bool = False,
     dry_run_mark: bytes | None = None,
     keeping: str | None = None,
+    together: Together | None = None,
 ) -> Callable[[Handler], Handler]:
     """Declare the handler of an operationId; `body` and `answer` are one shape, or one per surface.
 
@@ -99,6 +115,8 @@ def operation(
     An update changes the fields that are sent and nothing else: its `body` is `Changes` of a command. Where `keeping`
     names the argument that is the stored record, it is the whole command instead, with the stored values of the fields
     that were left out. Nobody else changes the record meanwhile: calls that change it take turns (`Audited.changing`).
+
+    `together` does calls that wait for each other in one unit of work.
     """
 
     def declare(function: Handler) -> Handler:
@@ -126,6 +144,7 @@ def operation(
             configures=configures,
             dry_run_mark=dry_run_mark,
             keeping=keeping,
+            together=together,
         )
         return function
 

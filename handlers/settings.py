@@ -205,6 +205,12 @@ class Settings:
         250,
         "Milliseconds of CPU time that the expressions of an event may take; rules that are not done then fail.",
     )
+    calls_together: int = _setting(
+        _whole(1, 100),
+        100,
+        "Calls of one organization and kind that a process does in one database transaction at most, if they come "
+        "while another one is under way; 1 does each alone.",
+    )
     statement_timeout_ms: int = _setting(
         _whole(0, 3_600_000), 30_000, "Milliseconds after which the database ends a statement; 0 never does."
     )

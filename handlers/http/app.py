@@ -23,7 +23,7 @@ from handlers.http.contract import ResponseContract
 from handlers.http.dispatch import Dispatcher
 from handlers.http.envelope import Envelope
 from handlers.http.logging import configure
-from handlers.http.operations import Dispatch, Operations
+from handlers.http.operations import Dispatch, GroupDispatch, Operations
 from handlers.http.pages import Site, pages
 from handlers.http.resolver import SurfaceResolver
 from handlers.http.routing import Routing
@@ -62,9 +62,10 @@ def create_app(settings: Settings, engine: Engine) -> ASGIApp:
     metrics.watch_pool(engine)
     limit_evaluation(settings)
     authenticator = Authenticator(settings, engine)
+    dispatcher = Dispatcher(settings, engine, _replica(settings))
     return build_app(
         {surface: openapi.bundle(surface) for surface in openapi.SURFACES},
-        Dispatcher(settings, engine, _replica(settings)),
+        dispatcher,
         authenticator,
         settings,
         Site(
@@ -76,6 +77,7 @@ def create_app(settings: Settings, engine: Engine) -> ASGIApp:
             _figures(engine, triggers.figures),
         ),
         authenticate_key=KeyAuthenticator(engine),
+        group_dispatch=dispatcher,
     )
 
 
@@ -99,6 +101,7 @@ def build_app(
     settings: Settings,
     site: Site | None = None,
     authenticate_key: Authenticate = refuse_every_key,
+    group_dispatch: GroupDispatch | None = None,
 ) -> ASGIApp:
     """An application of any documents (surface -> OpenAPI 3.0.3), dispatcher and authenticators of tokens and keys.
 
@@ -128,6 +131,8 @@ def build_app(
             throttle=throttle,
             max_body_bytes=settings.max_body_bytes,
             request_seconds=settings.request_timeout_ms / 1000,
+            group_dispatch=group_dispatch,
+            most_together=settings.calls_together,
         ),
         import_name=__name__,
         lifespan=lifespan,

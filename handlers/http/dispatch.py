@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError, TimeoutError
 
 import openapi
 from domain.organizations import Organization
-from domain.problems import FieldFault, Forbidden, InvalidRequest, NotFound, Unauthorized
+from domain.problems import FieldFault, Forbidden, InvalidRequest, NotFound, Refusal, Unauthorized
 from handlers.audit_trail import Audited, lock_of
 from handlers.call import ADMINISTRATION, JSON, Answer, Call, Caller, Request
 from handlers.http.addresses import ADDRESSES, resolve_addresses
@@ -24,11 +24,15 @@ from handlers.services.tokens import MEMBER_SUBJECT
 from handlers.settings import Settings
 from persistence import audit_log, members, organizations, transactions
 from persistence.engine import autocommit
+from persistence.organizations import CurrentRights
 from persistence.users import first_organization
 
 # Operations without an organization: they find it themselves.
 WITHOUT_ORGANIZATION = frozenset({"createAccessToken"})
 
+
+# The milliseconds that calls which are done together wait for a lock before each is done alone.
+GROUP_LOCK_MS = 2000
 
 # The time without queries to the read replica after it did not answer.
 REPLICA_PAUSE_SECONDS = 30.0
@@ -71,6 +75,75 @@ class Dispatcher:
         prepared = None if operation.prepare is None else operation.prepare(self._preparation(operation, request))
         return self._do(db, operation, request, route, prepared)
 
+    def can_group(self, operation_id: str, caller: Caller | None) -> bool:
+        """True if calls of this operation by this caller can be done together with others of its organization."""
+        return (
+            self._operations[operation_id].together is not None
+            and caller is not None
+            and caller.organization_id is not None
+            and caller.loyalty_member_id is None
+            # Queries of their own find the users of external tokens.
+            and not caller.is_external
+        )
+
+    def together(self, requests: Sequence[Request]) -> list[Answer | Exception | None]:
+        """Do requests of one operation and organization in one transaction.
+
+        Returns the outcome of each, None for those that have to be done alone. Raises errors that concern all of them,
+        or that cannot be attributed to one.
+        """
+        return transactions.run(self._engine, lambda db: self._do_together(db, requests))
+
+    def _do_together(self, db: Connection, requests: Sequence[Request]) -> list[Answer | Exception | None]:
+        operation = self._operations[requests[0].operation_id]
+        route = self._routes[requests[0].surface][operation.operation_id]
+        assert operation.together is not None
+        outcomes: dict[int, Answer | Exception | None] = {}
+        calls: dict[int, Call] = {}
+        bodies: list[Any] = []
+        items = 0
+        # A lock that somebody keeps holds up the call that needs it, not the others for long.
+        transactions.wait_for_locks(db, GROUP_LOCK_MS)
+        permitted = _permitted(db, requests, route.scopes)
+        now = datetime.now(UTC)
+        for position, request in enumerate(requests):
+            allowed = permitted[position]
+            if isinstance(allowed, Exception):
+                outcomes[position] = allowed
+                continue
+            try:
+                body = _loaded(operation, request)
+            except Refusal as refusal:
+                outcomes[position] = refusal
+                continue
+            size = operation.together.size(body)
+            if size is None or items + size > self._settings.calls_together:
+                outcomes[position] = None
+                continue
+            items += size
+            calls[position] = self._call(db, request, *allowed, now)
+            bodies.append(body)
+        results = operation.together.do(list(calls.values()), bodies) if calls else ()
+        for position, result in zip(calls, results, strict=True):
+            if isinstance(result, Exception):
+                outcomes[position] = result
+            else:
+                outcomes[position] = _answer(operation, requests[position], route, result)
+        return [outcomes[position] for position in range(len(requests))]
+
+    def _call(
+        self, db: Connection, request: Request, organization: Organization | None, caller: Caller | None, now: datetime
+    ) -> Call:
+        return Call(
+            db=db,
+            organization=organization,  # type: ignore[arg-type]
+            caller=caller,
+            now=now,
+            request_id=request.request_id,
+            surface=request.surface,
+            settings=self._settings,
+        )
+
     def _preparation(self, operation: Operation, request: Request) -> Preparation:
         return Preparation(
             _loaded(operation, request), request.headers, lambda work: transactions.read(self._reading, work)
@@ -108,15 +181,7 @@ class Dispatcher:
         organization, caller = allowed or (None, request.caller)
         if organization is None and request.operation_id not in WITHOUT_ORGANIZATION:
             organization, caller = _organization_of(db, request, route.scopes)
-        call = Call(
-            db=db,
-            organization=organization,  # type: ignore[arg-type]
-            caller=caller,
-            now=datetime.now(UTC),
-            request_id=request.request_id,
-            surface=request.surface,
-            settings=self._settings,
-        )
+        call = self._call(db, request, organization, caller, datetime.now(UTC))
         audited = operation.audit if isinstance(operation.audit, Audited) else None
         if organization is not None and audited is not None and audited.before is not None:
             # Locked, so that nobody else changes the addressed record before this call does.
@@ -137,13 +202,52 @@ class Dispatcher:
         if audited is not None:
             audited.add(call, addressed, result)
         call.audit.write(call, request.operation_id)
-        if isinstance(result, Answer):
-            return result
-        rendering = operation.renderings.get(request.media_type)
-        if rendering is not None:
-            return Answer(route.status, rendering(result), (("Content-Type", f"{request.media_type}; charset=utf-8"),))
-        answering = operation.answers.get(request.surface)
-        return Answer(route.status, result if answering is None else answering(result))
+        return _answer(operation, request, route, result)
+
+
+def _answer(operation: Operation, request: Request, route: Route, result: Any) -> Answer:
+    """The answer to a request, from the result of its handler."""
+    if isinstance(result, Answer):
+        return result
+    rendering = operation.renderings.get(request.media_type)
+    if rendering is not None:
+        return Answer(route.status, rendering(result), (("Content-Type", f"{request.media_type}; charset=utf-8"),))
+    answering = operation.answers.get(request.surface)
+    return Answer(route.status, result if answering is None else answering(result))
+
+
+def _permitted(
+    db: Connection, requests: Sequence[Request], scopes: tuple[str, ...]
+) -> list[tuple[Organization, Caller] | Exception]:
+    """The organization of requests of one organization, with the caller of each, or the refusal of each."""
+    callers = [request.caller for request in requests]
+    organization_id = next(caller.organization_id for caller in callers if caller is not None)
+    assert organization_id is not None
+    user_ids = {caller.user_id for caller in callers if caller is not None and caller.user_id is not None}
+    found = organizations.find_with_rights_of(db, organization_id, user_ids)
+    if found is None:
+        raise NotFound(f"There is no organization {organization_id}.")
+    organization, rights = found
+    permitted: list[tuple[Organization, Caller] | Exception] = []
+    for caller in callers:
+        assert caller is not None
+        try:
+            permitted.append((organization, _current(caller, rights, scopes)))
+        except Refusal as refusal:
+            permitted.append(refusal)
+    return permitted
+
+
+def _current(caller: Caller, rights: Mapping[int, CurrentRights], scopes: tuple[str, ...]) -> Caller:
+    """The caller limited to the present permissions of its user; raises Unauthorized or Forbidden."""
+    if caller.user_id is None:
+        return caller
+    current = caller_by_now(caller, rights[caller.user_id])
+    if current is not caller:
+        missing = [scope for scope in scopes if not current.holds(scope)]
+        if missing:
+            raise Forbidden(f"The user of this access token does not have {', '.join(missing)} any more.")
+    return current
 
 
 def _body_of(operation: Operation, request: Request, addressed: Mapping[str, Any]) -> Any:
@@ -170,16 +274,11 @@ def _organization_of(db: Connection, request: Request, scopes: tuple[str, ...]) 
         if caller.loyalty_member_id is not None:
             _refuse_former_member(db, organization_id, caller)
         return organization, caller
-    found = organizations.find_with_rights(db, organization_id, caller.user_id)
+    found = organizations.find_with_rights_of(db, organization_id, [caller.user_id])
     if found is None:
         raise NotFound(f"There is no organization {organization_id}.")
     organization, rights = found
-    current = caller_by_now(caller, rights)
-    if current is not caller:
-        missing = [scope for scope in scopes if not current.holds(scope)]
-        if missing:
-            raise Forbidden(f"The user of this access token does not have {', '.join(missing)} any more.")
-    return organization, current
+    return organization, _current(caller, rights, scopes)
 
 
 def _organization_id(db: Connection, request: Request, caller: Caller) -> int:

@@ -8,17 +8,19 @@ serves the plain pages.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import Executor
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, Future
+from typing import Any, Protocol
 
 from connexion.middleware.abstract import ROUTING_CONTEXT, SpecMiddleware
 from connexion.spec import Specification
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from domain.problems import DeadlineExceeded, FieldFault, InvalidRequest, TooBusy
-from handlers.call import Answer, Request
+from handlers.call import INTEGRATION, Answer, Caller, Request
+from handlers.http.call_groups import CallGroups, Outcome, WaitingCall
 from handlers.http.deprecation import DeprecationPlan
 from handlers.http.exchange import Exchange, exchange_of, request_id_of_thread
 from handlers.http.intake import BodyPlan, ClientGone, read_body
@@ -31,16 +33,31 @@ from handlers.messages.faults import MAX_FAULTS
 from handlers.messages.json_text import encode
 from handlers.messages.validation import DocumentError, Schemas
 from handlers.operation import all_operations
-from persistence.deadlines import Deadline, deadline_of_thread
+from persistence.deadlines import Deadline, JointDeadline, deadline_of_thread
+from persistence.transactions import is_away
 
 Dispatch = Callable[[Request], Answer]
 # status, headers, body
 Rendered = tuple[int, list[tuple[bytes, bytes]], bytes]
 
+_log = logging.getLogger("loyalty.groups")
+
 _CLIENT_CLOSED_REQUEST = 499
 _JSON = (b"content-type", b"application/json")
 _VARY = (b"vary", b"accept")
 _HANDED_ON = ("authorization", "accept-language", "idempotency-key", "user-agent", "if-match", "if-none-match")
+# A call with a longer body has many items, and is a group by itself.
+_MOST_GROUPED_BYTES = 16_384
+
+
+class GroupDispatch(Protocol):
+    """Does several requests of one operation and organization in one transaction."""
+
+    def can_group(self, operation_id: str, caller: Caller | None) -> bool:
+        """True if calls of this operation by this caller can be done together with others."""
+
+    def together(self, requests: Sequence[Request]) -> list[Answer | Exception | None]:
+        """Do the requests. Returns the outcome of each, None for those that have to be done alone."""
 
 
 class OperationPlan:
@@ -115,6 +132,31 @@ class OperationPlan:
             return None
 
 
+class HttpCall(WaitingCall[Rendered]):
+    """A request that the server has read, to be done by `do`, alone or together with others."""
+
+    def __init__(
+        self,
+        do: Callable[[HttpCall], Rendered],
+        plan: OperationPlan,
+        exchange: Exchange,
+        query: bytes,
+        raw: bytes,
+        media_type: str | None,
+    ) -> None:
+        super().__init__(lambda: do(self))
+        self.plan = plan
+        self.exchange = exchange
+        self.deadline = Deadline()
+        self.raw = raw
+        self._query = query
+        self._media_type = media_type
+
+    def request(self) -> Request:
+        """The typed request; raises as `OperationPlan.request`."""
+        return self.plan.request(self.exchange, self._query, self.raw, self._media_type)
+
+
 class Operations(SpecMiddleware):  # type: ignore[misc]
     """The innermost application: reads bodies on the event loop and does everything else in one of the threads."""
 
@@ -129,6 +171,8 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
         throttle: Throttle,
         max_body_bytes: int,
         request_seconds: float,
+        group_dispatch: GroupDispatch | None = None,
+        most_together: int = 1,
     ) -> None:
         self._pages = pages
         self._dispatch = dispatch
@@ -140,6 +184,9 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
         self._max_body_bytes = max_body_bytes
         self._request_seconds = request_seconds
         self._plans: dict[str, OperationPlan] = {}
+        self._group_dispatch = None if most_together == 1 else group_dispatch
+        self._most_together = most_together
+        self._groups: CallGroups[HttpCall] = CallGroups(self._together, most_together)
 
     def add_api(self, specification: Specification, *, name: str, schemas: Schemas, **_: Any) -> None:
         """Compile the operations of a document; raises DocumentError for those that cannot be served."""
@@ -181,8 +228,8 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
         self, plan: OperationPlan, exchange: Exchange, query: bytes, raw: bytes, media_type: str | None
     ) -> Rendered:
         """Do the work in one of the threads; raises TooBusy or DeadlineExceeded if its time runs out."""
-        deadline = Deadline()
-        work = self._pool_of(plan, raw)().submit(self._work, plan, exchange, query, raw, media_type, deadline)
+        call = HttpCall(self._alone, plan, exchange, query, raw, media_type)
+        work = self._begin(call)
         awaited = asyncio.wrap_future(work)
         # Errors after the deadline concern nobody any more.
         awaited.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
@@ -192,47 +239,89 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
         if work.cancel():
             raise TooBusy("The server had no time for the request. Nothing was changed; try again.")
         # Ending a statement takes a connection to the database, for which the event loop must not wait.
-        await asyncio.get_running_loop().run_in_executor(None, deadline.expire)
+        await asyncio.get_running_loop().run_in_executor(None, call.deadline.expire)
         raise DeadlineExceeded(
             f"The request took longer than {self._request_seconds:g} seconds and was ended. Look whether it was done "
             "before you repeat one that has no systemUniqueKey."
         )
 
-    def _pool_of(self, plan: OperationPlan, raw: bytes) -> Callable[[], Executor]:
+    def _begin(self, call: HttpCall) -> Future[Rendered]:
+        """Have a call done by a thread, together with others of its kind if some are waiting."""
+        plan, caller = call.plan, call.exchange.caller
         if plan.makes_tokens:
-            return self._token_pool
+            return self._token_pool().submit(self._alone, call)
         # Any other request that holds the mark is served all the same, if not as soon.
-        if plan.dry_run_mark is not None and plan.dry_run_mark in raw:
-            return self._dry_run_pool
-        return self._pool
+        if plan.dry_run_mark is not None and plan.dry_run_mark in call.raw:
+            return self._dry_run_pool().submit(self._alone, call)
+        groups = self._group_dispatch
+        if (
+            groups is None
+            or caller is None
+            or plan.surface != INTEGRATION
+            or len(call.raw) > _MOST_GROUPED_BYTES
+            or not groups.can_group(plan.operation_id, caller)
+        ):
+            return self._pool().submit(self._alone, call)
+        later = asyncio.get_running_loop().call_later
+        self._groups.submit((plan.operation_id, caller.organization_id), call, self._pool(), later)
+        return call.future
 
     def _seconds_left(self, exchange: Exchange) -> float:
         return max(0.0, exchange.started + self._request_seconds - time.perf_counter())
 
-    def _work(
-        self,
-        plan: OperationPlan,
-        exchange: Exchange,
-        query: bytes,
-        raw: bytes,
-        media_type: str | None,
-        deadline: Deadline,
-    ) -> Rendered:
-        request_id_of_thread.set(exchange.request_id)
+    def _alone(self, call: HttpCall) -> Rendered:
+        """Do a call by itself."""
+        request_id_of_thread.set(call.exchange.request_id)
+        deadline_of_thread.set(call.deadline)
+        dispatch = self._dispatch_token_request if call.plan.makes_tokens else self._dispatch
+        return _rendered(call.plan, dispatch(call.request()))
+
+    def _together(self, group: Sequence[HttpCall]) -> list[Outcome[Rendered]]:
+        """Do calls of one operation and organization together, as far as they can be."""
+        outcomes: dict[int, Outcome[Rendered]] = {}
+        joined: dict[int, Request] = {}
+        for position, call in enumerate(group):
+            try:
+                joined[position] = call.request()
+            except Exception as error:
+                outcomes[position] = error
+        answers = self._answers([group[position] for position in joined], list(joined.values()))
+        for position, answer in zip(joined, answers, strict=True):
+            outcomes[position] = _rendered(group[position].plan, answer) if isinstance(answer, Answer) else answer
+        return [outcomes[position] for position in range(len(group))]
+
+    def _answers(self, calls: Sequence[HttpCall], requests: Sequence[Request]) -> Sequence[Answer | Exception | None]:
+        """The answers to requests done in one transaction; None for those that have to be done alone."""
+        if len(calls) < 2 or self._group_dispatch is None:
+            return [None] * len(calls)
+        request_id_of_thread.set(calls[0].exchange.request_id)
+        deadline = JointDeadline([call.deadline for call in calls])
         deadline_of_thread.set(deadline)
-        dispatch = self._dispatch_token_request if plan.makes_tokens else self._dispatch
-        answer = dispatch(plan.request(exchange, query, raw, media_type))
-        headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers]
-        if plan.answers.are_many:
-            headers.append(_VARY)
-        if answer.status == 204 or answer.body is None:
-            return answer.status, headers, b""
-        is_typed = any(name == b"content-type" for name, _ in headers)
-        body = answer.body.encode() if is_typed and isinstance(answer.body, str) else encode(answer.body)
-        if not is_typed:
-            headers.append(_JSON)
-        headers.append((b"content-length", str(len(body)).encode()))
-        return answer.status, headers, body
+        try:
+            return self._group_dispatch.together(requests)
+        except Exception as error:
+            if deadline.expired or is_away(error):
+                return [error] * len(calls)
+            # A fault of one call must not be that of the others, so each shows by itself who has it.
+            _log.warning("calls that were done together met a fault, so each is done alone", exc_info=error)
+            return [None] * len(calls)
+        finally:
+            deadline.release()
+
+
+def _rendered(plan: OperationPlan, answer: Answer) -> Rendered:
+    """The answer as it is sent."""
+    headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers]
+    if plan.answers.are_many:
+        headers.append(_VARY)
+    if answer.status == 204 or answer.body is None:
+        return answer.status, headers, b""
+    is_typed = any(name == b"content-type" for name, _ in headers)
+    body = answer.body.encode() if is_typed and isinstance(answer.body, str) else encode(answer.body)
+    if not is_typed:
+        headers.append(_JSON)
+    headers.append((b"content-length", str(len(body)).encode()))
+    return answer.status, headers, body
 
 
 def _parameters(item: Mapping[str, Any], operation: Mapping[str, Any], schemas: Schemas) -> list[Mapping[str, Any]]:

@@ -1,0 +1,314 @@
+"""Single events of many clients, done together: the results are those of calls that come one after the other."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+from sqlalchemy import event as listeners
+from sqlalchemy import text
+
+from handlers.http import call_groups, dispatch
+from handlers.settings import Settings
+from persistence.engine import create_engine
+from tests.builders.api import Api, Reply, running_api
+from tests.builders.statements import counted
+from tests.builders.tracking import WHOLE_DOLLARS, Shop, event, key, order, running
+from tests.concurrency.conftest import THREADS
+from tests.conftest import SLOW_MS
+
+LOCK = """
+SELECT w.wallet_id FROM members m JOIN wallets w USING (organization_id, wallet_id)
+WHERE m.organization_id = :organization_id AND m.loyalty_member_id = :member FOR UPDATE OF w
+"""
+
+
+@contextmanager
+def locked(shop: Shop, member: str) -> Iterator[None]:
+    """A member whom another transaction holds."""
+    engine = create_engine(shop.organization.api.settings.database_url, threads=1)
+    with engine.begin() as db:
+        db.execute(text("SET LOCAL idle_in_transaction_session_timeout = 0"))
+        db.execute(text(LOCK), {"organization_id": shop.organization.id, "member": member})
+        yield
+    engine.dispose()
+
+
+def call(shop: Shop, *events: Any, **body: Any) -> Reply:
+    """One call of `trackEvents`, whatever its outcome."""
+    return shop.integration.request("POST", "/events/track", {"events": list(events), **body})
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody overtakes, however slow the machine is."""
+    monkeypatch.setattr(call_groups, "PATIENCE_SECONDS", 600.0)
+
+
+@contextmanager
+def waiting(shop: Shop, calls: list[Callable[[], Any]]) -> Iterator[list[Future[Any]]]:
+    """Calls that have come, and wait, while another one is under way; it ends with the block."""
+    with ThreadPoolExecutor(len(calls) + 1) as clients, come_while_one_waits(shop, calls, clients) as made:
+        yield made
+
+
+@contextmanager
+def come_while_one_waits(
+    shop: Shop, calls: list[Callable[[], Any]], clients: ThreadPoolExecutor
+) -> Iterator[list[Future[Any]]]:
+    """As `waiting`, for clients who are not awaited at the end of the block."""
+    blocker = shop.member()
+    arrived = threading.Semaphore(0)
+    with locked(shop, blocker):
+        first = clients.submit(call, shop, event(blocker))
+        _until(lambda: _lock_waits(shop) > 0)
+
+        def come(each: Callable[[], Any]) -> Any:
+            arrived.release()
+            return each()
+
+        made = [clients.submit(come, each) for each in calls]
+        for _ in calls:
+            assert arrived.acquire(timeout=60)
+        # They are on their way to the queue; the time for that does not decide about their results.
+        time.sleep(0.3)
+        yield made
+    assert first.result(120).status == 200
+
+
+def _lock_waits(shop: Shop) -> int:
+    with shop.engine.connect() as db:
+        waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        return int(db.execute(text(waits)).scalar_one())
+
+
+def _until(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def transactions_of(shop: Shop) -> list[int]:
+    """How many events of the members each database transaction has stored, most first."""
+    with shop.engine.connect() as db:
+        counts = """
+            SELECT count(*) FROM events WHERE organization_id = :organization_id AND event_type <> 'member-created'
+            GROUP BY xmin::text
+        """
+        return sorted(db.execute(text(counts), {"organization_id": shop.organization.id}).scalars(), reverse=True)
+
+
+def test_calls_that_wait_are_one_transaction_with_an_answer_for_each(shop):
+    shop.campaign(running(WHOLE_DOLLARS), eventType="member-purchase-order-created")
+    members = [shop.member() for _ in range(10)]
+    calls = [partial(call, shop, order(member, 3 + number)) for number, member in enumerate(members)]
+    with waiting(shop, calls) as made:
+        assert not any(each.done() for each in made)
+    replies = [each.result() for each in made]
+    assert [reply.status for reply in replies] == [200] * 10
+    assert [reply.json["results"][0]["effects"][0]["params"][0]["value"] for reply in replies] == list(range(3, 13))
+    assert [shop.balance(member) for member in members] == list(range(3, 13))
+    # The one they waited for, and the group; a call that came late makes one more.
+    assert transactions_of(shop)[0] > 1
+    assert len(transactions_of(shop)) < 10
+    # Each event keeps the request that it came with.
+    known = {row.e2e_tracking_id for row in shop.rows("events", "e2e_tracking_id")}
+    assert {reply.headers["x-request-id"] for reply in replies} <= known
+
+
+def test_statements_do_not_grow_with_the_calls(shop):
+    shop.campaign(running(WHOLE_DOLLARS), eventType="member-purchase-order-created")
+    counts = []
+    for size in (2, 12):
+        calls = [partial(call, shop, order(shop.member(), 5)) for _ in range(size)]
+        before = transactions_of(shop)
+        with waiting(shop, calls) as made, counted(shop.engine) as statements:
+            pass
+        assert {each.result().status for each in made} == {200}
+        units = len(transactions_of(shop)) - len(before)
+        counts.append(len(statements) / units)
+    assert counts[1] <= counts[0] + 1
+
+
+def test_every_call_has_the_result_that_it_would_have_alone(shop):
+    """The same calls on a twin of the organization, one after the other, have the same outcomes."""
+    twin = Shop(shop.organization.api.organization())
+    replies: list[list[Reply]] = []
+    for place in (shop, twin):
+        place.campaign(
+            running(WHOLE_DOLLARS),
+            eventType="member-purchase-order-created",
+            limitRules=[{"scope": "campaign", "type": "points", "period": "total", "limit": 1000}],
+        )
+        ana, bo, gone = place.member(), place.member(), place.member()
+        member_id = place.integration.get(f"/members/{gone}")["loyaltyMember"]["memberId"]
+        place.administration.patch(f"/members/{member_id}", {"active": False})
+        known = order(ana, 7)
+        assert call(place, known).status == 200
+        calls = [
+            partial(call, place, order(ana, 11)),
+            # Refused, each in its own way; none of them touches the others.
+            partial(call, place, event("nobody")),
+            partial(call, place, event(bo, "no-such-type")),
+            partial(call, place, event(gone)),
+            partial(call, place, {**known, "payload": {"order": {"externalId": "other", "total": 1}}}),
+            partial(call, place, {"eventType": "without-the-rest"}),
+            # The answer of before.
+            partial(call, place, known),
+            # Not of the kind that can be joined.
+            partial(call, place, order(bo, 13), executionMode="capture-only"),
+            partial(call, place, order(bo, 17), dryRun=True),
+            partial(call, place, order(bo, 19), campaignKeys=["00000000-0000-4000-8000-000000000000"]),
+            # Several events of one call.
+            partial(call, place, order(bo, 23), order(ana, 29)),
+        ]
+        if place is shop:
+            with waiting(place, calls) as made:
+                pass
+            replies.append([each.result() for each in made])
+        else:
+            replies.append([each() for each in calls])
+        assert (place.balance(ana), place.balance(bo)) == (47, 23)
+    grouped, alone = replies
+    assert [reply.status for reply in grouped] == [reply.status for reply in alone]
+    for one, other in zip(grouped, alone, strict=True):
+        if one.status == 200:
+            assert [_told(result) for result in one.json["results"]] == [
+                _told(result) for result in other.json["results"]
+            ]
+
+
+def _told(result: dict[str, Any]) -> tuple[Any, ...]:
+    error = result.get("error") or {}
+    return result["status"], [effect["status"] for effect in result["effects"]], error.get("type")
+
+
+def test_one_key_in_many_calls_counts_once(shop):
+    shop.campaign(running(WHOLE_DOLLARS), eventType="member-purchase-order-created")
+    member, name = shop.member(), key()
+    purchase = order(member, 10, systemUniqueKey=name)
+    other = order(member, 11, systemUniqueKey=name)
+    with waiting(shop, [partial(call, shop, purchase)] * 6 + [partial(call, shop, other)] * 2) as made:
+        pass
+    texts = {each.result().text for each in made}
+    assert shop.balance(member) in (10, 11)
+    # All calls of one request have one answer; the other request is refused.
+    assert len(texts) == 2
+    assert sum("key-reused" in each for each in texts) == 1
+
+
+def test_a_call_that_meets_a_fault_fails_alone(shop, caplog):
+    shop.campaign(running(WHOLE_DOLLARS), eventType="member-purchase-order-created")
+    members = [shop.member() for _ in range(8)]
+
+    def fail(connection: Any, cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
+        if "poisoned" in str(parameters):
+            raise RuntimeError("a fault of the test")
+
+    calls = [partial(call, shop, order(member, 5)) for member in members]
+    calls.insert(3, partial(call, shop, order(members[0], 7, externalId="poisoned")))
+    listeners.listen(shop.engine, "before_cursor_execute", fail)
+    try:
+        with caplog.at_level(logging.CRITICAL), waiting(shop, calls) as made:
+            pass
+        replies = [each.result() for each in made]
+    finally:
+        listeners.remove(shop.engine, "before_cursor_execute", fail)
+    assert [reply.status for reply in replies] == [200, 200, 200, 500, 200, 200, 200, 200, 200]
+    assert [shop.balance(member) for member in members] == [5] * 8
+
+
+@pytest.fixture
+def patient_shop(settings: Settings) -> Iterator[Shop]:
+    """A shop whose calls may take as long as a slow machine needs."""
+    slow = {"request_timeout_ms": SLOW_MS, "lock_timeout_ms": SLOW_MS, "statement_timeout_ms": SLOW_MS}
+    with running_api(replace(settings, threads=THREADS, validate_responses=False, **slow)) as api:
+        yield Shop(api.organization())
+
+
+def test_a_member_whom_somebody_holds_holds_up_one_call_and_not_the_others(patient_shop, monkeypatch):
+    shop = patient_shop
+    monkeypatch.setattr(dispatch, "GROUP_LOCK_MS", 50)
+    shop.campaign(running(WHOLE_DOLLARS), eventType="member-purchase-order-created")
+    held, members = shop.member(), [shop.member() for _ in range(5)]
+    calls = [partial(call, shop, order(member, 5)) for member in (held, *members)]
+    with ThreadPoolExecutor(8) as clients, locked(shop, held):
+        with come_while_one_waits(shop, calls, clients) as made:
+            pass
+        assert [each.result(120).status for each in made[1:]] == [200] * 5
+        assert not made[0].done(), made[0].result().text
+    assert made[0].result(120).status == 200
+    assert [shop.balance(member) for member in (held, *members)] == [5] * 6
+
+
+@pytest.fixture
+def hurried_shop(settings: Settings) -> Iterator[Shop]:
+    """A shop whose calls may take two seconds."""
+    hurried = replace(settings, threads=THREADS, validate_responses=False, request_timeout_ms=2000)
+    with running_api(hurried) as api:
+        shop = Shop(api.organization())
+        yield shop
+        shop.check_ledger()
+
+
+def test_deadlines_of_calls_that_wait_and_of_those_under_way(hurried_shop):
+    shop = hurried_shop
+    shop.campaign(running(WHOLE_DOLLARS), eventType="member-purchase-order-created")
+    one, two = shop.member(), shop.member()
+    with locked(shop, one), ThreadPoolExecutor(4) as clients:
+        first = clients.submit(call, shop, order(one, 5))
+        _until(lambda: _lock_waits(shop) > 0)
+        others = [clients.submit(call, shop, order(two, 5)) for _ in range(3)]
+        assert first.result(120).status == 503
+        replies = [each.result(120) for each in others]
+        _until(lambda: _lock_waits(shop) == 0)
+    assert {reply.status for reply in replies} <= {200, 503}
+    # Those that still waited are told that nothing was changed; who was under way is told to look.
+    undone = sum("Nothing was changed" in reply.text for reply in replies)
+    done = sum(reply.status == 200 for reply in replies)
+    assert shop.balance(one) == 0
+    assert done <= shop.balance(two) / 5 <= 3 - undone
+    # The locks are given back, and the kind begins anew.
+    assert call(shop, order(one, 7)).status == 200
+
+
+@pytest.mark.parametrize("size", [1, 100])
+def test_the_last_point_of_a_limit_goes_to_one_call(settings: Settings, size: int) -> None:
+    """With calls done together and each alone."""
+    with running_api(replace(settings, threads=THREADS, validate_responses=False, calls_together=size)) as api:
+        shop = Shop(_organization(api))
+        shop.campaign(
+            running(WHOLE_DOLLARS),
+            eventType="member-purchase-order-created",
+            limitRules=[{"scope": "campaign", "type": "points", "period": "total", "limit": 50}],
+        )
+        members = [shop.member() for _ in range(4)]
+        with ThreadPoolExecutor(16) as clients:
+            replies = list(clients.map(lambda number: call(shop, order(members[number % 4], 7)), range(48)))
+        assert {reply.status for reply in replies} == {200}
+        assert sum(shop.balance(member) for member in members) == 50 - 50 % 7
+        shop.check_ledger()
+
+
+def _organization(api: Api) -> Any:
+    return api.organization()
+
+
+def test_calls_that_wait_long_overtake_the_one_under_way(patient_shop, monkeypatch):
+    monkeypatch.setattr(call_groups, "PATIENCE_SECONDS", 0.05)
+    shop, held, other = patient_shop, patient_shop.member(), patient_shop.member()
+    with ThreadPoolExecutor(2) as clients, locked(shop, held):
+        first = clients.submit(call, shop, event(held))
+        _until(lambda: _lock_waits(shop) > 0)
+        assert call(shop, event(other)).status == 200
+        assert not first.done(), first.result().text
+    assert first.result(120).status == 200
