@@ -7,14 +7,14 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import Connection, and_, bindparam, case, func, literal, or_, select
+from sqlalchemy import ARRAY, BigInteger, Connection, and_, bindparam, case, func, literal, or_, select
 
 from domain.ledger.expiry import unexpired
 from domain.ledger.postings import Earning, Pair
 from domain.ledger.records import LedgerAccount, Wallet
 from domain.ledger.views import WalletView
-from persistence.connections import query
-from persistence.rows import AnyRow, as_json, columns_of, record
+from persistence.connections import CompiledStatement, query
+from persistence.rows import as_json, columns_of, record
 from persistence.tables.ledger import ledger_accounts, ledger_balances, ledger_lots, ledgers, wallets
 
 _ZERO = Decimal(0)
@@ -47,8 +47,8 @@ def balances_of_wallets(
     Every active account, and inactive ones of which the wallet ever had something.
     """
     found: dict[int, list[WalletView]] = {wallet_id: [] for wallet_id in wallet_ids}
-    relevant = or_(ledger_accounts.c.active, ledger_balances.c.wallet_id.is_not(None))
-    for view in _views(db, organization_id, list(found), now, (relevant,)):
+    rows = _RELEVANT_VIEWS.rows(db, organization_id=organization_id, wallet_ids=list(found), now=now)
+    for view in (_view(dict(zip(_VIEW_COLUMNS, row, strict=True)), now) for row in rows):
         found[view.wallet_id].append(view)
     return found
 
@@ -150,19 +150,30 @@ def _views(
     statement = _VIEWS.where(
         wallets.c.organization_id == organization_id, wallets.c.wallet_id.in_(wallet_ids), *conditions
     )
-    return [_view(row, now) for row in db.execute(statement, {"now": now})]
+    return [_view(row._asdict(), now) for row in db.execute(statement, {"now": now})]
 
 
-def _view(row: AnyRow, now: datetime) -> WalletView:
-    values = row._asdict()
+_VIEW_COLUMNS = tuple(_VIEWS.selected_columns.keys())
+
+# The views of active accounts, and of inactive ones of which the wallet ever had something.
+_RELEVANT_VIEWS = CompiledStatement(
+    _VIEWS.where(
+        wallets.c.organization_id == bindparam("organization_id"),
+        wallets.c.wallet_id == func.any(bindparam("wallet_ids", type_=ARRAY(BigInteger))),
+        or_(ledger_accounts.c.active, ledger_balances.c.wallet_id.is_not(None)),
+    )
+)
+
+
+def _view(values: dict[str, Any], now: datetime) -> WalletView:
     expired_lots, policies = values.pop("expired_lots"), values.pop("expiration_policies")
     periods = [policy["period"] for policy in policies if policy["expirationType"] == "lastTransaction"]
     values["current_balance"] = unexpired(
-        row.current_balance,
-        row.pending_debit_balance,
+        values["current_balance"],
+        values["pending_debit_balance"],
         expired_lots,
         period=periods[0] if periods else None,
-        last_transaction_date=row.last_transaction_date,
+        last_transaction_date=values["last_transaction_date"],
         now=now,
     )
     return WalletView(**values)

@@ -12,8 +12,9 @@ from sqlalchemy import ColumnElement, Connection, func, join, or_, select, text
 from sqlalchemy.exc import IntegrityError
 
 from domain.members import Member, MemberExists, MemberTier
+from persistence.connections import query
 from persistence.paging import Page, Paged, paged
-from persistence.rows import as_json, change, columns_of, fields_of, record, records
+from persistence.rows import as_json, change, columns_of, fields_of, records
 from persistence.tables.ledger import wallets
 from persistence.tables.members import member_tiers, members
 from persistence.transactions import constraint_of
@@ -31,6 +32,9 @@ MEMBER_ORDER = {
 
 _COLUMNS = columns_of(members, Member)
 _TIER_COLUMNS = columns_of(member_tiers, MemberTier)
+_OF_ORGANIZATION = f"SELECT {', '.join(fields_of(Member))} FROM members WHERE organization_id = %s"
+_BY_IDS = f"{_OF_ORGANIZATION} AND member_id = ANY(%s)"
+_BY_LOYALTY_MEMBER_IDS = f"{_OF_ORGANIZATION} AND loyalty_member_id = ANY(%s)"
 _DOCUMENTS = ("profile", "custom_attributes", "notifications", "on_chain")
 # The punctuation that the column `search_text` takes for blanks.
 _BETWEEN_WORDS = re.compile(r"[\x00-\x20!-/:-@\[-`{-~]+")
@@ -89,10 +93,8 @@ class MemberFilter:
 
 def find(db: Connection, organization_id: int, member_id: int) -> Member | None:
     """The member with this id."""
-    row = db.execute(
-        select(*_COLUMNS).where(members.c.organization_id == organization_id, members.c.member_id == member_id)
-    ).one_or_none()
-    return record(Member, row)
+    found = find_all(db, organization_id, [member_id])
+    return found[0] if found else None
 
 
 def find_by_loyalty_member_id(db: Connection, organization_id: int, loyalty_member_id: str) -> Member | None:
@@ -103,22 +105,14 @@ def find_by_loyalty_member_id(db: Connection, organization_id: int, loyalty_memb
 
 def find_all(db: Connection, organization_id: int, member_ids: Collection[int]) -> list[Member]:
     """The existing members among these, in no certain order."""
-    rows = db.execute(
-        select(*_COLUMNS).where(members.c.organization_id == organization_id, members.c.member_id.in_(member_ids))
-    )
-    return records(Member, rows.all())
+    return records(Member, query(db, _BY_IDS, (organization_id, list(member_ids))))
 
 
 def find_all_by_loyalty_member_id(
     db: Connection, organization_id: int, loyalty_member_ids: Collection[str]
 ) -> list[Member]:
     """The existing members among these, in no certain order."""
-    rows = db.execute(
-        select(*_COLUMNS).where(
-            members.c.organization_id == organization_id, members.c.loyalty_member_id.in_(loyalty_member_ids)
-        )
-    )
-    return records(Member, rows.all())
+    return records(Member, query(db, _BY_LOYALTY_MEMBER_IDS, (organization_id, list(loyalty_member_ids))))
 
 
 def find_all_by_either_id(db: Connection, organization_id: int, member_id: int, loyalty_member_id: str) -> list[Member]:

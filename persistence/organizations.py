@@ -8,11 +8,10 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ARRAY, BigInteger, Connection, bindparam, func, insert, select, update
-from sqlalchemy.dialects.postgresql import psycopg2
 
 from domain.access import Grant, merged
 from domain.organizations import Organization
-from persistence.connections import query
+from persistence.connections import CompiledStatement, query
 from persistence.permission_groups import groups_administer, roles_of_groups
 from persistence.rows import add, change, columns_of, fields_of
 from persistence.tables.organizations import organization_users, organizations, signing_keys, users
@@ -21,7 +20,7 @@ _COLUMNS = columns_of(organizations, Organization)
 
 _FIND = f"SELECT {', '.join(fields_of(Organization))} FROM organizations WHERE organization_id = %s"
 
-_WITH_STANDING = (
+_WITH_RIGHTS = CompiledStatement(
     select(
         *_COLUMNS,
         func.coalesce(users.c.active, False),
@@ -44,10 +43,6 @@ _WITH_STANDING = (
     )
     .where(organizations.c.organization_id == bindparam("organization_id"))
 )
-
-# Compiled once: this is read with nearly every call.
-_COMPILED = _WITH_STANDING.compile(dialect=psycopg2.dialect())  # type: ignore[no-untyped-call]
-_RIGHTS = str(_COMPILED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +77,7 @@ def find_with_rights_of(
     db: Connection, organization_id: int, user_ids: Collection[int]
 ) -> tuple[Organization, dict[int, CurrentRights]] | None:
     """The organization and the present permissions of each of these users, who may be unknown, in one query."""
-    rows = query(db, _RIGHTS, {**_COMPILED.params, "organization_id": organization_id, "user_ids": list(user_ids)})
+    rows = _WITH_RIGHTS.rows(db, organization_id=organization_id, user_ids=list(user_ids))
     if not rows:
         return None
     rights = dict.fromkeys(user_ids, _UNKNOWN_USER)
