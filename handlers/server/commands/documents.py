@@ -20,7 +20,10 @@ import yaml
 )
 @click.option("--url", default="http://127.0.0.1:8080/v2", show_default=True, help="Where the requests of examples go.")
 def openapi(surface: str, form: str, url: str) -> None:
-    """Print one interface's OpenAPI document, or its examples as requests that tools can send."""
+    """Print one interface's OpenAPI document.
+
+    Or its examples, as requests that tools can send.
+    """
     from openapi import bundle
     from openapi.request_files import http_file, postman
 
