@@ -172,7 +172,7 @@ def test_old_rows_are_found_beyond_days_of_newer_ones(shop):
     # One event a week, the oldest first.
     now = datetime(2026, 3, 2, tzinfo=UTC)
     with shop.engine.begin() as db:
-        ids = [row.loyalty_event_id for row in shop.rows("events")]
+        ids = [row.loyalty_event_id for row in shop.rows("events", order="loyalty_event_id")]
         for number, event_id in enumerate(ids):
             at = now + timedelta(weeks=number)
             statement = "UPDATE events SET created_at = %s WHERE organization_id = %s AND loyalty_event_id = %s"
