@@ -123,12 +123,8 @@ def query(db: Connection, statement: str, parameters: Any) -> list[tuple[Any, ..
     It costs a fraction of `Connection.exec_driver_sql`, which describes its result anew each time. Raises the same
     errors.
     """
-    # The listeners of statements (deadlines, counts) hear of it as of any other.
-    db.dispatch.before_cursor_execute(db, None, statement, parameters, None, False)
+    _announce(db, statement, parameters)
     try:
-        # The transaction of SQLAlchemy begins with the first statement, as usual.
-        if not db.in_transaction():
-            db.begin()
         cursor = db.connection.cursor()
         cursor.execute(statement, parameters)
         rows: list[tuple[Any, ...]] = list(cursor.fetchall())
@@ -148,11 +144,15 @@ def defer(db: Connection, statement: str, parameters: Any) -> None:
 
     Its errors are raised there.
     """
-    # The listeners of statements (deadlines, counts) hear of it as of any other.
+    _announce(db, statement, parameters)
+    db.connection.dbapi_connection.defer(statement, parameters)  # type: ignore[union-attr]
+
+
+def _announce(db: Connection, statement: str, parameters: Any) -> None:
+    """Tell the listeners of statements (deadlines, counts), and begin a transaction of SQLAlchemy, as it does itself."""
     db.dispatch.before_cursor_execute(db, None, statement, parameters, None, False)
     if not db.in_transaction():
         db.begin()
-    db.connection.dbapi_connection.defer(statement, parameters)  # type: ignore[union-attr]
 
 
 class CompiledStatement:

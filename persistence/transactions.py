@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError, OperationalError
 
 from persistence.connections import defer
-from persistence.deadlines import within_deadline
+from persistence.deadlines import check_deadline, within_deadline
 
 Result = TypeVar("Result")
 
@@ -55,6 +55,7 @@ def run(engine: Engine, work: Callable[[Connection], Result]) -> Result:
         try:
             with engine.connect() as db, within_deadline(db):
                 result = work(db)
+                check_deadline()
                 committing = True
                 db.commit()
             return result

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError
 
 from persistence import transactions
+from persistence.connections import defer
 from persistence.deadlines import Deadline, DeadlineExceeded, deadline_of_thread
 from persistence.engine import autocommit, create_engine
 
@@ -151,6 +152,22 @@ class TestDeadlines:
             with pytest.raises(DeadlineExceeded):
                 transactions.run(engine, work)
         assert done == ["first"]
+
+    def test_work_that_ends_after_it_is_not_committed(self, engine, deadline) -> None:
+        with engine.begin() as db:
+            db.execute(text("CREATE TABLE late (number integer)"))
+
+        def work(db: Connection) -> None:
+            db.execute(text("INSERT INTO late VALUES (1)"))
+            defer(db, "INSERT INTO late VALUES (%s)", (2,))
+            deadline.expire()
+
+        with pytest.raises(DeadlineExceeded):
+            transactions.run(engine, work)
+        deadline_of_thread.set(None)
+        with engine.begin() as db:
+            assert db.execute(text("SELECT count(*) FROM late")).scalar_one() == 0
+            db.execute(text("DROP TABLE late"))
 
     def test_work_that_is_over_in_time_is_not_disturbed(self, settings, deadline) -> None:
         engine = create_engine(settings.database_url, threads=1)
