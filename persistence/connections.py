@@ -149,7 +149,7 @@ def defer(db: Connection, statement: str, parameters: Any) -> None:
 
 
 def _announce(db: Connection, statement: str, parameters: Any) -> None:
-    """Tell the listeners of statements (deadlines, counts), and begin a transaction of SQLAlchemy, as it does itself."""
+    """Tell the listeners of statements (deadlines, counts), and begin SQLAlchemy's transaction, as it does itself."""
     db.dispatch.before_cursor_execute(db, None, statement, parameters, None, False)
     if not db.in_transaction():
         db.begin()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -16,7 +16,7 @@ import openapi
 from domain.organizations import Organization
 from domain.problems import FieldFault, Forbidden, InvalidRequest, NotFound, Refusal, Unauthorized
 from handlers.audit_trail import Audited, lock_of
-from handlers.call import ADMINISTRATION, JSON, Answer, Call, Caller, Request
+from handlers.call import ADMINISTRATION, INTEGRATION, JSON, Answer, Call, Caller, Request
 from handlers.http.addresses import ADDRESSES, resolve_addresses
 from handlers.operation import Operation, Preparation, all_operations
 from handlers.services.organizations.caller_rights import caller_by_now, known_caller
@@ -66,25 +66,22 @@ class Dispatcher:
             if answer is not None:
                 return answer
         run, engine = (transactions.read, self._reading) if route.reads else (transactions.run, self._engine)
-        prepared = None if operation.prepare is None else operation.prepare(self._preparation(operation, request))
+        prepared = self._prepared(operation, request)
         return run(engine, lambda db: self._do(db, operation, request, route, prepared))
 
     def within(self, db: Connection, request: Request) -> Answer:
         """Do the request in the open database transaction of the caller, who commits it."""
         operation, route = self._operations[request.operation_id], self._routes[request.surface][request.operation_id]
-        prepared = None if operation.prepare is None else operation.prepare(self._preparation(operation, request))
-        return self._do(db, operation, request, route, prepared)
+        return self._do(db, operation, request, route, self._prepared(operation, request))
 
-    def can_group(self, operation_id: str, caller: Caller | None) -> bool:
-        """True if calls of this operation by this caller can be done together with others of its organization."""
-        return (
-            self._operations[operation_id].together is not None
-            and caller is not None
-            and caller.organization_id is not None
-            and caller.loyalty_member_id is None
-            # Queries of their own find the users of external tokens.
-            and not caller.is_external
-        )
+    def kind_of(self, surface: str, operation_id: str, caller: Caller | None) -> Hashable | None:
+        """The kind of calls that this one can be done together with; None if it has to be done alone."""
+        if surface != INTEGRATION or self._operations[operation_id].together is None:
+            return None
+        # A member has few calls; queries of their own find the users of external tokens.
+        if caller is None or caller.loyalty_member_id is not None or caller.is_external:
+            return None
+        return None if caller.organization_id is None else (operation_id, caller.organization_id)
 
     def together(self, requests: Sequence[Request]) -> list[Answer | Exception | None]:
         """Do requests of one operation and organization in one transaction.
@@ -144,9 +141,13 @@ class Dispatcher:
             settings=self._settings,
         )
 
-    def _preparation(self, operation: Operation, request: Request) -> Preparation:
-        return Preparation(
-            _loaded(operation, request), request.headers, lambda work: transactions.read(self._reading, work)
+    def _prepared(self, operation: Operation, request: Request) -> Any:
+        """What the operation prepares before its transaction, if anything."""
+        if operation.prepare is None:
+            return None
+        body = _loaded(operation, request)
+        return operation.prepare(
+            Preparation(body, request.headers, lambda work: transactions.read(self._reading, work))
         )
 
     def _from_replica(self, replica: Engine, operation: Operation, request: Request, route: Route) -> Answer | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from typing import Any, Protocol
 
@@ -19,7 +19,7 @@ from connexion.spec import Specification
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from domain.problems import DeadlineExceeded, FieldFault, InvalidRequest, TooBusy
-from handlers.call import INTEGRATION, Answer, Caller, Request
+from handlers.call import Answer, Caller, Request
 from handlers.http.call_groups import CallGroups, Outcome, WaitingCall
 from handlers.http.deprecation import DeprecationPlan
 from handlers.http.exchange import Exchange, exchange_of, request_id_of_thread
@@ -53,8 +53,8 @@ _MOST_GROUPED_BYTES = 16_384
 class GroupDispatch(Protocol):
     """Does several requests of one operation and organization in one transaction."""
 
-    def can_group(self, operation_id: str, caller: Caller | None) -> bool:
-        """True if calls of this operation by this caller can be done together with others."""
+    def kind_of(self, surface: str, operation_id: str, caller: Caller | None) -> Hashable | None:
+        """The kind of calls that this one can be done together with; None if it has to be done alone."""
 
     def together(self, requests: Sequence[Request]) -> list[Answer | Exception | None]:
         """Do the requests. Returns the outcome of each, None for those that have to be done alone."""
@@ -247,23 +247,19 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
 
     def _begin(self, call: HttpCall) -> Future[Rendered]:
         """Have a call done by a thread, together with others of its kind if some are waiting."""
-        plan, caller = call.plan, call.exchange.caller
+        plan = call.plan
         if plan.makes_tokens:
             return self._token_pool().submit(self._alone, call)
         # Any other request that holds the mark is served all the same, if not as soon.
         if plan.dry_run_mark is not None and plan.dry_run_mark in call.raw:
             return self._dry_run_pool().submit(self._alone, call)
-        groups = self._group_dispatch
-        if (
-            groups is None
-            or caller is None
-            or plan.surface != INTEGRATION
-            or len(call.raw) > _MOST_GROUPED_BYTES
-            or not groups.can_group(plan.operation_id, caller)
-        ):
+        kind = None
+        if self._group_dispatch is not None and len(call.raw) <= _MOST_GROUPED_BYTES:
+            kind = self._group_dispatch.kind_of(plan.surface, plan.operation_id, call.exchange.caller)
+        if kind is None:
             return self._pool().submit(self._alone, call)
         later = asyncio.get_running_loop().call_later
-        self._groups.submit((plan.operation_id, caller.organization_id), call, self._pool(), later)
+        self._groups.submit(kind, call, self._pool(), later)
         return call.future
 
     def _seconds_left(self, exchange: Exchange) -> float:
