@@ -7,7 +7,7 @@ the type of its entities, and the service adds the entries to `call.audit`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -60,14 +60,18 @@ class Audited:
         taken = self.records if records is None else records
         return Audited(self.entity_type, self.identity, self.shape, argument, taken, is_found_by_handler)
 
+    @property
+    def is_change(self) -> bool:
+        """True if the operation changes records, and does not make new ones."""
+        return self.before is not None or self.is_found_by_handler
+
     def add(self, call: Call, arguments: Mapping[str, Any], result: Any) -> None:
         """Add the entries of a completed call."""
-        is_change = self.before is not None or self.is_found_by_handler
         before = call.audit.before
         if before is None and self.before is not None:
             before = arguments[self.before]
         for record in self.records(result):
-            if not is_change and _of(record, "created_at") not in (None, call.now):
+            if not self.is_change and _of(record, "created_at") not in (None, call.now):
                 # The request is a repetition: its first answer was returned again.
                 continue
             member_id = _of(record, "member_id")
@@ -75,7 +79,7 @@ class Audited:
                 self.entity_type,
                 _of(record, self.identity),
                 after=self.shape(record),
-                before=self.shape(before) if is_change else {},
+                before=self.shape(before) if self.is_change else {},
                 member_ids=() if member_id is None else (member_id,),
             )
 
@@ -124,24 +128,35 @@ class AuditTrail:
             )
         )
 
-    def write(self, call: Call, operation_id: str) -> None:
-        """Write all entries with one statement; none if nothing was changed."""
-        if not self.entries:
-            return
+
+def write_entries(calls: Sequence[Call], operation_id: str) -> None:
+    """Write the entries of calls of one organization and moment with one statement; none if nothing was changed.
+
+    What several of the calls made, since they were the same request, is in the entry of the first.
+    """
+    entries: list[tuple[Origin, NewEntry]] = []
+    made: set[tuple[str, str]] = set()
+    for call in calls:
         caller = call.caller
         origin = Origin(
-            organization_id=call.organization.organization_id,
-            created_at=call.now,
             actor=caller.subject if caller else "",
             user_id=caller.user_id if caller else None,
             token_id=caller.token_id if caller else None,
             surface=call.surface,
             operation_id=operation_id,
             request_id=call.request_id,
-            reason=self.reason,
+            reason=call.audit.reason,
         )
-        if audit_log.add_entries(call.db, origin, self.entries) and not self.is_erasure:
-            raise MemberErased("A member whom this concerns was erased.")
+        own = [entry for entry in call.audit.entries if (entry.entity_type, entry.entity_id) not in made]
+        made |= {(entry.entity_type, entry.entity_id) for entry in own}
+        entries += [(origin, entry) for entry in own]
+    if not entries:
+        return
+    first = calls[0]
+    organization_id = first.organization.organization_id
+    concerns_erased = audit_log.add_entries(first.db, organization_id, first.now, entries)
+    if concerns_erased and not any(call.audit.is_erasure for call in calls):
+        raise MemberErased("A member whom this concerns was erased.")
 
 
 def without_secrets(value: Any, name: str = "") -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -11,12 +11,12 @@ from domain.coupons.books import CouponBook
 from domain.coupons.codes import Coupon
 from domain.coupons.usages import CouponUsage
 from domain.members import Member
-from domain.problems import FieldFault, InvalidRequest
+from domain.problems import FieldFault, InvalidRequest, Refusal
 from domain.programs import LoyaltyProgram
 from handlers.audit_trail import Audited
 from handlers.call import ADMINISTRATION, INTEGRATION, Call
 from handlers.messages.base import listed, wrapped
-from handlers.operation import operation
+from handlers.operation import Together, operation
 from handlers.schemas.coupon_usages import (
     ADMINISTERED,
     ADMINISTERED_ASSIGNMENT,
@@ -39,7 +39,7 @@ from handlers.schemas.coupon_usages import (
 from handlers.services import references
 from handlers.services.coupons import assign_and_use
 from handlers.services.coupons.assign_and_use import Outcome
-from handlers.services.coupons.revert import RevertedCode, revert_code, revert_usage
+from handlers.services.coupons.revert import RevertedCode, revert_code, revert_usage, revert_usages
 from persistence.coupons import member_coupons, usages
 from persistence.coupons.member_coupons import BookTags, MemberCouponEntry, MemberCouponFilter
 from persistence.coupons.usages import UsageFilter
@@ -61,11 +61,38 @@ _AUDITED_REVERSALS = Audited(
 )
 
 
+def _requests(calls: Sequence[Call], arguments: Sequence[Mapping[str, Any]]) -> list[assign_and_use.CouponRequest]:
+    return [
+        assign_and_use.CouponRequest(call, each["member"], each["book"], command_of(each["body"]))
+        for call, each in zip(calls, arguments, strict=True)
+    ]
+
+
+def _size(body: CouponRequest) -> int | None:
+    """The number of coupons of a request that can be done together with others."""
+    command = command_of(body)
+    return None if command.pending is not None else command.count
+
+
+def _use_together(calls: Sequence[Call], arguments: Sequence[Mapping[str, Any]]) -> list[CouponUsage | Refusal]:
+    return assign_and_use.use_coupons(_requests(calls, arguments))
+
+
+def _assign_together(calls: Sequence[Call], arguments: Sequence[Mapping[str, Any]]) -> list[CouponUsage | Refusal]:
+    done = assign_and_use.assign_by_requests(_requests(calls, arguments))
+    return [outcome if isinstance(outcome, Refusal) else outcome[0] for outcome in done]
+
+
+def _revert_together(calls: Sequence[Call], arguments: Sequence[Mapping[str, Any]]) -> list[CouponUsage | Refusal]:
+    return revert_usages(calls, [each["coupon_usage"] for each in arguments])
+
+
 @operation(
     "useCoupon",
     body={INTEGRATION: OF_MEMBER, ADMINISTRATION: ADMINISTERED},
     answer={INTEGRATION: done("The coupon was used."), ADMINISTRATION: one_as_usages},
     audit=_AUDITED,
+    together=Together(_use_together, _size),
 )
 def use_coupon(call: Call, book: CouponBook, body: CouponRequest, member: Member | None = None) -> CouponUsage:
     """Use one coupon of a book; the member is named by the path or by the body."""
@@ -112,7 +139,13 @@ def revert_coupon_usage(call: Call, coupon_usage: CouponUsage, body: UsageRevers
     return revert_usage(call, coupon_usage, force=body.force_revert)
 
 
-@operation("assignCoupon", body=OF_MEMBER, answer=done("The coupon was assigned."), audit=_AUDITED)
+@operation(
+    "assignCoupon",
+    body=OF_MEMBER,
+    answer=done("The coupon was assigned."),
+    audit=_AUDITED,
+    together=Together(_assign_together, _size),
+)
 def assign_coupon(call: Call, member: Member, book: CouponBook, body: CouponRequest) -> CouponUsage:
     """Assign one coupon to the member."""
     return assign_and_use.assign_coupons(call, member, book, command_of(body))[0]
@@ -155,7 +188,12 @@ def get_member_coupon_usage(call: Call, member: Member, coupon_usage: CouponUsag
     return coupon_usage
 
 
-@operation("revertMemberCouponUsage", answer=done("The coupon usage was reverted."), audit=_AUDITED)
+@operation(
+    "revertMemberCouponUsage",
+    answer=done("The coupon usage was reverted."),
+    audit=_AUDITED,
+    together=Together(_revert_together, lambda body: 1),
+)
 def revert_member_coupon_usage(call: Call, member: Member, coupon_usage: CouponUsage) -> CouponUsage:
     """Reverse one usage of the member. Returns the reversal."""
     return revert_usage(call, coupon_usage)

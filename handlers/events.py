@@ -43,8 +43,9 @@ from persistence import events, queue
 from persistence.paging import Page
 
 
-def _track_together(calls: Sequence[Call], bodies: Sequence[Tracking]) -> list[dict[str, Any]]:
+def _track_together(calls: Sequence[Call], arguments: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Track the batches of several calls as one. Returns the result of each call, as `track_events`."""
+    bodies: list[Tracking] = [each["body"] for each in arguments]
     incoming = [event for body in bodies for event in body.events]
     request_ids = [call.request_id for call, body in zip(calls, bodies, strict=True) for _ in body.events]
     results = iter(track(UnitOfWork(calls[0]), incoming, request_ids=request_ids))

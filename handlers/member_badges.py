@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from domain.badges import Badge, BadgeBalance, BadgeTracking, Grant, MemberBadge, UnknownBadge
 from domain.members import Member
+from domain.problems import Refusal
 from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.messages.badges import TRACKING
 from handlers.messages.base import listed, wrapped
-from handlers.operation import operation
+from handlers.operation import Together, operation
 from handlers.schemas.member_badges import BALANCE, GRANT, MEMBER_BADGE, GrantRequest
 from handlers.services.idempotency import digest_of
-from handlers.services.unit_of_work.unit import unit_of_work
+from handlers.services.unit_of_work.participants.badges import BadgeWork
+from handlers.services.unit_of_work.unit import Part, done_together, only, unit_of_work
 from persistence import badges
 from persistence.paging import Page, Paged
 
@@ -40,20 +43,53 @@ def get_member_badge_balance(call: Call, member: Member, badge: Badge) -> BadgeB
     return badges.find_balance(call.db, member, badge)
 
 
-@operation("assignBadge", body=GRANT, answer=wrapped("badgeTracking", TRACKING), audit=_AUDITED)
+def _grants(
+    reason: str, do: Callable[[BadgeWork, Grant], BadgeTracking], calls: Sequence[Call], grants: Sequence[Grant]
+) -> list[BadgeTracking | Refusal]:
+    """The tracking of each grant, or its refusal."""
+    keys = {grant.system_unique_key for grant in grants if grant.system_unique_key is not None}
+
+    def part(call: Call, grant: Grant) -> Part[BadgeTracking]:
+        return Part(call, grant.member_id, reason, lambda unit: do(unit.badges, grant))
+
+    parts = [part(call, grant) for call, grant in zip(calls, grants, strict=True)]
+    return done_together(parts, lambda unit: unit.badges.recall(keys))
+
+
+_assignments = partial(_grants, "The badge was assigned by request.", BadgeWork.assign)
+_unassignments = partial(_grants, "The badge was unassigned by request.", BadgeWork.unassign)
+
+
+def _assign_together(calls: Sequence[Call], arguments: Sequence[Mapping[str, Any]]) -> list[BadgeTracking | Refusal]:
+    return _assignments(calls, [_grant("assign", **each) for each in arguments])
+
+
+def _unassign_together(calls: Sequence[Call], arguments: Sequence[Mapping[str, Any]]) -> list[BadgeTracking | Refusal]:
+    return _unassignments(calls, [_grant("unassign", **each) for each in arguments])
+
+
+@operation(
+    "assignBadge",
+    body=GRANT,
+    answer=wrapped("badgeTracking", TRACKING),
+    audit=_AUDITED,
+    together=Together(_assign_together, lambda body: 1),
+)
 def assign_badge(call: Call, member: Member, badge: Badge, body: GrantRequest) -> BadgeTracking:
     """Assign a badge to the member; campaigns evaluate the event."""
-    grant = _grant("assign", member, badge, body)
-    with unit_of_work(call, [member.member_id], "The badge was assigned by request.") as unit:
-        return unit.badges.assign(grant)
+    return only(_assignments([call], [_grant("assign", member, badge, body)]))
 
 
-@operation("unassignBadge", body=GRANT, answer=wrapped("badgeTracking", TRACKING), audit=_AUDITED)
+@operation(
+    "unassignBadge",
+    body=GRANT,
+    answer=wrapped("badgeTracking", TRACKING),
+    audit=_AUDITED,
+    together=Together(_unassign_together, lambda body: 1),
+)
 def unassign_badge(call: Call, member: Member, badge: Badge, body: GrantRequest) -> BadgeTracking:
     """Unassign a badge from the member; campaigns evaluate the event."""
-    grant = _grant("unassign", member, badge, body)
-    with unit_of_work(call, [member.member_id], "The badge was unassigned by request.") as unit:
-        return unit.badges.unassign(grant)
+    return only(_unassignments([call], [_grant("unassign", member, badge, body)]))
 
 
 @operation("revertBadgeTracking", answer=wrapped("badgeTracking", TRACKING), audit=_AUDITED)

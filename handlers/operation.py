@@ -41,12 +41,13 @@ Prepare = Callable[[Preparation], Any]
 class Together:
     """The form of an operation for several calls of one organization in one unit of work.
 
-    Its paths address no record. `do` takes the calls, which share transaction and moment, and the body of each, and
-    returns a result or a Refusal for each, as if they had come one after the other. `size` is the number of items of a
-    call that can be done together with others, given its body, and None for one that cannot.
+    `do` takes the calls, which share transaction and moment, and the arguments of the handler for each (see
+    `operation`). It returns a result or a Refusal for each, as if they had come one after the other. `size` is the
+    number of items of a call that can be done together with others, given its body, and None for one that cannot; it
+    may raise a Refusal of that call.
     """
 
-    do: Callable[[Sequence[Call], Sequence[Any]], Sequence[Any]]
+    do: Callable[[Sequence[Call], Sequence[Mapping[str, Any]]], Sequence[Any]]
     size: Callable[[Any], int | None]
 
 
@@ -124,6 +125,8 @@ def operation(
             raise RuntimeError(f"{operation_id} has two handlers")
         if keeping is not None and not (isinstance(audit, Audited) and audit.before == keeping):
             raise RuntimeError(f"{operation_id} keeps fields of a record that others may be changing")
+        if together is not None and isinstance(audit, Audited) and audit.is_change:
+            raise RuntimeError(f"{operation_id} changes records whose callers take turns")
         parameters = inspect.signature(function).parameters
         names = tuple(parameters)[1:]
         if "body" in names and body is None:

@@ -29,18 +29,17 @@ _ADD = f"""
 WITH given AS MATERIALIZED (
     SELECT CAST(:organization_id AS bigint) AS organization_id,
         nextval('audit_log_audit_log_id_seq') AS audit_log_id, CAST(:created_at AS timestamptz) AS created_at,
-        CAST(:actor AS text) AS actor, CAST(:user_id AS bigint) AS user_id, CAST(:token_id AS text) AS token_id,
-        CAST(:surface AS text) AS surface, CAST(:operation_id AS text) AS operation_id,
-        CAST(:request_id AS text) AS request_id, x.entity_type, x.entity_id,
+        x.actor, x.user_id, x.token_id, x.surface, x.operation_id, x.request_id, x.entity_type, x.entity_id,
         ARRAY(
             SELECT id FROM unnest(x.member_ids) AS id
             UNION SELECT m.member_id FROM members m
                 WHERE m.organization_id = :organization_id AND m.wallet_id = ANY (x.wallet_ids)
             ORDER BY 1
         ) AS member_ids,
-        CAST(:reason AS text) AS reason, CAST(x.changes AS json) AS changes,
+        x.reason, CAST(x.changes AS json) AS changes,
         uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()) AS salt
     FROM json_to_recordset(CAST(:entries AS json)) AS x(
+        actor text, user_id bigint, token_id text, surface text, operation_id text, request_id text, reason text,
         entity_type text, entity_id text, changes text, member_ids bigint[], wallet_ids bigint[])
 ), salted AS (
     SELECT given.*, {PERSONAL_DIGEST.format("given")} AS personal_digest FROM given
@@ -62,8 +61,6 @@ RETURNING (
 class Origin:
     """The caller and the request; the same for all entries of a call."""
 
-    organization_id: int
-    created_at: datetime
     actor: str
     user_id: int | None
     token_id: str | None
@@ -129,13 +126,18 @@ class AuditFilter:
     created_to: datetime | None = None
 
 
-def add_entries(db: Connection, origin: Origin, entries: Sequence[NewEntry]) -> bool:
+def add_entries(
+    db: Connection, organization_id: int, now: datetime, entries: Sequence[tuple[Origin, NewEntry]]
+) -> bool:
     """Write any number of entries with one statement; True if one is about an erased member.
 
     Points of an erased member may still be moved by wallet, which is not personal data.
     """
-    values = {name: getattr(origin, name) for name in origin.__slots__}
-    return any(db.execute(text(_ADD), {**values, "entries": as_json(entries)}).scalars())
+    rows = [
+        {name: getattr(part, name) for part in (origin, entry) for name in part.__slots__} for origin, entry in entries
+    ]
+    values = {"organization_id": organization_id, "created_at": now, "entries": as_json(rows)}
+    return any(db.execute(text(_ADD), values).scalars())
 
 
 def find_page(db: Connection, organization_id: int, page: Page, wanted: AuditFilter) -> Paged[AuditEntry]:

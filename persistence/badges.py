@@ -66,6 +66,12 @@ def _find(db: Connection, organization_id: int, condition: Any) -> Badge | None:
     return record(Badge, db.execute(statement).one_or_none())
 
 
+def find_all_by_key(db: Connection, organization_id: int, badge_keys: Collection[str]) -> list[Badge]:
+    """The existing badges among these, in no certain order."""
+    wanted = badges.c.badge_key.in_(list(badge_keys))
+    return records(Badge, db.execute(select(*_COLUMNS).where(badges.c.organization_id == organization_id, wanted)))
+
+
 def find_all(db: Connection, organization_id: int) -> list[Badge]:
     """Every badge of the organization, active or not, by id."""
     statement = select(*_COLUMNS).where(badges.c.organization_id == organization_id).order_by(badges.c.badge_id)
@@ -150,9 +156,9 @@ def find_tracking_by_key(db: Connection, organization_id: int, badge_tracking_ke
     return next(iter(_trackings(db, organization_id, badge_trackings.c.badge_tracking_key == badge_tracking_key)), None)
 
 
-def find_tracked(db: Connection, organization_id: int, system_unique_key: str) -> list[BadgeTracking]:
-    """The tracking made under this key, if any."""
-    return _trackings(db, organization_id, badge_trackings.c.system_unique_key == system_unique_key)
+def find_tracked(db: Connection, organization_id: int, system_unique_keys: Collection[str]) -> list[BadgeTracking]:
+    """The trackings made under these keys."""
+    return _trackings(db, organization_id, badge_trackings.c.system_unique_key.in_(list(system_unique_keys)))
 
 
 def find_trackings_of_events(db: Connection, organization_id: int, event_ids: Collection[int]) -> list[BadgeTracking]:

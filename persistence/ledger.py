@@ -15,7 +15,7 @@ from domain.problems import NameTaken
 from persistence import organizations
 from persistence.ledger_transactions import add_zero
 from persistence.paging import Page, Paged, paged
-from persistence.rows import AnySelect, add, change, columns_of, record
+from persistence.rows import AnySelect, add, change, columns_of, records
 from persistence.tables.ledger import (
     ledger_account_supplies,
     ledger_accounts,
@@ -45,10 +45,15 @@ _ZERO = Decimal(0)
 
 def find_ledger(db: Connection, organization_id: int, ledger_id: int) -> Ledger | None:
     """The ledger with this id."""
-    statement = select(*columns_of(ledgers, Ledger)).where(
-        ledgers.c.organization_id == organization_id, ledgers.c.ledger_id == ledger_id
-    )
-    return record(Ledger, db.execute(statement).one_or_none())
+    found = find_all_ledgers(db, organization_id, [ledger_id])
+    return found[0] if found else None
+
+
+def find_all_ledgers(db: Connection, organization_id: int, ledger_ids: Collection[int]) -> list[Ledger]:
+    """The existing ledgers among these, in no certain order."""
+    wanted = ledgers.c.ledger_id.in_(list(ledger_ids))
+    statement = select(*columns_of(ledgers, Ledger)).where(ledgers.c.organization_id == organization_id, wanted)
+    return records(Ledger, db.execute(statement))
 
 
 def find_ledgers(db: Connection, organization_id: int, page: Page) -> Paged[Ledger]:
@@ -64,31 +69,38 @@ def add_ledger(db: Connection, organization_id: int, **values: Any) -> Ledger:
 
 def find_account(db: Connection, organization_id: int, ledger_account_id: int) -> LedgerAccount | None:
     """The ledger account with this id."""
-    return record(LedgerAccount, db.execute(_account(organization_id, ledger_account_id)).one_or_none())
+    found = find_all_accounts(db, organization_id, [ledger_account_id])
+    return found[0] if found else None
+
+
+def find_all_accounts(db: Connection, organization_id: int, ledger_account_ids: Collection[int]) -> list[LedgerAccount]:
+    """The existing ledger accounts among these, in no certain order."""
+    wanted = ledger_accounts.c.ledger_account_id.in_(list(ledger_account_ids))
+    return records(LedgerAccount, db.execute(_accounts(organization_id, wanted)))
 
 
 def find_default_account(db: Connection, organization_id: int, ledger_id: int) -> LedgerAccount | None:
     """The default account of a ledger, if it has one."""
-    statement = select(*columns_of(ledger_accounts, LedgerAccount)).where(
-        ledger_accounts.c.organization_id == organization_id,
-        ledger_accounts.c.ledger_id == ledger_id,
-        ledger_accounts.c.is_default_account,
-    )
-    return record(LedgerAccount, db.execute(statement).one_or_none())
+    found = find_default_accounts(db, organization_id, [ledger_id])
+    return found[0] if found else None
+
+
+def find_default_accounts(db: Connection, organization_id: int, ledger_ids: Collection[int]) -> list[LedgerAccount]:
+    """The default accounts of ledgers, as far as they have one; in no certain order."""
+    conditions = ledger_accounts.c.ledger_id.in_(list(ledger_ids)), ledger_accounts.c.is_default_account
+    return records(LedgerAccount, db.execute(_accounts(organization_id, *conditions)))
 
 
 def lock_account(db: Connection, ledger: Ledger, account: LedgerAccount) -> LedgerAccount:
     """The account as it is now, locked so that nothing is posted to it until the transaction ends."""
     _lock_ledger(db, ledger)
-    statement = _account(account.organization_id, account.ledger_account_id).with_for_update()
-    return LedgerAccount(*db.execute(statement).one())
+    address = ledger_accounts.c.ledger_account_id == account.ledger_account_id
+    return LedgerAccount(*db.execute(_accounts(account.organization_id, address).with_for_update()).one())
 
 
-def _account(organization_id: int, ledger_account_id: int) -> AnySelect:
-    return select(*columns_of(ledger_accounts, LedgerAccount)).where(
-        ledger_accounts.c.organization_id == organization_id,
-        ledger_accounts.c.ledger_account_id == ledger_account_id,
-    )
+def _accounts(organization_id: int, *conditions: Any) -> AnySelect:
+    columns = columns_of(ledger_accounts, LedgerAccount)
+    return select(*columns).where(ledger_accounts.c.organization_id == organization_id, *conditions)
 
 
 def find_accounts(

@@ -7,8 +7,11 @@ never revealed. Addresses are resolved in the order of the path, and a nested re
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
+
+from sqlalchemy import Connection
 
 from domain.content.collections import is_uuid
 from domain.content.documents import DEFAULT_LOCALE, DEFAULT_LOCALE_IN_PATHS, DocumentAddress
@@ -186,13 +189,76 @@ _NOUNS: Mapping[str, str] = {
 def resolve_addresses(call: Call, path: Mapping[str, Any]) -> dict[str, Any]:
     """The handler's arguments for a path's parameters; raises NotFound naming the first one without a record."""
     found: dict[str, Any] = {}
-    for name, value in path.items():
-        if name == "organizationId":
-            continue
+    for name, value in _records_of(path):
         argument, resolve = ADDRESSES[name]
-        record = resolve(call, value, found)
-        if record is None:
-            noun = _NOUNS.get(argument, argument.replace("_", " "))
-            raise NotFound(f"There is no {noun} with the {name} {str(value)[:LONGEST_NAME]}.")
-        found[argument] = record
+        found[argument] = _existing(resolve(call, value, found), name, value)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Set:
+    """How many records are found by their addresses with one statement; `address` is the attribute that is the address.
+
+    `inside` names the argument that a record belongs to, and the attribute that both have then.
+    """
+
+    find_all: Callable[[Connection, int, Collection[Any]], Iterable[Any]]
+    address: str
+    inside: tuple[str, str] | None = None
+
+
+# The addresses of operations that are done together.
+_SETS: Mapping[str, _Set] = {
+    "loyaltyMemberId": _Set(members.find_all_by_loyalty_member_id, "loyalty_member_id"),
+    "badgeKey": _Set(badges.find_all_by_key, "badge_key"),
+    "couponBookKey": _Set(books.find_all_by_key, "coupon_book_key"),
+    "couponUsageKey": _Set(usages.find_all_by_key, "coupon_usage_key", inside=("member", "member_id")),
+    "ledgerId": _Set(ledger.find_all_ledgers, "ledger_id"),
+    "ledgerAccountId": _Set(ledger.find_all_accounts, "ledger_account_id", inside=("ledger", "ledger_id")),
+    "walletId": _Set(ledger_wallets.find_wallets, "wallet_id", inside=("ledger", "ledger_id")),
+}
+
+
+def are_found_in_sets(parameters: Iterable[str]) -> bool:
+    """True if `resolve_all_addresses` knows all parameters of a path."""
+    return all(name in _SETS for name in parameters if name != "organizationId")
+
+
+def resolve_all_addresses(calls: Sequence[Call], paths: Sequence[Mapping[str, Any]]) -> list[dict[str, Any] | NotFound]:
+    """The arguments for the paths of calls of one operation and organization, or the refusal of each.
+
+    One statement for each parameter of the path, however many calls there are.
+    """
+    found: list[dict[str, Any]] = [{} for _ in paths]
+    refused: dict[int, NotFound] = {}
+    for name, _ in _records_of(paths[0]):
+        wanted, argument = _SETS[name], ADDRESSES[name][0]
+        values = {path[name] for path in paths}
+        records = {
+            getattr(record, wanted.address): record
+            for record in wanted.find_all(calls[0].db, calls[0].organization.organization_id, values)
+        }
+        for position, path in enumerate(paths):
+            record = records.get(path[name])
+            if record is not None and wanted.inside is not None and position not in refused:
+                parent, shared = wanted.inside
+                record = record if getattr(record, shared) == getattr(found[position][parent], shared) else None
+            try:
+                found[position][argument] = _existing(record, name, path[name])
+            except NotFound as refusal:
+                refused.setdefault(position, refusal)
+    return [refused.get(position, arguments) for position, arguments in enumerate(found)]
+
+
+def _records_of(path: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+    """The parameters of a path that address records, in its order."""
+    return ((name, value) for name, value in path.items() if name != "organizationId")
+
+
+def _existing(record: Any, name: str, value: Any) -> Any:
+    """The record that a parameter addresses; raises NotFound if there is none."""
+    if record is None:
+        argument = ADDRESSES[name][0]
+        noun = _NOUNS.get(argument, argument.replace("_", " "))
+        raise NotFound(f"There is no {noun} with the {name} {str(value)[:LONGEST_NAME]}.")
+    return record

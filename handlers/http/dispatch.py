@@ -15,9 +15,14 @@ from sqlalchemy.exc import DBAPIError, TimeoutError
 import openapi
 from domain.organizations import Organization
 from domain.problems import FieldFault, Forbidden, InvalidRequest, NotFound, Refusal, Unauthorized
-from handlers.audit_trail import Audited, lock_of
-from handlers.call import ADMINISTRATION, INTEGRATION, JSON, Answer, Call, Caller, Request
-from handlers.http.addresses import ADDRESSES, resolve_addresses
+from handlers.audit_trail import Audited, lock_of, write_entries
+from handlers.call import ADMINISTRATION, JSON, Answer, Call, Caller, Request
+from handlers.http.addresses import (
+    ADDRESSES,
+    are_found_in_sets,
+    resolve_addresses,
+    resolve_all_addresses,
+)
 from handlers.operation import Operation, Preparation, all_operations
 from handlers.services.organizations.caller_rights import caller_by_now, known_caller
 from handlers.services.tokens import MEMBER_SUBJECT
@@ -56,6 +61,12 @@ class Dispatcher:
         self._operations = all_operations()
         self._routes = {surface: _routes(openapi.bundle(surface)) for surface in openapi.SURFACES}
         _refuse_gaps(self._operations, self._routes)
+        self._grouped = {
+            (surface, operation_id)
+            for surface, routes in self._routes.items()
+            for operation_id, route in routes.items()
+            if self._operations[operation_id].together is not None and are_found_in_sets(route.parameters)
+        }
 
     def __call__(self, request: Request) -> Answer:
         """Do the request. Raises Refusals, and database errors once further attempts are pointless."""
@@ -76,12 +87,12 @@ class Dispatcher:
 
     def kind_of(self, surface: str, operation_id: str, caller: Caller | None) -> Hashable | None:
         """The kind of calls that this one can be done together with; None if it has to be done alone."""
-        if surface != INTEGRATION or self._operations[operation_id].together is None:
+        if (surface, operation_id) not in self._grouped:
             return None
         # A member has few calls; queries of their own find the users of external tokens.
         if caller is None or caller.loyalty_member_id is not None or caller.is_external:
             return None
-        return None if caller.organization_id is None else (operation_id, caller.organization_id)
+        return None if caller.organization_id is None else (surface, operation_id, caller.organization_id)
 
     def together(self, requests: Sequence[Request]) -> list[Answer | Exception | None]:
         """Do requests of one operation and organization in one transaction.
@@ -95,37 +106,46 @@ class Dispatcher:
         operation = self._operations[requests[0].operation_id]
         route = self._routes[requests[0].surface][operation.operation_id]
         assert operation.together is not None
-        outcomes: dict[int, Answer | Exception | None] = {}
-        calls: dict[int, Call] = {}
-        bodies: list[Any] = []
-        items = 0
         # A lock that somebody keeps holds up the call that needs it, not the others for long.
         transactions.wait_for_locks(db, GROUP_LOCK_MS)
-        permitted = _permitted(db, requests, route.scopes)
+        outcomes: dict[int, Answer | Exception | None] = {}
+        calls: dict[int, Call] = {}
+        bodies: dict[int, Any] = {}
+        items = 0
         now = datetime.now(UTC)
-        for position, request in enumerate(requests):
-            allowed = permitted[position]
-            if isinstance(allowed, Exception):
+        for position, (request, allowed) in enumerate(zip(requests, _permitted(db, requests, route), strict=True)):
+            if not isinstance(allowed, tuple):
                 outcomes[position] = allowed
                 continue
             try:
-                body = _loaded(operation, request)
+                body = _loaded(operation, request) if operation.takes_body else None
+                size = operation.together.size(body)
             except Refusal as refusal:
                 outcomes[position] = refusal
                 continue
-            size = operation.together.size(body)
             if size is None or items + size > self._settings.calls_together:
                 outcomes[position] = None
                 continue
             items += size
-            calls[position] = self._call(db, request, *allowed, now)
-            bodies.append(body)
-        results = operation.together.do(list(calls.values()), bodies) if calls else ()
-        for position, result in zip(calls, results, strict=True):
+            calls[position], bodies[position] = self._call(db, request, *allowed, now), body
+        if calls:
+            paths = [requests[position].path for position in calls]
+            for position, addressed in zip(tuple(calls), resolve_all_addresses([*calls.values()], paths), strict=True):
+                if isinstance(addressed, NotFound):
+                    outcomes[position] = addressed
+                    del calls[position]
+                else:
+                    bodies[position] = {**addressed, "body": bodies[position]}
+        arguments = [bodies[position] for position in calls]
+        results = operation.together.do([*calls.values()], arguments) if calls else ()
+        for (position, call), of_call, result in zip(calls.items(), arguments, results, strict=True):
             if isinstance(result, Exception):
                 outcomes[position] = result
-            else:
-                outcomes[position] = _answer(operation, requests[position], route, result)
+                continue
+            if isinstance(operation.audit, Audited):
+                operation.audit.add(call, of_call, result)
+            outcomes[position] = _answer(operation, requests[position], route, result)
+        write_entries([*calls.values()], operation.operation_id)
         return [outcomes[position] for position in range(len(requests))]
 
     def _call(
@@ -202,7 +222,7 @@ class Dispatcher:
         result = operation.function(call, **arguments)
         if audited is not None:
             audited.add(call, addressed, result)
-        call.audit.write(call, request.operation_id)
+        write_entries([call], request.operation_id)
         return _answer(operation, request, route, result)
 
 
@@ -218,9 +238,12 @@ def _answer(operation: Operation, request: Request, route: Route, result: Any) -
 
 
 def _permitted(
-    db: Connection, requests: Sequence[Request], scopes: tuple[str, ...]
-) -> list[tuple[Organization, Caller] | Exception]:
-    """The organization of requests of one organization, with the caller of each, or the refusal of each."""
+    db: Connection, requests: Sequence[Request], route: Route
+) -> list[tuple[Organization, Caller] | Exception | None]:
+    """The organization of requests of one organization, with the caller of each.
+
+    It is the refusal of those that are not allowed, and None for those whose path names another organization.
+    """
     callers = [request.caller for request in requests]
     organization_id = next(caller.organization_id for caller in callers if caller is not None)
     assert organization_id is not None
@@ -229,11 +252,17 @@ def _permitted(
     if found is None:
         raise NotFound(f"There is no organization {organization_id}.")
     organization, rights = found
-    permitted: list[tuple[Organization, Caller] | Exception] = []
-    for caller in callers:
-        assert caller is not None
+    permitted: list[tuple[Organization, Caller] | Exception | None] = []
+    for request in requests:
+        assert request.caller is not None
         try:
-            permitted.append((organization, _current(caller, rights, scopes)))
+            if (
+                request.surface == ADMINISTRATION
+                and _path_organization(request.path["organizationId"]) != organization_id
+            ):
+                permitted.append(None)
+            else:
+                permitted.append((organization, _current(request.caller, rights, route.scopes)))
         except Refusal as refusal:
             permitted.append(refusal)
     return permitted

@@ -18,7 +18,7 @@ from connexion.middleware.abstract import ROUTING_CONTEXT, SpecMiddleware
 from connexion.spec import Specification
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from domain.problems import DeadlineExceeded, FieldFault, InvalidRequest, TooBusy
+from domain.problems import DeadlineExceeded, FieldFault, InvalidRequest, Refusal, TooBusy
 from handlers.call import Answer, Caller, Request
 from handlers.http.call_groups import CallGroups, Outcome, WaitingCall
 from handlers.http.deprecation import DeprecationPlan
@@ -295,6 +295,9 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
         deadline_of_thread.set(deadline)
         try:
             return self._group_dispatch.together(requests)
+        except Refusal:
+            # One of them is refused as a whole; each shows by itself which.
+            return [None] * len(calls)
         except Exception as error:
             if deadline.expired or is_away(error):
                 return [error] * len(calls)

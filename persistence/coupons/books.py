@@ -30,6 +30,12 @@ def find_all(db: Connection, organization_id: int, coupon_book_ids: Collection[i
     return records(CouponBook, db.execute(select(*COLUMNS).where(table.c.organization_id == organization_id, wanted)))
 
 
+def find_all_by_key(db: Connection, organization_id: int, keys: Collection[str]) -> list[CouponBook]:
+    """The existing books among these, in no certain order."""
+    wanted = table.c.coupon_book_key.in_(list(keys))
+    return records(CouponBook, db.execute(select(*COLUMNS).where(table.c.organization_id == organization_id, wanted)))
+
+
 def known_keys(db: Connection, organization_id: int, keys: Collection[str]) -> set[str]:
     """The given keys that belong to books; one statement."""
     wanted = table.c.coupon_book_key.in_(list(keys))

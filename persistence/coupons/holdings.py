@@ -71,14 +71,6 @@ CROSS JOIN LATERAL (
 ) l
 """
 
-_LOTS = f"""
-SELECT {_HELD_COLUMNS}, {_COUPON_COLUMNS}, {_LOT_COLUMNS}
-FROM member_coupons h JOIN coupons c USING (organization_id, coupon_id)
-LEFT JOIN coupon_lots l ON l.organization_id = h.organization_id AND l.member_id = h.member_id
-    AND l.coupon_book_id = h.coupon_book_id AND l.coupon_id = h.coupon_id AND l.amount > l.amount_used
-    AND l.organization_id = %s AND l.member_id = ANY(%s)
-"""
-
 _NEXT_LOTS_OF_BOOK = _NEXT_LOTS.format(whose="coupon_book_id")
 _NEXT_LOTS_OF_COUPON = _NEXT_LOTS.format(whose="coupon_id")
 

@@ -80,6 +80,11 @@ def find_all(db: Connection, organization_id: int, usage_ids: Collection[int]) -
     return _select(db, organization_id, table.c.coupon_usage_id.in_(usage_ids))
 
 
+def find_all_by_key(db: Connection, organization_id: int, keys: Collection[str]) -> list[CouponUsage]:
+    """The existing usages among these, by their own keys."""
+    return _select(db, organization_id, table.c.coupon_usage_key.in_(keys))
+
+
 def find_by_request_keys(db: Connection, organization_id: int, keys: Collection[str]) -> list[CouponUsage]:
     """The usages made under these systemUniqueKeys."""
     return _select(db, organization_id, table.c.system_unique_key.in_(keys)) if keys else []

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 from domain.coupons.books import CouponBook
@@ -20,7 +21,7 @@ from handlers.call import ADMINISTRATION, Call
 from handlers.services.idempotency import digest_of
 from handlers.services.references import unknown_member
 from handlers.services.unit_of_work.participants.coupons import CouponWork
-from handlers.services.unit_of_work.unit import unit_of_work
+from handlers.services.unit_of_work.unit import Part, UnitOfWork, done_together, only, unit_of_work
 from persistence import members
 from persistence.coupons import usages
 
@@ -87,23 +88,25 @@ class Outcome:
     refusal: Refusal | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class CouponRequest:
+    """A command of a call, for a member and a book."""
+
+    call: Call
+    member: Member
+    book: CouponBook
+    command: CouponCommand
+
+
 def use_coupon(call: Call, member: Member, book: CouponBook, command: CouponCommand) -> CouponUsage:
     """Use one coupon; the same key with the same request returns the same usage."""
-    _refuse_twofold_price(command)
-    digest = command.digest("use", member.member_id, book)
-    with unit_of_work(call, [member.member_id], command.description or USED) as unit:
-        done = _done_before(call, command, digest)
-        if done:
-            return done[0]
-        loaded = unit.coupons.loader.book(coupon_book_id=book.coupon_book_id)
-        named = _named(unit.coupons, loaded, command)
-        use = Use(
-            coupon=named[0] if named else None,
-            amount_discounted=command.amount_discounted,
-            bypass=command.bypass,
-            auto_assign=command.auto_assign,
-        )
-        return unit.coupons.use(member.member_id, loaded, use, command.details(_first(command.keys), digest))[0]
+    return only(use_coupons([CouponRequest(call, member, book, command)]))
+
+
+def use_coupons(requests: Sequence[CouponRequest]) -> list[CouponUsage | Refusal]:
+    """Use a coupon for each request, as `use_coupon`, one after the other in one unit of work."""
+    done = _Requests("use", USED, requests, _use).done()
+    return [outcome if isinstance(outcome, Refusal) else outcome[0] for outcome in done]
 
 
 def assign_coupons(call: Call, member: Member, book: CouponBook, command: CouponCommand) -> list[CouponUsage]:
@@ -111,16 +114,90 @@ def assign_coupons(call: Call, member: Member, book: CouponBook, command: Coupon
 
     Otherwise as many as possible, but at least one. The same keys with the same request return the same usages.
     """
-    _refuse_twofold_price(command)
-    digest = command.digest("assign", member.member_id, book)
-    with unit_of_work(call, [member.member_id], command.description or ASSIGNED) as unit:
-        done = _done_before(call, command, digest)
-        if done:
-            return done
-        _refuse_past_expiry(call, command)
-        loaded = unit.coupons.loader.book(coupon_book_id=book.coupon_book_id)
-        unit.coupons.loader.expect(command.count, loaded)
-        return _assign_each(unit.coupons, member, loaded, command, digest)
+    return only(assign_by_requests([CouponRequest(call, member, book, command)]))
+
+
+def assign_by_requests(requests: Sequence[CouponRequest]) -> list[list[CouponUsage] | Refusal]:
+    """Assign coupons for each request, as `assign_coupons`, one after the other in one unit of work."""
+    return _Requests("assign", ASSIGNED, requests, _assign).done()
+
+
+Do = Callable[[CouponWork, CouponRequest, CouponBook, bytes], list[CouponUsage]]
+
+
+class _Requests:
+    """Requests of one kind, each done by `do` unless its keys show that it was done before."""
+
+    def __init__(self, kind: str, reason: str, requests: Sequence[CouponRequest], do: Do) -> None:
+        self._kind = kind
+        self._reason = reason
+        self._requests = requests
+        self._do = do
+        self._usages: dict[str, CouponUsage] = {}
+
+    def done(self) -> list[list[CouponUsage] | Refusal]:
+        """The usages of each request, or its refusal."""
+        parts = [
+            Part(each.call, each.member.member_id, each.command.description or self._reason, partial(self._part, each))
+            for each in self._requests
+        ]
+        return done_together(parts, self._prepare)
+
+    def _prepare(self, unit: UnitOfWork) -> None:
+        """Find the usages that the keys have made, and load the books with the coupons that are named."""
+        call = self._requests[0].call
+        keys = {key for request in self._requests for key in request.command.keys}
+        known = usages.find_by_request_keys(call.db, call.organization.organization_id, keys)
+        self._usages = {usage.system_unique_key: as_answered(usage) for usage in known}
+        by_book: dict[int, list[CouponCommand]] = {}
+        for request in self._requests:
+            if self._usages.keys().isdisjoint(request.command.keys):
+                by_book.setdefault(request.book.coupon_book_id, []).append(request.command)
+        loader = unit.coupons.loader
+        loader.load(sorted(by_book.keys() - loader.state.books.keys()))
+        counts = {book_id: sum(command.count for command in commands) for book_id, commands in by_book.items()}
+        loader.expect(sum(counts.values()), counts)
+        # The order of `persistence.locks`: codes before books, each by id.
+        for book_id, commands in sorted(by_book.items()):
+            codes = {code for command in commands for code in command.codes}
+            ids = {command.coupon_id for command in commands if command.coupon_id is not None}
+            if codes or ids:
+                loader.named(loader.book(coupon_book_id=book_id), codes, ids)
+        for book_id, commands in sorted(by_book.items()):
+            if self._kind == "assign" or any(command.auto_assign for command in commands):
+                loader.count(loader.book(coupon_book_id=book_id))
+
+    def _part(self, request: CouponRequest, unit: UnitOfWork) -> list[CouponUsage]:
+        command = request.command
+        _refuse_twofold_price(command)
+        digest = command.digest(self._kind, request.member.member_id, request.book)
+        before = [self._usages[key] for key in command.keys if key in self._usages]
+        for usage in before:
+            refuse_other_request(usage.system_unique_key, digest, usage.request_digest)
+        if before:
+            return sorted(before, key=lambda usage: usage.coupon_usage_id)
+        coupons = unit.coupons
+        loaded = coupons.loader.book(coupon_book_id=request.book.coupon_book_id)
+        made = coupons.together(lambda: self._do(coupons, request, loaded, digest))
+        self._usages |= {usage.system_unique_key: usage for usage in made}
+        return made
+
+
+def _use(coupons: CouponWork, request: CouponRequest, book: CouponBook, digest: bytes) -> list[CouponUsage]:
+    command = request.command
+    named = _named(coupons, book, command)
+    use = Use(
+        coupon=named[0] if named else None,
+        amount_discounted=command.amount_discounted,
+        bypass=command.bypass,
+        auto_assign=command.auto_assign,
+    )
+    return coupons.use(request.member.member_id, book, use, command.details(_first(command.keys), digest))
+
+
+def _assign(coupons: CouponWork, request: CouponRequest, book: CouponBook, digest: bytes) -> list[CouponUsage]:
+    _refuse_past_expiry(request.call, request.command)
+    return _assign_each(coupons, request.member, book, request.command, digest)
 
 
 def _assign_each(
@@ -174,7 +251,7 @@ class _Batch:
         keys = [item.system_unique_key for item in items if item.system_unique_key is not None]
         known = usages.find_by_request_keys(self._call.db, self._call.organization.organization_id, keys)
         self._done = {usage.system_unique_key: usage for usage in known}
-        self._coupons.loader.expect(len(items), self._book)
+        self._coupons.loader.expect(len(items), {self._book.coupon_book_id: len(items)})
         return [self._one(item, _member_of(item, members_of_items)) for item in items]
 
     def _one(self, item: BatchItem, member: Member | None) -> Outcome:
@@ -195,29 +272,15 @@ class _Batch:
             return Outcome(item.member_id if member is None else member.member_id, key, refusal=refusal)
 
 
-def _done_before(call: Call, command: CouponCommand, digest: bytes) -> list[CouponUsage]:
-    """The usages that the same request made before under its keys, as they were first returned; mostly none.
-
-    Raises KeyReused if another request has used one of the keys.
-    """
-    known = usages.find_by_request_keys(call.db, call.organization.organization_id, command.keys)
-    for usage in known:
-        refuse_other_request(usage.system_unique_key, digest, usage.request_digest)
-    return [as_answered(usage) for usage in sorted(known, key=lambda usage: usage.coupon_usage_id)]
-
-
 def as_answered(usage: CouponUsage) -> CouponUsage:
     """A usage as it was first returned, without later changes."""
     return replace(usage, reversal_usage_id=None, updated_at=usage.created_at)
 
 
 def _named(coupons: CouponWork, book: CouponBook, command: CouponCommand) -> list[Coupon]:
-    """The coupons that the command names by code or id; raises UnknownCoupon."""
+    """The coupons that the command names by code or id, which are loaded; raises UnknownCoupon."""
     if command.coupon_id is not None:
-        coupons.loader.named(book, (), [command.coupon_id])
         return [coupons.loader.state.coupons[command.coupon_id]]
-    if command.codes:
-        coupons.loader.named(book, command.codes)
     return [coupons.coupon(book, code) for code in command.codes]
 
 
@@ -227,7 +290,6 @@ def _finders(coupons: CouponWork, book: CouponBook, command: CouponCommand) -> l
         [coupon] = _named(coupons, book, command)
         return [lambda: coupon]
     if command.codes:
-        coupons.loader.named(book, command.codes)
         return [lambda code=code: coupons.coupon(book, code) for code in command.codes]  # type: ignore[misc]
     return [lambda: None] * command.count
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from domain.coupons.charges import UsageDetails
@@ -10,7 +11,7 @@ from domain.coupons.usages import CouponUsage, NothingToRevert
 from domain.members import Member
 from domain.problems import Refusal
 from handlers.call import Call
-from handlers.services.unit_of_work.unit import unit_of_work
+from handlers.services.unit_of_work.unit import Part, UnitOfWork, done_together, only, unit_of_work
 from persistence.coupons import usages
 
 REVERTED = "A coupon usage was reverted by request."
@@ -36,11 +37,29 @@ class RevertedCode:
 
 def revert_usage(call: Call, usage: CouponUsage, *, force: bool = False) -> CouponUsage:
     """Reverse an assignment or a use, with its points. Returns the reversal, or raises its refusal."""
-    with unit_of_work(call, [usage.member_id], REVERTED) as unit:
-        # Read again, now that nobody else can revert it.
-        [current] = usages.find_all(call.db, usage.organization_id, [usage.coupon_usage_id])
-        unit.coupons.prepare_reverts([current])
-        return unit.coupons.revert(current, UsageDetails(), force=force)
+    return only(revert_usages([call], [usage], force=force))
+
+
+def revert_usages(
+    calls: Sequence[Call], found: Sequence[CouponUsage], *, force: bool = False
+) -> list[CouponUsage | Refusal]:
+    """Reverse a usage for each call, as `revert_usage`, one after the other in one unit of work."""
+
+    def prepare(unit: UnitOfWork) -> None:
+        # Read again, now that nobody else can revert them.
+        ids = {usage.coupon_usage_id for usage in found}
+        unit.coupons.prepare_reverts(usages.find_all(calls[0].db, calls[0].organization.organization_id, ids))
+        unit.coupons.loader.expect(len(ids))
+
+    def part(call: Call, usage: CouponUsage) -> Part[CouponUsage]:
+        return Part(
+            call,
+            usage.member_id,
+            REVERTED,
+            lambda unit: unit.coupons.revert(usage, UsageDetails(), force=force),
+        )
+
+    return done_together([part(call, usage) for call, usage in zip(calls, found, strict=True)], prepare)
 
 
 def revert_code(call: Call, member: Member, coupon: Coupon, *, all_of_them: bool) -> RevertedCode:

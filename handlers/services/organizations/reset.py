@@ -29,8 +29,6 @@ def reset_organization(db: Connection, organization_id: int, now: datetime) -> i
     add_default_records(db, organization_id, now)
     organizations.raise_configuration_version(db, organization_id)
     origin = Origin(
-        organization_id=organization_id,
-        created_at=now,
         actor="operator",
         user_id=None,
         token_id=None,
@@ -39,5 +37,5 @@ def reset_organization(db: Connection, organization_id: int, now: datetime) -> i
         request_id="",
         reason=None,
     )
-    audit_log.add_entries(db, origin, [NewEntry("organization", str(organization_id), "{}")])
+    audit_log.add_entries(db, organization_id, now, [(origin, NewEntry("organization", str(organization_id), "{}"))])
     return removed

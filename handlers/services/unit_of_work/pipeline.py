@@ -43,13 +43,19 @@ class EventPipeline:
         self._caused = 0
         return self._evaluate(tracked)
 
-    def report(self, derived: Sequence[DerivedEvent], reason: str, cause: TrackedEvent | None = None) -> None:
-        """Evaluate derived events, caused by another event or reported for a `reason`."""
+    def report(
+        self,
+        derived: Sequence[DerivedEvent],
+        reason: str,
+        cause: TrackedEvent | None = None,
+        request_id: str | None = None,
+    ) -> None:
+        """Evaluate derived events, caused by another event, or reported for a `reason` by a request."""
         self._event_ids.expect(len(derived))
         for event in derived:
             if cause is None:
                 self._caused = 0
-            self._evaluate(self._tracked(event, reason, cause))
+            self._evaluate(self._tracked(event, reason, cause, request_id if cause is None else cause.request_id))
 
     def _evaluate(self, tracked: TrackedEvent) -> Result:
         """Build the order of one event, evaluate it and its derived events.
@@ -129,7 +135,9 @@ class EventPipeline:
         by = Reversal(tracked.loyalty_event_id, tracked.key, extent, external_event_date=dated)
         return unit.reversals.reverse(unreversed, by, unit.participants)
 
-    def _tracked(self, derived: DerivedEvent, reason: str, cause: TrackedEvent | None) -> TrackedEvent:
+    def _tracked(
+        self, derived: DerivedEvent, reason: str, cause: TrackedEvent | None, request_id: str | None
+    ) -> TrackedEvent:
         """A derived event; it is not evaluated any more if too many have followed each other."""
         unit, now = self._unit, self._unit.execution.now
         self._caused += 1
@@ -155,5 +163,5 @@ class EventPipeline:
             key=unit.execution.new_key(),
             cause_id=None if cause is None else cause.loyalty_event_id,
             depth=depth,
-            request_id=None if cause is None else cause.request_id,
+            request_id=request_id,
         )

@@ -7,10 +7,11 @@ derived events of either are evaluated in the same unit. After a flush a unit ca
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from domain.audiences import CompiledAudience
 from domain.campaigns.plans import EvaluationPlan
@@ -49,6 +50,8 @@ from persistence.rows import IdAllocator
 SPARE_IDS = 16
 
 EXPIRED = "Points or a tier had expired."
+
+T = TypeVar("T")
 
 
 class UnitOfWork:
@@ -212,11 +215,14 @@ class UnitOfWork:
         """Evaluate one event and its derived events; a refusal fails this event and no other."""
         return self._pipeline.evaluate(tracked)
 
-    def report(self, reason: str, cause: TrackedEvent | None = None) -> None:
-        """Evaluate the derived events of all changes since the last report."""
+    def report(self, reason: str, cause: TrackedEvent | None = None, request_id: str | None = None) -> None:
+        """Evaluate the derived events of all changes since the last report.
+
+        Those without a cause belong to the request `request_id`, else to that of the execution.
+        """
         if self.is_open:
             derived = [*self._ledger_events.take_derived(), *self.participants.take_derived()]
-            self._pipeline.report(derived, reason, cause)
+            self._pipeline.report(derived, reason, cause, request_id)
 
     def keep(self, tracked: TrackedEvent, status: str, answer: Mapping[str, Any], **known: Any) -> None:
         """Keep an event to be stored by the flush; `known` are further arguments of `event_row`."""
@@ -338,3 +344,43 @@ def unit_of_work(
     yield unit
     unit.report(reason)
     unit.flush()
+
+
+@dataclass(frozen=True, slots=True)
+class Part(Generic[T]):
+    """The part of a call in a unit of work: `do` is about one member, and `reason` is as in `unit_of_work`.
+
+    If `do` raises a Refusal, it has changed nothing.
+    """
+
+    call: Call
+    member_id: int
+    reason: str
+    do: Callable[[UnitOfWork], T]
+
+
+def done_together(
+    parts: Sequence[Part[T]], prepare: Callable[[UnitOfWork], None] = lambda unit: None
+) -> list[T | Refusal]:
+    """Do the parts of calls of one organization and moment in one unit of work, one after the other.
+
+    `prepare` loads what the parts need, before the first of them. Returns the result or the refusal of each.
+    """
+    outcomes: list[T | Refusal] = []
+    with unit_of_work(parts[0].call, {part.member_id for part in parts}, parts[0].reason) as unit:
+        prepare(unit)
+        for part in parts:
+            try:
+                outcomes.append(part.do(unit))
+            except Refusal as refusal:
+                outcomes.append(refusal)
+            unit.report(part.reason, request_id=part.call.request_id)
+    return outcomes
+
+
+def only(outcomes: Sequence[T | Refusal]) -> T:
+    """The result of the only call; raises its refusal."""
+    [outcome] = outcomes
+    if isinstance(outcome, Refusal):
+        raise outcome
+    return outcome

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from decimal import Decimal
 from itertools import count
 from typing import Any, Self
@@ -48,14 +48,17 @@ class BadgeWork:
             return {}
         return {badge.badge_key: Decimal(self._balances.balance(member_id, id_)) for id_, badge in self._badges.items()}
 
+    def recall(self, system_unique_keys: Collection[str]) -> None:
+        """Look up the results of earlier requests under these keys."""
+        if system_unique_keys:
+            self._balances.know(badges.find_tracked(self._scope.db, self._organization_id, system_unique_keys))
+
     def assign(self, grant: Grant) -> BadgeTracking:
-        """Assign a badge to a member, once for each key, as `BadgeBalances.assign`."""
-        self._recall(grant)
+        """Assign a badge to a member, as `BadgeBalances.assign`; keys must have been recalled."""
         return self._balances.assign(grant)
 
     def unassign(self, grant: Grant) -> BadgeTracking:
-        """Unassign a badge from a member, once for each key, as `BadgeBalances.unassign`."""
-        self._recall(grant)
+        """Unassign a badge from a member, as `BadgeBalances.unassign`; keys must have been recalled."""
         return self._balances.unassign(grant)
 
     def revert(self, badge_tracking_id: int, badge: Badge) -> BadgeTracking:
@@ -113,11 +116,6 @@ class BadgeWork:
             return lambda: (next(numbers), new_key())
         allocator = IdAllocator(self._scope.db, "badge_trackings", _FIRST_IDS)
         return lambda: (allocator.take(), new_key())
-
-    def _recall(self, grant: Grant) -> None:
-        """Look up the result of an earlier request under the key."""
-        if grant.system_unique_key is not None:
-            self._balances.know(badges.find_tracked(self._scope.db, self._organization_id, grant.system_unique_key))
 
     def _assign_badge(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:
         return Performed(Decimal(abs(self._balances.assign(self._granted(event, params)).amount_assigned)))

@@ -39,13 +39,13 @@ class CouponLoader:
         self._usage_ids = self._ids("coupon_usages", 1)
         self._coupon_ids = self._ids("coupons", 1)
 
-    def expect(self, usages_: int, book: CouponBook | None = None) -> None:
-        """Prepare for this many usages, codes of the book and transactions, so that their ids are fetched at once."""
+    def expect(self, usages_: int, codes: Mapping[int, int] | None = None) -> None:
+        """Prepare for this many usages and transactions, and codes by book, so that their ids are fetched at once."""
         self._usage_ids = self._ids("coupon_usages", usages_)
         self._scope.transaction_ids.expect(usages_)
-        if book is not None:
-            self._wanted[book.coupon_book_id] = usages_
-            self._coupon_ids = self._ids("coupons", usages_)
+        if codes:
+            self._wanted.update(codes)
+            self._coupon_ids = self._ids("coupons", sum(codes.values()))
 
     def book(self, *, key: str | None = None, coupon_book_id: int | None = None) -> CouponBook:
         """A book, with the coupons of the members of the unit; raises UnknownCouponBook."""
@@ -60,6 +60,8 @@ class CouponLoader:
 
     def load(self, ids: Collection[int] = (), keys: Collection[str] = (), others: Collection[int] = ()) -> None:
         """Load books, with the coupons of the members of the unit and of `others`."""
+        if not (ids or keys):
+            return
         organization_id, state = self._organization_id, self.state
         members = {*self._scope.members, *others}
         books = holdings.find_books(self._db, organization_id, ids=ids, keys=keys, lock=not self._is_dry_run)
