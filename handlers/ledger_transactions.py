@@ -11,10 +11,10 @@ from domain.ledger.records import Ledger, LedgerAccount, StoredTransaction, Wall
 from domain.ledger.refusals import UnknownLedgerAccount
 from domain.ledger.views import TransactionRow
 from domain.members import Member
-from domain.problems import NotFound
+from domain.problems import NotFound, Refusal
 from handlers.call import Call
 from handlers.messages.base import listed
-from handlers.operation import operation
+from handlers.operation import Together, operation
 from handlers.schemas.ledger_transactions import (
     BATCH_REVERT,
     BURN,
@@ -38,7 +38,16 @@ from handlers.schemas.ledger_transactions import (
     transactions,
 )
 from handlers.schemas.ledgers import TRANSACTION_ROW
-from handlers.services.ledger.post_transactions import Movement, Outcome, answered, capture, post_batch, post_set
+from handlers.services.ledger.post_transactions import (
+    Movement,
+    Outcome,
+    answered,
+    capture,
+    post_batch,
+    post_each,
+    post_set,
+)
+from handlers.services.unit_of_work.unit import only
 from persistence import ledger, ledger_lots, ledger_transactions
 from persistence.paging import Page, Paged
 
@@ -86,10 +95,42 @@ def _filters(query: Mapping[str, Any]) -> dict[str, Any]:
     return {name: read(query[wire]) for wire, (name, read) in _FILTERS.items() if wire in query}
 
 
-@operation("createLedgerTransaction", body=MOVEMENT, answer=transactions, audit="ledger-transaction")
+Arguments = Sequence[Mapping[str, Any]]
+Posted = list[Rows | Refusal | None]
+
+
+def _post_each(calls: Sequence[Call], movements: Sequence[Movement]) -> Posted:
+    """The rows of each call's movement, or its refusal; None for one that has to come alone."""
+    outcomes = post_each(calls, movements)
+    posted = {
+        position: outcome.ledger_transaction_id
+        for position, outcome in enumerate(outcomes)
+        if outcome is not None and outcome.ledger_transaction_id is not None
+    }
+    rows = answered(calls[0], [movements[position] for position in posted], [*posted.values()]) if posted else []
+    found = dict(zip(posted, rows, strict=True))
+    return [
+        [found[position]] if position in found else None if outcome is None else outcome.refusal
+        for position, outcome in enumerate(outcomes)
+    ]
+
+
+def _create_together(calls: Sequence[Call], arguments: Arguments) -> Posted:
+    return _post_each(
+        calls, [movement(each["body"], ledger_account_id=each["account"].ledger_account_id) for each in arguments]
+    )
+
+
+@operation(
+    "createLedgerTransaction",
+    body=MOVEMENT,
+    answer=transactions,
+    audit="ledger-transaction",
+    together=Together(_create_together, lambda body: 1),
+)
 def create_ledger_transaction(call: Call, account: LedgerAccount, body: MovementRequest) -> Rows:
     """Mint, burn or transfer between wallets."""
-    return _post(call, [movement(body, ledger_account_id=account.ledger_account_id)])
+    return only(_create_together([call], [{"account": account, "body": body}]))
 
 
 @operation("createLedgerTransactionSet", body=SetBody(), answer=transactions, audit="ledger-transaction")
@@ -107,25 +148,60 @@ def revert_ledger_transaction(
     return _post(call, [movement(body, **addressed)])
 
 
-@operation("burnWalletPoints", body=BURN, answer=transactions, audit="ledger-transaction")
+def _burn_together(calls: Sequence[Call], arguments: Arguments) -> Posted:
+    return _post_each(
+        calls,
+        [
+            movement(
+                each["body"],
+                ledger_account_id=each["account"].ledger_account_id,
+                from_wallet_id=each["wallet"].wallet_id,
+            )
+            for each in arguments
+        ],
+    )
+
+
+@operation(
+    "burnWalletPoints",
+    body=BURN,
+    answer=transactions,
+    audit="ledger-transaction",
+    together=Together(_burn_together, lambda body: 1),
+)
 def burn_wallet_points(call: Call, account: LedgerAccount, wallet: Wallet, body: BurnRequest) -> Rows:
     """Burn from a wallet."""
-    addressed = {"ledger_account_id": account.ledger_account_id, "from_wallet_id": wallet.wallet_id}
-    return _post(call, [movement(body, **addressed)])
+    return only(_burn_together([call], [{"account": account, "wallet": wallet, "body": body}]))
 
 
-@operation("mintWalletPoints", body=MINT, answer=transactions, audit="ledger-transaction")
+def _mint_together(calls: Sequence[Call], arguments: Arguments) -> Posted:
+    organization_id = calls[0].organization.organization_id
+    ledger_ids = {each["ledger"].ledger_id for each in arguments}
+    accounts = {
+        account.ledger_id: account.ledger_account_id
+        for account in ledger.find_default_accounts(calls[0].db, organization_id, ledger_ids)
+    }
+    return _post_each(calls, [_mint_into(accounts.get(each["ledger"].ledger_id), **each) for each in arguments])
+
+
+def _mint_into(default_account_id: int | None, ledger: Ledger, wallet: Wallet, body: MintRequest) -> Movement:
+    """A mint on the default account of a ledger; refused if it has none."""
+    asked = movement(body, ledger_account_id=default_account_id, to_wallet_id=wallet.wallet_id)
+    if default_account_id is not None:
+        return asked
+    return replace(asked, refusal=UnknownLedgerAccount(f"The ledger {ledger.ledger_id} has no default account."))
+
+
+@operation(
+    "mintWalletPoints",
+    body=MINT,
+    answer=transactions,
+    audit="ledger-transaction",
+    together=Together(_mint_together, lambda body: 1),
+)
 def mint_wallet_points(call: Call, ledger: Ledger, wallet: Wallet, body: MintRequest) -> Rows:
     """Mint into a wallet, on the default account of its ledger."""
-    account = _default_account(call, ledger)
-    return _post(call, [movement(body, ledger_account_id=account.ledger_account_id, to_wallet_id=wallet.wallet_id)])
-
-
-def _default_account(call: Call, of: Ledger) -> LedgerAccount:
-    account = ledger.find_default_account(call.db, of.organization_id, of.ledger_id)
-    if account is None:
-        raise UnknownLedgerAccount(f"The ledger {of.ledger_id} has no default account.")
-    return account
+    return only(_mint_together([call], [{"ledger": ledger, "wallet": wallet, "body": body}]))
 
 
 def _post(call: Call, movements: Sequence[Movement]) -> Rows:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from domain.audiences import CompiledAudience
@@ -19,6 +20,7 @@ from domain.members import (
     merged_profile,
     refuse_erased,
 )
+from domain.problems import Refusal
 from domain.programs import LoyaltyProgram, LoyaltyTier
 from domain.referrals import ReferralOutcome, UnknownReferralCode
 from domain.tiers import TierTracking
@@ -29,7 +31,7 @@ from handlers.call import ADMINISTRATION, INTEGRATION, Call
 from handlers.messages.base import Changes, listed, results, values_of, wrapped
 from handlers.messages.members import MEMBER, MEMBER_PROPERTIES, MemberProperties
 from handlers.messages.referrals import referral_results
-from handlers.operation import operation
+from handlers.operation import Together, operation
 from handlers.schemas.audiences import audience_ids, audience_keys
 from handlers.schemas.member_points import MEMBER_POINTS, moved_points
 from handlers.schemas.member_tiers import (
@@ -64,7 +66,13 @@ from handlers.services import references, tokens
 from handlers.services.configuration import configuration_of
 from handlers.services.events.track import emit
 from handlers.services.idempotency import digest_of
-from handlers.services.ledger.move_points import MovedPoints, PointsMove, move_points
+from handlers.services.ledger.move_points import (
+    MovedPoints,
+    PointsMove,
+    PointsRequest,
+    move_points,
+    move_points_of,
+)
 from handlers.services.members.enrol import MEMBER_CREATED, enrol_member
 from handlers.services.members.erase import erase
 from handlers.services.members.lock_wallets import lock_referrers
@@ -338,13 +346,36 @@ def _moment(query: Mapping[str, Any], name: str) -> Any:
     return instant_of(query[name]) if name in query else None
 
 
-@operation("mintMemberPoints", body=MEMBER_POINTS, answer=moved_points, audit="ledger-transaction")
+def _move_points(
+    transaction_type: int, calls: Sequence[Call], arguments: Sequence[Mapping[str, Any]]
+) -> list[MovedPoints | Refusal | None]:
+    return move_points_of(
+        [
+            PointsRequest(call, each["member"], transaction_type, each["body"])
+            for call, each in zip(calls, arguments, strict=True)
+        ]
+    )
+
+
+@operation(
+    "mintMemberPoints",
+    body=MEMBER_POINTS,
+    answer=moved_points,
+    audit="ledger-transaction",
+    together=Together(partial(_move_points, MINT), lambda body: 1),
+)
 def mint_member_points(call: Call, member: Member, body: PointsMove) -> MovedPoints:
     """Mint points into the member's wallet."""
     return move_points(call, member, MINT, body)
 
 
-@operation("burnMemberPoints", body=MEMBER_POINTS, answer=moved_points, audit="ledger-transaction")
+@operation(
+    "burnMemberPoints",
+    body=MEMBER_POINTS,
+    answer=moved_points,
+    audit="ledger-transaction",
+    together=Together(partial(_move_points, BURN), lambda body: 1),
+)
 def burn_member_points(call: Call, member: Member, body: PointsMove) -> MovedPoints:
     """Burn points from the member's wallet."""
     return move_points(call, member, BURN, body)

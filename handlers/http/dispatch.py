@@ -139,7 +139,7 @@ class Dispatcher:
         arguments = [bodies[position] for position in calls]
         results = operation.together.do([*calls.values()], arguments) if calls else ()
         for (position, call), of_call, result in zip(calls.items(), arguments, results, strict=True):
-            if isinstance(result, Exception):
+            if result is None or isinstance(result, Exception):
                 outcomes[position] = result
                 continue
             if isinstance(operation.audit, Audited):

@@ -54,21 +54,29 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @contextmanager
-def waiting(shop: Shop, calls: list[Callable[[], Any]]) -> Iterator[list[Future[Any]]]:
+def waiting(
+    shop: Shop, calls: list[Callable[[], Any]], first: Callable[[str], Reply] | None = None
+) -> Iterator[list[Future[Any]]]:
     """Calls that have come, and wait, while another one is under way; it ends with the block."""
-    with ThreadPoolExecutor(len(calls) + 1) as clients, come_while_one_waits(shop, calls, clients) as made:
+    with ThreadPoolExecutor(len(calls) + 1) as clients, come_while_one_waits(shop, calls, clients, first) as made:
         yield made
 
 
 @contextmanager
 def come_while_one_waits(
-    shop: Shop, calls: list[Callable[[], Any]], clients: ThreadPoolExecutor
+    shop: Shop,
+    calls: list[Callable[[], Any]],
+    clients: ThreadPoolExecutor,
+    first_call: Callable[[str], Reply] | None = None,
 ) -> Iterator[list[Future[Any]]]:
-    """As `waiting`, for clients who are not awaited at the end of the block."""
+    """As `waiting`, for clients who are not awaited at the end of the block.
+
+    The call that they wait for is about a member who is held; it tracks an event, unless another one is given.
+    """
     blocker = shop.member()
     arrived = threading.Semaphore(0)
     with locked(shop, blocker):
-        first = clients.submit(call, shop, event(blocker))
+        first = clients.submit(first_call or (lambda member: call(shop, event(member))), blocker)
         _until(lambda: _lock_waits(shop) > 0)
 
         def come(each: Callable[[], Any]) -> Any:
@@ -190,6 +198,26 @@ def test_every_call_has_the_result_that_it_would_have_alone(shop):
 def _told(result: dict[str, Any]) -> tuple[Any, ...]:
     error = result.get("error") or {}
     return result["status"], [effect["status"] for effect in result["effects"]], error.get("type")
+
+
+def test_uses_of_coupons_that_wait_are_one_transaction_with_an_answer_for_each(shop):
+    book = shop.integration.post("/coupon-books", {"name": "Tea", "type": "codeless", "publishingStatus": "published"})
+    path = f"/coupon-books/{book['couponBook']['couponBookKey']}/use"
+
+    def use(member: str) -> Reply:
+        return shop.integration.request("POST", f"/members/{member}{path}", {"autoAssign": True})
+
+    members = [shop.member() for _ in range(10)]
+    with waiting(shop, [partial(use, member) for member in (*members, "nobody")], first=use) as made:
+        pass
+    replies = [each.result() for each in made]
+    assert [reply.status for reply in replies] == [200] * 10 + [404]
+    # The one they waited for, and the group; a call that came late makes one more.
+    assert len({row.xmin for row in shop.rows("coupon_usages", "xmin::text")}) < 10
+    # Each entry of the audit log has the request that it came with, as has each event.
+    asked = {reply.headers["x-request-id"] for reply in replies[:10]}
+    assert asked <= {row.request_id for row in shop.rows("audit_log", "request_id")}
+    assert asked <= {row.e2e_tracking_id for row in shop.rows("events", "e2e_tracking_id")}
 
 
 def test_one_key_in_many_calls_counts_once(shop):

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from domain.ledger.records import MINT
+from domain.ledger.records import MINT, LedgerAccount
 from domain.members import Member, refuse_erased, refuse_inactive
+from domain.problems import Refusal
 from handlers.call import Call
-from handlers.services.ledger.post_transactions import Movement, post_one
-from handlers.services.members.lock_wallets import lock_referrers
+from handlers.services.ledger.post_transactions import Movement, post_each
+from handlers.services.members.lock_wallets import lock_wallets
 from handlers.services.references import account_of_members
+from handlers.services.unit_of_work.unit import only
 from persistence import members, posting
 
 
@@ -45,32 +47,95 @@ class MovedPoints:
     system_unique_key: str
 
 
+@dataclass(frozen=True, slots=True)
+class PointsRequest:
+    """The request of a call to mint or burn points of a member."""
+
+    call: Call
+    member: Member
+    transaction_type: int
+    asked: PointsMove
+
+
 def move_points(call: Call, member: Member, transaction_type: int, asked: PointsMove) -> MovedPoints:
     """Mint or burn points of a member (administration, Members 6).
 
     The same key with the same request returns the same transaction. Raises MemberErased, or MemberInactive unless the
     key was used before.
     """
-    lock_referrers(call.db, call.organization, member.wallet_id, ())
-    locked = members.lock(call.db, member)
-    refuse_erased(locked)
-    account = account_of_members(call, asked.ledger_id, asked.ledger_account_id)
-    movement = Movement(
+    return only(move_points_of([PointsRequest(call, member, transaction_type, asked)]))
+
+
+def move_points_of(requests: Sequence[PointsRequest]) -> list[MovedPoints | Refusal | None]:
+    """Mint or burn points for each request, as `move_points`; None for one whose call has to come alone."""
+    call = requests[0].call
+    organization_id = call.organization.organization_id
+    lock_wallets(call.db, call.organization, {request.member.wallet_id for request in requests})
+    # Read again, now that nobody else can change them.
+    found = members.find_all(call.db, organization_id, {request.member.member_id for request in requests})
+    locked = {member.member_id: member for member in found}
+    keys = [request.asked.system_unique_key or call.new_key() for request in requests]
+    posted: Collection[str] = ()
+    if not all(member.active for member in found):
+        posted = posting.find_posted(call.db, organization_id, keys).keys()
+    accounts: dict[tuple[int | None, int | None], LedgerAccount | Refusal] = {}
+    moves: dict[int, tuple[PointsRequest, Movement, LedgerAccount]] = {}
+    outcomes: dict[int, MovedPoints | Refusal | None] = {}
+    for position, (request, key) in enumerate(zip(requests, keys, strict=True)):
+        try:
+            member = locked[request.member.member_id]
+            refuse_erased(member)
+            account = _account(call, request.asked, accounts)
+            if key not in posted:
+                refuse_inactive(member)
+            moves[position] = request, _movement(request, account, key), account
+        except Refusal as refusal:
+            outcomes[position] = refusal
+    calls = [request.call for request, _, _ in moves.values()]
+    done = post_each(calls, [movement for _, movement, _ in moves.values()]) if moves else ()
+    for (position, (request, movement, account)), outcome in zip(moves.items(), done, strict=True):
+        if outcome is None or outcome.ledger_transaction_id is None:
+            outcomes[position] = None if outcome is None else outcome.refusal
+        else:
+            outcomes[position] = _moved(request, movement, account, outcome.ledger_transaction_id)
+    return [outcomes[position] for position in range(len(requests))]
+
+
+def _account(
+    call: Call, asked: PointsMove, known: dict[tuple[int | None, int | None], LedgerAccount | Refusal]
+) -> LedgerAccount:
+    """The account of a request; `known` has those that were looked up."""
+    named = asked.ledger_id, asked.ledger_account_id
+    if named not in known:
+        try:
+            known[named] = account_of_members(call, *named)
+        except Refusal as refusal:
+            known[named] = refusal
+    found = known[named]
+    if isinstance(found, Refusal):
+        raise found
+    return found
+
+
+def _movement(request: PointsRequest, account: LedgerAccount, key: str) -> Movement:
+    asked, is_mint = request.asked, request.transaction_type == MINT
+    return Movement(
         ledger_account_id=account.ledger_account_id,
         amount=asked.amount,
-        from_wallet_id=None if transaction_type == MINT else member.wallet_id,
-        to_wallet_id=member.wallet_id if transaction_type == MINT else None,
-        system_unique_key=asked.system_unique_key or call.new_key(),
+        from_wallet_id=None if is_mint else request.member.wallet_id,
+        to_wallet_id=request.member.wallet_id if is_mint else None,
+        system_unique_key=key,
         external_event_date=asked.external_event_date,
         external_id=asked.external_id,
         description=asked.description,
         tags=tuple(asked.tags),
     )
-    if not posting.find_posted(call.db, account.organization_id, [movement.system_unique_key or ""]):
-        refuse_inactive(locked)
+
+
+def _moved(request: PointsRequest, movement: Movement, account: LedgerAccount, transaction_id: int) -> MovedPoints:
     return MovedPoints(
-        ledger_transaction_id=post_one(call, movement),
-        amount=asked.amount,
+        ledger_transaction_id=transaction_id,
+        amount=request.asked.amount,
         from_wallet_id=movement.from_wallet_id,
         to_wallet_id=movement.to_wallet_id,
         organization_id=account.organization_id,

@@ -26,7 +26,7 @@ from domain.ledger.views import TransactionRow
 from domain.problems import FieldFault, InvalidRequest, Refusal
 from handlers.call import Call
 from handlers.services.idempotency import digest_of
-from handlers.services.ledger.sessions import work_on_wallets
+from handlers.services.ledger.sessions import has_consequences, work_on_wallets
 from handlers.services.members.lock_wallets import lock_wallets
 from persistence import ledger_transactions, posting
 
@@ -84,13 +84,14 @@ class Outcome:
 
 
 class Poster:
-    """Posts the movements of one call."""
+    """Posts movements, each asked for by its call; the calls are of one organization and moment."""
 
-    def __init__(self, call: Call, movements: Sequence[Movement]) -> None:
-        self._call = call
-        self._db = call.db
-        self._organization_id = call.organization.organization_id
-        self._movements = [_keyed(movement, call) for movement in movements]
+    def __init__(self, calls: Sequence[Call], movements: Sequence[Movement]) -> None:
+        self._calls = calls
+        self._call = calls[0]
+        self._db = self._call.db
+        self._organization_id = self._call.organization.organization_id
+        self._movements = [_keyed(movement, call) for call, movement in zip(calls, movements, strict=True)]
         self._outcomes: dict[int, Outcome] = {}
 
     def post(self, atomic: bool) -> list[Outcome]:
@@ -108,11 +109,13 @@ class Poster:
         account_ids |= {transaction.ledger_account_id for transaction in stored.values()}
         with work_on_wallets(self._call, self._wallets, account_ids, MOVED) as work:
             made = self._make(work.ledger, stored, atomic)
+            for position, step in made.items():
+                work.ask(step, self._calls[position].request_id)
         steps = zip(work.ledger.steps, work.transaction_ids, strict=True)
         by_posting = {id(step): transaction_id for step, transaction_id in steps}
         for position, step in made.items():
             self._outcomes[position] = Outcome(by_posting[id(step)])
-            _add_to_audit_log(self._call, self._movements[position], step, by_posting[id(step)])
+            _add_to_audit_log(self._calls[position], self._movements[position], step, by_posting[id(step)])
         self._answer_repeats()
         return [self._outcomes[position] for position in range(len(self._movements))]
 
@@ -289,14 +292,9 @@ def _placed(refusal: Refusal, pointer: str) -> Refusal:
     return InvalidRequest([replace(fault, pointer=pointer + (fault.pointer or "")) for fault in refusal.faults])
 
 
-def post_one(call: Call, movement: Movement) -> int:
-    """Post one movement. Returns the id of its transaction, or raises its refusal."""
-    return post_set(call, [movement])[0]
-
-
 def post_set(call: Call, movements: Sequence[Movement]) -> list[int]:
     """Post movements as one unit. Returns the ids of their transactions, or raises the first refusal."""
-    outcomes = Poster(call, movements).post(atomic=True)
+    outcomes = Poster([call] * len(movements), movements).post(atomic=True)
     for outcome in outcomes:
         if outcome.refusal is not None:
             raise outcome.refusal
@@ -305,7 +303,17 @@ def post_set(call: Call, movements: Sequence[Movement]) -> list[int]:
 
 def post_batch(call: Call, movements: Sequence[Movement]) -> list[Outcome]:
     """Post each movement on its own, those of one atomic set together."""
-    return Poster(call, movements).post(atomic=False)
+    return Poster([call] * len(movements), movements).post(atomic=False)
+
+
+def post_each(calls: Sequence[Call], movements: Sequence[Movement]) -> list[Outcome | None]:
+    """Post the movement of each call, as if the calls had come one after the other.
+
+    An outcome is None for a call that has to come alone, as campaigns may move points because of another one.
+    """
+    if len(calls) > 1 and has_consequences(calls[0]):
+        return [None] * len(calls)
+    return [*Poster(calls, movements).post(atomic=False)]
 
 
 def answered(call: Call, movements: Sequence[Movement], ids: Sequence[int]) -> list[list[TransactionRow]]:

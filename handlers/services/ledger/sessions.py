@@ -22,6 +22,8 @@ from handlers.call import Execution
 from handlers.services.configuration import Configuration, configuration_of
 from handlers.services.events.track import track
 from handlers.services.unit_of_work.derived_events import (
+    TIER_REMOVED,
+    TIER_SET,
     TRANSACTION_CREATED,
     DerivedEvent,
     LedgerEvents,
@@ -34,10 +36,20 @@ from persistence import events, member_tiers, posting
 
 @dataclass(slots=True)
 class WalletWork:
-    """An open ledger session; `transaction_ids` are the ids of its postings, known after the flush."""
+    """An open ledger session; `transaction_ids` are the ids of its postings, known after the flush.
+
+    `request_ids` are the requests that asked for postings, by wallet; the derived events belong to them.
+    """
 
     ledger: LedgerSession
     transaction_ids: list[int] = field(default_factory=list)
+    request_ids: dict[int, str] = field(default_factory=dict)
+
+    def ask(self, step: Posting, request_id: str) -> None:
+        """Note the request that asked for a posting."""
+        for wallet_id in (step.from_wallet_id, step.to_wallet_id):
+            if wallet_id is not None:
+                self.request_ids[wallet_id] = request_id
 
 
 @contextmanager
@@ -92,11 +104,25 @@ def tiers_of_wallets(
     return assignments, {wallet_id: member_id for wallet_id, (member_id, _) in members.items()}
 
 
-def report(execution: Execution, derived: Collection[DerivedEvent], reason: str) -> None:
-    """Track derived events, all of them in one batch."""
+def has_consequences(execution: Execution) -> bool:
+    """True if the derived events of movements can themselves move something."""
+    configuration = configuration_of(execution.db, execution.organization)
+    referring = configuration.referral_programs.active_types
+    return any(
+        event_type in referring or configuration.concerns(configuration.plans, event_type)
+        for event_type in (TIER_SET, TIER_REMOVED, TRANSACTION_CREATED)
+    )
+
+
+def report(
+    execution: Execution, derived: Collection[DerivedEvent], reason: str, request_ids: Mapping[int, str] | None = None
+) -> None:
+    """Track derived events, all of them in one batch; `request_ids` are those of members other than the execution's."""
     if derived:
         incoming = [event.incoming(execution.new_key, reason) for event in derived]
-        track(UnitOfWork(execution), incoming, by_server=True)
+        known = request_ids or {}
+        of_events = [known.get(event.member_id, execution.request_id) for event in derived]
+        track(UnitOfWork(execution), incoming, by_server=True, request_ids=of_events)
 
 
 def _concern(configuration: Configuration, ledger_account_ids: Collection[int]) -> bool:
@@ -124,4 +150,9 @@ def _flush(execution: Execution, work: WalletWork, reason: str) -> None:
     ledger_events = LedgerEvents(configuration, session, assignments, member_ids, posted.__getitem__, points)
     derived = ledger_events.take_derived()
     member_tiers.move(db, organization_id, assignments.changed, session.at)
-    report(execution, derived, reason)
+    requests = {
+        member_ids[wallet_id]: request_id
+        for wallet_id, request_id in work.request_ids.items()
+        if wallet_id in member_ids
+    }
+    report(execution, derived, reason, requests)

@@ -378,9 +378,10 @@ def done_together(
     return outcomes
 
 
-def only(outcomes: Sequence[T | Refusal]) -> T:
+def only(outcomes: Sequence[T | Refusal | None]) -> T:
     """The result of the only call; raises its refusal."""
     [outcome] = outcomes
     if isinstance(outcome, Refusal):
         raise outcome
+    assert outcome is not None
     return outcome

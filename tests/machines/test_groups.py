@@ -1,0 +1,264 @@
+"""Calls that are done together have the results, and leave the records, that they have one after the other."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given
+from hypothesis import settings as with_settings
+from hypothesis import strategies as st
+
+from domain.problems import Refusal
+from handlers.call import ADMINISTRATION, INTEGRATION, Answer, Caller, Request
+from handlers.http.dispatch import Dispatcher
+from handlers.settings import Settings
+from tests.builders.api import Api, running_api
+from tests.builders.campaigns import mint
+from tests.builders.statements import counted
+from tests.builders.tracking import Shop, running
+
+MEMBERS, KEYS, CODES = 3, 3, ("A-1", "A-2", "A-3")
+TWICE = {"maxUsagesPerPeriod": 2, "usagePeriodType": "daily"}
+NOWHERE = "00000000-0000-4000-8000-000000000000"
+PATTERN = {"length": 20, "alphabet": "0123456789", "prefix": "", "suffix": ""}
+BOOKS = ("free", "paid", "capped", "list", "made")
+
+
+@dataclass
+class World:
+    """An organization in which `do` makes calls; names of members, books and keys are the same in all worlds."""
+
+    dispatcher: Dispatcher
+    shop: Shop
+    members: list[str] = field(default_factory=list)
+    usages: list[str] = field(default_factory=list)
+    wallets: dict[str, int] = field(default_factory=dict)
+    books: dict[str, str] = field(default_factory=dict)
+    badges: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def new(cls, dispatcher: Dispatcher, api: Api, *, rewarding: bool) -> World:
+        shop = Shop(api.organization())
+        world = cls(dispatcher, shop)
+        paid = {"requiredPointsConfig": {"ledgerAccountKey": shop.organization.created.ledger_account_key}}
+        for key, body in {
+            "free": {"type": "codeless"},
+            "paid": {"type": "codeless", "usageRequiredPoints": 7, **TWICE, **paid},
+            "capped": {"type": "codeless", "maxCouponCount": 3, "assignmentRequiredPoints": 5, **paid},
+            "list": {"type": "list"},
+            "made": {"type": "generated", "codePattern": PATTERN, "assignmentRequiredPoints": 3, **paid},
+        }.items():
+            made = {"name": key, "publishingStatus": "published", **body}
+            world.books[key] = shop.integration.post("/coupon-books", made)["couponBook"]["couponBookKey"]
+        shop.integration.post(f"/coupon-books/{world.books['list']}/coupons", {"codes": list(CODES)})
+        star = shop.integration.post("/badges", {"name": "Star", "active": True, "maxAmount": 3})
+        world.badges["star"] = star["badge"]["badgeKey"]
+        if rewarding:
+            shop.campaign(running(mint(2)), eventType="coupon-code-used")
+            shop.campaign(running(mint(2)), eventType="badge-assigned")
+        for _ in range(MEMBERS):
+            world.members.append(shop.member())
+            shop.give(world.members[-1], 40)
+        world.wallets.update(map(tuple, shop.rows("members", "loyalty_member_id, wallet_id")))
+        for number in range(2):
+            path = f"/members/{world.members[number]}/coupon-books/{world.books['free']}/assign"
+            usage = shop.integration.post(path, {"amount": 3}, expect=200)["couponUsage"]
+            world.usages.append(usage["couponUsageKey"])
+        return world
+
+    def request(self, operation_id: str, call: Mapping[str, Any]) -> Request:
+        """The request of a call whose names are those of the test."""
+        organization = self.shop.organization
+        created = organization.created
+        path, body, surface = _in_order(call["path"]), call["body"], INTEGRATION
+        if "loyaltyMemberId" in path:
+            path["loyaltyMemberId"] = self.members[path["loyaltyMemberId"]]
+        if "couponUsageKey" in path:
+            path["couponUsageKey"] = self.usages[path["couponUsageKey"]]
+        if "couponBookKey" in path:
+            path["couponBookKey"] = self.books.get(path["couponBookKey"], NOWHERE)
+        if "badgeKey" in path:
+            path["badgeKey"] = self.badges.get(path["badgeKey"], NOWHERE)
+        if operation_id.endswith("Points"):
+            surface, path = ADMINISTRATION, {"organizationId": organization.id, **path}
+        if operation_id in ("mintWalletPoints", "burnWalletPoints"):
+            member = self.members[path.pop("member")]
+            path["ledgerId"] = created.ledger_id
+            if operation_id == "burnWalletPoints":
+                path["ledgerAccountId"] = created.ledger_account_id
+            path["walletId"] = self.wallets[member]
+        return Request(
+            surface=surface,
+            operation_id=operation_id,
+            path=path,
+            query={},
+            body=body,
+            caller=Caller("test", organization.id, frozenset(), is_admin=True),
+            request_id=str(uuid.uuid4()),
+            headers={},
+        )
+
+    def do(self, operation_id: str, calls: Sequence[Mapping[str, Any]], *, together: bool) -> list[Any]:
+        """The outcomes of calls, without what differs from one time to the next."""
+        requests = [self.request(operation_id, call) for call in calls]
+        outcomes: list[Answer | Exception | None] = [None] * len(requests)
+        if together and len(requests) > 1:
+            outcomes = self.dispatcher.together(requests)
+        for position, outcome in enumerate(outcomes):
+            if outcome is None:
+                try:
+                    outcomes[position] = self.dispatcher(requests[position])
+                except Refusal as refusal:
+                    outcomes[position] = refusal
+        return [_told(outcome) for outcome in outcomes]
+
+    def state(self) -> list[Any]:
+        """What is stored, as far as it is the same whenever it was made."""
+        shop = self.shop
+        own: list[Any] = []
+        for member in self.members:
+            listed = shop.integration.get(f"/members/{member}/coupons", limit=25)["results"]
+            own.append(
+                [
+                    shop.balance(member),
+                    sorted(_held(coupon) for coupon in listed),
+                    shop.integration.get(f"/members/{member}/badges/{self.badges['star']}/balance")["balance"][
+                        "assignedBalance"
+                    ],
+                ]
+            )
+        events = shop.rows("events", "event_type, status", "1, 2")
+        entries = shop.rows("audit_log", "operation_id, entity_type", "1, 2")
+        return [own, events, entries]
+
+
+def _in_order(path: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of a path in its order."""
+    return {name: path[name] for name in PATHS if name in path}
+
+
+def _held(coupon: Mapping[str, Any]) -> tuple[str, Decimal, Decimal]:
+    """The book's name, and what a member has of it."""
+    return coupon["couponBook"]["name"], coupon["amountAssigned"], coupon["amountUsed"]
+
+
+def _told(outcome: Answer | Exception | None) -> Any:
+    if isinstance(outcome, Answer):
+        return outcome.status, _lasting(outcome.body)
+    return type(outcome).__name__
+
+
+_FLEETING = ("Id", "Key", "Keys", "At", "Date", "code", "Hash")
+
+
+def _lasting(value: Any, name: str = "") -> Any:
+    if isinstance(value, Mapping):
+        return {key: _lasting(each, key) for key, each in value.items() if not key.endswith(_FLEETING)}
+    if isinstance(value, list):
+        return [_lasting(each) for each in value]
+    return value
+
+
+members = st.integers(0, MEMBERS - 1)
+keys = st.one_of(st.none(), st.sampled_from([f"key-{number}" for number in range(KEYS)]))
+
+
+def _body(**values: Any) -> st.SearchStrategy[Any]:
+    return st.fixed_dictionaries(values).map(
+        lambda body: {name: value for name, value in body.items() if value is not None}
+    )
+
+
+def _call(path: Mapping[str, Any], body: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.fixed_dictionaries({"path": st.fixed_dictionaries(path), "body": body})
+
+
+codes = st.sampled_from((None, None, None, *CODES))
+of_book = {"loyaltyMemberId": members, "couponBookKey": st.sampled_from((*BOOKS, "nobook"))}
+of_badge = {"loyaltyMemberId": members, "badgeKey": st.sampled_from(("star", "star", "none"))}
+of_usage = {"loyaltyMemberId": members, "couponUsageKey": st.integers(0, 1)}
+points = _body(amount=st.integers(1, 30).map(Decimal), systemUniqueKey=keys)
+price = st.sampled_from((None, 1))
+PATHS = ("member", "loyaltyMemberId", "couponBookKey", "couponUsageKey", "badgeKey")
+CALLS: Mapping[str, st.SearchStrategy[Any]] = {
+    "useCoupon": _call(
+        of_book, _body(systemUniqueKey=keys, autoAssign=st.booleans(), code=codes, pointsOverride=price)
+    ),
+    "assignCoupon": _call(of_book, _body(systemUniqueKey=keys, code=codes)),
+    "revertMemberCouponUsage": _call(of_usage, st.none()),
+    "assignBadge": _call(of_badge, _body(amount=st.integers(1, 2), systemUniqueKey=keys)),
+    "unassignBadge": _call(of_badge, _body(amount=st.integers(1, 2), systemUniqueKey=keys)),
+    "mintMemberPoints": _call({"loyaltyMemberId": members}, points),
+    "burnMemberPoints": _call({"loyaltyMemberId": members}, points),
+    "mintWalletPoints": _call({"member": members}, points),
+    "burnWalletPoints": _call({"member": members}, points),
+}
+rounds = st.sampled_from(sorted(CALLS)).flatmap(
+    lambda operation_id: st.tuples(st.just(operation_id), st.lists(CALLS[operation_id], min_size=1, max_size=6))
+)
+
+
+@pytest.fixture(scope="module")
+def api(settings: Settings) -> Iterator[Api]:
+    """The application in this process."""
+    with running_api(settings) as running_one:
+        yield running_one
+
+
+@pytest.fixture(scope="module")
+def dispatcher(api: Api) -> Dispatcher:
+    """The dispatcher of calls in this process."""
+    return Dispatcher(api.settings, api.engine)
+
+
+@pytest.mark.parametrize("rewarding", [False, True])
+def test_calls_done_together_are_as_those_that_come_one_after_the_other(dispatcher, api, rewarding) -> None:
+    @with_settings(
+        max_examples=4,
+        derandomize=True,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(st.lists(rounds, min_size=12, max_size=25))
+    def check(made: list[tuple[str, list[Any]]]) -> None:
+        together, alone = (World.new(dispatcher, api, rewarding=rewarding) for _ in range(2))
+        for operation_id, calls in made:
+            assert together.do(operation_id, calls, together=True) == alone.do(operation_id, calls, together=False)
+        assert together.state() == alone.state()
+        together.shop.check_ledger()
+
+    check()
+
+
+EXAMPLES: Mapping[str, Mapping[str, Any]] = {
+    "useCoupon": {"path": {"couponBookKey": "free"}, "body": {"autoAssign": True}},
+    "assignCoupon": {"path": {"couponBookKey": "made"}, "body": {}},
+    "assignBadge": {"path": {"badgeKey": "star"}, "body": {"amount": 1}},
+    "mintMemberPoints": {"path": {}, "body": {"amount": Decimal(5)}},
+    "burnMemberPoints": {"path": {}, "body": {"amount": Decimal(5)}},
+}
+
+
+@pytest.mark.parametrize("operation_id", sorted(EXAMPLES))
+def test_statements_do_not_grow_with_the_calls(dispatcher, api, operation_id) -> None:
+    world = World.new(dispatcher, api, rewarding=False)
+    world.members += [world.shop.member() for _ in range(20)]
+    for member in world.members:
+        world.shop.give(member, 100)
+    example = EXAMPLES[operation_id]
+    counts = []
+    for size in (2, 2, 20):
+        calls = [
+            {"path": {"loyaltyMemberId": number, **example["path"]}, "body": example["body"]} for number in range(size)
+        ]
+        with counted(api.engine) as statements:
+            assert {outcome[0] for outcome in world.do(operation_id, calls, together=True)} == {200}
+        counts.append(len(statements))
+    # Ids are reserved in doubling numbers.
+    assert counts[2] <= counts[1] + 2
