@@ -130,12 +130,8 @@ class AuditTrail:
 
 
 def write_entries(calls: Sequence[Call], operation_id: str) -> None:
-    """Write the entries of calls of one organization and moment with one statement; none if nothing was changed.
-
-    What several of the calls made, since they were the same request, is in the entry of the first.
-    """
+    """Write the entries of calls of one organization and moment with one statement; none if nothing was changed."""
     entries: list[tuple[Origin, NewEntry]] = []
-    made: set[tuple[str, str]] = set()
     for call in calls:
         caller = call.caller
         origin = Origin(
@@ -147,9 +143,7 @@ def write_entries(calls: Sequence[Call], operation_id: str) -> None:
             request_id=call.request_id,
             reason=call.audit.reason,
         )
-        own = [entry for entry in call.audit.entries if (entry.entity_type, entry.entity_id) not in made]
-        made |= {(entry.entity_type, entry.entity_id) for entry in own}
-        entries += [(origin, entry) for entry in own]
+        entries += [(origin, entry) for entry in call.audit.entries]
     if not entries:
         return
     first = calls[0]

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from domain.calendar import instant_of
 from domain.members import Member
 from domain.missions.records import MemberMission, Mission
+from domain.problems import Refusal
 from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.messages.base import listed, values_of, wrapped
-from handlers.operation import operation
+from handlers.operation import Together, operation
 from handlers.schemas.missions import MISSION, MISSION_BODY, MISSION_CHANGES, PROGRESS_BODY, member_mission
 from handlers.services.configuration import configuration_of
 from handlers.services.members.match_audiences import match_audiences
-from handlers.services.missions.advance import MissionAdvance, advance_mission
+from handlers.services.missions.advance import (
+    AdvanceRequest,
+    MissionAdvance,
+    advance_mission,
+    advance_missions,
+)
 from handlers.services.missions.validate import MissionProperties, validated_mission
 from persistence import member_missions, missions
 from persistence.member_missions import MemberMissionFilter
@@ -97,7 +103,23 @@ def list_member_missions(call: Call, member: Member, query: Mapping[str, Any]) -
     return member_missions.find_page(call.db, member, Page.of(query), filters, audience_ids, call.now, zones)
 
 
-@operation("updateMissionProgress", body=PROGRESS_BODY, audit="mission-progress")
+def _advance_together(
+    calls: Sequence[Call], arguments: Sequence[Mapping[str, Any]]
+) -> list[Mapping[str, Any] | Refusal]:
+    return advance_missions(
+        [
+            AdvanceRequest(call, each["member"], each["mission"], each["body"])
+            for call, each in zip(calls, arguments, strict=True)
+        ]
+    )
+
+
+@operation(
+    "updateMissionProgress",
+    body=PROGRESS_BODY,
+    audit="mission-progress",
+    together=Together(_advance_together, lambda body: 1),
+)
 def update_mission_progress(call: Call, member: Member, mission: Mission, body: MissionAdvance) -> Mapping[str, Any]:
     """Advance a mission of the member by request."""
     return advance_mission(call, member, mission, body)

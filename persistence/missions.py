@@ -14,7 +14,7 @@ from domain.missions.state import MemberMission, MissionChanges, MissionProgress
 from domain.problems import NameTaken
 from persistence.connections import defer, query
 from persistence.paging import Page, Paged, paged
-from persistence.rows import add, add_all, as_json, change, columns_of, fields_of, record, records
+from persistence.rows import add, add_all, as_json, change, columns_of, fields_of, records
 from persistence.tables.missions import mission_trackings, missions
 
 ORDER_COLUMNS = {
@@ -88,10 +88,14 @@ WHERE m.organization_id = %s AND m.member_id = x.member_id AND m.mission_id = x.
 
 def find(db: Connection, organization_id: int, mission_id: int) -> Mission | None:
     """The mission with this id."""
-    row = db.execute(
-        select(*_COLUMNS).where(missions.c.organization_id == organization_id, missions.c.mission_id == mission_id)
-    ).one_or_none()
-    return record(Mission, row)
+    found = find_some(db, organization_id, [mission_id])
+    return found[0] if found else None
+
+
+def find_some(db: Connection, organization_id: int, mission_ids: Collection[int]) -> list[Mission]:
+    """The existing missions among these, in no certain order."""
+    wanted = missions.c.mission_id.in_(list(mission_ids))
+    return records(Mission, db.execute(select(*_COLUMNS).where(missions.c.organization_id == organization_id, wanted)))
 
 
 def find_all(db: Connection, organization_id: int) -> list[Mission]:
@@ -192,15 +196,12 @@ def find_trackings(db: Connection, organization_id: int, event_ids: Collection[i
     return records(MissionTracking, rows)
 
 
-def find_tracking(db: Connection, organization_id: int, system_unique_key: str) -> MissionTracking | None:
-    """The tracking made under this key."""
+def find_tracked(db: Connection, organization_id: int, system_unique_keys: Collection[str]) -> list[MissionTracking]:
+    """The trackings made under these keys."""
     table = mission_trackings
-    row = db.execute(
-        select(*_TRACKING_COLUMNS).where(
-            table.c.organization_id == organization_id, table.c.system_unique_key == system_unique_key
-        )
-    ).one_or_none()
-    return record(MissionTracking, row)
+    wanted = table.c.system_unique_key.in_(list(system_unique_keys))
+    rows = db.execute(select(*_TRACKING_COLUMNS).where(table.c.organization_id == organization_id, wanted))
+    return records(MissionTracking, rows)
 
 
 def write(db: Connection, organization_id: int, changes: MissionChanges, at: datetime) -> None:

@@ -210,6 +210,8 @@ class _Set:
 # The addresses of operations that are done together.
 _SETS: Mapping[str, _Set] = {
     "loyaltyMemberId": _Set(members.find_all_by_loyalty_member_id, "loyalty_member_id"),
+    "memberId": _Set(members.find_all, "member_id"),
+    "missionId": _Set(missions.find_some, "mission_id"),
     "badgeKey": _Set(badges.find_all_by_key, "badge_key"),
     "couponBookKey": _Set(books.find_all_by_key, "coupon_book_key"),
     "couponUsageKey": _Set(usages.find_all_by_key, "coupon_usage_key", inside=("member", "member_id")),

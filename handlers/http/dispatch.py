@@ -137,6 +137,7 @@ class Dispatcher:
                 else:
                     bodies[position] = {**addressed, "body": bodies[position]}
         arguments = [bodies[position] for position in calls]
+        told: set[tuple[str, str]] = set()
         results = operation.together.do([*calls.values()], arguments) if calls else ()
         for (position, call), of_call, result in zip(calls.items(), arguments, results, strict=True):
             if result is None or isinstance(result, Exception):
@@ -144,6 +145,10 @@ class Dispatcher:
                 continue
             if isinstance(operation.audit, Audited):
                 operation.audit.add(call, of_call, result)
+                # Calls with one key made one record, of which the first of them is told.
+                new = {(entry.entity_type, entry.entity_id): entry for entry in call.audit.entries}
+                call.audit.entries = [entry for name, entry in new.items() if name not in told]
+                told |= new.keys()
             outcomes[position] = _answer(operation, requests[position], route, result)
         write_entries([*calls.values()], operation.operation_id)
         return [outcomes[position] for position in range(len(requests))]

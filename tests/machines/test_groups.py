@@ -37,9 +37,11 @@ class World:
     shop: Shop
     members: list[str] = field(default_factory=list)
     usages: list[str] = field(default_factory=list)
+    member_ids: dict[str, int] = field(default_factory=dict)
     wallets: dict[str, int] = field(default_factory=dict)
     books: dict[str, str] = field(default_factory=dict)
     badges: dict[str, str] = field(default_factory=dict)
+    missions: list[int] = field(default_factory=list)
 
     @classmethod
     def new(cls, dispatcher: Dispatcher, api: Api, *, rewarding: bool) -> World:
@@ -64,6 +66,18 @@ class World:
         for _ in range(MEMBERS):
             world.members.append(shop.member())
             shop.give(world.members[-1], 40)
+        for name, most in {"often": 9, "once": 1}.items():
+            mission = {
+                "name": name,
+                "code": name,
+                "type": "visits",
+                "eventType": "member-generic-event",
+                "goalCount": 3,
+                "maxRepetitions": most,
+            }
+            mission |= {"loyaltyProgramId": shop.organization.created.loyalty_program_id, "pointsAccrual": 4}
+            world.missions.append(shop.administration.post("/missions", mission)["mission"]["missionId"])
+        world.member_ids.update(map(tuple, shop.rows("members", "loyalty_member_id, member_id")))
         world.wallets.update(map(tuple, shop.rows("members", "loyalty_member_id, wallet_id")))
         for number in range(2):
             path = f"/members/{world.members[number]}/coupon-books/{world.books['free']}/assign"
@@ -84,7 +98,10 @@ class World:
             path["couponBookKey"] = self.books.get(path["couponBookKey"], NOWHERE)
         if "badgeKey" in path:
             path["badgeKey"] = self.badges.get(path["badgeKey"], NOWHERE)
-        if operation_id.endswith("Points"):
+        if operation_id == "updateMissionProgress":
+            member_id = self.member_ids[self.members[path.pop("member")]]
+            path = {"memberId": member_id, "missionId": self.missions[path.pop("mission")]}
+        if operation_id.endswith(("Points", "Progress")):
             surface, path = ADMINISTRATION, {"organizationId": organization.id, **path}
         if operation_id in ("mintWalletPoints", "burnWalletPoints"):
             member = self.members[path.pop("member")]
@@ -184,7 +201,7 @@ of_badge = {"loyaltyMemberId": members, "badgeKey": st.sampled_from(("star", "st
 of_usage = {"loyaltyMemberId": members, "couponUsageKey": st.integers(0, 1)}
 points = _body(amount=st.integers(1, 30).map(Decimal), systemUniqueKey=keys)
 price = st.sampled_from((None, 1))
-PATHS = ("member", "loyaltyMemberId", "couponBookKey", "couponUsageKey", "badgeKey")
+PATHS = ("member", "mission", "loyaltyMemberId", "couponBookKey", "couponUsageKey", "badgeKey")
 CALLS: Mapping[str, st.SearchStrategy[Any]] = {
     "useCoupon": _call(
         of_book, _body(systemUniqueKey=keys, autoAssign=st.booleans(), code=codes, pointsOverride=price)
@@ -197,6 +214,9 @@ CALLS: Mapping[str, st.SearchStrategy[Any]] = {
     "burnMemberPoints": _call({"loyaltyMemberId": members}, points),
     "mintWalletPoints": _call({"member": members}, points),
     "burnWalletPoints": _call({"member": members}, points),
+    "updateMissionProgress": _call(
+        {"member": members, "mission": st.integers(0, 1)}, _body(amount=st.integers(0, 4), systemUniqueKey=keys)
+    ),
 }
 rounds = st.sampled_from(sorted(CALLS)).flatmap(
     lambda operation_id: st.tuples(st.just(operation_id), st.lists(CALLS[operation_id], min_size=1, max_size=6))

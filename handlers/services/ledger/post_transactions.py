@@ -309,11 +309,19 @@ def post_batch(call: Call, movements: Sequence[Movement]) -> list[Outcome]:
 def post_each(calls: Sequence[Call], movements: Sequence[Movement]) -> list[Outcome | None]:
     """Post the movement of each call, as if the calls had come one after the other.
 
-    An outcome is None for a call that has to come alone, as campaigns may move points because of another one.
+    An outcome is None for a call that has to come alone: its key is that of another one, which may be refused, or
+    campaigns may move points because of another one.
     """
     if len(calls) > 1 and has_consequences(calls[0]):
         return [None] * len(calls)
-    return [*Poster(calls, movements).post(atomic=False)]
+    first: dict[str | int, int] = {}
+    for position, movement in enumerate(movements):
+        # One without a key has no other.
+        first.setdefault(position if movement.system_unique_key is None else movement.system_unique_key, position)
+    chosen = sorted(first.values())
+    posted = Poster([calls[each] for each in chosen], [movements[each] for each in chosen]).post(atomic=False)
+    outcomes = dict(zip(chosen, posted, strict=True))
+    return [outcomes.get(position) for position in range(len(calls))]
 
 
 def answered(call: Call, movements: Sequence[Movement], ids: Sequence[int]) -> list[list[TransactionRow]]:

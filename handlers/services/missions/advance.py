@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from domain.idempotency import refuse_other_request
 from domain.members import Member, refuse_inactive
 from domain.missions.records import Mission
 from domain.missions.state import ProgressCause
+from domain.problems import Refusal
 from handlers.call import Call
 from handlers.messages.missions import progress_answer
 from handlers.services.configuration import configuration_of
 from handlers.services.idempotency import digest_of
 from handlers.services.members.match_audiences import match_audiences
-from handlers.services.unit_of_work.unit import unit_of_work
+from handlers.services.unit_of_work.unit import Part, UnitOfWork, done_together, only
 from persistence import missions
 
 
@@ -32,48 +34,92 @@ class MissionAdvance:
     external_event_date: datetime | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class AdvanceRequest:
+    """The request of a call to advance a mission of a member."""
+
+    call: Call
+    member: Member
+    mission: Mission
+    asked: MissionAdvance
+
+    def cause(self) -> ProgressCause:
+        """The cause of the progress; a request without a key gets one."""
+        call, asked = self.call, self.asked
+        return ProgressCause(
+            organization_id=call.organization.organization_id,
+            member_id=self.member.member_id,
+            at=asked.external_event_date or call.now,
+            now=call.now,
+            system_unique_key=asked.system_unique_key or f"mission-progress-{call.new_key()}",
+            request_digest=_digest(self.member, self.mission, asked),
+            external_id=asked.external_id,
+            description=asked.description,
+            tags=tuple(asked.tags),
+        )
+
+
 def advance_mission(call: Call, member: Member, mission: Mission, asked: MissionAdvance) -> Mapping[str, Any]:
     """Count `amount` for the mission and pay the rewards that it achieves.
 
     The same key with the same request returns the same answer. Raises KeyReused, MemberInactive, MissionClosed or
     MissionExhausted.
     """
+    return only(advance_missions([AdvanceRequest(call, member, mission, asked)]))
+
+
+def advance_missions(requests: Sequence[AdvanceRequest]) -> list[Mapping[str, Any] | Refusal]:
+    """Advance a mission for each request, as `advance_mission`, one after the other in one unit of work."""
+    call = requests[0].call
     organization_id = call.organization.organization_id
     among = configuration_of(call.db, call.organization).audiences
-    found = match_audiences(call.db, organization_id, among, [member], call.now)[member.member_id]
-    audience_keys = {audience.audience_key for audience in found}
-    cause = ProgressCause(
-        organization_id=organization_id,
-        member_id=member.member_id,
-        at=asked.external_event_date or call.now,
-        now=call.now,
-        system_unique_key=asked.system_unique_key or f"mission-progress-{call.new_key()}",
-        request_digest=_digest(member, mission, asked),
-        external_id=asked.external_id,
-        description=asked.description,
-        tags=tuple(asked.tags),
-    )
-    with unit_of_work(call, [member.member_id], "A mission was advanced by request.", [cause.at]) as unit:
-        before = missions.find_tracking(call.db, organization_id, cause.system_unique_key or "")
-        if before is not None:
-            refuse_other_request(cause.system_unique_key, cause.request_digest, before.request_digest)
-            return before.answer or {}
-        refuse_inactive(unit.members[member.member_id])
-        progress, advance = unit.missions.advance(mission.mission_id, asked.amount, cause, audience_keys)
-        answer = progress_answer(progress.balance(member.member_id), advance.achieved)
-        unit.missions.answered(answer)
-        after = {
-            "memberId": member.member_id,
-            "amount": asked.amount,
-            "externalEventDate": asked.external_event_date,
-            "systemUniqueKey": cause.system_unique_key,
-            "externalId": cause.external_id,
-            "description": cause.description,
-            "tags": cause.tags,
-            **answer,
-        }
-        call.audit.add("mission-progress", mission.mission_id, after=after, member_ids=(member.member_id,))
+    members = {request.member.member_id: request.member for request in requests}
+    audiences = match_audiences(call.db, organization_id, among, [*members.values()], call.now)
+    known: dict[str, tuple[bytes | None, Mapping[str, Any]]] = {}
+    causes = [request.cause() for request in requests]
+
+    def prepare(unit: UnitOfWork) -> None:
+        found = missions.find_tracked(call.db, organization_id, [cause.system_unique_key or "" for cause in causes])
+        known.update({each.system_unique_key or "": (each.request_digest, each.answer or {}) for each in found})
+
+    def advance(request: AdvanceRequest, cause: ProgressCause, unit: UnitOfWork) -> Mapping[str, Any]:
+        key = cause.system_unique_key or ""
+        if key in known:
+            digest, answer = known[key]
+            refuse_other_request(key, cause.request_digest, digest)
+            return answer
+        refuse_inactive(unit.members[cause.member_id])
+        audience_keys = {audience.audience_key for audience in audiences[cause.member_id]}
+        answer = _advance(request, cause, unit, audience_keys)
+        known[key] = cause.request_digest, answer
         return answer
+
+    parts = [
+        Part(request.call, cause.member_id, "A mission was advanced by request.", partial(advance, request, cause))
+        for request, cause in zip(requests, causes, strict=True)
+    ]
+    return done_together(parts, prepare, [cause.at for cause in causes])
+
+
+def _advance(
+    request: AdvanceRequest, cause: ProgressCause, unit: UnitOfWork, audience_keys: Collection[str]
+) -> Mapping[str, Any]:
+    asked, mission_id = request.asked, request.mission.mission_id
+    progress, advance = unit.missions.advance(mission_id, asked.amount, cause, audience_keys)
+    answer = progress_answer(progress.balance(cause.member_id), advance.achieved)
+    unit.missions.answered(answer)
+    after = {
+        "memberId": cause.member_id,
+        "amount": asked.amount,
+        "externalEventDate": asked.external_event_date,
+        "systemUniqueKey": cause.system_unique_key,
+        "externalId": cause.external_id,
+        "description": cause.description,
+        "tags": cause.tags,
+        **answer,
+    }
+    request.call.audit.add("mission-progress", mission_id, after=after, member_ids=(cause.member_id,))
+    return answer
 
 
 def _digest(member: Member, mission: Mission, asked: MissionAdvance) -> bytes:

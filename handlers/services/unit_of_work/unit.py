@@ -360,14 +360,17 @@ class Part(Generic[T]):
 
 
 def done_together(
-    parts: Sequence[Part[T]], prepare: Callable[[UnitOfWork], None] = lambda unit: None
+    parts: Sequence[Part[T]],
+    prepare: Callable[[UnitOfWork], None] = lambda unit: None,
+    moments: Collection[datetime] = (),
 ) -> list[T | Refusal]:
     """Do the parts of calls of one organization and moment in one unit of work, one after the other.
 
-    `prepare` loads what the parts need, before the first of them. Returns the result or the refusal of each.
+    `prepare` loads what the parts need, before the first of them; `moments` are as in `unit_of_work`. Returns the
+    result or the refusal of each.
     """
     outcomes: list[T | Refusal] = []
-    with unit_of_work(parts[0].call, {part.member_id for part in parts}, parts[0].reason) as unit:
+    with unit_of_work(parts[0].call, {part.member_id for part in parts}, parts[0].reason, moments) as unit:
         prepare(unit)
         for part in parts:
             try:
