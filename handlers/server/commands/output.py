@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 
 import click
 
+from handlers.messages.base import camel
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -42,7 +44,7 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
 
 def as_fields(record: Any) -> dict[str, Any]:
     """The fields of a dataclass by their names in the API."""
-    return {_camel(each.name): getattr(record, each.name) for each in dataclasses.fields(record)}
+    return {camel(each.name): getattr(record, each.name) for each in dataclasses.fields(record)}
 
 
 def good(text: str) -> str:
@@ -53,11 +55,6 @@ def good(text: str) -> str:
 def bad(text: str) -> str:
     """A text that says that something is wrong."""
     return click.style(text, fg="red", bold=True)
-
-
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(map(str.capitalize, rest))
 
 
 def _plain(value: Any) -> Any:
