@@ -10,7 +10,7 @@ from pkgutil import iter_modules
 from typing import Any, Protocol, TypeVar
 
 from handlers.audit_trail import Audited
-from handlers.call import Call
+from handlers.call import ADMINISTRATION, INTEGRATION, Call
 
 
 class BodyShape(Protocol):
@@ -78,7 +78,7 @@ class Operation:
 
 
 _OPERATIONS: dict[str, Operation] = {}
-_SURFACES = ("integration", "administration")
+_SURFACES = (INTEGRATION, ADMINISTRATION)
 
 
 def _per_surface(value: Any) -> Mapping[str, Any]:

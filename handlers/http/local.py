@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Engine
 
 import openapi
 from domain.problems import FieldFault, InvalidRequest
-from handlers.call import ADMINISTRATION, Caller, Request
+from handlers.call import ADMINISTRATION, INTEGRATION, JSON, Caller, Request
 from handlers.http.dispatch import Dispatcher
 from handlers.http.operations import OperationPlan
 from handlers.http.routing import METHODS
@@ -23,7 +23,6 @@ from handlers.messages.json_text import encode
 from handlers.messages.validation import Schemas
 from handlers.settings import Settings
 
-_JSON = "application/json"
 # The interface and the operationId.
 OperationName = tuple[str, str]
 
@@ -74,7 +73,7 @@ class LocalApi:
 
     def _read_body(self, operation: OperationName, body: Any, faults: list[FieldFault]) -> Any:
         plan = self._plan(operation).body
-        return None if plan is None or body is None else plan.read(encode(json_able(body)), _JSON, faults)
+        return None if plan is None or body is None else plan.read(encode(json_able(body)), JSON, faults)
 
     def within(self, db: Connection, organization_id: int) -> LocalCalls:
         """Calls on one organization in an open database transaction."""
@@ -119,13 +118,13 @@ class LocalCalls:
         self, operation_id: str, body: Any = None, *, query: Mapping[str, Any] | None = None, **path: Any
     ) -> Any:
         """Call an operation of the administration interface; keywords are the parameters of its path."""
-        return self._call(("administration", operation_id), path, query, body)
+        return self._call((ADMINISTRATION, operation_id), path, query, body)
 
     def integration(
         self, operation_id: str, body: Any = None, *, query: Mapping[str, Any] | None = None, **path: Any
     ) -> Any:
         """Call an operation of the integration interface; keywords are the parameters of its path."""
-        return self._call(("integration", operation_id), path, query, body)
+        return self._call((INTEGRATION, operation_id), path, query, body)
 
     def _call(self, operation: OperationName, path: Any, query: Any, body: Any) -> Any:
         return self._api.call(self._db, self._organization_id, operation, path, query or {}, body)
@@ -135,7 +134,7 @@ def _fields_of(operation: Mapping[str, Any], schemas: Schemas) -> frozenset[str]
     if "requestBody" not in operation:
         return frozenset()
     content = schemas.resolved(operation["requestBody"])["content"]
-    return frozenset(_properties(content[_JSON]["schema"], schemas)) if _JSON in content else frozenset()
+    return frozenset(_properties(content[JSON]["schema"], schemas)) if JSON in content else frozenset()
 
 
 def _properties(schema: Mapping[str, Any], schemas: Schemas) -> set[str]:

@@ -84,7 +84,7 @@ aria-label="Search the documentation"></form></header>
 
 
 def prefers_html() -> bool:
-    """Whether the client of this request is a browser, which names HTML in `Accept` before JSON."""
+    """True for the request of a browser, which names HTML in `Accept` before JSON."""
     offered = ["application/json", "text/html"]
     return flask.request.accept_mimetypes.best_match(offered) == "text/html"
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from marshmallow import fields
 
 from domain.calendar import instant_of
+from handlers.call import ADMINISTRATION, INTEGRATION
 from handlers.messages.base import Body, Exact, Instant, Key, Plain, Shape, Update, WireSchema
 from handlers.services.coupons.validate_book import CouponBookProperties
 from persistence.coupons.book_lists import BookFilter
@@ -87,10 +88,10 @@ class StatusChange:
     publishing_status: str
 
 
-NEW_BOOK = {"integration": Update(_IntegrationNew), "administration": Update(_AdministrationNew)}
-CHANGED_BOOK = {"integration": Update(_IntegrationChange), "administration": Update(_AdministrationChange)}
+NEW_BOOK = {INTEGRATION: Update(_IntegrationNew), ADMINISTRATION: Update(_AdministrationNew)}
+CHANGED_BOOK = {INTEGRATION: Update(_IntegrationChange), ADMINISTRATION: Update(_AdministrationChange)}
 BOOK_STATUS = Body(StatusChange)
-BOOK = {"integration": Shape(_Integration, _IntegrationRecord), "administration": Shape(_Administration, _Record)}
+BOOK = {INTEGRATION: Shape(_Integration, _IntegrationRecord), ADMINISTRATION: Shape(_Administration, _Record)}
 
 
 def references(found: Mapping[str, Any]) -> dict[str, Any]:

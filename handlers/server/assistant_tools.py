@@ -124,7 +124,7 @@ def _simulation() -> AssistantTool:
 
 
 def _is_read(method: str, operation: Mapping[str, Any]) -> bool:
-    """Whether a token of a user reaches the operation, and it changes nothing."""
+    """True for an operation that a token of a user reaches and that changes nothing."""
     roles: Sequence[str] = operation["security"][0].get("oauth2", ()) if operation["security"] else ()
     is_for_users = len(roles) == 1 and ":" in roles[0]
     return is_for_users and (method == "get" or operation["operationId"] in _READS_BY_POST)

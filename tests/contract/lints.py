@@ -294,6 +294,12 @@ def named(document: Document) -> list[str]:
     found = [f"{name}: not a usable name" for name in components if not re.fullmatch(r"(?!Nullable)[A-Z]\w+", name)]
     folded = Counter(name.lower() for name in components)
     found += [f"{name}: names differ only in case" for name, count in folded.items() if count > 1]
+    # In Go, the function that makes a User is called NewUser.
+    found += [
+        f"New{name}: named like the constructor of {name}"
+        for name, schema in components.items()
+        if schema.get("type") == "object" and f"New{name}" in components
+    ]
     for place, schema in reached(document, written_schemas(document) + answered_schemas(document)):
         if "properties" in schema and (len(place) > 1 or place[0] not in components):
             found.append(f"{'.'.join(place)}: an object without a name")

@@ -82,6 +82,7 @@ BREAKS = [
     ("named", lambda d: _schema(d, "LoyaltyTier")["properties"].update(loyaltyTier={"type": "object"})),
     ("named", lambda d: _schema(d, "ActionStatus")["enum"].append("Dra-ft")),
     ("named", lambda d: d["components"]["schemas"].update(NullableTier={"type": "string"})),
+    ("named", lambda d: d["components"]["schemas"].update(NewLoyaltyTier={"type": "object"})),
     ("plain_nulls", lambda d: _schema(d, "ActionStatus").update(nullable=True)),
     ("plain_nulls", lambda d: _schema(d, "Tags").update(nullable=True)),
     ("enumerations", lambda d: _schema(d, "LedgerTransaction")["properties"]["status"].pop("x-enum-varnames")),

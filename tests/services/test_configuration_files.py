@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, datetime
 
@@ -200,3 +201,37 @@ def test_the_commands_export_plan_and_apply(engine, settings, source, tmp_path):
         assert refused.exit_code == 1
         assert "badge/early-bird.yaml, line 3: name" in refused.output
     assert run("plan", folder, "--organization", "Nobody").exit_code == 1
+
+
+def test_the_commands_tell_programs_what_they_do(engine, settings, source, tmp_path):
+    environment = {"LOYALTY_DATABASE_URL": settings.database_url, "LOYALTY_HOME": str(tmp_path / "home")}
+    folder = tmp_path / "files"
+
+    def run(*arguments, code=0):
+        done = CliRunner().invoke(config, [*map(str, arguments), "--json"], env=environment)
+        assert done.exit_code == code, done.output
+        return json.loads(done.output)
+
+    exported = run("export", folder, "--organization", source)
+    assert exported == {"folder": str(folder), "records": len(list(folder.rglob("*.yaml")))}
+    assert run("validate", folder) == {"records": exported["records"], "faults": []}
+    target = made(engine)
+    planned = run("plan", folder, "--organization", target)
+    by_record = {change["record"]: change for change in planned["changes"]}
+    assert by_record["badge/Early bird"] == {"record": "badge/Early bird", "action": "create", "fields": []}
+    renamed = {"field": "name", "from": "Points", "to": "Beans"}
+    assert renamed in by_record["ledgerAccount/default/default"]["fields"]
+    applied = run("apply", folder, "--organization", target)
+    [secret] = applied.pop("secrets")
+    assert (secret["record"], secret["secret"][:6]) == ("trigger/mailer", "whsec_")
+    assert applied == planned
+
+    mission = folder / MISSION
+    mission.write_text(mission.read_text().replace(BOOK, "!ref couponBook/Welcome"))
+    [change] = run("plan", folder, "--organization", target)["changes"]
+    moved = {"field": "couponBookKey", "from": "couponBook/Free coffee", "to": "couponBook/Welcome"}
+    assert change == {"record": "mission/tenth-coffee", "action": "update", "fields": [moved]}
+    (folder / BADGE).write_text("record: badge/Early bird\nfields:\n  name: 1\n")
+    for command in (("validate", folder), ("plan", folder, "--organization", target)):
+        faults = run(*command, code=1)["faults"]
+        assert f"{BADGE}, line 3: name" in "\n".join(faults)

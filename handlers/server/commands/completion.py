@@ -10,7 +10,7 @@ from click.shell_completion import get_completion_class
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print what the shell needs to complete commands and options.
+    """Print the completion of commands for a shell.
 
     For bash: `loyalty completion bash > ~/.local/share/bash-completion/completions/loyalty`.
     """

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,9 +11,12 @@ import click
 from sqlalchemy import Connection
 
 from domain.members import differences
+from handlers.messages.base import json_able
 from handlers.server.commands.context import command_engine, load_settings, migrated_engine
 from handlers.server.commands.organizations import named_organization
+from handlers.server.commands.output import json_option, print_json
 from persistence import transactions
+from persistence.engine import to_json
 
 if TYPE_CHECKING:
     from handlers.http.local import LocalApi
@@ -42,7 +44,8 @@ def config() -> None:
 @_folder
 @_organization
 @click.option("--replace", is_flag=True, help="Remove the files of an earlier export from the FOLDER first.")
-def export(folder: Path, organization: str, replace: bool) -> None:
+@json_option
+def export(folder: Path, organization: str, replace: bool, as_json: bool) -> None:
     """Write the configuration of an organization to a FOLDER.
 
     Members, codes of coupons and secrets of triggers are left out.
@@ -54,7 +57,7 @@ def export(folder: Path, organization: str, replace: bool) -> None:
     former = [path for kind in KIND_OF for path in sorted((folder / kind).glob("*.yaml"))]
     if former and not replace:
         raise click.ClickException(f"{folder} holds files of an export already: --replace replaces them")
-    with _told_faults(), migrated_engine(load_settings()) as engine:
+    with _told_faults(as_json), migrated_engine(load_settings()) as engine:
         api = _api(engine)
         found = transactions.run(engine, lambda db: exported(api, api.within(db, named_organization(db, organization))))
     for path in former:
@@ -63,43 +66,65 @@ def export(folder: Path, organization: str, replace: bool) -> None:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(dump(ref, found[ref]), encoding="utf-8")
-    click.echo(f"{len(found)} records are in {folder}.")
+    if as_json:
+        print_json({"folder": str(folder), "records": len(found)})
+    else:
+        click.echo(f"{len(found)} records are in {folder}.")
 
 
 @config.command()
 @_existing
-def validate(folder: Path) -> None:
-    """Check the files of a FOLDER, as far as that is possible without an organization."""
+@json_option
+def validate(folder: Path, as_json: bool) -> None:
+    """Check the form of the files of a FOLDER.
+
+    It needs no organization and no database, so it cannot tell which names there are.
+    """
     from handlers.server.configuration_files.changes import validated
     from handlers.server.configuration_files.yaml_files import FaultyFiles, read_folder
 
     # Nothing is read from a database, so none has to be there.
-    with _told_faults(), command_engine(load_settings(database_url="postgresql://")) as engine:
+    with _told_faults(as_json), command_engine(load_settings(database_url="postgresql://")) as engine:
         files = read_folder(folder)
         faults = validated(_api(engine), files)
         if faults:
             raise FaultyFiles(faults)
-    click.echo(f"{len(files)} records have the form that they need.")
+    if as_json:
+        print_json({"records": len(files), "faults": []})
+    else:
+        click.echo(f"{len(files)} records have the form that they need.")
 
 
 @config.command()
 @_existing
 @_organization
-def plan(folder: Path, organization: str) -> None:
-    """Show what `apply` would change, field by field, and what it would refuse; nothing is changed."""
-    outcome = _apply(folder, organization, is_kept=False)
-    _show(outcome, "would be made", "would be changed")
+@json_option
+def plan(folder: Path, organization: str, as_json: bool) -> None:
+    """Show what `apply` would change.
+
+    Field by field, and what it would refuse. Nothing is changed.
+    """
+    outcome = _apply(folder, organization, as_json, is_kept=False)
+    if as_json:
+        print_json(_told(outcome))
+    else:
+        _show(outcome, "would be made", "would be changed")
 
 
 @config.command("apply")
 @_existing
 @_organization
-def apply_files(folder: Path, organization: str) -> None:
-    """Make an organization as the files of a FOLDER say: all of them, or nothing.
+@json_option
+def apply_files(folder: Path, organization: str, as_json: bool) -> None:
+    """Make and change records as the files of a FOLDER say.
 
-    Records that are in no file, and fields that a file leaves out, stay as they are.
+    All of them, or nothing. Records that are in no file, and fields that a file leaves out, stay as they are.
     """
-    outcome = _apply(folder, organization, is_kept=True)
+    outcome = _apply(folder, organization, as_json, is_kept=True)
+    if as_json:
+        secrets = [{"record": str(ref), "secret": secret} for ref, secret in outcome.secrets]
+        print_json({**_told(outcome), "secrets": secrets})
+        return
     _show(outcome, "made", "changed")
     for ref, secret in outcome.secrets:
         click.echo(f"The secret of {ref}, which cannot be read again: {secret}")
@@ -109,12 +134,12 @@ class _TakenBack(Exception):
     """Ends a database transaction whose changes are only to be shown."""
 
 
-def _apply(folder: Path, organization: str, *, is_kept: bool) -> Outcome:
+def _apply(folder: Path, organization: str, as_json: bool, *, is_kept: bool) -> Outcome:
     from handlers.server.configuration_files.changes import apply
     from handlers.server.configuration_files.yaml_files import read_folder
 
     outcomes: list[Outcome] = []
-    with _told_faults():
+    with _told_faults(as_json):
         files = read_folder(folder)
         with migrated_engine(load_settings()) as engine:
             api = _api(engine)
@@ -146,14 +171,30 @@ def _api(engine: Any) -> LocalApi:
 
 
 @contextmanager
-def _told_faults() -> Iterator[None]:
-    """Tell the faults of files one a line, without a traceback."""
+def _told_faults(as_json: bool) -> Iterator[None]:
+    """Tell the faults of files, one a line or as JSON, without a traceback."""
     from handlers.server.configuration_files.yaml_files import FaultyFiles
 
     try:
         yield
     except FaultyFiles as error:
+        if as_json:
+            print_json({"faults": error.faults})
+            raise click.exceptions.Exit(1) from None
         raise click.ClickException("\n".join(error.faults)) from None
+
+
+def _told(outcome: Outcome) -> dict[str, Any]:
+    """The outcome as JSON has it, with records by their names in files."""
+    changes = [
+        {
+            "record": str(change.ref),
+            "action": change.action,
+            "fields": [{"field": name, "from": before, "to": after} for name, before, after in _fields(change)],
+        }
+        for change in outcome.changes
+    ]
+    return {"changes": changes, "unchanged": outcome.unchanged, "inNoFile": list(map(str, outcome.in_no_file))}
 
 
 def _show(outcome: Outcome, made: str, changed: str) -> None:
@@ -161,7 +202,9 @@ def _show(outcome: Outcome, made: str, changed: str) -> None:
         sign, colour = _SIGNS[change.action]
         click.echo(click.style(f"{sign} {change.ref}", fg=colour))
         for name, before, after in _fields(change):
-            click.echo(f"    {name}: {click.style(before, fg='red')} -> {click.style(after, fg='green')}")
+            click.echo(
+                f"    {name}: {click.style(to_json(before), fg='red')} -> {click.style(to_json(after), fg='green')}"
+            )
     counted = [sum(change.action == action for change in outcome.changes) for action in _SIGNS]
     click.echo(f"{counted[0]} {made}, {counted[1]} {changed}, {outcome.unchanged} unchanged.")
     if outcome.in_no_file:
@@ -170,12 +213,19 @@ def _show(outcome: Outcome, made: str, changed: str) -> None:
         click.echo(f"In no file, and left as they are: {shown}{f' and {more} more' if more > 0 else ''}.")
 
 
-def _fields(change: Change) -> Iterator[tuple[str, str, str]]:
-    """The parts of fields that differ, as texts."""
+def _fields(change: Change) -> Iterator[tuple[str, Any, Any]]:
+    """The parts of fields that differ, each with the stored value and that of the file."""
     for name, before, after in change.fields:
         for part, sides in differences({name: before}, {name: after}).items():
-            yield part, _text(sides["from"]), _text(sides["to"])
+            yield part, _named(sides["from"]), _named(sides["to"])
 
 
-def _text(value: Any) -> str:
-    return json.dumps(value, default=str, ensure_ascii=False)
+def _named(value: Any) -> Any:
+    """A value as JSON has it, with the names of records as texts."""
+    from handlers.server.configuration_files.yaml_files import Ref
+
+    if isinstance(value, Ref):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {name: _named(part) for name, part in value.items()}
+    return [_named(part) for part in value] if isinstance(value, list) else json_able(value)

@@ -12,10 +12,10 @@ from handlers.server.commands.output import json_option, print_json
 @click.option("--organization", type=click.IntRange(1), help="Send for the triggers of this organization only.")
 @json_option
 def deliver(organization: int | None, as_json: bool) -> None:
-    """Send what is due to the receivers of webhooks, then end.
+    """Send what is due to the receivers of webhooks.
 
-    Workers do the same all the time. It may be interrupted and started again at any time, beside them: what was under
-    way is sent again after a minute.
+    Then it ends; workers do the same all the time. It may be interrupted and started again at any time, beside them:
+    what was under way is sent again after a minute.
     """
     from handlers.services.webhooks.send_deliveries import send_due
 

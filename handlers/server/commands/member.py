@@ -88,7 +88,7 @@ def _header(found: Member, view: dict[str, Any]) -> list[str]:
     name = " ".join(filter(None, (found.profile.get("name"), found.profile.get("lastName"))))
     state = "erased" if found.erased_at is not None else "" if found.active else "inactive"
     facts = [name, f"member since {found.created_at:%Y-%m-%d}", state]
-    lines = [f"{found.loyalty_member_id}  " + ", ".join(filter(None, facts))]
+    lines = [click.style(found.loyalty_member_id, bold=True) + "  " + ", ".join(filter(None, facts))]
     for status in view["tier_status"]:
         if status.tier is not None:
             lines.append(f"Tier: {status.tier.name}")
@@ -108,5 +108,6 @@ def _lines(organization: Organization, page: TimelinePage) -> list[str]:
         recorded, happened = row.recorded_at.astimezone(zone), row.happened_at.astimezone(zone)
         of_day = f" (of {happened:%Y-%m-%d})" if happened.date() != recorded.date() else ""
         by = f" (by {row.by})" if row.by is not None and row.kind != PROFILE else ""
-        lines.append(f"{recorded:%Y-%m-%d %H:%M}  {row.kind:<{width}}  {row.text}{of_day}{by}")
+        kind = click.style(f"{row.kind:<{width}}", fg="cyan")
+        lines.append(f"{recorded:%Y-%m-%d %H:%M}  {kind}  {row.text}{of_day}{by}")
     return [*lines, *(["More: raise --limit, or read the list by the API."] if page.next is not None else [])]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ from sqlalchemy import Connection
 from domain.calendar import is_zone
 from domain.organizations import LIVE, TEST
 from handlers.server.commands.context import load_settings, migrated_engine
-from handlers.server.commands.output import as_fields, json_option, print_json, print_record
+from handlers.server.commands.output import as_fields, json_option, print_json, print_record, print_table
 from persistence import transactions
 
 if TYPE_CHECKING:
@@ -38,9 +37,10 @@ def organizations() -> None:
 )
 @json_option
 def create(name: str, timezone: str, environment: str, as_json: bool) -> None:
-    """Create an organization with a ledger, an account for points, a program, an administrator and an API user.
+    """Create an organization.
 
-    Prints its keys and the credentials of the API user; the secret cannot be read again.
+    It has a ledger with an account for points, a program, an administrator and an API user. Prints its keys and the
+    credentials of the API user; the secret cannot be read again.
     """
     from handlers.services.organizations.create import create_organization
 
@@ -62,27 +62,28 @@ def create(name: str, timezone: str, environment: str, as_json: bool) -> None:
 @organizations.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 def list_organizations(as_json: bool) -> None:
-    """List the organizations, the oldest first: id, key, day of creation, environment, name."""
+    """List the organizations, the oldest first."""
     from persistence.organizations import find_all
 
     with migrated_engine(load_settings()) as engine:
         found = transactions.run(engine, find_all)
-    for organization in found:
-        values = {
-            "organizationId": organization.organization_id,
-            "organizationKey": organization.organization_key,
-            "createdAt": organization.created_at.isoformat(),
-            "environment": organization.environment,
-            "name": organization.name,
-        }
-        columns = (
-            f"{organization.organization_id:>6}",
-            organization.organization_key,
-            f"{organization.created_at:%Y-%m-%d}",
-            organization.environment,
-            organization.name,
+    if not as_json:
+        rows = [
+            (each.organization_id, each.organization_key, f"{each.created_at:%Y-%m-%d}", each.environment, each.name)
+            for each in found
+        ]
+        print_table(["id", "key", "created", "environment", "name"], rows)
+        return
+    for each in found:
+        print_json(
+            {
+                "organizationId": each.organization_id,
+                "organizationKey": each.organization_key,
+                "createdAt": each.created_at,
+                "environment": each.environment,
+                "name": each.name,
+            }
         )
-        click.echo(json.dumps(values) if as_json else "  ".join(columns))
 
 
 @organizations.command("reset")
@@ -90,9 +91,10 @@ def list_organizations(as_json: bool) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 def reset_organization(name: str, yes: bool, as_json: bool) -> None:
-    """Empty the test organization of this NAME, or id: all records go but its users and their credentials.
+    """Empty a test organization.
 
-    It then has the ledger, the account and the program of a new organization, with other ids.
+    NAME is its name or its id. All records go but its users and their credentials. It then has the ledger, the
+    account and the program of a new organization, with other ids.
     """
     from handlers.services.organizations.reset import NotATestOrganization
     from handlers.services.organizations.reset import reset_organization as reset_in
@@ -135,9 +137,9 @@ def credentials() -> None:
 @click.option("--client-id", help="Whose secret; needed where the organization has several API users.")
 @json_option
 def reset(organization: int, client_id: str | None, as_json: bool) -> None:
-    """Give an API user another secret and print it; the former one and its tokens are no longer valid.
+    """Give an API user another secret and print it.
 
-    The permissions of the user stay as they are.
+    The former one and its tokens are no longer valid. The permissions of the user stay as they are.
     """
     from handlers.services.organizations.reset_credentials import CredentialsNotFound, reset_credentials
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
-from decimal import Decimal
 from typing import Any, TypeVar
 
 import click
+
+from handlers.messages.base import camel, json_able
+from persistence.engine import to_json
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -21,7 +21,7 @@ def json_option(command: Command) -> Command:
 
 def print_json(values: Any) -> None:
     """Print a value as one line of JSON."""
-    click.echo(json.dumps(values, ensure_ascii=False, default=_plain))
+    click.echo(to_json(json_able(values)))
 
 
 def print_record(values: Mapping[str, Any]) -> None:
@@ -42,7 +42,7 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
 
 def as_fields(record: Any) -> dict[str, Any]:
     """The fields of a dataclass by their names in the API."""
-    return {_camel(each.name): getattr(record, each.name) for each in dataclasses.fields(record)}
+    return {camel(each.name): getattr(record, each.name) for each in dataclasses.fields(record)}
 
 
 def good(text: str) -> str:
@@ -53,17 +53,3 @@ def good(text: str) -> str:
 def bad(text: str) -> str:
     """A text that says that something is wrong."""
     return click.style(text, fg="red", bold=True)
-
-
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(map(str.capitalize, rest))
-
-
-def _plain(value: Any) -> Any:
-    """Numbers as exactly as JSON readers take them, times as texts."""
-    if isinstance(value, Decimal):
-        return int(value) if value == value.to_integral_value() else float(value)
-    if isinstance(value, datetime):
-        return value.isoformat()
-    raise TypeError(f"{type(value).__name__} has no form in JSON")

@@ -11,7 +11,7 @@ from handlers.server.commands.output import json_option, print_json
 @click.command()
 @json_option
 def release_answers(as_json: bool) -> None:
-    """Release the answers to events that were tracked long ago.
+    """Release the stored answers to old events.
 
     For LOYALTY_ANSWERS_KEPT_DAYS the same request under the same key is answered as the first time. After that its key
     stays used, so the request is refused with `/problems/key-reused`, and reading the event answers its record without

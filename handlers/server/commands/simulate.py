@@ -130,7 +130,7 @@ def _tell(result: dict[str, Any]) -> None:
         (
             effect["campaignCode"] or effect["campaignId"],
             effect["effectId"],
-            ", ".join(f"{param['id']} {param.get('value')}" for param in effect["params"]),
+            ", ".join(f"{each['id']} {each['value']}" for each in effect["params"] if each.get("value") is not None),
             effect["status"],
         )
         for effect in result["effects"]

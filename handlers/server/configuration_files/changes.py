@@ -8,12 +8,16 @@ from typing import Any
 
 from domain.calendar import instant_of
 from domain.problems import InvalidRequest, Refusal
+from handlers.call import INTEGRATION
 from handlers.http.local import LocalApi, LocalCalls
-from handlers.server.configuration_files.kinds import INTEGRATION, KIND_OF, KINDS, Kind, kind_of_field
+from handlers.server.configuration_files.kinds import KIND_OF, KINDS, Kind, kind_of_field
 from handlers.server.configuration_files.records import HIDDEN_SETTINGS, Records, Stored, UnknownNameAt
 from handlers.server.configuration_files.yaml_files import FaultyFiles, RecordFile, Ref
 
 CREATE, UPDATE = "create", "update"
+
+# The place of each kind in their order.
+_PLACES = {kind.name: place for place, kind in enumerate(KINDS)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,4 +182,4 @@ def _is_same(stored: Any, wanted: Any) -> bool:
 
 def _order(each: tuple[Ref, Stored]) -> tuple[int, str]:
     ref, _ = each
-    return [kind.name for kind in KINDS].index(ref.kind), ref.name
+    return _PLACES[ref.kind], ref.name

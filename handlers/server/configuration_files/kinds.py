@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-ADMINISTRATION, INTEGRATION = "administration", "integration"
+from handlers.call import ADMINISTRATION, INTEGRATION
 
 # The name of the record that an organization, or a program, begins with.
 DEFAULT = "default"

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from handlers.call import ADMINISTRATION
 from handlers.http.local import LocalCalls
 from handlers.server.configuration_files.kinds import DEFAULT, KIND_OF, KINDS, Kind, kind_of_field
 from handlers.server.configuration_files.yaml_files import FaultyFiles, Ref
@@ -140,7 +141,7 @@ class UnknownNameAt(LookupError):
 
 def _listed(calls: LocalCalls, kind: Kind, path: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """All records of a list, page by page."""
-    call = calls.administration if kind.surface == "administration" else calls.integration
+    call = calls.administration if kind.surface == ADMINISTRATION else calls.integration
     page = 0
     while True:
         found = call(kind.list, query={"page": page, "limit": _PAGE}, **path)
