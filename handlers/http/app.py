@@ -188,6 +188,8 @@ def _readiness(engine: Engine) -> Callable[[], Mapping[str, bool]]:
             migrated = migrated or not schema.pending(engine)
         except SQLAlchemyError:
             return {"database": False, "storage": True, "migrations": migrated}
+        except schema.SchemaError:
+            return {"database": True, "storage": not storage.is_full(), "migrations": False}
         return {"database": True, "storage": not storage.is_full(), "migrations": migrated}
 
     return ready
