@@ -29,7 +29,7 @@ def start(settings: Settings) -> None:
         return
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.resources import OTELResourceDetector, Resource
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError:
@@ -37,7 +37,7 @@ def start(settings: Settings) -> None:
         raise SettingError(f"LOYALTY_TRACING_URL needs packages that are not installed: {packages}") from None
     service = {"service.name": "loyalty-server", "service.version": metadata.version("loyalty-server")}
     # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take precedence.
-    provider = TracerProvider(resource=Resource(service).merge(Resource.create()))
+    provider = TracerProvider(resource=Resource.create(service).merge(OTELResourceDetector().detect()))
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=settings.tracing_url)))
     use(provider)
 
