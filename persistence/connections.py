@@ -8,7 +8,7 @@ raised by whatever sent it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -51,11 +51,18 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
         self.autocommit = True
         self.cursor_factory = PipeliningCursor
         self._begin = "BEGIN; "
+        self._settings = ""
         self._deferred: list[str] = []
 
     def set_isolation_level(self, level: int | None) -> None:
         """Choose the level of transactions that begin from now on; AUTOCOMMIT is none at all."""
         self._begin = "" if level == driver.ISOLATION_LEVEL_AUTOCOMMIT else f"BEGIN ISOLATION LEVEL {_LEVELS[level]}; "
+
+    def set_in_transactions(self, settings: Mapping[str, str]) -> None:
+        """Send settings with each transaction: those of a session would not go with it through a pooler."""
+        with super().cursor(cursor_factory=driver.cursor) as cursor:
+            sent = [cursor.mogrify(f"SET LOCAL {name} = %s; ", (value,)).decode() for name, value in settings.items()]
+        self._settings = "".join(sent)
 
     def cursor(self, name: str | None = None, **options: Any) -> Any:
         """A cursor; one with a name is kept by the server and lives as long as its transaction."""
@@ -75,8 +82,10 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
 
     def due(self) -> str:
         """The statements that have to be sent before the next one; they count as sent."""
-        begin = self._begin if self.get_transaction_status() == driver.TRANSACTION_STATUS_IDLE else ""
-        due = begin + "".join(self._deferred)
+        due = "".join(self._deferred)
+        if self.get_transaction_status() == driver.TRANSACTION_STATUS_IDLE:
+            # Without BEGIN, settings hold for the message, which is one transaction.
+            due = self._begin + self._settings + due
         self._deferred.clear()
         return due
 
