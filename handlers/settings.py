@@ -287,6 +287,13 @@ class Settings:
         10,
         "Minutes between two runs of the job that seals the audit log's new entries; 0 is never.",
     )
+    tracing_url: str = _setting(
+        _http_url,
+        "",
+        "URL of a collector of OpenTelemetry that traces are sent to by OTLP over HTTP, such as "
+        "`http://127.0.0.1:4318/v1/traces`; needs the extra `tracing`.",
+        documented_default="none",
+    )
     validate_responses: bool = _setting(
         _switch,
         False,

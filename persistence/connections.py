@@ -8,7 +8,8 @@ raised by whatever sent it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import psycopg2
@@ -24,6 +25,21 @@ _LEVELS = {
 }
 
 
+# The context in which a message with a statement is sent and answered.
+Observer = Callable[[str | bytes], AbstractContextManager[Any]]
+
+_observer: Observer | None = None
+
+
+def observe_messages(observer: Observer | None) -> None:
+    """Send the messages of all connections in the context that the observer makes of the statement; None ends it.
+
+    The observer gets the statement without its values, and none of those that travel in front of it.
+    """
+    global _observer
+    _observer = observer
+
+
 class PipeliningConnection(driver.connection):  # type: ignore[misc]
     """A connection of psycopg2 that begins and ends its transactions itself.
 
@@ -35,11 +51,18 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
         self.autocommit = True
         self.cursor_factory = PipeliningCursor
         self._begin = "BEGIN; "
+        self._settings = ""
         self._deferred: list[str] = []
 
     def set_isolation_level(self, level: int | None) -> None:
         """Choose the level of transactions that begin from now on; AUTOCOMMIT is none at all."""
         self._begin = "" if level == driver.ISOLATION_LEVEL_AUTOCOMMIT else f"BEGIN ISOLATION LEVEL {_LEVELS[level]}; "
+
+    def set_in_transactions(self, settings: Mapping[str, str]) -> None:
+        """Send settings with each transaction: those of a session would not go with it through a pooler."""
+        with super().cursor(cursor_factory=driver.cursor) as cursor:
+            sent = [cursor.mogrify(f"SET LOCAL {name} = %s; ", (value,)).decode() for name, value in settings.items()]
+        self._settings = "".join(sent)
 
     def cursor(self, name: str | None = None, **options: Any) -> Any:
         """A cursor; one with a name is kept by the server and lives as long as its transaction."""
@@ -59,8 +82,10 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
 
     def due(self) -> str:
         """The statements that have to be sent before the next one; they count as sent."""
-        begin = self._begin if self.get_transaction_status() == driver.TRANSACTION_STATUS_IDLE else ""
-        due = begin + "".join(self._deferred)
+        due = "".join(self._deferred)
+        if self.get_transaction_status() == driver.TRANSACTION_STATUS_IDLE:
+            # Without BEGIN, settings hold for the message, which is one transaction.
+            due = self._begin + self._settings + due
         self._deferred.clear()
         return due
 
@@ -69,7 +94,7 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
         if not self._deferred and self.get_transaction_status() == driver.TRANSACTION_STATUS_IDLE:
             return
         try:
-            self.send(self.due() + "COMMIT")
+            self._send(self.due(), "COMMIT")
         except psycopg2.Error:
             # Who commits takes the transaction for ended, whatever comes of it.
             if not self.closed:
@@ -80,12 +105,15 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
         """End the transaction without its changes; nothing is sent if none has begun."""
         self._deferred.clear()
         if self.get_transaction_status() != driver.TRANSACTION_STATUS_IDLE:
-            self.send("ROLLBACK")
+            self._send("", "ROLLBACK")
 
     def send(self, statements: str) -> None:
         """Send statements in one message."""
-        with super().cursor(cursor_factory=driver.cursor) as cursor:
-            _transmit(cursor.execute, statements)
+        self._send(statements, "")
+
+    def _send(self, due: str, last: str) -> None:
+        with super().cursor(cursor_factory=driver.cursor) as cursor, _observed(last or "BEGIN"):
+            _transmit(cursor.execute, due + last)
 
 
 class PipeliningCursor(driver.cursor):  # type: ignore[misc]
@@ -95,26 +123,32 @@ class PipeliningCursor(driver.cursor):  # type: ignore[misc]
 
     def execute(self, query: str | bytes, vars: Any = None) -> None:
         """Execute a statement; the result is that of the statement alone."""
-        due = self.connection.due()
+        due, message = self.connection.due(), query
         if due and self.name is not None:
             self.connection.send(due)
         elif due:
             # Parameters were written into what is due, so its percent signs are text.
             due = due if vars is None else due.replace("%", "%%")
-            query = due.encode() + query if isinstance(query, bytes) else due + query
-        _transmit(super().execute, query, vars)
+            message = due.encode() + query if isinstance(query, bytes) else due + query
+        with _observed(query):
+            _transmit(super().execute, message, vars)
 
     def copy_expert(self, sql: Any, file: Any, size: int = 8192) -> None:
         """Execute a COPY with a file."""
         due = self.connection.due()
         if due:
             self.connection.send(due)
-        super().copy_expert(sql, file, size)
+        with _observed(sql):
+            super().copy_expert(sql, file, size)
 
 
 def _transmit(execute: Callable[..., None], message: str | bytes, parameters: Any = None) -> None:
     """Send one message to the database, and wait for the answer."""
     execute(message, parameters)
+
+
+def _observed(statement: str | bytes) -> AbstractContextManager[Any]:
+    return nullcontext() if _observer is None else _observer(statement)
 
 
 def query(db: Connection, statement: str, parameters: Any) -> list[tuple[Any, ...]]:

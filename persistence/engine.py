@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -20,6 +21,8 @@ _encode = msgspec.json.Encoder(decimal_format="number").encode
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
 
 _CONNECT_TIMEOUT_SECONDS = 10
+# A setting of no meaning: where it is on, those that came with it are, too.
+_MARK = "loyalty.session"
 
 
 def to_json(value: Any) -> str:
@@ -66,10 +69,11 @@ def create_engine(
             "connection_factory": PipeliningConnection,
             "application_name": application_name,
             "connect_timeout": _CONNECT_TIMEOUT_SECONDS,
-            "options": " ".join(f"-c {name}={value}" for name, value in options.items()),
+            "options": " ".join(f"-c {name}={value}" for name, value in {**options, _MARK: "on"}.items()),
         },
     )
     event.listen(engine, "connect", _read_keys_as_text)
+    event.listen(engine, "connect", partial(_keep_settings, options))
     event.listen(engine, "before_cursor_execute", check_deadline)
     _survive_losses(engine)
     return engine
@@ -83,6 +87,17 @@ _UUIDS = driver.new_array_type((2951,), "UUID[]", _UUID)
 def _read_keys_as_text(connection: Any, _: Any) -> None:
     for kind in (_UUID, _UUIDS):
         driver.register_type(kind, connection)
+
+
+def _keep_settings(settings: Mapping[str, str], connection: PipeliningConnection, _: Any) -> None:
+    """Send the settings with each transaction if the database has not got them with the connection.
+
+    A pooler such as PgBouncer has to be told to ignore them, as its connections serve several clients in turn.
+    """
+    with connection.cursor(cursor_factory=driver.cursor) as cursor:
+        cursor.execute(f"SELECT current_setting('{_MARK}', true)")
+        if not cursor.fetchone()[0]:
+            connection.set_in_transactions(settings)
 
 
 def _survive_losses(engine: Engine) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from alembic import command
@@ -10,6 +11,7 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from alembic.script.revision import RevisionError
+from alembic.util import CommandError
 from sqlalchemy import Connection, Engine, text
 
 from persistence.tables import metadata
@@ -17,6 +19,10 @@ from persistence.tables import metadata
 _DIRECTORY = Path(__file__).parent / "migrations"
 # Any constant that nothing else in the database locks.
 _MIGRATION_LOCK = 0x6C6F79616C7401
+
+
+# Noted at Alembic's table, for the versions before.
+_USABLE = " is usable since "
 
 
 class SchemaError(RuntimeError):
@@ -33,6 +39,8 @@ def migrate(engine: Engine) -> list[str]:
         to_do = _pending(connection)
         if to_do:
             command.upgrade(config(connection), "head")
+            note = f"{to_do[-1]}{_USABLE}{_usable_since()}"
+            connection.execute(text(f"COMMENT ON TABLE alembic_version IS '{note}'"))
             _keep_tenants_out_of_statistics(connection)
         return to_do
 
@@ -61,6 +69,28 @@ def pending(engine: Engine) -> list[str]:
         return _pending(connection)
 
 
+@dataclass(frozen=True, slots=True)
+class SchemaState:
+    """How a database stands to this version: the migrations that it lacks, or the newer revision that it has.
+
+    The schema is usable if nothing is pending, and a newer one allows for this version.
+    """
+
+    pending: tuple[str, ...]
+    newer: str | None
+    is_usable: bool
+
+
+def state(engine: Engine) -> SchemaState:
+    """How the database stands to this version."""
+    with engine.connect() as connection:
+        newer = _newer(connection)
+        if newer is not None:
+            return SchemaState((), newer, _allows_for_this_version(connection, newer))
+        pending = tuple(_pending(connection))
+        return SchemaState(pending, None, not pending)
+
+
 def differences(engine: Engine) -> list[object]:
     """The differences of the database from the tables in code, as Alembic's operations; empty if there are none."""
     with engine.connect() as connection:
@@ -74,14 +104,47 @@ def differences_on(connection: Connection) -> list[object]:
 
 
 def _pending(connection: Connection) -> list[str]:
-    scripts = ScriptDirectory(str(_DIRECTORY))
+    newer = _newer(connection)
+    if newer is not None:
+        if _allows_for_this_version(connection, newer):
+            return []
+        raise SchemaError(f"the database is at revision {newer}, of a newer version of the product")
     done = MigrationContext.configure(connection).get_current_heads()
+    return [script.revision for script in _scripts().iterate_revisions("heads", done or "base")][::-1]
+
+
+def _scripts() -> ScriptDirectory:
+    return ScriptDirectory(str(_DIRECTORY))
+
+
+def _newer(connection: Connection) -> str | None:
+    """The revision of the database if this version does not know it."""
+    done = MigrationContext.configure(connection).get_current_heads()
+    return None if all(map(_is_known, done)) else ", ".join(done)
+
+
+def _is_known(revision: str) -> bool:
     try:
-        return [iterate_revision.revision for iterate_revision in scripts.iterate_revisions("heads", done or "base")][
-            ::-1
-        ]
-    except RevisionError:
-        raise SchemaError(f"the database is at revision {', '.join(done)}, of a newer version of the product") from None
+        return _scripts().get_revision(revision) is not None
+    except (RevisionError, CommandError):
+        return False
+
+
+def _usable_since() -> str:
+    """The oldest revision whose version works with this one's schema: migrations that only expand it keep it so."""
+    since = ""
+    for script in _scripts().walk_revisions():
+        since = script.revision
+        if not getattr(script.module, "EXPANDS", False):
+            break
+    return since
+
+
+def _allows_for_this_version(connection: Connection, newer: str) -> bool:
+    """True if the version that migrated the database has noted that this one works with its schema, too."""
+    noted = connection.execute(text("SELECT obj_description(to_regclass('alembic_version'))")).scalar() or ""
+    revision, _, since = noted.partition(_USABLE)
+    return revision == newer and _is_known(since)
 
 
 def config(connection: Connection) -> Config:

@@ -11,6 +11,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import hypothesis
@@ -20,6 +21,7 @@ from sqlalchemy import Connection, Engine
 from handlers.settings import Settings
 from persistence import embedded, schema
 from persistence.engine import create_engine
+from tests.builders.pooler import pooled
 
 # No example fails because a machine is slow.
 hypothesis.settings.register_profile("without deadline", deadline=None)
@@ -68,7 +70,9 @@ def database_url(temporary_directory: Path) -> Iterator[str]:
         engine = create_engine(url, threads=1)
         schema.migrate(engine)
         engine.dispose()
-        yield url
+        # `tox -e pgbouncer` has the tests go through a pooler.
+        with pooled(url, temporary_directory) if "LOYALTY_TEST_POOLED" in os.environ else nullcontext(url) as used:
+            yield used
 
 
 @pytest.fixture(scope="session")

@@ -56,7 +56,8 @@ def test_a_layer_imports_only_what_is_below_it(layer):
 def test_a_part_of_the_handlers_imports_nothing_above_it(part):
     operations = {f"handlers.{path.stem}" for path in (ROOT / "handlers").glob("*.py")}
     shared = {
-        f"handlers.{name}" for name in ("call", "operation", "settings", "setting_values", "audit_trail", "metrics")
+        f"handlers.{name}"
+        for name in ("call", "operation", "settings", "setting_values", "audit_trail", "metrics", "tracing")
     }
     upwards = {
         f"{path.relative_to(ROOT)}: {name}"

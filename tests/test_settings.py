@@ -39,6 +39,7 @@ def test_every_setting_is_read_from_its_variable(each):
         "base_url": "https://loyalty.example/v2/",
         "external_issuer": "https://id.example/",
         "external_jwks_url": "https://id.example/jwks",
+        "tracing_url": "http://collector.example/v1/traces",
         "log_level": "DEBUG",
         "log_format": "text",
         "home": "/srv/loyalty",

@@ -17,7 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.types import ASGIApp
 
 import openapi
-from handlers import metrics
+from handlers import metrics, tracing
 from handlers.http import problems, storage
 from handlers.http.contract import ResponseContract
 from handlers.http.dispatch import Dispatcher
@@ -30,6 +30,7 @@ from handlers.http.routing import Routing
 from handlers.http.security import Authenticate, refuse_every_key, security_map
 from handlers.http.threads import Threads
 from handlers.http.throttle import Throttle
+from handlers.http.tracing import Traced
 from handlers.http.wsgi import OneHopWsgi
 from handlers.messages.validation import Schemas
 from handlers.services.partners.authentication import KeyAuthenticator
@@ -60,6 +61,7 @@ def create_app(settings: Settings, engine: Engine) -> ASGIApp:
         # Logging that is set up already, such as by a test run, stays.
         configure(settings.log_level, settings.log_format)
     metrics.watch_pool(engine)
+    tracing.start(settings)
     limit_evaluation(settings)
     authenticator = Authenticator(settings, engine)
     dispatcher = Dispatcher(settings, engine, _replica(settings))
@@ -155,7 +157,8 @@ def build_app(
     app: ASGIApp = connexion
     if settings.validate_responses:
         app = ResponseContract(app, documents, schemas)
-    return Envelope(app, throttle)
+    sealed = Envelope(app, throttle)
+    return Traced(sealed) if tracing.is_on() else sealed
 
 
 def _figures(engine: Engine, read: Callable[[Connection], Figures]) -> Callable[[], Figures | None]:
@@ -185,6 +188,8 @@ def _readiness(engine: Engine) -> Callable[[], Mapping[str, bool]]:
             migrated = migrated or not schema.pending(engine)
         except SQLAlchemyError:
             return {"database": False, "storage": True, "migrations": migrated}
+        except schema.SchemaError:
+            return {"database": True, "storage": not storage.is_full(), "migrations": False}
         return {"database": True, "storage": not storage.is_full(), "migrations": migrated}
 
     return ready

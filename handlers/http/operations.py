@@ -19,6 +19,7 @@ from connexion.spec import Specification
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from domain.problems import DeadlineExceeded, FieldFault, InvalidRequest, Refusal, TooBusy
+from handlers import tracing
 from handlers.call import Answer, Caller, Request
 from handlers.http.call_groups import CallGroups, Outcome, WaitingCall
 from handlers.http.deprecation import DeprecationPlan
@@ -148,6 +149,7 @@ class HttpCall(WaitingCall[Rendered]):
         self.plan = plan
         self.exchange = exchange
         self.deadline = Deadline()
+        self.trace = tracing.current()
         self.raw = raw
         self._query = query
         self._media_type = media_type
@@ -270,7 +272,8 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
         request_id_of_thread.set(call.exchange.request_id)
         deadline_of_thread.set(call.deadline)
         dispatch = self._dispatch_token_request if call.plan.makes_tokens else self._dispatch
-        return _rendered(call.plan, dispatch(call.request()))
+        with tracing.continued(call.trace):
+            return _rendered(call.plan, dispatch(call.request()))
 
     def _together(self, group: Sequence[HttpCall]) -> list[Outcome[Rendered]]:
         """Do calls of one operation and organization together, as far as they can be."""
@@ -294,7 +297,8 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
         deadline = JointDeadline([call.deadline for call in calls])
         deadline_of_thread.set(deadline)
         try:
-            return self._group_dispatch.together(requests)
+            with tracing.joint("calls together", [call.trace for call in calls]):
+                return self._group_dispatch.together(requests)
         except Refusal:
             # One of them is refused as a whole; each shows by itself which.
             return [None] * len(calls)

@@ -16,6 +16,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine
 
+from handlers import tracing
 from handlers.services.events.release_answers import release_answers
 from handlers.services.ledger.expire import Expired, expire_next
 from handlers.services.tiers.evaluate import Evaluated, evaluate_next
@@ -175,7 +176,8 @@ def run_due_job(engine: Engine, settings: Settings, stopping: Callable[[], bool]
         return False
     job = next(each for each in jobs if each.name == due.name)
     try:
-        result = _run(engine, settings, job, due.last_result, stopping)
+        with tracing.span(f"job {job.name}", {}):
+            result = _run(engine, settings, job, due.last_result, stopping)
     except Exception as error:
         _log.exception("the job %s failed", job.name)
         told = type(error).__name__

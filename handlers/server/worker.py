@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Engine
 
+from handlers import tracing
 from handlers.server.jobs import add_jobs, run_due_job
 from handlers.services.events.drain_queue import Drain
 from handlers.services.unit_of_work.evaluation_time import limit_evaluation
@@ -50,6 +51,7 @@ class Worker:
 
     def __init__(self, settings: Settings) -> None:
         self._stopped = threading.Event()
+        tracing.start(settings)
         limit_evaluation(settings)
         self._engine = create_engine(
             settings.database_url,

@@ -42,6 +42,48 @@ def test_migrating_is_complete_and_repeatable(empty_database):
     assert schema.migrate(empty_database) == []
 
 
+def at_newer_revision(engine: Engine, note: str) -> None:
+    with engine.begin() as db:
+        db.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+        db.execute(text(f"COMMENT ON TABLE alembic_version IS '{note}'"))
+
+
+def test_the_state_tells_what_is_pending(empty_database):
+    before = schema.state(empty_database)
+    assert not before.is_usable
+    assert before.pending == tuple(schema.migrate(empty_database))
+    assert schema.state(empty_database) == schema.SchemaState((), None, True)
+
+
+def test_a_newer_database_is_used_if_it_was_only_expanded(empty_database):
+    last = schema.migrate(empty_database)[-1]
+    at_newer_revision(empty_database, f"9999 is usable since {last}")
+    assert schema.state(empty_database) == schema.SchemaState((), "9999", True)
+    assert schema.pending(empty_database) == []
+    assert schema.migrate(empty_database) == []
+    at_newer_revision(empty_database, "9999 is usable since 9000")
+    assert schema.state(empty_database) == schema.SchemaState((), "9999", False)
+    with pytest.raises(schema.SchemaError, match="9999"):
+        schema.pending(empty_database)
+
+
+def test_migrations_that_only_expand_are_noted_for_the_versions_before(
+    empty_database, temporary_directory, monkeypatch
+):
+    directory = temporary_directory / "expanding"
+    shutil.copytree(Path(schema.__file__).parent / "migrations", directory)
+    last = schema.pending(empty_database)[-1]
+    for number, lines in (("9001", "EXPANDS = True"), ("9002", "EXPANDS = True")):
+        before = last if number == "9001" else "9001"
+        (directory / "versions" / f"{number}_expand.py").write_text(
+            f"revision = '{number}'\ndown_revision = '{before}'\n{lines}\n\n\ndef upgrade():\n    pass\n"
+        )
+    with monkeypatch.context() as newer:
+        newer.setattr(schema, "_DIRECTORY", directory)
+        assert schema.migrate(empty_database)[-1] == "9002"
+    assert schema.state(empty_database) == schema.SchemaState((), "9002", True)
+
+
 def test_no_statistics_are_kept_of_the_tenant(db):
     counted = db.execute(
         text(

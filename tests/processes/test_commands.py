@@ -326,6 +326,23 @@ def test_migrating_twice_says_so(home):
     assert second.stdout == "The schema is up to date.\n"
 
 
+def test_a_check_tells_by_text_and_exit_code_how_the_database_stands(home):
+    with embedded.server(home, options={"fsync": "off"}) as url:
+        pending = loyalty(home, "migrate", "--check")
+        assert pending.returncode == 3
+        assert " migrations are pending: 0001, " in pending.stdout
+        assert loyalty(home, "migrate").returncode == 0
+        current = loyalty(home, "migrate", "--check")
+        assert (current.returncode, current.stdout) == (0, "The schema is up to date.\n")
+        connection = psycopg2.connect(url)
+        connection.cursor().execute("UPDATE alembic_version SET version_num = '9999'")
+        connection.commit()
+        connection.close()
+        newer = loyalty(home, "migrate", "--check", "--json")
+        assert newer.returncode == 4
+        assert json.loads(newer.stdout) == {"isUsable": False, "pending": [], "newer": "9999"}
+
+
 @pytest.mark.parametrize("command", ["serve", "migrate", "verify", "expire", "doctor"])
 def test_a_bad_setting_is_exit_code_two_without_a_traceback(home, command):
     refused = loyalty(home, command, LOYALTY_THREADS="many")

@@ -26,16 +26,41 @@ from persistence.tables.organizations import organizations
 _LEAST_SERVER_VERSION = 150_000
 
 
+# Beside 0 (usable), 1 (a failure) and 2 (an option or setting that cannot be used).
+_PENDING_EXIT, _NEWER_EXIT = 3, 4
+
+
 @click.command()
+@click.option("--check", is_flag=True, help="Change nothing; exit code 3: migrations are pending, 4: it is too new.")
 @json_option
-def migrate(as_json: bool) -> None:
+def migrate(check: bool, as_json: bool) -> None:
     """Bring the database's schema up to date."""
     with with_database(load_settings()) as settings, command_engine(settings) as engine:
+        if check:
+            _check(engine, as_json)
+            return
         done = schema.migrate(engine)
     if as_json:
         print_json({"applied": list(done)})
         return
     click.echo(f"Applied: {', '.join(done)}" if done else "The schema is up to date.")
+
+
+def _check(engine: Engine, as_json: bool) -> None:
+    """Print how the schema of the database stands to this version, which the exit code tells too."""
+    state = schema.state(engine)
+    if as_json:
+        print_json({"isUsable": state.is_usable, "pending": list(state.pending), "newer": state.newer})
+    elif state.newer:
+        works = ", which works with it" if state.is_usable else ""
+        click.echo(f"The database is newer than this version{works}: it is at revision {state.newer}.")
+    elif state.pending:
+        number = "1 migration is" if len(state.pending) == 1 else f"{len(state.pending)} migrations are"
+        click.echo(f"{number} pending: {', '.join(state.pending)}")
+    else:
+        click.echo("The schema is up to date.")
+    if not state.is_usable:
+        raise click.exceptions.Exit(_NEWER_EXIT if state.newer else _PENDING_EXIT)
 
 
 @click.command()

@@ -16,6 +16,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
 from domain.queue import QueuedEvent, Retries
+from handlers import tracing
 from handlers.services.events.evaluate_queued import evaluate_claimed, note_failure
 from handlers.settings import Settings
 from persistence import queue, transactions
@@ -59,7 +60,8 @@ class Drain:
             if self._stopping():
                 break
             after = self._last_members.pop(organization_id, 0)
-            members = self._evaluate_next(organization_id, after)
+            with tracing.span("queue batch", {"loyalty.organization_id": organization_id}):
+                members = self._evaluate_next(organization_id, after)
             if len(members) == self._batch:
                 self._last_members[organization_id] = members[-1]
             # Begin with the first member again if the end was reached.

@@ -19,6 +19,7 @@ from sqlalchemy import Connection, Engine
 from domain.triggers import FAILED, PENDING, SUCCEEDED
 from domain.webhooks.attempts import delay_after
 from domain.webhooks.signatures import signatures
+from handlers import tracing
 from handlers.services.webhooks.post_message import Poster, Reply
 from handlers.settings import Settings, ports_of
 from persistence import organizations, transactions, triggers
@@ -102,7 +103,8 @@ class Sender:
         try:
             body = delivery.payload.encode()
             headers = message_headers(delivery, datetime.now(UTC), body)
-            return self._poster.post(delivery.settings["url"], headers, body)
+            with tracing.span("delivery", _told(delivery)):
+                return self._poster.post(delivery.settings["url"], headers, body)
         except Exception as error:
             _log.exception("delivery %s could not be sent", delivery.trigger_delivery_id)
             return Reply(None, f"The message could not be sent: {type(error).__name__}.")
@@ -131,6 +133,15 @@ class Sender:
                 delivery.attempts,
                 reply.error or reply.status_code,
             )
+
+
+def _told(delivery: ClaimedDelivery) -> Mapping[str, Any]:
+    """The attributes of the span of a delivery; addresses of receivers may hold secrets."""
+    return {
+        "loyalty.organization_id": delivery.organization_id,
+        "loyalty.trigger_id": delivery.trigger_id,
+        "loyalty.attempt": delivery.attempts,
+    }
 
 
 def send_due(

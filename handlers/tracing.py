@@ -1,0 +1,119 @@
+"""Traces by OpenTelemetry: spans of calls, of messages to the database and of the worker's work; off by default.
+
+The packages of the extra `tracing` are imported only when a collector is configured. Spans hold statements without
+their values, and of errors the type alone, since both may name members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from importlib import metadata
+from typing import Any
+
+from handlers.settings import SettingError, Settings
+from persistence import connections
+
+_LONGEST_STATEMENT = 2000
+
+# The tracer of OpenTelemetry; None while tracing is off.
+_tracer: Any = None
+
+
+def start(settings: Settings) -> None:
+    """Send spans to the collector of the settings, if there is one; raises SettingError without the packages.
+
+    What else can be configured is read by OpenTelemetry itself from its own variables, such as `OTEL_TRACES_SAMPLER`.
+    """
+    if not settings.tracing_url or _tracer is not None:
+        return
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ImportError:
+        packages = "pip install 'loyalty-server[tracing]'"
+        raise SettingError(f"LOYALTY_TRACING_URL needs packages that are not installed: {packages}") from None
+    service = {"service.name": "loyalty-server", "service.version": metadata.version("loyalty-server")}
+    # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take precedence.
+    provider = TracerProvider(resource=Resource.create(service).merge(OTELResourceDetector().detect()))
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=settings.tracing_url)))
+    use(provider)
+
+
+def use(provider: Any) -> None:
+    """Make spans by a provider of OpenTelemetry from now on; None switches tracing off."""
+    global _tracer
+    _tracer = None if provider is None else provider.get_tracer("loyalty")
+    connections.observe_messages(None if provider is None else _message)
+
+
+def is_on() -> bool:
+    """True while spans are made."""
+    return _tracer is not None
+
+
+def span(name: str, attributes: Mapping[str, Any]) -> AbstractContextManager[Any]:
+    """A span of the work of a block; nothing while tracing is off."""
+    return nullcontext() if _tracer is None else spanning(name, attributes=attributes)
+
+
+def current() -> Any:
+    """The context of the present span, for `continued` in another thread; None while tracing is off."""
+    if _tracer is None:
+        return None
+    from opentelemetry import context
+
+    return context.get_current()
+
+
+@contextmanager
+def _attached(context_of_span: Any) -> Iterator[None]:
+    from opentelemetry import context
+
+    token = context.attach(context_of_span)
+    try:
+        yield
+    finally:
+        context.detach(token)
+
+
+def continued(context_of_span: Any) -> AbstractContextManager[None]:
+    """Let the spans of a block belong to the span that `current` returned; nothing for None."""
+    return nullcontext() if context_of_span is None else _attached(context_of_span)
+
+
+def joint(name: str, contexts: Sequence[Any]) -> AbstractContextManager[Any]:
+    """A span of work that is done for several spans: it belongs to the first of them, with links to the others."""
+    if _tracer is None or contexts[0] is None:
+        return nullcontext()
+    from opentelemetry import trace
+
+    links = [trace.Link(trace.get_current_span(each).get_span_context()) for each in contexts[1:] if each is not None]
+    return spanning(name, context=contexts[0], links=links, attributes={"loyalty.calls": len(contexts)})
+
+
+@contextmanager
+def spanning(name: str, **options: Any) -> Iterator[Any]:
+    """A span of the tracer, which must be on; an error that leaves the block is told by its type."""
+    from opentelemetry.trace import StatusCode
+
+    options |= {"record_exception": False, "set_status_on_exception": False}
+    with _tracer.start_as_current_span(name, **options) as made:
+        try:
+            yield made
+        except BaseException as error:
+            made.set_status(StatusCode.ERROR, type(error).__name__)
+            raise
+
+
+def _message(statement: str | bytes) -> AbstractContextManager[Any]:
+    """A span of a message to the database, if it is part of work that has a span."""
+    from opentelemetry import trace
+
+    if not trace.get_current_span().is_recording():
+        return nullcontext()
+    text = " ".join((statement.decode() if isinstance(statement, bytes) else statement).split())
+    attributes = {"db.system.name": "postgresql", "db.query.text": text[:_LONGEST_STATEMENT]}
+    return spanning(text.partition(" ")[0].upper(), kind=trace.SpanKind.CLIENT, attributes=attributes)

@@ -1,0 +1,83 @@
+"""PgBouncer in transaction mode in front of a database, configured as in deploy/pgbouncer."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg2
+from sqlalchemy import make_url
+
+from persistence.embedded.account import for_cluster
+
+CONFIGURATION = Path(__file__).parents[2] / "deploy" / "pgbouncer" / "pgbouncer.ini"
+
+
+def is_installed() -> bool:
+    return shutil.which("pgbouncer") is not None
+
+
+@contextmanager
+def pooled(url: str, directory: Path, connections: int = 10) -> Iterator[str]:
+    """The URL by which a pooler gives its few connections to the database of `url` to many clients in turn."""
+    program = shutil.which("pgbouncer")
+    assert program is not None
+    own = Path(tempfile.mkdtemp(dir=directory))
+    own.chmod(0o777)
+    given = make_url(url)
+    host, port = given.query.get("host") or given.host, given.port or given.query.get("port") or 5432
+    values = {
+        "listen_addr": "",
+        "unix_socket_dir": own,
+        "auth_type": "any",
+        "auth_file": own / "users",
+        "default_pool_size": connections,
+        "max_client_conn": 400,
+        "pidfile": own / "pid",
+    }
+    lines = []
+    for line in CONFIGURATION.read_text().splitlines():
+        name = line.partition(" = ")[0]
+        if name == given.database or name == "loyalty":
+            line = f"* = host={host} port={port} user={given.username}"
+        elif name in values:
+            line = f"{name} = {values.pop(name)}"
+        lines.append(line)
+    lines += [f"{name} = {value}" for name, value in values.items()]
+    (own / "users").write_text("")
+    (own / "pgbouncer.ini").write_text("\n".join([*lines, ""]))
+    account = for_cluster(own / "of-nobody-yet")
+    become = {} if account is None else account.process_options()
+    with (own / "log").open("w") as log:
+        process = subprocess.Popen([program, own / "pgbouncer.ini"], stdout=log, stderr=log, **become)
+    through = given.set(host=None, port=None, query={"host": str(own), "port": "6432"})
+    address = through.render_as_string(hide_password=False)
+    try:
+        _wait(address, process, own / "log")
+        yield address
+    finally:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _wait(address: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            psycopg2.connect(address).close()
+            return
+        except psycopg2.OperationalError:
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.05)

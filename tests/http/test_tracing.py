@@ -1,0 +1,145 @@
+"""The spans of calls, statements and of the worker's work, as an exporter in memory gets them."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind, StatusCode
+
+from handlers import tracing
+from handlers.http.tracing import Traced
+from handlers.server.jobs import JOBS, add_jobs, run_due_job
+from handlers.settings import Settings
+from persistence import connections, transactions
+from tests.builders.api import Api, running_api
+from tests.builders.queue import drain, send
+from tests.builders.tracking import Shop, event
+from tests.builders.triggers import add_trigger
+
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+
+
+@pytest.fixture
+def exporter() -> Iterator[InMemorySpanExporter]:
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    tracing.use(provider)
+    yield exporter
+    tracing.use(None)
+
+
+@pytest.fixture
+def traced(exporter, settings) -> Iterator[Api]:
+    with running_api(settings) as api:
+        yield api
+
+
+def spans(exporter, kind=None):
+    return [span for span in exporter.get_finished_spans() if kind is None or span.kind == kind]
+
+
+def test_a_call_has_a_span_with_its_statements(traced, exporter):
+    organization = traced.organization()
+    organization.member("ana")
+    exporter.clear()
+    headers = {"traceparent": f"00-{TRACE}-00f067aa0ba902b7-01", "X-Request-Id": "sale-17"}
+    organization.integration.request("GET", "/members/ana", headers=headers, expect=200)
+    [call] = spans(exporter, SpanKind.SERVER)
+    assert call.name.startswith("GET ")
+    assert format(call.context.trace_id, "032x") == TRACE
+    assert call.attributes["loyalty.request_id"] == "sale-17"
+    assert call.attributes["loyalty.organization_id"] == organization.id
+    assert call.attributes["http.response.status_code"] == 200
+    statements = spans(exporter, SpanKind.CLIENT)
+    assert statements
+    assert {statement.context.trace_id for statement in statements} == {call.context.trace_id}
+    assert {statement.name for statement in statements} <= {"SELECT", "WITH"}
+    assert all(statement.attributes["db.query.text"].startswith(statement.name) for statement in statements)
+
+
+def test_spans_hold_no_values(traced, exporter):
+    shop = Shop(traced.organization())
+    shop.organization.member("ana-the-secret")
+    shop.track(event("ana-the-secret"))
+    shop.organization.integration.get("/members/ana-the-unknown", expect=404)
+    told = " ".join(span.to_json() for span in spans(exporter))
+    assert "trackEvents" in told
+    assert re.search(r"\bana\b", told) is None
+
+
+def test_an_error_is_told_by_its_type(exporter, db):
+    with pytest.raises(ZeroDivisionError), tracing.span("work", {}):
+        raise ZeroDivisionError("of ana")
+    [work] = spans(exporter)
+    assert work.status.status_code == StatusCode.ERROR
+    assert work.status.description == "ZeroDivisionError"
+    assert not work.events
+
+
+def test_calls_that_are_done_together_are_linked(exporter):
+    contexts = []
+    for _ in range(3):
+        with tracing.spanning("call"):
+            contexts.append(tracing.current())
+    exporter.clear()
+    with tracing.joint("calls together", contexts):
+        pass
+    [together] = spans(exporter)
+    assert together.attributes["loyalty.calls"] == 3
+    assert len(together.links) == 2
+    assert together.parent is not None
+
+
+def test_the_work_of_a_worker_has_spans(api, settings, exporter):
+    shop = Shop(api.organization())
+    add_trigger(shop.administration, eventTypes=["member-generic-event"])
+    send(shop, event(shop.member()))
+    drain(shop)
+    batches = [
+        span for span in spans(exporter) if span.attributes.get("loyalty.organization_id") == shop.organization.id
+    ]
+    assert {span.name for span in batches} == {"queue batch"}
+    children = [span for span in spans(exporter, SpanKind.CLIENT) if span.parent.span_id == batches[0].context.span_id]
+    assert "COMMIT" in {span.name for span in children}
+
+    exporter.clear()
+    never = [dataclasses.replace(job, minutes=lambda _: 0) for job in JOBS[1:]]
+    job = dataclasses.replace(JOBS[0], name="expire-traced")
+    add_jobs(api.engine, [job])
+    assert run_due_job(api.engine, settings, lambda: False, [job, *never])
+    assert "job expire-traced" in {span.name for span in spans(exporter)}
+
+
+def test_statements_of_nobody_make_no_spans(engine, exporter):
+    transactions.run(engine, lambda db: db.exec_driver_sql("SELECT 1").all())
+    assert spans(exporter) == []
+
+
+def test_without_a_collector_nothing_is_traced(settings):
+    tracing.start(settings)
+    assert not tracing.is_on()
+    assert tracing.current() is None
+    assert connections._observer is None
+    with running_api(settings) as api:
+        assert not isinstance(api.app, Traced)
+
+
+def test_a_server_that_does_not_trace_loads_no_package_for_it():
+    code = "import sys, handlers.http.app, handlers.server.worker; print([m for m in sys.modules if 'telemetry' in m])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_collector_without_the_packages_is_refused(monkeypatch):
+    monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
+    with pytest.raises(ValueError, match=r"loyalty-server\[tracing\]"):
+        tracing.start(Settings(tracing_url="http://127.0.0.1:4318/v1/traces"))

@@ -1,0 +1,111 @@
+"""Everything works through PgBouncer in transaction mode, whose connections serve other clients in between."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+from sqlalchemy import Engine, text
+from sqlalchemy.exc import OperationalError
+
+from persistence import transactions
+from persistence.connections import defer, query
+from persistence.engine import autocommit, create_engine
+from tests.builders import pooler
+from tests.processes.loyalty import Server, environment, loyalty
+
+pytestmark = pytest.mark.skipif(not pooler.is_installed(), reason="needs pgbouncer")
+
+ASKED = "SELECT current_setting('timezone'), current_setting('jit'), current_setting('lock_timeout')"
+
+
+@pytest.fixture(scope="module")
+def pooled_url(database_url: str, temporary_directory: Path) -> Iterator[str]:
+    with pooler.pooled(database_url, temporary_directory, connections=3) as url:
+        yield url
+
+
+@pytest.fixture
+def pooled(pooled_url: str) -> Iterator[Engine]:
+    engine = create_engine(pooled_url, threads=8, statement_timeout_ms=700, lock_timeout_ms=12_345)
+    yield engine
+    engine.dispose()
+
+
+def test_settings_go_with_each_transaction(pooled: Engine) -> None:
+    expected = [("UTC", "off", "12345ms")]
+    assert transactions.run(pooled, lambda db: query(db, ASKED, ())) == expected
+    assert transactions.read(autocommit(pooled), lambda db: query(db, ASKED, ())) == expected
+    assert transactions.run(pooled, lambda db: [tuple(row) for row in db.execute(text(ASKED))]) == expected
+
+
+def test_settings_stay_with_their_client(pooled: Engine, pooled_url: str) -> None:
+    other = create_engine(pooled_url, threads=1, lock_timeout_ms=777)
+    for _ in range(10):
+        assert transactions.run(other, lambda db: query(db, ASKED, ()))[0][2] == "777ms"
+        assert transactions.run(pooled, lambda db: query(db, ASKED, ()))[0][2] == "12345ms"
+    other.dispose()
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+def test_statements_end_in_time(pooled: Engine, is_read: bool) -> None:
+    run, engine = (transactions.read, autocommit(pooled)) if is_read else (transactions.run, pooled)
+    with pytest.raises(OperationalError, match="statement timeout"):
+        run(engine, lambda db: db.execute(text("SELECT pg_sleep(60)")).all())
+    assert run(engine, lambda db: query(db, "SELECT 1", ())) == [(1,)]
+
+
+def test_more_clients_than_connections(pooled: Engine) -> None:
+    def work(number: int) -> int:
+        def add(db) -> int:
+            defer(db, "SELECT set_config('loyalty.mine', %s, true)", (str(number),))
+            query(db, "SELECT pg_sleep(0.002)", ())
+            [(found,)] = query(db, "SELECT current_setting('loyalty.mine')::int", ())
+            return found
+
+        return transactions.run(pooled, add)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(work, range(200))) == list(range(200))
+
+
+def test_a_server_and_a_worker_work_through_it(pooled_url: str, home: Path) -> None:
+    variables = {"LOYALTY_DATABASE_URL": pooled_url}
+    created = loyalty(home, "organizations", "create", "Pooled", "--json", **variables)
+    assert created.returncode == 0, created.stderr
+    organization = json.loads(created.stdout)["organizationId"]
+    token = loyalty(home, "token", "--admin", "--organization", str(organization), **variables).stdout.strip()
+    server = Server(home, "--no-worker", **variables)
+    worker = subprocess.Popen([sys.executable, "-m", "handlers", "worker"], env=environment(home, **variables))
+    try:
+        server.wait_until_ready()
+        with httpx.Client(base_url=f"{server.url}/v2", headers={"Authorization": f"Bearer {token}"}) as client:
+            assert client.post("/members", json={"loyaltyMemberId": "ana"}).status_code == 201
+            event = {"loyaltyMemberId": "ana", "eventType": "member-generic-event"}
+            events = [{**event, "systemUniqueKey": f"visit-{number}"} for number in range(50)]
+            accepted = client.post("/events/track-async", json={"events": events})
+            assert accepted.status_code == 202, accepted.text
+            keys = [each["loyaltyEventKey"] for each in accepted.json()["results"]]
+            deadline = time.monotonic() + 120
+            while client.get(f"/events/{keys[-1]}").json()["event"]["status"] in ("pending", "running"):
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+            assert {client.get(f"/events/{key}").json()["event"]["status"] for key in keys} == {"success"}
+        verified = loyalty(home, "verify", "--organization", str(organization), **variables)
+        assert verified.returncode == 0, verified.stdout + verified.stderr
+        assert server.stop() == 0
+    finally:
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(60) == 0
+        if server.process.poll() is None:
+            os.killpg(server.process.pid, signal.SIGKILL)
+        server.process.stdout.close()

@@ -1,0 +1,228 @@
+"""The files of deploy/ agree with the server: its settings, limits, paths, ports and measurements."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from handlers import metrics
+from handlers.http.problems import problem_body
+from handlers.server import gunicorn_server
+from handlers.server.cli import main
+from handlers.settings import Settings, unknown_variables
+from tests.builders.markdown import anchors
+
+ROOT = Path(__file__).parents[1]
+DEPLOY = ROOT / "deploy"
+FILES = sorted(path for path in DEPLOY.rglob("*") if path.is_file())
+ALERTS = DEPLOY / "prometheus" / "loyalty-alerts.yaml"
+UNITS = sorted(DEPLOY.glob("systemd/*.service"))
+NGINX = (DEPLOY / "nginx" / "loyalty.conf").read_text()
+CADDY = (DEPLOY / "caddy" / "Caddyfile").read_text()
+DOCKERFILE = (DEPLOY / "Dockerfile").read_text()
+SETTINGS = Settings()
+
+
+def named(path: Path) -> str:
+    return path.relative_to(DEPLOY).as_posix()
+
+
+def documents(*names: str) -> Iterator[dict[str, Any]]:
+    """The objects of manifests, of all of them if none is named."""
+    for path in sorted((DEPLOY / "kubernetes").glob("*.yaml")):
+        if not names or path.name in names:
+            yield from yaml.safe_load_all(path.read_text())
+
+
+def pods() -> Iterator[dict[str, Any]]:
+    for each in documents():
+        if each["kind"] in ("Deployment", "Job"):
+            yield each["spec"]["template"]["spec"]
+
+
+def alerts() -> list[dict[str, Any]]:
+    return [rule for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]]
+
+
+@pytest.mark.parametrize("path", FILES, ids=named)
+def test_variables_are_settings(path: Path) -> None:
+    found = re.findall(r"LOYALTY_[A-Z_]+", path.read_text())
+    assert unknown_variables(dict.fromkeys(found, "")) == []
+
+
+def measurements() -> dict[str, set[str]]:
+    """The names of all samples that `/metrics` has, each with its labels."""
+    metrics.observe("trackEvents", "POST", 200, 0.1)
+    metrics.count_throttled("address")
+    for counter in (metrics._rule_errors, metrics._count_errors):
+        counter.labels("1", "1")
+    figures = metrics.QueueFigures(0, 0.0, 0, 0), metrics.DeliveryFigures(0, 0.0, 0)
+    text = metrics.exposition() + metrics.queue_exposition(figures[0]) + metrics.delivery_exposition(figures[1])
+    found: dict[str, set[str]] = {}
+    for family in text_string_to_metric_families(text.decode()):
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        found.setdefault(name, set())
+        for sample in family.samples:
+            found.setdefault(sample.name, set()).update(sample.labels)
+    return found
+
+
+def expressions() -> list[tuple[str, str]]:
+    """The expressions of alerts, panels and the adapter, each with its file."""
+    found = [(named(ALERTS), rule["expr"]) for rule in alerts()]
+    dashboard = json.loads((DEPLOY / "grafana" / "loyalty.json").read_text())
+    targets = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", ())]
+    found += [("grafana/loyalty.json", each) for each in targets]
+    adapter = yaml.safe_load((DEPLOY / "prometheus" / "adapter.yaml").read_text())
+    found += [("prometheus/adapter.yaml", rule["metricsQuery"]) for rule in adapter["rules"]["external"]]
+    return found
+
+
+@pytest.mark.parametrize(("file", "expression"), expressions())
+def test_expressions_name_measurements_of_the_server(file: str, expression: str) -> None:
+    known = measurements()
+    used = set(re.findall(r"\bloyalty_\w+", expression))
+    assert used or expression.startswith("up{"), file
+    assert used <= set(known)
+
+
+def test_every_measurement_is_on_the_dashboard() -> None:
+    shown = " ".join(expression for file, expression in expressions() if file.startswith("grafana"))
+    parts = {name for name in measurements() if name.endswith(("_created", "_sum", "_count", "_seconds"))}
+    named_parts = {name for name in parts if name.startswith("loyalty_http_request_seconds") or "_created" in name}
+    assert {name for name in measurements() if name.startswith("loyalty_")} - named_parts <= set(
+        re.findall(r"\bloyalty_\w+", shown)
+    )
+
+
+def test_the_labels_of_alerts_are_those_of_the_measurements() -> None:
+    for file, expression in expressions():
+        for labels in re.findall(r"by \(([\w, ]+)\)", expression):
+            for name in re.findall(r"\bloyalty_\w+", expression):
+                assert set(labels.split(", ")) <= measurements()[name], (file, expression)
+
+
+def test_the_page_on_operations_has_every_alert() -> None:
+    page = DEPLOY.parent / "docs" / "operations.md"
+    for rule in alerts():
+        name, _, anchor = rule["annotations"]["runbook"].partition("#")
+        assert ROOT / name == page
+        assert anchor in anchors(page)
+
+
+def test_alerts_are_raised_when_they_should_be() -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("needs promtool, which comes with Prometheus")
+    for command in (["check", "rules", ALERTS.name], ["test", "rules", "loyalty-alerts-test.yaml"]):
+        done = subprocess.run([promtool, *command], cwd=ALERTS.parent, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_proxies_have_the_limits_of_the_server() -> None:
+    longest = SETTINGS.request_timeout_ms // 1000
+    assert f"client_max_body_size {SETTINGS.max_body_bytes};" in NGINX
+    assert f"max_size {SETTINGS.max_body_bytes}\n" in CADDY
+    for pattern in (r"proxy_read_timeout (\d+)s;", r"proxy_send_timeout (\d+)s;"):
+        assert int(re.search(pattern, NGINX)[1]) > longest
+    assert int(re.search(r"response_header_timeout (\d+)s", CADDY)[1]) > longest
+    assert f"client_body_timeout {longest}s;" in NGINX
+    assert f"read_body {longest}s" in CADDY
+    kept = [re.search(r"keepalive_timeout (\d+)s;", NGINX), re.search(r"keepalive (\d+)s", CADDY)]
+    assert all(int(found[1]) < gunicorn_server._KEEP_ALIVE_SECONDS for found in kept)
+
+
+def test_proxies_close_the_measurements() -> None:
+    assert re.search(r"location = /metrics \{\s+return 404;", NGINX)
+    assert re.search(r"@closed path /metrics .*\n\s+respond @closed 404", CADDY)
+
+
+def test_proxies_refuse_as_the_server_does() -> None:
+    texts = re.findall(r"return (\d+) '(\{.*\})';", NGINX)
+    assert [int(status) for status, _ in texts] == [413, 503]
+    for status, text in [
+        *texts,
+        ("503", re.search(r"respond `(\{.*\})`", CADDY)[1].replace("{err.status_code}", "503")),
+    ]:
+        told = json.loads(text)
+        expected = json.loads(problem_body(int(status), told["detail"], told["instance"]))
+        assert told == expected
+
+
+def test_containers_are_closed() -> None:
+    images = [container for pod in pods() for container in pod["containers"]]
+    assert len(images) == 3
+    for pod in pods():
+        assert pod["securityContext"]["runAsNonRoot"]
+        assert pod["securityContext"]["runAsUser"] == int(re.search(r"^USER (\d+):", DOCKERFILE, re.M)[1])
+    for container in images:
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+    compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+    ours = {name: service for name, service in compose.items() if service["image"] == "loyalty-server"}
+    assert set(ours) == {"migrate", "server", "worker"}
+    assert all(service["read_only"] and service["cap_drop"] == ["ALL"] for service in ours.values())
+
+
+def test_commands_exist() -> None:
+    compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+    used = [container["args"] for pod in pods() for container in pod["containers"]]
+    used += [service["command"] for service in compose.values() if "command" in service]
+    used += [
+        re.search(r"^ExecStart=/opt/loyalty/bin/loyalty (.+)$", unit.read_text(), re.M)[1].split() for unit in UNITS
+    ]
+    assert len(used) == 9
+    for name, *options in used:
+        known = {
+            option
+            for parameter in main.commands[name].params
+            for option in (*parameter.opts, *parameter.secondary_opts)
+        }
+        assert set(options) <= known
+
+
+def test_ports_and_probes_are_those_of_the_server() -> None:
+    [server] = [each for each in documents("server.yaml") if each["kind"] == "Deployment"]
+    [container] = server["spec"]["template"]["spec"]["containers"]
+    [configuration] = documents("configuration.yaml")
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert ports == {"http": SETTINGS.port, "management": 9090}
+    assert configuration["data"]["LOYALTY_MANAGEMENT_BIND"].endswith(":9090")
+    assert f"EXPOSE {SETTINGS.port}" in DOCKERFILE
+    probes = {container[name]["httpGet"]["path"] for name in ("startupProbe", "livenessProbe", "readinessProbe")}
+    assert probes == {"/health/live", "/health/ready"}
+
+
+def test_manifests_are_listed_and_select_each_other() -> None:
+    [kustomization] = documents("kustomization.yaml")
+    listed = {*kustomization["resources"], "kustomization.yaml"}
+    assert listed == {path.name for path in (DEPLOY / "kubernetes").glob("*.yaml")}
+    made = {(each["kind"], each["metadata"]["name"]) for each in documents() if "metadata" in each}
+    for each in documents():
+        if each["kind"] == "HorizontalPodAutoscaler":
+            target = each["spec"]["scaleTargetRef"]
+            assert (target["kind"], target["name"]) in made
+        if each["kind"] == "Deployment":
+            labels = each["spec"]["template"]["metadata"]["labels"]
+            assert each["spec"]["selector"]["matchLabels"].items() <= labels.items()
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=named)
+def test_units_are_hardened_alike(unit: Path) -> None:
+    def hardening(path: Path) -> str:
+        return path.read_text().partition("DynamicUser=yes")[2].partition("\n\n")[0].strip()
+
+    assert len(hardening(unit).splitlines()) > 20
+    assert hardening(unit) == hardening(UNITS[0])
