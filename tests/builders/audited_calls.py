@@ -53,6 +53,7 @@ def _users(organization: Organization, made: dict[str, Any]) -> None:
 
 def _members(organization: Organization, made: dict[str, Any]) -> None:
     ana, ben = organization.member("ana-7", profile={"name": "Ana", "city": "Rosario"}), organization.member("ben-8")
+    organization.integration.post("/members/batch", {"members": [{"loyaltyMemberId": "cora-10"}]}, expect=200)
     changes = {"profile": {"city": "Lima"}, "updateReason": "Moved house"}
     organization.integration.patch("/members/ana-7", changes)
     gone = organization.member("gone-9")
