@@ -15,8 +15,6 @@ from domain.members import (
     MemberInactive,
     MemberTier,
     differences,
-    merged,
-    merged_profile,
     refuse_erased,
 )
 from domain.programs import LoyaltyProgram, LoyaltyTier
@@ -25,7 +23,7 @@ from domain.triggers import MEMBER as MEMBER_ENTITY
 from domain.triggers import UPDATED
 from handlers.audit_trail import Audited
 from handlers.call import ADMINISTRATION, INTEGRATION, Call
-from handlers.messages.base import Changes, listed, results, values_of, wrapped
+from handlers.messages.base import Changes, listed, results, wrapped
 from handlers.messages.members import MEMBER, MEMBER_PROPERTIES, MemberProperties
 from handlers.operation import operation
 from handlers.schemas.audiences import audience_ids, audience_keys
@@ -66,6 +64,7 @@ from handlers.services.configuration import configuration_of
 from handlers.services.events.track import emit
 from handlers.services.idempotency import digest_of
 from handlers.services.ledger.move_points import MovedPoints, PointsMove, move_points
+from handlers.services.members.change import changed_values
 from handlers.services.members.enrol import Enrolment, enrol_members
 from handlers.services.members.erase import erase
 from handlers.services.members.lock_wallets import lock_referrers
@@ -171,11 +170,7 @@ def update_member(call: Call, member: Member, body: Changes[MemberUpdate]) -> di
     before = members.lock(call.db, member)
     refuse_erased(before)
     update = body.of(before)
-    values = values_of(update)
-    if "profile" in body.sent:
-        values["profile"] = merged_profile(before.profile, update.profile)
-    if "notifications" in body.sent:
-        values["notifications"] = merged(before.notifications, update.notifications)
+    values = changed_values(before, body)
     is_changed = _properties_of(replace(before, **values)) != _properties_of(before)
     after = members.change_member(call.db, before, updated_at=call.now, **values) if is_changed else before
     call.audit.reason = update.update_reason

@@ -44,6 +44,19 @@ SELECT ARRAY(SELECT loyalty_member_id FROM members WHERE organization_id = %s AN
         WHERE organization_id = %s AND public_loyalty_member_id = ANY(%s))
 """
 
+_CHANGE = f"""
+UPDATE members m SET loyalty_member_id = x.loyalty_member_id, public_loyalty_member_id = x.public_loyalty_member_id,
+    active = x.active, member_type = x.member_type, channel_acquisition = x.channel_acquisition,
+    referral_code = x.referral_code, profile = x.profile, custom_attributes = x.custom_attributes,
+    notifications = x.notifications, on_chain = x.on_chain, updated_at = %s
+FROM json_to_recordset(%s::json) AS x(
+    member_id bigint, loyalty_member_id text, public_loyalty_member_id text, active boolean, member_type text,
+    channel_acquisition text, referral_code text, profile jsonb, custom_attributes jsonb, notifications jsonb,
+    on_chain jsonb)
+WHERE m.organization_id = %s AND m.member_id = x.member_id
+RETURNING {", ".join(f"m.{name}" for name in fields_of(Member))}
+"""
+
 # Ids are in the order of the rows. Members are inserted in the order of a key, so that two calls with the same ones
 # wait for each other and do not deadlock.
 _ADD = f"""
@@ -243,3 +256,15 @@ def change_member(db: Connection, member: Member, **values: Any) -> Member:
         "uq_members_organization_id_public_loyalty_member_id": public_id_taken(values.get("public_loyalty_member_id")),
     }
     return change(db, members, Member, address, values, taken)
+
+
+def change_members(
+    db: Connection, organization_id: int, changes: Sequence[tuple[int, Mapping[str, Any]]], now: datetime
+) -> dict[int, Member]:
+    """Change members, given by id with all values of each, with one statement; returns them by id.
+
+    An id that another member has violates a unique key.
+    """
+    rows = [{**values, "member_id": member_id} for member_id, values in changes]
+    changed = records(Member, query(db, _CHANGE, (now, as_json(rows), organization_id)))
+    return {member.member_id: member for member in changed}

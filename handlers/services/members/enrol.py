@@ -6,7 +6,8 @@ Any number of members takes the same number of statements.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from domain.events import IncomingEvent
@@ -16,7 +17,7 @@ from domain.referrals import ReferralOutcome, UnknownReferralCode
 from domain.tiers import HeldTier
 from domain.triggers import CREATED
 from domain.triggers import MEMBER as MEMBER_ENTITY
-from handlers.call import Call
+from handlers.call import Call, Execution
 from handlers.messages.base import values_of
 from handlers.messages.members import MEMBER, MemberProperties
 from handlers.messages.referrals import referral_results
@@ -25,7 +26,7 @@ from handlers.services.events.track import track
 from handlers.services.members.view import view_members
 from handlers.services.unit_of_work.unit import UnitOfWork
 from handlers.services.webhooks.outbox import queue_entities
-from persistence import members, referrals
+from persistence import member_tiers, members, referrals
 
 MEMBER_CREATED = "member-created"
 
@@ -40,22 +41,31 @@ class Enrolment:
     refusal: Refusal | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class NewMember:
+    """A member to be enrolled: one who joined before, or has tiers already, by program id, brings them along."""
+
+    properties: MemberProperties
+    joined_at: datetime | None = None
+    tiers: Mapping[int, HeldTier] = field(default_factory=dict)
+
+
 def enrol_members(call: Call, new: Sequence[MemberProperties]) -> list[Enrolment]:
     """Enrol members in their order, each as if alone; one whose id is taken is refused, and the others are enrolled."""
-    refusals = _refusals(call, new)
-    accepted = [properties for properties, refusal in zip(new, refusals, strict=True) if refusal is None]
-    enrolled = iter(_enrol(call, accepted) if accepted else ())
+    refusals = refusals_of(call, new)
+    accepted = [NewMember(properties) for properties, refusal in zip(new, refusals, strict=True) if refusal is None]
+    enrolled = iter(enrol_accepted(call, accepted) if accepted else ())
     return [
         next(enrolled) if refusal is None else Enrolment(properties.loyalty_member_id, refusal=refusal)
         for properties, refusal in zip(new, refusals, strict=True)
     ]
 
 
-def _refusals(call: Call, new: Sequence[MemberProperties]) -> list[MemberExists | None]:
+def refusals_of(execution: Execution, new: Sequence[MemberProperties]) -> list[MemberExists | None]:
     """The refusal of each new member, if an id belongs to another member or to an earlier one of these."""
     public = {each.public_loyalty_member_id for each in new if each.public_loyalty_member_id is not None}
     taken, taken_public = members.find_taken(
-        call.db, call.organization.organization_id, {each.loyalty_member_id for each in new}, public
+        execution.db, execution.organization.organization_id, {each.loyalty_member_id for each in new}, public
     )
     refusals: list[MemberExists | None] = []
     for each in new:
@@ -71,7 +81,8 @@ def _refusals(call: Call, new: Sequence[MemberProperties]) -> list[MemberExists 
     return refusals
 
 
-def _enrol(call: Call, new: Sequence[MemberProperties]) -> list[Enrolment]:
+def enrol_accepted(call: Call, new: Sequence[NewMember]) -> list[Enrolment]:
+    """Enrol members whose ids are free: insert them, track their events, and tell triggers."""
     unit = UnitOfWork(call)
     added = add_members(call, unit, new)
     results = track(unit, [created_event(call, member) for member in added], by_server=True)
@@ -79,7 +90,7 @@ def _enrol(call: Call, new: Sequence[MemberProperties]) -> list[Enrolment]:
     named = {member.referral_code for member in added if member.referral_code is not None}
     known = referrals.find_known_codes(call.db, call.organization.organization_id, named) if named else set()
     records = view_members(call, added, with_balances=True)
-    _tell(call, records)
+    tell_created(call, records)
     return [
         Enrolment(member.loyalty_member_id, record, found or _unknown_code(member.referral_code, known))
         for member, record, found in zip(added, records, outcomes, strict=True)
@@ -94,31 +105,45 @@ def _unknown_code(code: str | None, known: Collection[str]) -> list[dict[str, An
     return referral_results([ReferralOutcome.skipped(code, None, unknown)], False)
 
 
-def add_members(call: Call, unit: UnitOfWork, new: Sequence[MemberProperties]) -> list[Member]:
+def add_members(call: Call, unit: UnitOfWork, new: Sequence[NewMember]) -> list[Member]:
     """Insert members, who are locked in the unit of work.
 
     The caller tracks `created_event` of each, then tells triggers by `tell_created`.
     """
-    organization = call.organization
+    added = insert_members(call, new)
+    unit.adopt(added)
+    return [member for member, _ in added]
+
+
+def insert_members(execution: Execution, new: Sequence[NewMember]) -> list[tuple[Member, dict[int, HeldTier]]]:
+    """Insert members, and nothing else: no event, and no message. Returns each with the tiers held, by program id."""
+    db, organization, now = execution.db, execution.organization, execution.now
     rows = [
         {
-            **values_of(properties),
-            "profile": merged_profile({}, properties.profile),
-            "notifications": merged({}, properties.notifications),
-            "wallet_key": call.new_key(),
+            **values_of(each.properties),
+            "profile": merged_profile({}, each.properties.profile),
+            "notifications": merged({}, each.properties.notifications),
+            "wallet_key": execution.new_key(),
+            "created_at": each.joined_at,
         }
-        for properties in new
+        for each in new
     ]
-    added: list[tuple[Member, dict[int, HeldTier]]] = members.add_members(
-        call.db,
+    added = members.add_members(
+        db,
         organization.organization_id,
         rows,
         ledger_id=organization.default_ledger_id,
         loyalty_program_id=organization.default_loyalty_program_id,
-        now=call.now,
+        now=now,
     )
-    unit.adopt(added)
-    return [member for member, _ in added]
+    brought = {
+        (member.member_id, program_id): held
+        for (member, _), each in zip(added, new, strict=True)
+        for program_id, held in each.tiers.items()
+    }
+    if brought:
+        member_tiers.move(db, organization.organization_id, brought, now)
+    return [(member, {**held, **each.tiers}) for (member, held), each in zip(added, new, strict=True)]
 
 
 def created_event(call: Call, member: Member) -> IncomingEvent:
@@ -131,13 +156,8 @@ def created_event(call: Call, member: Member) -> IncomingEvent:
     )
 
 
-def tell_created(call: Call, member: Member) -> None:
-    """Tell the triggers that listen of a new member."""
-    _tell(call, view_members(call, [member], with_balances=True))
-
-
-def _tell(call: Call, records: Sequence[Mapping[str, Any]]) -> None:
-    """Tell the triggers that listen of new members, given as their records."""
+def tell_created(call: Call, records: Sequence[Mapping[str, Any]]) -> None:
+    """Tell the triggers that listen of new members, given as their records with balances."""
     configuration = configuration_of(call.db, call.organization)
     if any(listener.hears_entity(MEMBER_ENTITY) for listener in configuration.listeners):
         changes = [(CREATED, MEMBER.dump(record)) for record in records]

@@ -29,7 +29,8 @@ from handlers.call import Call, PartnerKey
 from handlers.messages.members import MEMBER_PROPERTIES, MemberProperties
 from handlers.services.configuration import configuration_of
 from handlers.services.events.track import track
-from handlers.services.members.enrol import add_members, created_event, tell_created
+from handlers.services.members.enrol import NewMember, add_members, created_event, tell_created
+from handlers.services.members.view import view_members
 from handlers.services.references import unknown_member
 from handlers.services.tiers.current import current_tiers
 from handlers.services.unit_of_work.unit import UnitOfWork
@@ -67,7 +68,7 @@ def create_payment_intent(call: Call, key: PartnerKey, intent: PaymentIntent) ->
     if is_new:
         created = MEMBER_PROPERTIES.dump(member)
         call.audit.add("member", member.member_id, after=created, member_ids=[member.member_id])
-        tell_created(call, member)
+        tell_created(call, view_members(call, [member], with_balances=True))
     return _outcome(call, intent, member, is_new, unit)
 
 
@@ -110,7 +111,7 @@ def _found_or_enrolled(call: Call, unit: UnitOfWork, key: PartnerKey, intent: Pa
         custom_attributes=info.data,
     )
     # A call that enrols the same member at this moment makes this one start over, and it finds the member then.
-    [member] = add_members(call, unit, [properties])
+    [member] = add_members(call, unit, [NewMember(properties)])
     return member, True
 
 
