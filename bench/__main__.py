@@ -10,6 +10,7 @@ BENCHMARKS = (
     "http_layer",
     "tracking",
     "single_calls",
+    "enrolling",
     "campaigns",
     "queue",
     "ledger",

@@ -86,17 +86,14 @@ def _tenant(db: Connection, count: int) -> Tenant:
     address = {"organization_id": organization_id, "coupon_book_id": book.coupon_book_id}
     db.execute(text("SET LOCAL statement_timeout = 0"))
     db.execute(text(_FILL), {**address, "count": count})
-    member, _ = members.add_member(
-        db,
-        organization_id,
-        ledger_id=created.ledger_id,
-        loyalty_program_id=None,
-        wallet_key=str(uuid.uuid4()),
-        now=NOW,
-        loyalty_member_id="ana",
-        active=True,
-        **dict.fromkeys(("public_loyalty_member_id", "member_type", "channel_acquisition", "referral_code")),
+    ana = {
+        "loyalty_member_id": "ana",
+        "active": True,
+        "wallet_key": str(uuid.uuid4()),
         **{name: {} for name in ("profile", "custom_attributes", "notifications", "on_chain")},
+    }
+    [(member, _)] = members.add_members(
+        db, organization_id, [ana], ledger_id=created.ledger_id, loyalty_program_id=None, now=NOW
     )
     db.execute(text(_HOLD), {"organization_id": organization_id, "member_id": member.member_id})
     db.execute(text(_ADD_LOTS), {"organization_id": organization_id, "member_id": member.member_id})

@@ -74,23 +74,19 @@ def _fill(db: Connection, created: CreatedOrganization) -> int:
     owned = {"o": created.organization_id, "now": NOW}
     first = 0
     for number in range(OTHERS + 1):
-        member, _ = members.add_member(
+        row = {
+            "loyalty_member_id": f"member-{number}",
+            "active": True,
+            "wallet_key": f"00000000-0000-4000-8000-{number:012d}",
+            **{name: {} for name in ("profile", "custom_attributes", "notifications", "on_chain")},
+        }
+        [(member, _)] = members.add_members(
             db,
             created.organization_id,
+            [row],
             ledger_id=created.ledger_id,
             loyalty_program_id=created.loyalty_program_id,
-            wallet_key=f"00000000-0000-4000-8000-{number:012d}",
             now=NOW,
-            loyalty_member_id=f"member-{number}",
-            public_loyalty_member_id=None,
-            active=True,
-            member_type=None,
-            channel_acquisition=None,
-            referral_code=None,
-            profile={},
-            custom_attributes={},
-            notifications={},
-            on_chain={},
         )
         first = first or member.member_id
     given = "WITH given AS (SELECT n, :now + n * interval '1 minute' AS at FROM generate_series(:first, -1) AS n) "

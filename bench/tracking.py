@@ -122,19 +122,23 @@ def make_world(engine: Engine, url: str) -> World:
 
 
 def _enrol(db: Connection, made: CreatedOrganization, now: datetime) -> tuple[int, int]:
-    for number in range(MEMBERS):
-        members.add_member(
-            db,
-            made.organization_id,
-            ledger_id=made.ledger_id,
-            loyalty_program_id=made.loyalty_program_id,
-            wallet_key=f"00000000-0000-4000-8000-{number:012d}",
-            now=now,
-            loyalty_member_id=f"m{number}",
-            active=True,
-            **dict.fromkeys(("public_loyalty_member_id", "member_type", "channel_acquisition", "referral_code")),
+    rows = [
+        {
+            "loyalty_member_id": f"m{number}",
+            "active": True,
+            "wallet_key": f"00000000-0000-4000-8000-{number:012d}",
             **{name: {} for name in ("profile", "custom_attributes", "notifications", "on_chain")},
-        )
+        }
+        for number in range(MEMBERS)
+    ]
+    members.add_members(
+        db,
+        made.organization_id,
+        rows,
+        ledger_id=made.ledger_id,
+        loyalty_program_id=made.loyalty_program_id,
+        now=now,
+    )
     found = db.execute(
         text("SELECT min(member_id), min(wallet_id) FROM members WHERE organization_id = :o"),
         {"o": made.organization_id},

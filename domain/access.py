@@ -10,6 +10,7 @@ RESOURCES = (
     "benefits",
     "campaigns",
     "coupons",
+    "imports",
     "ledgers",
     "members",
     "orders",

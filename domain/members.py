@@ -19,7 +19,7 @@ _BLANK = r"\s\u200b-\u200f\u2060\ufeff"
 _CONTROL = r"\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069"
 # The id is part of paths: no slash, not only dots, and not the name of an operation at the same place.
 _ID = re.compile(rf"(?![{_BLANK}])(?!\.+\Z)[^/{_CONTROL}]+(?<![{_BLANK}])")
-_OPERATIONS_BESIDE = frozenset({"exists"})
+_OPERATIONS_BESIDE = frozenset({"batch", "exists"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,16 @@ class MemberExists(Conflict):
 
     slug = "member-exists"
     title = "The id belongs to another member"
+
+
+def member_exists(loyalty_member_id: str | None) -> MemberExists:
+    """The refusal of a `loyaltyMemberId` that another member has."""
+    return MemberExists(f"A member with the loyaltyMemberId {loyalty_member_id} exists already.")
+
+
+def public_id_taken(public_loyalty_member_id: str | None) -> MemberExists:
+    """The refusal of a `publicLoyaltyMemberId` that another member has."""
+    return MemberExists(f"A member with the publicLoyaltyMemberId {public_loyalty_member_id} exists already.")
 
 
 class MemberInactive(Conflict):

@@ -16,21 +16,17 @@ from domain.members import (
     MemberInactive,
     MemberTier,
     differences,
-    merged,
-    merged_profile,
     refuse_erased,
 )
 from domain.problems import Refusal
 from domain.programs import LoyaltyProgram, LoyaltyTier
-from domain.referrals import ReferralOutcome, UnknownReferralCode
 from domain.tiers import TierTracking
-from domain.triggers import CREATED, UPDATED
 from domain.triggers import MEMBER as MEMBER_ENTITY
+from domain.triggers import UPDATED
 from handlers.audit_trail import Audited
 from handlers.call import ADMINISTRATION, INTEGRATION, Call
-from handlers.messages.base import Changes, listed, results, values_of, wrapped
+from handlers.messages.base import Changes, listed, results, wrapped
 from handlers.messages.members import MEMBER, MEMBER_PROPERTIES, MemberProperties
-from handlers.messages.referrals import referral_results
 from handlers.operation import Together, operation
 from handlers.schemas.audiences import audience_ids, audience_keys
 from handlers.schemas.member_points import MEMBER_POINTS, moved_points
@@ -52,11 +48,14 @@ from handlers.schemas.members import (
     MEMBER_IDS,
     MEMBER_TIER,
     NEW_MEMBER,
+    NEW_MEMBERS,
     AudienceIds,
     LoyaltyMemberIds,
     MemberIds,
     MemberUpdate,
+    NewMembers,
     enrolled,
+    enrolments,
     member_batch,
     member_page,
     search_row,
@@ -73,7 +72,8 @@ from handlers.services.ledger.move_points import (
     move_points,
     move_points_of,
 )
-from handlers.services.members.enrol import MEMBER_CREATED, enrol_member
+from handlers.services.members.change import changed_values
+from handlers.services.members.enrol import Enrolment, enrol_members
 from handlers.services.members.erase import erase
 from handlers.services.members.lock_wallets import lock_referrers
 from handlers.services.members.match_audiences import match_audiences
@@ -82,7 +82,7 @@ from handlers.services.members.view import view_members
 from handlers.services.tiers.current import current_tiers
 from handlers.services.tiers.set_tier import set_tier
 from handlers.services.webhooks.outbox import entity_changed
-from persistence import members, programs, referrals
+from persistence import members, programs
 from persistence.members import MemberFilter
 from persistence.paging import Page, Paged
 
@@ -109,26 +109,30 @@ def list_members(call: Call, query: Mapping[str, Any]) -> Paged[dict[str, Any]]:
     "createMember",
     body=NEW_MEMBER,
     answer={INTEGRATION: enrolled("loyaltyMember"), ADMINISTRATION: enrolled("loyalMember")},
-    audit=Audited("member", "member_id", MEMBER_PROPERTIES, records=lambda result: result[:1]),
+    audit=Audited("member", "member_id", MEMBER_PROPERTIES, records=lambda result: [result.record]),
 )
-def create_member(call: Call, body: MemberProperties) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Enrol a member with a wallet and the default tier of the default program.
-
-    The second value tells the outcomes of a referral code.
-    """
-    member = enrol_member(call, body)
-    referred = list(emit(call, member, MEMBER_CREATED, {}).get("referrals", ()))
-    if not referred and member.referral_code is not None:
-        referred = _unknown_code(call, member.referral_code)
-    return _told(call, member, CREATED), referred
+def create_member(call: Call, body: MemberProperties) -> Enrolment:
+    """Enrol a member with a wallet and the default tier of the default program."""
+    [enrolment] = enrol_members(call, [body])
+    if enrolment.refusal is not None:
+        raise enrolment.refusal
+    return enrolment
 
 
-def _unknown_code(call: Call, code: str) -> list[dict[str, Any]]:
-    """The outcome of a referral code that no member has; empty for a code that waits for an event of its program."""
-    if referrals.find_code_by_text(call.db, call.organization.organization_id, code) is not None:
-        return []
-    unknown = UnknownReferralCode(f"There is no referral code {code}.")
-    return referral_results([ReferralOutcome.skipped(code, None, unknown)], False)
+@operation(
+    "createMembers",
+    body=NEW_MEMBERS,
+    answer=enrolments,
+    audit=Audited(
+        "member",
+        "member_id",
+        MEMBER_PROPERTIES,
+        records=lambda result: [enrolment.record for enrolment in result if enrolment.record is not None],
+    ),
+)
+def create_members(call: Call, body: NewMembers) -> list[Enrolment]:
+    """Enrol members as `createMember` does; one that is refused leaves the others as they are."""
+    return enrol_members(call, body.members)
 
 
 @operation("checkMembersExist", body=LOYALTY_MEMBER_IDS, answer=results(EXISTING_MEMBER, "loyaltyMembers"))
@@ -174,11 +178,7 @@ def update_member(call: Call, member: Member, body: Changes[MemberUpdate]) -> di
     before = members.lock(call.db, member)
     refuse_erased(before)
     update = body.of(before)
-    values = values_of(update)
-    if "profile" in body.sent:
-        values["profile"] = merged_profile(before.profile, update.profile)
-    if "notifications" in body.sent:
-        values["notifications"] = merged(before.notifications, update.notifications)
+    values = changed_values(before, body)
     is_changed = _properties_of(replace(before, **values)) != _properties_of(before)
     after = members.change_member(call.db, before, updated_at=call.now, **values) if is_changed else before
     call.audit.reason = update.update_reason
@@ -191,7 +191,7 @@ def update_member(call: Call, member: Member, body: Changes[MemberUpdate]) -> di
         emit(call, after, "member-updated", payload, update.update_reason)
         if before.active and not after.active:
             emit(call, after, "member-profile-deactivated", payload, update.update_reason)
-    return _told(call, after, UPDATED)
+    return _told(call, after)
 
 
 def _properties_of(member: Member) -> bytes:
@@ -331,10 +331,10 @@ def create_member_access_token(call: Call, member: Member) -> dict[str, Any]:
     return {"accessToken": token, "tokenType": "Bearer", "expiresIn": lifetime}
 
 
-def _told(call: Call, member: Member, action: str) -> dict[str, Any]:
-    """The member in the form of the answer, after triggers are told of the change in the same form."""
+def _told(call: Call, member: Member) -> dict[str, Any]:
+    """The changed member in the form of the answer, after triggers are told of the change in the same form."""
     viewed = _viewed(call, member)
-    entity_changed(call, MEMBER_ENTITY, action, lambda: MEMBER.dump(viewed))
+    entity_changed(call, MEMBER_ENTITY, UPDATED, lambda: MEMBER.dump(viewed))
     return viewed
 
 

@@ -257,6 +257,14 @@ class Settings:
     queue_poll_ms: int = _setting(
         _whole(10, 60_000), 100, "Milliseconds after which a worker that found nothing to do looks again."
     )
+    import_rows: int = _setting(
+        _whole(1, 5_000), 500, "Rows of an import that a worker does in one database transaction, at most."
+    )
+    import_share: int = _setting(
+        _whole(1, 100),
+        80,
+        "Percent of the time that a worker spends on imports while there are any; the pauses are for live traffic.",
+    )
     queue_attempts: int = _setting(
         _whole(1, 100),
         8,

@@ -41,11 +41,17 @@ class _Request:
         """The example as it is sent; None where there is no body."""
         if self.media_type is None or self.is_form:
             return None
+        if self.is_file:
+            return str(self.example)
         return json.dumps(self.example, indent=2, ensure_ascii=False)
 
     @property
     def is_form(self) -> bool:
         return self.media_type == "application/x-www-form-urlencoded"
+
+    @property
+    def is_file(self) -> bool:
+        return self.media_type == "application/octet-stream"
 
 
 def postman(document: dict[str, Any], url: str) -> dict[str, Any]:
@@ -146,7 +152,8 @@ def _postman_item(request: _Request) -> dict[str, Any]:
     if request.is_form:
         sent["body"] = {"mode": "urlencoded", "urlencoded": [_pair(*field) for field in request.example.items()]}
     elif request.body is not None:
-        sent["body"] = {"mode": "raw", "raw": request.body, "options": {"raw": {"language": "json"}}}
+        language = "text" if request.is_file else "json"
+        sent["body"] = {"mode": "raw", "raw": request.body, "options": {"raw": {"language": language}}}
     return {"name": request.operation["summary"], "request": sent, "response": []}
 
 

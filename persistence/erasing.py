@@ -30,6 +30,11 @@ _LOCK_MEMBER = f"SELECT {_MEMBER_COLUMNS} FROM members m WHERE m.organization_id
 # cancelled by its event.
 _OWN = (
     "DELETE FROM queued_events WHERE organization_id = :o AND member_id = :m",
+    """
+    DELETE FROM failed_import_rows f USING members m
+    WHERE m.organization_id = :o AND m.member_id = :m
+        AND f.organization_id = m.organization_id AND f.loyalty_member_id = m.loyalty_member_id
+    """,
     "DELETE FROM trigger_deliveries WHERE organization_id = :o AND member_id = :m",
     """
     UPDATE events e SET external_id = NULL, description = NULL, reason = NULL, tags = NULL, location = NULL,

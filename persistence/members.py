@@ -1,23 +1,22 @@
-"""Members and the tiers they hold."""
+"""Members: reading, enrolling and changing them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, func, join, or_, select, text
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import ColumnElement, Connection, func, join, or_, select
 
-from domain.members import Member, MemberExists, MemberTier
+from domain.members import Member, member_exists, public_id_taken
+from domain.tiers import HeldTier
 from persistence.connections import query
 from persistence.paging import Page, Paged, paged
 from persistence.rows import as_json, change, columns_of, fields_of, records
 from persistence.tables.ledger import wallets
 from persistence.tables.members import member_tiers, members
-from persistence.transactions import constraint_of
 
 MEMBER_ORDER = {
     "memberId": members.c.member_id,
@@ -31,47 +30,73 @@ MEMBER_ORDER = {
 }
 
 _COLUMNS = columns_of(members, Member)
-_TIER_COLUMNS = columns_of(member_tiers, MemberTier)
 _OF_ORGANIZATION = f"SELECT {', '.join(fields_of(Member))} FROM members WHERE organization_id = %s"
 _BY_IDS = f"{_OF_ORGANIZATION} AND member_id = ANY(%s)"
 _BY_LOYALTY_MEMBER_IDS = f"{_OF_ORGANIZATION} AND loyalty_member_id = ANY(%s)"
-_DOCUMENTS = ("profile", "custom_attributes", "notifications", "on_chain")
 # The punctuation that the column `search_text` takes for blanks.
 _BETWEEN_WORDS = re.compile(r"[\x00-\x20!-/:-@\[-`{-~]+")
 
 _MEMBER_FIELDS = ", ".join(f"member.{name}" for name in fields_of(Member))
-_TIER_FIELDS = ", ".join(f"tier.{name} AS tier_{name}" for name in fields_of(MemberTier))
 
-# A wallet, its member and the default tier of the default program, in one round trip.
-_ADD = text(
-    f"""
-    WITH wallet AS (
-        INSERT INTO wallets (organization_id, wallet_key, ledger_id, created_at)
-        VALUES (:organization_id, CAST(:wallet_key AS uuid), :ledger_id, :now)
-        RETURNING wallet_id, wallet_key
-    ), member AS (
-        INSERT INTO members (
-            organization_id, loyalty_member_id, public_loyalty_member_id, active, member_type, channel_acquisition,
-            referral_code, profile, custom_attributes, notifications, on_chain, wallet_id, wallet_key,
-            created_at, updated_at
-        )
-        SELECT :organization_id, :loyalty_member_id, :public_loyalty_member_id, :active, :member_type,
-               :channel_acquisition, :referral_code, CAST(:profile AS jsonb), CAST(:custom_attributes AS jsonb),
-               CAST(:notifications AS jsonb), CAST(:on_chain AS jsonb), wallet_id, wallet_key, :now, :now
-        FROM wallet
-        RETURNING *
-    ), tier AS (
-        INSERT INTO member_tiers (organization_id, member_id, loyalty_program_id, loyalty_tier_id, created_at)
-        SELECT member.organization_id, member.member_id, program.loyalty_program_id, program.default_tier_id, :now
-        FROM member
-        JOIN loyalty_programs AS program
-            ON program.organization_id = member.organization_id AND program.loyalty_program_id = :loyalty_program_id
-        WHERE program.default_tier_id IS NOT NULL
-        RETURNING *
+_TAKEN = """
+SELECT ARRAY(SELECT loyalty_member_id FROM members WHERE organization_id = %s AND loyalty_member_id = ANY(%s)),
+    ARRAY(SELECT public_loyalty_member_id FROM members
+        WHERE organization_id = %s AND public_loyalty_member_id = ANY(%s))
+"""
+
+_CHANGE = f"""
+UPDATE members m SET loyalty_member_id = x.loyalty_member_id, public_loyalty_member_id = x.public_loyalty_member_id,
+    active = x.active, member_type = x.member_type, channel_acquisition = x.channel_acquisition,
+    referral_code = x.referral_code, profile = x.profile, custom_attributes = x.custom_attributes,
+    notifications = x.notifications, on_chain = x.on_chain, updated_at = %s
+FROM json_to_recordset(%s::json) AS x(
+    member_id bigint, loyalty_member_id text, public_loyalty_member_id text, active boolean, member_type text,
+    channel_acquisition text, referral_code text, profile jsonb, custom_attributes jsonb, notifications jsonb,
+    on_chain jsonb)
+WHERE m.organization_id = %s AND m.member_id = x.member_id
+RETURNING {", ".join(f"m.{name}" for name in fields_of(Member))}
+"""
+
+# Ids are in the order of the rows. Members are inserted in the order of a key, so that two calls with the same ones
+# wait for each other and do not deadlock.
+_ADD = f"""
+WITH given AS (
+    SELECT nextval('wallets_wallet_id_seq') AS wallet_id, nextval('members_member_id_seq') AS member_id, x.*
+    FROM json_to_recordset(%(rows)s::json) AS x(
+        wallet_key uuid, loyalty_member_id text, public_loyalty_member_id text, active boolean, member_type text,
+        channel_acquisition text, referral_code text, profile jsonb, custom_attributes jsonb, notifications jsonb,
+        on_chain jsonb, created_at timestamptz)
+), wallet AS (
+    INSERT INTO wallets (organization_id, wallet_id, wallet_key, ledger_id, created_at)
+    SELECT %(organization_id)s, wallet_id, wallet_key, %(ledger_id)s, %(now)s FROM given
+), member AS (
+    INSERT INTO members (
+        organization_id, member_id, loyalty_member_id, public_loyalty_member_id, active, member_type,
+        channel_acquisition, referral_code, profile, custom_attributes, notifications, on_chain, wallet_id, wallet_key,
+        created_at, updated_at
     )
-    SELECT {_MEMBER_FIELDS}, {_TIER_FIELDS} FROM member LEFT JOIN tier ON true
-    """
-).columns(*_COLUMNS, *(column.label(f"tier_{column.name}") for column in _TIER_COLUMNS))
+    SELECT %(organization_id)s, member_id, loyalty_member_id, public_loyalty_member_id, active, member_type,
+        channel_acquisition, referral_code, profile, custom_attributes, notifications, on_chain, wallet_id, wallet_key,
+        coalesce(created_at, %(now)s), %(now)s
+    FROM given ORDER BY loyalty_member_id
+    RETURNING *
+), tier AS (
+    INSERT INTO member_tiers (organization_id, member_id, loyalty_program_id, loyalty_tier_id, created_at)
+    SELECT member.organization_id, member.member_id, program.loyalty_program_id, program.default_tier_id, %(now)s
+    FROM member
+    JOIN loyalty_programs AS program
+        ON program.organization_id = member.organization_id AND program.loyalty_program_id = %(loyalty_program_id)s
+    WHERE program.default_tier_id IS NOT NULL
+    RETURNING *
+)
+SELECT {_MEMBER_FIELDS}, tier.loyalty_program_id, tier.loyalty_tier_id,
+    CASE WHEN level.active THEN NULL ELSE level.updated_at END
+FROM member
+LEFT JOIN tier USING (organization_id, member_id)
+LEFT JOIN loyalty_tiers level
+    ON level.organization_id = tier.organization_id AND level.loyalty_tier_id = tier.loyalty_tier_id
+ORDER BY member.member_id
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,42 +196,41 @@ def _text_query(words: str) -> str:
     return " & ".join(quoted) + ":*" if quoted else ""
 
 
-def add_member(
-    db: Connection, organization_id: int, *, ledger_id: int | None, loyalty_program_id: int | None, **values: Any
-) -> tuple[Member, MemberTier | None]:
-    """Insert a member, its wallet in the ledger and its start in the program's default tier, where it has one.
+def find_taken(
+    db: Connection, organization_id: int, loyalty_member_ids: Collection[str], public_ids: Collection[str]
+) -> tuple[set[str], set[str]]:
+    """The ids, and the ids that may be shown to others, that members have already."""
+    given = (organization_id, list(loyalty_member_ids), organization_id, list(public_ids))
+    [(taken, taken_public)] = query(db, _TAKEN, given)
+    return set(taken), set(taken_public)
 
-    An id that another member has raises MemberExists.
+
+def add_members(
+    db: Connection,
+    organization_id: int,
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    ledger_id: int | None,
+    loyalty_program_id: int | None,
+    now: datetime,
+) -> list[tuple[Member, dict[int, HeldTier]]]:
+    """Insert members, their wallets in the ledger and their start in the program's default tier, with one statement.
+
+    Returns the members in the order of the rows, each with the tiers held, by program id. A row has the values of a
+    member, its `wallet_key`, and `created_at` for one who joined before. An id that another member has violates a
+    unique key: if that member was not there a moment ago, `transactions.run` starts the work over, which then finds it.
     """
-    try:
-        return claim_member(db, organization_id, ledger_id=ledger_id, loyalty_program_id=loyalty_program_id, **values)
-    except IntegrityError as error:
-        refusal = _taken(values).get(constraint_of(error) or "")
-        if refusal is None:
-            raise
-        raise refusal from error
-
-
-def claim_member(
-    db: Connection, organization_id: int, *, ledger_id: int | None, loyalty_program_id: int | None, **values: Any
-) -> tuple[Member, MemberTier | None]:
-    """As `add_member`, for callers that take over a member who is created at the same moment.
-
-    Such a call violates a unique key, is started over (`transactions.run`), and finds the member then.
-    """
-    documents = {name: as_json(values[name]) for name in _DOCUMENTS}
-    row = db.execute(
-        _ADD,
-        {
-            "organization_id": organization_id,
-            "ledger_id": ledger_id,
-            "loyalty_program_id": loyalty_program_id,
-            **values,
-            **documents,
-        },
-    ).one()
-    count = len(_COLUMNS)
-    return Member(*row[:count]), None if row[count] is None else MemberTier(*row[count:])
+    given = {
+        "organization_id": organization_id,
+        "ledger_id": ledger_id,
+        "loyalty_program_id": loyalty_program_id,
+        "now": now,
+        "rows": as_json(rows),
+    }
+    return [
+        (Member(*row[:-3]), {} if row[-3] is None else {row[-3]: HeldTier(row[-2], False, row[-1])})
+        for row in query(db, _ADD, given)
+    ]
 
 
 def lock(db: Connection, member: Member) -> Member:
@@ -227,15 +251,20 @@ def lock(db: Connection, member: Member) -> Member:
 def change_member(db: Connection, member: Member, **values: Any) -> Member:
     """Change a member; an id that another member has raises MemberExists."""
     address = {"organization_id": member.organization_id, "member_id": member.member_id}
-    return change(db, members, Member, address, values, _taken(values))
-
-
-def _taken(values: Mapping[str, Any]) -> dict[str, MemberExists]:
-    return {
-        "uq_members_organization_id_loyalty_member_id": MemberExists(
-            f"A member with the loyaltyMemberId {values.get('loyalty_member_id')} exists already."
-        ),
-        "uq_members_organization_id_public_loyalty_member_id": MemberExists(
-            f"A member with the publicLoyaltyMemberId {values.get('public_loyalty_member_id')} exists already."
-        ),
+    taken = {
+        "uq_members_organization_id_loyalty_member_id": member_exists(values.get("loyalty_member_id")),
+        "uq_members_organization_id_public_loyalty_member_id": public_id_taken(values.get("public_loyalty_member_id")),
     }
+    return change(db, members, Member, address, values, taken)
+
+
+def change_members(
+    db: Connection, organization_id: int, changes: Sequence[tuple[int, Mapping[str, Any]]], now: datetime
+) -> dict[int, Member]:
+    """Change members, given by id with all values of each, with one statement; returns them by id.
+
+    An id that another member has violates a unique key.
+    """
+    rows = [{**values, "member_id": member_id} for member_id, values in changes]
+    changed = records(Member, query(db, _CHANGE, (now, as_json(rows), organization_id)))
+    return {member.member_id: member for member in changed}

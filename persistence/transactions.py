@@ -36,6 +36,7 @@ CLAIMED_KEYS = frozenset(
         "uq_events_organization_id_system_unique_key",
         "uq_ledger_transactions_organization_id_system_unique_key",
         "uq_members_organization_id_loyalty_member_id",
+        "uq_members_organization_id_public_loyalty_member_id",
         "uq_member_tier_trackings_organization_id_system_unique_key",
         "uq_mission_trackings_organization_id_system_unique_key",
         "uq_purchase_orders_organization_id_external_id",

@@ -25,6 +25,7 @@ from persistence import (
     campaigns,
     event_types,
     events,
+    imports,
     ledger,
     ledger_transactions,
     ledger_wallets,
@@ -171,6 +172,8 @@ ADDRESSES: Mapping[str, tuple[str, Resolve]] = {
     "loyaltyEventKey": ("event", _in_organization(events.find_by_key)),
     "userId": ("user", _in_organization(users.find)),
     "permissionGroupKey": ("permission_group", _in_organization(permission_groups.find_by_key)),
+    "importId": ("import_job", _in_organization(imports.find)),
+    "partNumber": ("part_number", lambda call, value, found: value),
     # The catalogue of effects is the product's own: the handler looks the id up in it.
     "effectId": ("effect_id", lambda call, value, found: value),
 }
@@ -181,6 +184,7 @@ _NOUNS: Mapping[str, str] = {
     "account": "ledger account",
     "book": "coupon book",
     "delivery": "message of the trigger",
+    "import_job": "import",
     "program": "loyalty program",
     "transaction": "ledger transaction",
 }

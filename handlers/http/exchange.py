@@ -23,6 +23,7 @@ class Exchange:
 
     __slots__ = (
         "address",
+        "arrived",
         "caller",
         "deprecated_at",
         "headers",
@@ -40,6 +41,8 @@ class Exchange:
         self.headers = headers
         self.request_id = request_id
         self.started = started
+        # The moment from which its time runs.
+        self.arrived = started
         self.operation_id: str | None = None
         self.route: str | None = None
         self.path_values: tuple[tuple[str, bytes], ...] = ()

@@ -13,14 +13,48 @@ from handlers.http.exchange import Exchange
 from handlers.http.parameters import FormPlan
 from handlers.http.problems import HttpProblem
 from handlers.messages import json_text
+from handlers.messages.uploads import Upload
 from handlers.messages.validation import DocumentError, Schemas, Validator, body_faults
 
 FORM = "application/x-www-form-urlencoded"
+FILE = "application/octet-stream"
 _UTF8 = {"utf-8", "utf8"}
 
 
 class ClientGone(Exception):
     """The client closed the connection before its request was complete."""
+
+
+async def read_upload(receive: Receive, exchange: Exchange, most: int, seconds: float) -> Upload:
+    """A body that is a file, kept on disk while it arrives; refused as by `read_body`, and with 503 on a full disk."""
+    upload = Upload()
+    try:
+        await asyncio.wait_for(_receive(receive, exchange, most, upload), seconds)
+    except TimeoutError:
+        upload.close()
+        raise HttpProblem(408, "The request body did not arrive in time.", headers={"Connection": "close"}) from None
+    except OSError:
+        upload.close()
+        raise HttpProblem(503, "The server has no room for the body.", headers={"Retry-After": "60"}) from None
+    except BaseException:
+        upload.close()
+        raise
+    return upload
+
+
+async def _receive(receive: Receive, exchange: Exchange, most: int, upload: Upload) -> None:
+    _refuse_declared_size(exchange, most)
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        part = message.get("body", b"")
+        if len(upload) + len(part) > most:
+            raise _too_large(most)
+        if part:
+            upload.append(part)
+        if not message.get("more_body", False):
+            return
 
 
 async def read_body(receive: Receive, exchange: Exchange, most: int, seconds: float) -> bytes:
@@ -35,9 +69,7 @@ async def read_body(receive: Receive, exchange: Exchange, most: int, seconds: fl
 
 
 async def _read(receive: Receive, exchange: Exchange, most: int) -> bytes:
-    declared = exchange.headers.get("content-length", "")
-    if declared.isascii() and declared.isdigit() and (len(declared) > 18 or int(declared) > most):
-        raise _too_large(most)
+    _refuse_declared_size(exchange, most)
     parts: list[bytes] = []
     size = 0
     while True:
@@ -54,20 +86,30 @@ async def _read(receive: Receive, exchange: Exchange, most: int) -> bytes:
             return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
+def _refuse_declared_size(exchange: Exchange, most: int) -> None:
+    declared = exchange.headers.get("content-length", "")
+    if declared.isascii() and declared.isdigit() and (len(declared) > 18 or int(declared) > most):
+        raise _too_large(most)
+
+
 def _too_large(most: int) -> HttpProblem:
     return HttpProblem(413, f"The body is larger than {most} bytes.")
 
 
 class BodyPlan:
-    """The request body of one operation: its media types, each with a compiled schema."""
+    """The request body of one operation: a file, or its media types, each with a compiled schema."""
 
     def __init__(self, request_body: Mapping[str, Any], schemas: Schemas, where: str) -> None:
         self.required = bool(request_body.get("required"))
+        # The greatest size of a body that is a file; None for one that is a value.
+        self.most_of_file: int | None = None
         self._validators: dict[str, Validator] = {}
         self._forms: dict[str, FormPlan] = {}
         for media_type, content in request_body["content"].items():
             key = media_type.lower()
-            if key == FORM:
+            if key == FILE and len(request_body["content"]) == 1:
+                self.most_of_file = int(schemas.resolved(content["schema"])["maxLength"])
+            elif key == FORM:
                 self._forms[key] = FormPlan(content["schema"], schemas)
             elif key != "application/json" and not key.endswith("+json"):
                 raise DocumentError(f"{where}: a body of {media_type} is not served")

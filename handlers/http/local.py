@@ -20,6 +20,7 @@ from handlers.http.operations import OperationPlan
 from handlers.http.routing import METHODS
 from handlers.messages.base import json_able
 from handlers.messages.json_text import encode
+from handlers.messages.uploads import Upload
 from handlers.messages.validation import Schemas
 from handlers.settings import Settings
 
@@ -72,6 +73,8 @@ class LocalApi:
         return faults
 
     def _read_body(self, operation: OperationName, body: Any, faults: list[FieldFault]) -> Any:
+        if isinstance(body, Upload):
+            return body
         plan = self._plan(operation).body
         return None if plan is None or body is None else plan.read(encode(json_able(body)), JSON, faults)
 

@@ -24,7 +24,7 @@ from handlers.call import Answer, Caller, Request
 from handlers.http.call_groups import CallGroups, Outcome, WaitingCall
 from handlers.http.deprecation import DeprecationPlan
 from handlers.http.exchange import Exchange, exchange_of, request_id_of_thread
-from handlers.http.intake import BodyPlan, ClientGone, read_body
+from handlers.http.intake import BodyPlan, ClientGone, read_body, read_upload
 from handlers.http.negotiation import AnswerTypes
 from handlers.http.oauth import TOKEN_OPERATION
 from handlers.http.parameters import ParameterPlan
@@ -32,6 +32,7 @@ from handlers.http.routing import METHODS, variables_of
 from handlers.http.throttle import Throttle
 from handlers.messages.faults import MAX_FAULTS
 from handlers.messages.json_text import encode
+from handlers.messages.uploads import Upload
 from handlers.messages.validation import DocumentError, Schemas
 from handlers.operation import all_operations
 from persistence.deadlines import Deadline, JointDeadline, deadline_of_thread
@@ -44,6 +45,8 @@ Rendered = tuple[int, list[tuple[bytes, bytes]], bytes]
 _log = logging.getLogger("loyalty.groups")
 
 _CLIENT_CLOSED_REQUEST = 499
+# A file may take so many times as long to arrive as any other request takes in all.
+_UPLOAD_TIMES = 10
 _JSON = (b"content-type", b"application/json")
 _VARY = (b"vary", b"accept")
 _HANDED_ON = ("authorization", "accept-language", "idempotency-key", "user-agent", "if-match", "if-none-match")
@@ -91,7 +94,7 @@ class OperationPlan:
         """The typed parameters of a query, with defaults; their faults are added to `faults`."""
         return self._parameters.read_query(query, faults)[0]
 
-    def request(self, exchange: Exchange, query: bytes, raw: bytes, media_type: str | None) -> Request:
+    def request(self, exchange: Exchange, query: bytes, raw: bytes | Upload, media_type: str | None) -> Request:
         """The typed request.
 
         Raises InvalidRequest with all faults of parameters and body together, or a 406.
@@ -119,13 +122,15 @@ class OperationPlan:
             media_type=answered,
         )
 
-    def _read_body(self, raw: bytes, media_type: str | None, faults: list[FieldFault]) -> Any:
+    def _read_body(self, raw: bytes | Upload, media_type: str | None, faults: list[FieldFault]) -> Any:
         if self.body is None:
             return None
         if media_type is None:
             if self.body.required:
                 faults.append(FieldFault("The body is missing.", pointer=""))
             return None
+        if isinstance(raw, Upload):
+            return raw
         try:
             return self.body.read(raw, media_type, faults)
         except InvalidRequest as refusal:
@@ -142,7 +147,7 @@ class HttpCall(WaitingCall[Rendered]):
         plan: OperationPlan,
         exchange: Exchange,
         query: bytes,
-        raw: bytes,
+        raw: bytes | Upload,
         media_type: str | None,
     ) -> None:
         super().__init__(lambda: do(self))
@@ -209,12 +214,13 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
             return
         plan, exchange = self._plans[operation_id], exchange_of(scope)
         self._throttle.count_caller(exchange)
-        raw, media_type = b"", None
+        raw: bytes | Upload = b""
+        media_type = None
         if plan.body is not None:
             if "content-type" in exchange.headers or "content-encoding" in exchange.headers:
                 media_type = plan.body.refuse_other_types(exchange)
             try:
-                raw = await read_body(receive, exchange, self._max_body_bytes, self._seconds_left(exchange))
+                raw = await self._read(plan.body, receive, exchange)
             except ClientGone:
                 exchange.status = _CLIENT_CLOSED_REQUEST
                 return
@@ -222,12 +228,24 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
                 media_type = None
             elif media_type is None:
                 media_type = plan.body.refuse_other_types(exchange)
-        status, headers, body = await self._in_time(plan, exchange, scope["query_string"], raw, media_type)
+        try:
+            status, headers, body = await self._in_time(plan, exchange, scope["query_string"], raw, media_type)
+        finally:
+            if isinstance(raw, Upload):
+                raw.close()
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
+    async def _read(self, body: BodyPlan, receive: Receive, exchange: Exchange) -> bytes | Upload:
+        """The body; the time of a request with a file begins anew once the file is there."""
+        if body.most_of_file is None:
+            return await read_body(receive, exchange, self._max_body_bytes, self._seconds_left(exchange))
+        upload = await read_upload(receive, exchange, body.most_of_file, _UPLOAD_TIMES * self._request_seconds)
+        exchange.arrived = time.perf_counter()
+        return upload
+
     async def _in_time(
-        self, plan: OperationPlan, exchange: Exchange, query: bytes, raw: bytes, media_type: str | None
+        self, plan: OperationPlan, exchange: Exchange, query: bytes, raw: bytes | Upload, media_type: str | None
     ) -> Rendered:
         """Do the work in one of the threads; raises TooBusy or DeadlineExceeded if its time runs out."""
         call = HttpCall(self._alone, plan, exchange, query, raw, media_type)
@@ -253,7 +271,7 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
         if plan.makes_tokens:
             return self._token_pool().submit(self._alone, call)
         # Any other request that holds the mark is served all the same, if not as soon.
-        if plan.dry_run_mark is not None and plan.dry_run_mark in call.raw:
+        if plan.dry_run_mark is not None and isinstance(call.raw, bytes) and plan.dry_run_mark in call.raw:
             return self._dry_run_pool().submit(self._alone, call)
         kind = None
         if self._group_dispatch is not None and len(call.raw) <= _MOST_GROUPED_BYTES:
@@ -265,7 +283,7 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
         return call.future
 
     def _seconds_left(self, exchange: Exchange) -> float:
-        return max(0.0, exchange.started + self._request_seconds - time.perf_counter())
+        return max(0.0, exchange.arrived + self._request_seconds - time.perf_counter())
 
     def _alone(self, call: HttpCall) -> Rendered:
         """Do a call by itself."""

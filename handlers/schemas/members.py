@@ -9,6 +9,7 @@ from typing import Any
 from domain.members import Member, MemberTier
 from handlers.messages.base import OF_REQUEST, Body, Instant, Plain, Shape, Update, WireSchema, instant_text
 from handlers.messages.members import MEMBER, MEMBER_PROPERTIES, CurrentTier, MemberProperties
+from handlers.services.members.enrol import Enrolment
 from persistence.paging import Paged
 
 
@@ -18,6 +19,13 @@ class MemberUpdate(MemberProperties):
 
     update_reason: str | None = field(default=None, metadata=OF_REQUEST)
     emit_event: bool = field(default=True, metadata=OF_REQUEST)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewMembers:
+    """Members to enrol together."""
+
+    members: Sequence[MemberProperties]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +62,7 @@ class _TierEntry(CurrentTier):
 
 
 NEW_MEMBER = Body(MemberProperties)
+NEW_MEMBERS = Body(NewMembers)
 MEMBER_CHANGES = Update(MemberUpdate)
 LOYALTY_MEMBER_IDS = Body(LoyaltyMemberIds)
 MEMBER_IDS = Body(MemberIds)
@@ -62,9 +71,26 @@ EXISTING_MEMBER = Shape(_Existing)
 MEMBER_TIER = Shape(_TierEntry)
 
 
-def enrolled(name: str) -> Callable[[tuple[Any, list[dict[str, Any]]]], dict[str, Any]]:
+def enrolled(name: str) -> Callable[[Enrolment], dict[str, Any]]:
     """A function that renders an enrolment: the member, and the outcomes of its referral code."""
-    return lambda found: {name: MEMBER.dump(found[0]), "referrals": found[1]}
+    return lambda enrolment: {name: MEMBER.dump(enrolment.record), "referrals": enrolment.referrals}
+
+
+def enrolments(found: Sequence[Enrolment]) -> dict[str, Any]:
+    """The outcomes of a batch of new members, in the order of the request."""
+    failed = sum(enrolment.refusal is not None for enrolment in found)
+    return {"created": len(found) - failed, "failed": failed, "results": [_outcome(enrolment) for enrolment in found]}
+
+
+def _outcome(enrolment: Enrolment) -> dict[str, Any]:
+    answer = {
+        "loyaltyMemberId": enrolment.loyalty_member_id,
+        "status": "created" if enrolment.refusal is None else "failed",
+        "referrals": enrolment.referrals,
+    }
+    if enrolment.refusal is not None:
+        return {**answer, "error": enrolment.refusal.as_problem()}
+    return {**answer, "loyaltyMember": MEMBER.dump(enrolment.record)}
 
 
 def member_page(found: Paged[Any]) -> dict[str, Any]:

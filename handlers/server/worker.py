@@ -1,4 +1,4 @@
-"""The worker: queued events, messages, periodic jobs and totals of reports, each in a loop and thread of its own.
+"""The worker: queued events, messages, periodic jobs, totals of reports and imports, each in a loop and thread.
 
 Any number of workers may run beside each other, on any number of machines; they skip the work that another worker has
 claimed.
@@ -16,6 +16,7 @@ from sqlalchemy import Engine
 from handlers import tracing
 from handlers.server.jobs import add_jobs, run_due_job
 from handlers.services.events.drain_queue import Drain
+from handlers.services.imports.work import Importer
 from handlers.services.unit_of_work.evaluation_time import limit_evaluation
 from handlers.services.webhooks.send_deliveries import send_due
 from handlers.settings import Settings
@@ -28,6 +29,8 @@ from persistence.transactions import is_away
 _JOBS_SECONDS = 5.0
 # Reports count what is not in their totals one by one, so some seconds of it may wait.
 _REPORTS_SECONDS = 2.0
+# Imports take minutes.
+_IMPORTS_SECONDS = 1.0
 # The pause while the database is away, or another fault affects all work.
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 30.0
 
@@ -133,4 +136,14 @@ def _reports(engine: Engine, settings: Settings, stopping: Callable[[], bool]) -
     return Loop("reports", _REPORTS_SECONDS, step)
 
 
-_LOOPS: Sequence[Callable[[Engine, Settings, Callable[[], bool]], Loop]] = (_queue, _deliveries, _jobs, _reports)
+def _imports(engine: Engine, settings: Settings, stopping: Callable[[], bool]) -> Loop:
+    return Loop("imports", _IMPORTS_SECONDS, Importer(engine, settings).step)
+
+
+_LOOPS: Sequence[Callable[[Engine, Settings, Callable[[], bool]], Loop]] = (
+    _queue,
+    _deliveries,
+    _jobs,
+    _reports,
+    _imports,
+)

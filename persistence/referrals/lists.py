@@ -18,7 +18,7 @@ from domain.referrals import (
     ReferralProgram,
     ReferralProgramExists,
 )
-from persistence.connections import defer
+from persistence.connections import defer, query
 from persistence.paging import Page, Paged, paged
 from persistence.rows import add, change, columns_of, fields_of, record, records
 from persistence.tables.referrals import referral_codes, referral_logs, referral_programs
@@ -191,14 +191,10 @@ def find_code(db: Connection, organization_id: int, referral_code_id: int) -> Re
     return record(ReferralCode, row)
 
 
-def find_code_by_text(db: Connection, organization_id: int, code: str) -> ReferralCode | None:
-    """The code with exactly this text."""
-    row = db.execute(
-        select(*columns_of(referral_codes, ReferralCode)).where(
-            referral_codes.c.organization_id == organization_id, referral_codes.c.code == code
-        )
-    ).one_or_none()
-    return record(ReferralCode, row)
+def find_known_codes(db: Connection, organization_id: int, codes: Collection[str]) -> set[str]:
+    """The texts that are codes of members."""
+    known = "SELECT code FROM referral_codes WHERE organization_id = %s AND code = ANY(%s)"
+    return {code for (code,) in query(db, known, (organization_id, list(codes)))}
 
 
 def find_code_page(

@@ -79,13 +79,13 @@ class Surface:
         form: Mapping[str, str] | None = None,
         **query: Any,
     ) -> Reply:
-        """One call; `body` is sent as JSON with exact numbers, `form` as a form."""
+        """One call; `body` is sent as JSON with exact numbers, bytes as they are, `form` as a form."""
         sent = dict(headers or {})
         if self.token is not None:
             sent.setdefault("Authorization", f"Bearer {self.token}")
-        content = None if body is None else to_json(body).encode()
+        content = body if body is None or isinstance(body, bytes) else to_json(body).encode()
         if content is not None:
-            sent["Content-Type"] = "application/json"
+            sent["Content-Type"] = "application/octet-stream" if content is body else "application/json"
         params = {name: _in_query(value) for name, value in query.items()}
 
         async def call() -> httpx.Response:

@@ -21,6 +21,7 @@ def make_all(organization: Organization) -> Mapping[str, Any]:
     made: dict[str, Any] = {}
     for part in (
         _members,
+        _imports,
         _configuration,
         _campaigns,
         _badges_and_tiers,
@@ -53,11 +54,20 @@ def _users(organization: Organization, made: dict[str, Any]) -> None:
 
 def _members(organization: Organization, made: dict[str, Any]) -> None:
     ana, ben = organization.member("ana-7", profile={"name": "Ana", "city": "Rosario"}), organization.member("ben-8")
+    organization.integration.post("/members/batch", {"members": [{"loyaltyMemberId": "cora-10"}]}, expect=200)
     changes = {"profile": {"city": "Lima"}, "updateReason": "Moved house"}
     organization.integration.patch("/members/ana-7", changes)
     gone = organization.member("gone-9")
     organization.administration.delete(f"/members/{gone['memberId']}", expect=200)
     made.update(ana=ana, ben=ben)
+
+
+def _imports(organization: Organization, made: dict[str, Any]) -> None:
+    a = organization.administration
+    path = f"/imports/{a.post('/imports', {'kind': 'members', 'format': 'csv'})['import']['importId']}"
+    a.put(f"{path}/parts/1", b"loyaltyMemberId\nimported-1\n")
+    a.post(f"{path}/start", {"parts": 1}, expect=200)
+    a.post(f"{path}/cancel", expect=200)
 
 
 def _configuration(organization: Organization, made: dict[str, Any]) -> None:

@@ -79,20 +79,19 @@ class CouponShop:
 
         def enrol(call: Call) -> Member:
             nothing: dict[str, Any] = {"profile": {}, "custom_attributes": {}, "notifications": {}, "on_chain": {}}
-            member, _ = members.add_member(
+            row = {
+                "loyalty_member_id": f"member-{uuid.uuid4()}",
+                "active": True,
+                "wallet_key": call.new_key(),
+                **nothing,
+            }
+            [(member, _)] = members.add_members(
                 call.db,
                 self.id,
+                [row],
                 ledger_id=call.organization.default_ledger_id,
                 loyalty_program_id=call.organization.default_loyalty_program_id,
-                wallet_key=call.new_key(),
                 now=call.now,
-                loyalty_member_id=f"member-{uuid.uuid4()}",
-                public_loyalty_member_id=None,
-                active=True,
-                member_type=None,
-                channel_acquisition=None,
-                referral_code=None,
-                **nothing,
             )
             return member
 

@@ -17,6 +17,7 @@ NOT_AUDITED = {
     "batchCreatePurchaseOrders": "an order comes with an event, which is its record",
     "createAccessToken": "makes no record",
     "createMemberAccessToken": "makes no record",
+    "uploadImportPart": "the import is in it when it begins and when it is started",
     "checkMembersExist": "reads",
     "checkMemberAudiences": "reads",
     "batchGetMembers": "reads",

@@ -26,7 +26,9 @@ def bodies() -> Iterator[Any]:
                 [content] = body_contents(document, documented).values()
                 schema = resolve(document, content["schema"])
                 is_whole = isinstance(body, Body) or documented.method == "post"
-                yield pytest.param(document, schema, body, is_whole, id=f"{surface}:{documented.operation_id}")
+                for number, form in enumerate(schema.get("oneOf", [schema])):
+                    name = f"{surface}:{documented.operation_id}" + (f":{number}" if "oneOf" in schema else "")
+                    yield pytest.param(document, resolve(document, form), body, is_whole, id=name)
 
 
 @pytest.mark.parametrize(("document", "schema", "body", "is_whole"), list(bodies()))

@@ -22,6 +22,7 @@ ROLES = {
         "tiers",
         "members",
         "coupons",
+        "imports",
         "partnerships",
         "users",
     )
@@ -51,6 +52,7 @@ PAGE_SIZES = {
     ("administration", "listCustomEventTypes"): 100,
     ("administration", "listDeadLetterEvents"): 100,
     ("administration", "listEffects"): 100,
+    ("administration", "listImports"): 100,
     ("administration", "listLedgerAccounts"): 25,
     ("administration", "listLedgers"): 25,
     ("administration", "listLedgerTransactions"): 25,

@@ -217,6 +217,11 @@ def _member(body: Body, path: Body) -> None:
     _unique(body, "publicLoyaltyMemberId")
 
 
+def _members(body: Body, path: Body) -> None:
+    for member in body["members"]:
+        _member(member, path)
+
+
 def _member_change(body: Body, path: Body) -> None:
     _unique(body, "publicLoyaltyMemberId")
     if "loyaltyMemberId" in body:
@@ -722,6 +727,7 @@ def _payment_intent(body: Body, path: Body) -> None:
 
 _BODIES: dict[str, Callable[[Body, Body], None]] = {
     "createMember": _member,
+    "createMembers": _members,
     "updateMember": _member_change,
     "createCustomEventType": _event_type,
     "updateCustomEventType": _event_type,

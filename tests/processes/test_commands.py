@@ -195,14 +195,14 @@ def test_tiers_that_have_expired_are_evaluated_once(shared_home, organization):
             gold = programs.add_tier(db, program, loyalty_tier_key=str(uuid.uuid4()), **values, **stamps)
             organizations.raise_configuration_version(db, organization_id)
             for name in ("ana", "bob"):
-                member, _ = members.add_member(
+                values = values_of(MemberProperties(loyalty_member_id=f"tier-{name}"))
+                [(member, _)] = members.add_members(
                     db,
                     organization_id,
+                    [{**values, "wallet_key": str(uuid.uuid4())}],
                     ledger_id=found.default_ledger_id,
                     loyalty_program_id=program_id,
-                    wallet_key=str(uuid.uuid4()),
                     now=START,
-                    **values_of(MemberProperties(loyalty_member_id=f"tier-{name}")),
                 )
                 until = START if name == "ana" else None
                 held = {(member.member_id, program_id): HeldTier(gold.loyalty_tier_id, True, until)}
@@ -225,16 +225,14 @@ def test_a_member_is_printed(shared_home, organization):
     with embedded.server(shared_home) as url:
         engine = create_engine(url, threads=1)
         with engine.begin() as db:
-            members.add_member(
+            printed = MemberProperties(loyalty_member_id="printed", profile={"name": "Ana", "lastName": "Costa"})
+            members.add_members(
                 db,
                 organization_id,
+                [{**values_of(printed), "wallet_key": str(uuid.uuid4())}],
                 ledger_id=organization["ledgerId"],
                 loyalty_program_id=organization["loyaltyProgramId"],
-                wallet_key=str(uuid.uuid4()),
                 now=START,
-                **values_of(
-                    MemberProperties(loyalty_member_id="printed", profile={"name": "Ana", "lastName": "Costa"})
-                ),
             )
         engine.dispose()
     named = ("--organization", str(organization_id))

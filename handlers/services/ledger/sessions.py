@@ -54,16 +54,21 @@ class WalletWork:
 
 @contextmanager
 def work_on_wallets(
-    execution: Execution, wallet_ids: Collection[int], ledger_account_ids: Collection[int], reason: str
+    execution: Execution,
+    wallet_ids: Collection[int],
+    ledger_account_ids: Collection[int],
+    reason: str,
+    *,
+    is_quiet: bool = False,
 ) -> Iterator[WalletWork]:
     """Work on locked wallets; the postings of the block are flushed at its end, with their consequences.
 
-    `reason` is the reason in the derived events.
+    `reason` is the reason in the derived events. If `is_quiet`, tiers move with the points, and nothing is reported.
     """
     db, organization = execution.db, execution.organization
     work = WalletWork(open_session(db, organization, wallet_ids, ledger_account_ids, execution.now))
     yield work
-    _flush(execution, work, reason)
+    _flush(execution, work, reason, is_quiet)
 
 
 def open_session(
@@ -133,7 +138,7 @@ def _concern(configuration: Configuration, ledger_account_ids: Collection[int]) 
     return bool(ledger_account_ids) and TRANSACTION_CREATED in possible_types(configuration)
 
 
-def _flush(execution: Execution, work: WalletWork, reason: str) -> None:
+def _flush(execution: Execution, work: WalletWork, reason: str, is_quiet: bool) -> None:
     db, organization = execution.db, execution.organization
     session, organization_id = work.ledger, organization.organization_id
     configuration = configuration_of(db, organization)
@@ -150,6 +155,8 @@ def _flush(execution: Execution, work: WalletWork, reason: str) -> None:
     ledger_events = LedgerEvents(configuration, session, assignments, member_ids, posted.__getitem__, points)
     derived = ledger_events.take_derived()
     member_tiers.move(db, organization_id, assignments.changed, session.at)
+    if is_quiet:
+        return
     requests = {
         member_ids[wallet_id]: request_id
         for wallet_id, request_id in work.request_ids.items()

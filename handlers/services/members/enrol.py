@@ -1,44 +1,149 @@
-"""Enrolment of members: the record, a wallet, the default tier of the default program, an event, and messages."""
+"""Enrolment of members: the records, wallets, the default tier of the default program, events, and messages.
+
+Any number of members takes the same number of statements.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from domain.events import IncomingEvent
-from domain.members import Member, merged, merged_profile
+from domain.members import Member, MemberExists, member_exists, merged, merged_profile, public_id_taken
+from domain.problems import Refusal
+from domain.referrals import ReferralOutcome, UnknownReferralCode
+from domain.tiers import HeldTier
 from domain.triggers import CREATED
 from domain.triggers import MEMBER as MEMBER_ENTITY
-from handlers.call import Call
+from handlers.call import Call, Execution
 from handlers.messages.base import values_of
 from handlers.messages.members import MEMBER, MemberProperties
+from handlers.messages.referrals import referral_results
+from handlers.services.configuration import configuration_of
+from handlers.services.events.track import track
 from handlers.services.members.view import view_members
-from handlers.services.webhooks.outbox import entity_changed
-from persistence import members
+from handlers.services.unit_of_work.unit import UnitOfWork
+from handlers.services.webhooks.outbox import queue_entities
+from persistence import member_tiers, members, referrals
 
 MEMBER_CREATED = "member-created"
 
 
-def enrol_member(call: Call, properties: MemberProperties, add: Callable[..., Any] = members.add_member) -> Member:
-    """Insert a member by `add`.
+@dataclass(frozen=True, slots=True)
+class Enrolment:
+    """The outcome for one new member: the record and the outcomes of its referral code, or a refusal."""
 
-    The caller tracks `created_event`, then tells triggers by `tell_created`.
+    loyalty_member_id: str
+    record: Mapping[str, Any] | None = None
+    referrals: Sequence[Mapping[str, Any]] = ()
+    refusal: Refusal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NewMember:
+    """A member to be enrolled: one who joined before, or has tiers already, by program id, brings them along."""
+
+    properties: MemberProperties
+    joined_at: datetime | None = None
+    tiers: Mapping[int, HeldTier] = field(default_factory=dict)
+
+
+def enrol_members(call: Call, new: Sequence[MemberProperties]) -> list[Enrolment]:
+    """Enrol members in their order, each as if alone; one whose id is taken is refused, and the others are enrolled."""
+    refusals = refusals_of(call, new)
+    accepted = [NewMember(properties) for properties, refusal in zip(new, refusals, strict=True) if refusal is None]
+    enrolled = iter(enrol_accepted(call, accepted) if accepted else ())
+    return [
+        next(enrolled) if refusal is None else Enrolment(properties.loyalty_member_id, refusal=refusal)
+        for properties, refusal in zip(new, refusals, strict=True)
+    ]
+
+
+def refusals_of(execution: Execution, new: Sequence[MemberProperties]) -> list[MemberExists | None]:
+    """The refusal of each new member, if an id belongs to another member or to an earlier one of these."""
+    public = {each.public_loyalty_member_id for each in new if each.public_loyalty_member_id is not None}
+    taken, taken_public = members.find_taken(
+        execution.db, execution.organization.organization_id, {each.loyalty_member_id for each in new}, public
+    )
+    refusals: list[MemberExists | None] = []
+    for each in new:
+        if each.loyalty_member_id in taken:
+            refusals.append(member_exists(each.loyalty_member_id))
+        elif each.public_loyalty_member_id in taken_public:
+            refusals.append(public_id_taken(each.public_loyalty_member_id))
+        else:
+            refusals.append(None)
+            taken.add(each.loyalty_member_id)
+            if each.public_loyalty_member_id is not None:
+                taken_public.add(each.public_loyalty_member_id)
+    return refusals
+
+
+def enrol_accepted(call: Call, new: Sequence[NewMember]) -> list[Enrolment]:
+    """Enrol members whose ids are free: insert them, track their events, and tell triggers."""
+    unit = UnitOfWork(call)
+    added = add_members(call, unit, new)
+    results = track(unit, [created_event(call, member) for member in added], by_server=True)
+    outcomes = [list(result.answer.get("referrals", ())) for result in results]
+    named = {member.referral_code for member in added if member.referral_code is not None}
+    known = referrals.find_known_codes(call.db, call.organization.organization_id, named) if named else set()
+    records = view_members(call, added, with_balances=True)
+    tell_created(call, records)
+    return [
+        Enrolment(member.loyalty_member_id, record, found or _unknown_code(member.referral_code, known))
+        for member, record, found in zip(added, records, outcomes, strict=True)
+    ]
+
+
+def _unknown_code(code: str | None, known: Collection[str]) -> list[dict[str, Any]]:
+    """The outcome of a referral code that no member has; empty for a code that waits for an event of its program."""
+    if code is None or code in known:
+        return []
+    unknown = UnknownReferralCode(f"There is no referral code {code}.")
+    return referral_results([ReferralOutcome.skipped(code, None, unknown)], False)
+
+
+def add_members(call: Call, unit: UnitOfWork, new: Sequence[NewMember]) -> list[Member]:
+    """Insert members, who are locked in the unit of work.
+
+    The caller tracks `created_event` of each, then tells triggers by `tell_created`.
     """
-    organization = call.organization
-    member: Member = add(
-        call.db,
+    added = insert_members(call, new)
+    unit.adopt(added)
+    return [member for member, _ in added]
+
+
+def insert_members(execution: Execution, new: Sequence[NewMember]) -> list[tuple[Member, dict[int, HeldTier]]]:
+    """Insert members, and nothing else: no event, and no message. Returns each with the tiers held, by program id."""
+    db, organization, now = execution.db, execution.organization, execution.now
+    rows = [
+        {
+            **values_of(each.properties),
+            "profile": merged_profile({}, each.properties.profile),
+            "notifications": merged({}, each.properties.notifications),
+            "wallet_key": execution.new_key(),
+            "created_at": each.joined_at,
+        }
+        for each in new
+    ]
+    added = members.add_members(
+        db,
         organization.organization_id,
+        rows,
         ledger_id=organization.default_ledger_id,
         loyalty_program_id=organization.default_loyalty_program_id,
-        wallet_key=call.new_key(),
-        now=call.now,
-        **{
-            **values_of(properties),
-            "profile": merged_profile({}, properties.profile),
-            "notifications": merged({}, properties.notifications),
-        },
-    )[0]
-    return member
+        now=now,
+    )
+    brought = {
+        (member.member_id, program_id): held
+        for (member, _), each in zip(added, new, strict=True)
+        for program_id, held in each.tiers.items()
+    }
+    if brought:
+        member_tiers.move(db, organization.organization_id, brought, now)
+    return [(member, {**held, **each.tiers}) for (member, held), each in zip(added, new, strict=True)]
 
 
 def created_event(call: Call, member: Member) -> IncomingEvent:
@@ -51,8 +156,9 @@ def created_event(call: Call, member: Member) -> IncomingEvent:
     )
 
 
-def tell_created(call: Call, member: Member) -> None:
-    """Tell the triggers that listen of a new member."""
-    entity_changed(
-        call, MEMBER_ENTITY, CREATED, lambda: MEMBER.dump(view_members(call, [member], with_balances=True)[0])
-    )
+def tell_created(call: Call, records: Sequence[Mapping[str, Any]]) -> None:
+    """Tell the triggers that listen of new members, given as their records with balances."""
+    configuration = configuration_of(call.db, call.organization)
+    if any(listener.hears_entity(MEMBER_ENTITY) for listener in configuration.listeners):
+        changes = [(CREATED, MEMBER.dump(record)) for record in records]
+        queue_entities(call.db, configuration, MEMBER_ENTITY, changes, call.now)

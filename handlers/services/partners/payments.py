@@ -29,7 +29,8 @@ from handlers.call import Call, PartnerKey
 from handlers.messages.members import MEMBER_PROPERTIES, MemberProperties
 from handlers.services.configuration import configuration_of
 from handlers.services.events.track import track
-from handlers.services.members.enrol import created_event, enrol_member, tell_created
+from handlers.services.members.enrol import NewMember, add_members, created_event, tell_created
+from handlers.services.members.view import view_members
 from handlers.services.references import unknown_member
 from handlers.services.tiers.current import current_tiers
 from handlers.services.unit_of_work.unit import UnitOfWork
@@ -48,7 +49,8 @@ def create_payment_intent(call: Call, key: PartnerKey, intent: PaymentIntent) ->
         raise UnknownOrganization(f"There is no organization with the organizationKey {intent.organization_key}.")
     if partners.payment_exists(call.db, organization_id, intent.payment_id):
         raise _exists(intent)
-    member, is_new = _found_or_enrolled(call, key, intent)
+    unit = UnitOfWork(call)
+    member, is_new = _found_or_enrolled(call, unit, key, intent)
     is_claimed = partners.claim_payment(
         call.db,
         organization_id,
@@ -59,7 +61,6 @@ def create_payment_intent(call: Call, key: PartnerKey, intent: PaymentIntent) ->
     )
     if not is_claimed:
         raise _exists(intent)
-    unit = UnitOfWork(call)
     enrolment = [created_event(call, member)] if is_new else []
     payment = track(unit, [*enrolment, _payment_event(call, key, intent, member)])[-1]
     if payment.refusal is not None:
@@ -67,7 +68,7 @@ def create_payment_intent(call: Call, key: PartnerKey, intent: PaymentIntent) ->
     if is_new:
         created = MEMBER_PROPERTIES.dump(member)
         call.audit.add("member", member.member_id, after=created, member_ids=[member.member_id])
-        tell_created(call, member)
+        tell_created(call, view_members(call, [member], with_balances=True))
     return _outcome(call, intent, member, is_new, unit)
 
 
@@ -86,7 +87,7 @@ def _payment_event(call: Call, key: PartnerKey, intent: PaymentIntent, member: M
     )
 
 
-def _found_or_enrolled(call: Call, key: PartnerKey, intent: PaymentIntent) -> tuple[Member, bool]:
+def _found_or_enrolled(call: Call, unit: UnitOfWork, key: PartnerKey, intent: PaymentIntent) -> tuple[Member, bool]:
     """The customer's member, and True if it is a new one."""
     found = _find(call, intent)
     if found is not None:
@@ -109,7 +110,9 @@ def _found_or_enrolled(call: Call, key: PartnerKey, intent: PaymentIntent) -> tu
         profile=info.profile,
         custom_attributes=info.data,
     )
-    return enrol_member(call, properties, add=members.claim_member), True
+    # A call that enrols the same member at this moment makes this one start over, and it finds the member then.
+    [member] = add_members(call, unit, [NewMember(properties)])
+    return member, True
 
 
 def _find(call: Call, intent: PaymentIntent) -> Member | None:

@@ -89,6 +89,8 @@ class UnitOfWork:
         if mode == DRY_RUN:
             self._complete_plan = complete_plan(db, organization, self._plans.campaigns, campaign_keys)
         self._held: dict[MemberProgram, HeldTier] = {}
+        # The ids of members who were created in this database transaction.
+        self._created: set[int] = set()
         # The referral codes that may be used, by id, each with the member who has it.
         self._referral_codes: Mapping[int, int] = {}
         self._stored_ids: set[int] = set()
@@ -160,13 +162,28 @@ class UnitOfWork:
                 self._db, self.configuration, incoming, loyalty_member_ids, member_ids, self._reported
             )
             member_ids = {*member_ids, *self._referral_codes.values()}
-        if not self.is_dry_run:
-            events.lock_members(self._db, self._organization_id, loyalty_member_ids, member_ids)
+        others = [member_id for member_id in member_ids if member_id not in self._created]
+        if loyalty_member_ids or others:
+            if not self.is_dry_run:
+                events.lock_members(self._db, self._organization_id, loyalty_member_ids, others)
+            self._add(events.find_members(self._db, self._organization_id, loyalty_member_ids, others))
         members: dict[Any, Member] = {}
-        for member, held in events.find_members(self._db, self._organization_id, loyalty_member_ids, member_ids):
-            members[member.loyalty_member_id] = members[member.member_id] = self.members[member.member_id] = member
-            self._held |= {(member.member_id, program_id): tier for program_id, tier in held.items()}
+        for member in self.members.values():
+            members[member.loyalty_member_id] = members[member.member_id] = member
         return members
+
+    def adopt(self, created: Sequence[tuple[Member, Mapping[int, HeldTier]]]) -> None:
+        """Add members whom this database transaction has created, which nobody else can see and `lock` need not read.
+
+        Each is given with the tiers held, by program id.
+        """
+        self._add(created)
+        self._created |= {member.member_id for member, _ in created}
+
+    def _add(self, found: Sequence[tuple[Member, Mapping[int, HeldTier]]]) -> None:
+        for member, held in found:
+            self.members[member.member_id] = member
+            self._held |= {(member.member_id, program_id): tier for program_id, tier in held.items()}
 
     def open(
         self,

@@ -1,0 +1,92 @@
+"""Members enrolled one by one and in batches: `python -m bench.enrolling`.
+
+The world of `bench.tracking`, durable as in production, with a campaign that gives every new member points. One server
+process. Prints a table for `docs/performance.md`. Trust the ratios: machines differ, and are shared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench import load, tracking
+from bench.tracking import World, make_world, serving
+from persistence import embedded, schema
+from persistence.engine import create_engine
+
+# operation, clients, members in a call
+MEASURED = (("createMember", 1, 1), ("createMember", 8, 1), ("createMembers", 1, 10), ("createMembers", 1, 100))
+
+
+def new_member(number: int) -> dict[str, object]:
+    """The body of a new member."""
+    profile = {
+        "name": f"Name {number}",
+        "lastName": f"Last name {number}",
+        "email": f"m{number}@example.com",
+        "birthdate": "1990-04-12",
+        "city": "Rosario",
+    }
+    return {"loyaltyMemberId": f"enrolled-{number}", "profile": profile, "memberType": "regular"}
+
+
+def enrolments_of(world: World, numbers: Iterator[int], operation: str, size: int) -> load.MakeRequest:
+    """Requests that enrol so many new members each."""
+
+    def make() -> bytes:
+        bodies = [new_member(next(numbers)) for _ in range(size)]
+        path, body = ("/v2/members", bodies[0]) if operation == "createMember" else ("/v2/members/batch", bodies)
+        sent = body if operation == "createMember" else {"members": body}
+        return load.request("POST", path, world.token, json.dumps(sent).encode())
+
+    return make
+
+
+def main() -> None:
+    """Run everything and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=int, default=8, help="how long each measurement takes")
+    parser.add_argument("--operation", choices=("createMember", "createMembers"), help="measure one operation alone")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
+        Path(directory).chmod(0o755)
+        with embedded.server(Path(directory) / "home") as url:
+            engine = create_engine(url, threads=1)
+            schema.migrate(engine)
+            world = make_world(engine, url)
+            engine.dispose()
+            _report(world, options.seconds, options.operation)
+
+
+def _report(world: World, seconds: int, operation: str | None) -> None:
+    numbers = itertools.count(1)
+    print("| operation | clients | members a call | members/s | p50 ms | p99 ms | failures |")
+    print("|---|---|---|---|---|---|---|", flush=True)
+    with serving(world, 1) as port:
+        _add_campaign(tracking.Client(port, world, numbers), world)
+        for name, clients, size in MEASURED:
+            if operation in (None, name):
+                make = enrolments_of(world, numbers, name, size)
+                load.closed(port, clients, 1, make)
+                done = load.closed(port, clients, seconds, make)
+                print(
+                    f"| `{name}` | {clients} | {size} | {done.rate * size:.0f} | {done.percentile(50):.1f} "
+                    f"| {done.percentile(99):.1f} | {done.failures} |",
+                    flush=True,
+                )
+
+
+def _add_campaign(client: tracking.Client, world: World) -> None:
+    base = f"/v2/organizations/{world.organization.organization_id}/campaigns"
+    made = client.call("POST", base, {"code": "welcome", "name": "Welcome", "eventType": "member-created"})["campaign"]
+    effect = {"effectId": "mint-points", "params": [{"id": "amount", "value": 10}]}
+    action = {"status": "running", "priority": 1, "effects": {"items": [effect]}}
+    client.call("POST", f"{base}/{made['campaignId']}/actions", action)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,246 @@
+"""The cells of rows: CSV and JSON become values of fields, and cells that spreadsheets take for formulas are marked."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
+from io import StringIO
+from typing import Any
+
+from domain.imports.records import BALANCES, MEMBERS, FileFault, RowFault
+
+# Columns that a file of errors has beside its own. An import passes over them, so the file can be sent again.
+ERROR_COLUMNS = ("importLine", "importColumn", "importReason")
+DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|"}
+CUSTOM = "customAttributes."
+_LIST_SEPARATOR = "|"
+_FORMULA = re.compile(r"['=+\-@\t\r]")
+_NUMBER = re.compile(r"[+-]?[0-9]+([.][0-9]+)?")
+_WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+Read = Callable[[str], Any]
+# Reads the JSON object of a cell, given the name of its column.
+ParseObject = Callable[[str, str], Mapping[str, Any]]
+
+
+def neutralised(cell: str) -> str:
+    """A cell that no spreadsheet takes for a formula: one that looks like it gets an apostrophe before it."""
+    return f"'{cell}" if _FORMULA.match(cell) and not _NUMBER.fullmatch(cell) else cell
+
+
+def restored(cell: str) -> str:
+    """The cell before `neutralised`."""
+    return cell[1:] if cell.startswith("'") and neutralised(cell[1:]) == cell else cell
+
+
+def csv_line(cells: Iterable[str]) -> str:
+    """A line of a CSV file, with its end."""
+    line = StringIO()
+    csv.writer(line, lineterminator="\r\n").writerow(cells)
+    return line.getvalue()
+
+
+def _text(cell: str) -> str:
+    return cell
+
+
+def _truth(cell: str) -> bool:
+    if cell.lower() not in _WORDS:
+        raise ValueError("is neither true nor false")
+    return _WORDS[cell.lower()]
+
+
+def _texts(cell: str) -> list[str]:
+    return [part.strip() for part in cell.split(_LIST_SEPARATOR) if part.strip()]
+
+
+def _object(cell: str) -> str:
+    return cell
+
+
+def _number(cell: str) -> Decimal:
+    if not _NUMBER.fullmatch(cell):
+        raise ValueError("is not a number such as 12.5")
+    return Decimal(cell)
+
+
+# The types of JSON by how a cell is read, and what they are called.
+_FORMS: Mapping[Read, tuple[type[Any], str]] = {
+    _text: (str, "a text"),
+    _truth: (bool, "true or false"),
+    _texts: (list, "an array"),
+    _object: (dict, "an object"),
+}
+
+# The fields of a row by kind, and how a cell of a CSV file is read.
+FIELDS: Mapping[str, Mapping[str, Read]] = {
+    MEMBERS: {
+        "loyaltyMemberId": _text,
+        "publicLoyaltyMemberId": _text,
+        "active": _truth,
+        "memberType": _text,
+        "channelAcquisition": _text,
+        "referralCode": _text,
+        "joinedAt": _text,
+        "tier": _text,
+        "tierExpiresAt": _text,
+        "name": _text,
+        "lastName": _text,
+        "nickname": _text,
+        "email": _text,
+        "emails": _texts,
+        "phoneNumber": _text,
+        "birthdate": _text,
+        "gender": _text,
+        "country": _text,
+        "state": _text,
+        "city": _text,
+        "pictureUrl": _text,
+        "govId": _text,
+        "govIdType": _text,
+        "govIdCountry": _text,
+        "addressLine": _text,
+        "floor": _text,
+        "apartment": _text,
+        "zipCode": _text,
+        "locations": _texts,
+        "tags": _texts,
+        "notifyByEmail": _truth,
+        "notifyByPhone": _truth,
+        "notifyByPush": _truth,
+        "customAttributes": _object,
+    },
+    BALANCES: {
+        "loyaltyMemberId": _text,
+        "amount": _number,
+        "account": _text,
+        "expiresAt": _text,
+        "pending": _truth,
+        "earnedAt": _text,
+        "externalId": _text,
+        "description": _text,
+        "tags": _texts,
+        "systemUniqueKey": _text,
+    },
+}
+REQUIRED: Mapping[str, tuple[str, ...]] = {MEMBERS: ("loyaltyMemberId",), BALANCES: ("loyaltyMemberId", "amount")}
+
+
+def delimiter_of(header: str) -> str:
+    """The name of the delimiter of a CSV file: that which separates most columns of its first line."""
+    return max(DELIMITERS, key=lambda name: header.count(DELIMITERS[name]))
+
+
+def cells_of(text: str, delimiter: str) -> list[str]:
+    """The cells of a CSV row, by the name of its delimiter; raises RowFault."""
+    try:
+        [cells] = csv.reader([text], delimiter=DELIMITERS[delimiter], strict=True)
+    except csv.Error as error:
+        raise RowFault(f"The row is no CSV: {error}.") from None
+    except ValueError:
+        raise RowFault("The row holds a line break outside of quotes.") from None
+    return cells
+
+
+class Columns:
+    """The columns of a file, as fields of its kind.
+
+    `column_names` are the names in the file by field, `parse` reads cells of JSON. Raises FileFault for columns that
+    are unknown, missing or twice.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        header: Sequence[str],
+        column_names: Mapping[str, str],
+        ignores_unknown: bool,
+        parse: ParseObject,
+    ) -> None:
+        renamed = {name: field for field, name in column_names.items()}
+        reads = FIELDS[kind]
+        self.header = list(header)
+        self._parse = parse
+        self._fields: list[tuple[str, Read] | None] = []
+        self._names: dict[str, str] = {}
+        unknown: list[str] = []
+        self.restores = ERROR_COLUMNS[0] in self.header
+        for name in self.header:
+            # A column that is named like a field whose column has another name is none.
+            field = renamed.get(name, "" if name in column_names else name)
+            if field in reads or (kind == MEMBERS and field.startswith(CUSTOM)):
+                if field in self._names:
+                    raise FileFault(f"The column {name} stands twice in the first line.")
+                self._fields.append((field, reads.get(field, _text)))
+                self._names[field] = name
+            else:
+                self._fields.append(None)
+                if name not in ERROR_COLUMNS and not ignores_unknown:
+                    unknown.append(name)
+        for field in (*REQUIRED[kind], *column_names):
+            if field not in self._names:
+                found = ", ".join(self.header)[:500]
+                raise FileFault(f"The column {column_names.get(field, field)} is missing. The first line has {found}.")
+        if unknown:
+            raise FileFault(
+                f"The column {unknown[0][:100]!r} is unknown. Name it in columnNames, or set ignoreUnknownColumns. The "
+                f"columns can be {', '.join(reads)}."
+            )
+
+    def name_of(self, field: str) -> str:
+        """The name of a field in the file."""
+        return self._names.get(field, field)
+
+    def values(self, cells: Sequence[str]) -> dict[str, Any]:
+        """The values of a row by field, without those of empty cells; raises RowFault."""
+        if len(cells) != len(self._fields):
+            raise RowFault(f"The row has {len(cells)} columns and not {len(self._fields)}.")
+        values: dict[str, Any] = {}
+        for known, cell in zip(self._fields, cells, strict=True):
+            if known is None or not cell:
+                continue
+            field, read = known
+            name = self.name_of(field)
+            try:
+                value = read(restored(cell) if self.restores else cell)
+            except ValueError as error:
+                raise RowFault(f"{name} {error}.", name) from None
+            values[field] = self._parse(name, value) if read is _object else value
+        return values
+
+
+def object_values(
+    kind: str, row: Mapping[str, Any], column_names: Mapping[str, str], ignores_unknown: bool
+) -> dict[str, Any]:
+    """The values of a JSON object by field, without those that are null; raises RowFault."""
+    renamed = {name: field for field, name in column_names.items()}
+    reads = FIELDS[kind]
+    values: dict[str, Any] = {}
+    for name, value in row.items():
+        field = renamed.get(name, name)
+        if field not in reads and not (kind == MEMBERS and field.startswith(CUSTOM)):
+            if not ignores_unknown:
+                raise RowFault(f"The field {name[:100]!r} is unknown.", name[:100])
+        elif value is not None:
+            values[field] = _of_json(name, reads.get(field, _text), value)
+    for field in REQUIRED[kind]:
+        if field not in values:
+            raise RowFault(f"{column_names.get(field, field)} is missing.", column_names.get(field, field))
+    return values
+
+
+def _of_json(name: str, read: Read, value: Any) -> Any:
+    """A value of JSON as the field holds it; numbers may be texts, too."""
+    if read is _number:
+        if isinstance(value, bool) or not isinstance(value, int | Decimal | str):
+            raise RowFault(f"{name} is not a number.", name)
+        try:
+            return _number(value) if isinstance(value, str) else value
+        except ValueError as error:
+            raise RowFault(f"{name} {error}.", name) from None
+    expected, words = _FORMS[read]
+    if not isinstance(value, expected) and not (read is _text and name.startswith(CUSTOM)):
+        raise RowFault(f"{name} is not {words}.", name)
+    return value

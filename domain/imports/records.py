@@ -1,0 +1,118 @@
+"""Imports as jobs: their kinds, states and refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from domain.problems import Conflict
+
+MEMBERS, BALANCES = "members", "balances"
+# The role that a kind of import needs beside that of imports: that of the operations which write the same.
+ROLE_OF_KIND: Mapping[str, str] = {MEMBERS: "members:write", BALANCES: "ledgers:write"}
+CSV, NDJSON = "csv", "ndjson"
+CREATE, UPSERT = "create", "upsert"
+UPLOADING, QUEUED, RUNNING, DONE, FAILED, CANCELLED = "uploading", "queued", "running", "done", "failed", "cancelled"
+ENDED = (DONE, FAILED, CANCELLED)
+MOST_PARTS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class ImportJob:
+    """An import: what it reads, how, and how far it is.
+
+    `header` are the columns of a CSV file. `next_byte` is where the next row begins in the file as it is after
+    unpacking, and `next_line` its line; `bytes_read` are those of the file as it was uploaded.
+    """
+
+    organization_id: int
+    import_id: int
+    kind: str
+    format: str
+    mode: str
+    dry_run: bool
+    emit_events: bool
+    ignore_unknown_columns: bool
+    delimiter: str | None
+    encoding: str
+    column_names: Mapping[str, str]
+    description: str | None
+    status: str
+    rows_read: int
+    rows_done: int
+    rows_failed: int
+    bytes_total: int
+    bytes_read: int
+    parts: int | None
+    header: Sequence[str] | None
+    next_byte: int
+    next_line: int
+    worked_ms: int
+    error: str | None
+    created_at: datetime
+    updated_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+    @property
+    def rows_per_second(self) -> int | None:
+        """The rows read in a second of work; None before the first."""
+        return round(self.rows_read * 1000 / self.worked_ms) if self.worked_ms else None
+
+    def estimated_end(self, now: datetime) -> datetime | None:
+        """The moment at which the import ends if it goes on as until now; None if it does not run."""
+        if self.status != RUNNING or self.started_at is None or not self.bytes_read or not self.bytes_total:
+            return None
+        share = min(1.0, self.bytes_read / self.bytes_total)
+        return now + (now - self.started_at) * (1 / share - 1) if share else now + timedelta(0)
+
+
+@dataclass(frozen=True, slots=True)
+class ImportPart:
+    """A part of the file of an import, in the order of the numbers, from 1."""
+
+    organization_id: int
+    import_id: int
+    part_number: int
+    size: int
+    sha256: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class FailedRow:
+    """A row that was not imported: its line, the column at fault if it is one, why, and its text."""
+
+    line: int
+    column_name: str | None
+    reason: str
+    row: Sequence[str] | str
+    loyalty_member_id: str | None = None
+
+
+class ImportState(Conflict):
+    """The state of the import does not allow the request."""
+
+    slug = "import-state"
+    title = "The state of the import does not allow it"
+
+
+class ImportIncomplete(Conflict):
+    """Parts of the file are missing."""
+
+    slug = "import-incomplete"
+    title = "Parts of the file are missing"
+
+
+class FileFault(Exception):
+    """A fault of a file as a whole, which ends its import."""
+
+
+class RowFault(Exception):
+    """A fault of one row, which leaves the others as they are; `column` is that of the file, if it is one."""
+
+    def __init__(self, reason: str, column: str | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.column = column

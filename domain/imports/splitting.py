@@ -1,0 +1,170 @@
+"""Splitting a file into rows, in bounded memory, from any place where a row begins."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from domain.imports.records import CSV, FileFault
+
+# A longer row is an error. It is more than any body of a request may be.
+LONGEST_ROW = 1024 * 1024
+# What is kept of a row that is too long, to be told with the error.
+KEPT_OF_LONG_ROW = 1000
+_UNPACKED_AT_ONCE = 1024 * 1024
+_GZIP = b"\x1f\x8b"
+_UTF8_MARK = b"\xef\xbb\xbf"
+_OTHER_MARKS = (b"\xff\xfe", b"\xfe\xff")
+
+
+@dataclass(frozen=True, slots=True)
+class RawRow:
+    """A row as it stands in the file: its first line, its bytes, where the next one begins, and its fault."""
+
+    line: int
+    content: bytes
+    next_byte: int
+    next_line: int
+    fault: str | None = None
+
+
+def is_gzip(beginning: bytes) -> bool:
+    """True for a file that gzip has packed."""
+    return beginning.startswith(_GZIP)
+
+
+def unpacked(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """The content of a file that gzip has packed, also of several one after the other; raises FileFault."""
+    unpacker = zlib.decompressobj(wbits=31)
+    is_begun = False
+    for block in blocks:
+        left = block
+        while left:
+            if unpacker.eof:
+                unpacker, is_begun = zlib.decompressobj(wbits=31), False
+            try:
+                content = unpacker.decompress(left, _UNPACKED_AT_ONCE)
+            except zlib.error:
+                raise FileFault("The gzip file is damaged.") from None
+            is_begun = True
+            left = unpacker.unused_data if unpacker.eof else unpacker.unconsumed_tail
+            if content:
+                yield content
+    while is_begun and not unpacker.eof and (content := unpacker.decompress(b"", _UNPACKED_AT_ONCE)):
+        yield content
+    if is_begun and not unpacker.eof:
+        raise FileFault("The gzip file is truncated: its end is missing.")
+
+
+def skipped(blocks: Iterable[bytes], count: int) -> Iterator[bytes]:
+    """The blocks without so many bytes at their beginning."""
+    for block in blocks:
+        if count >= len(block):
+            count -= len(block)
+        else:
+            yield block[count:]
+            count = 0
+
+
+def raw_rows(blocks: Iterable[bytes], file_format: str, next_byte: int, next_line: int) -> Iterator[RawRow]:
+    """The rows of a file from `next_byte` on, which is in line `next_line`; empty lines are left out.
+
+    A row of a CSV file goes on in the next line where a quote is open. Raises FileFault for a file in UTF-16.
+    """
+    splitter = _Splitter(blocks, file_format == CSV, next_byte, next_line)
+    while (row := splitter.next()) is not None:
+        if row.content or row.fault is not None:
+            yield row
+
+
+class _Splitter:
+    def __init__(self, blocks: Iterable[bytes], has_quotes: bool, offset: int, line: int) -> None:
+        self._blocks = iter(blocks)
+        self._has_quotes = has_quotes
+        self._buffer = b""
+        # The place of the next row in the buffer, the file, and its line.
+        self._start = 0
+        self._offset = offset
+        self._line = line
+        self._is_complete = False
+        if offset == 0:
+            self._skip_mark()
+
+    def next(self) -> RawRow | None:
+        """The next row, or an empty line; None at the end of the file."""
+        scan, is_quoted, lines = self._start, False, 0
+        while True:
+            end = self._buffer.find(b"\n", scan)
+            if end < 0:
+                if len(self._buffer) - self._start > LONGEST_ROW:
+                    return self._broken(lines, is_quoted, self._has_quotes and lines > 0)
+                if self._is_complete:
+                    return self._last(scan, is_quoted, lines)
+                scan -= self._start
+                self._read()
+                continue
+            if self._has_quotes:
+                is_quoted ^= self._buffer.count(b'"', scan, end) % 2 == 1
+            lines += 1
+            scan = end + 1
+            if end - self._start > LONGEST_ROW:
+                return self._broken(lines, is_quoted, lines > 1)
+            if not is_quoted:
+                return self._taken(end, scan, lines)
+
+    def _taken(self, end: int, following: int, lines: int, fault: str | None = None) -> RawRow:
+        """The row until `end`; the next one begins at `following`, so many lines further."""
+        content = self._buffer[self._start : end]
+        self._offset += following - self._start
+        self._start = following
+        line, self._line = self._line, self._line + lines
+        return RawRow(line, content.removesuffix(b"\r"), self._offset, self._line, fault)
+
+    def _last(self, scan: int, is_quoted: bool, lines: int) -> RawRow | None:
+        """The row at the end of the file, which no line break follows."""
+        size = len(self._buffer)
+        if self._start == size:
+            return None
+        if self._has_quotes and is_quoted ^ (self._buffer.count(b'"', scan) % 2 == 1):
+            return self._unclosed()
+        return self._taken(size, size, lines + 1)
+
+    def _broken(self, lines: int, is_quoted: bool, has_several_lines: bool) -> RawRow:
+        """A row that is too long: a quote that is not closed, or one endless line."""
+        if has_several_lines:
+            return self._unclosed()
+        return self._endless()
+
+    def _unclosed(self) -> RawRow:
+        """The line in which a quote begins that does not end; the next row is looked for in the line after it."""
+        end = self._buffer.find(b"\n", self._start)
+        end, following = (len(self._buffer), len(self._buffer)) if end < 0 else (end, end + 1)
+        return self._taken(end, following, 1, "The quote that opens in this row is not closed.")
+
+    def _endless(self) -> RawRow:
+        """A line that is too long, passed over in bounded memory."""
+        kept = self._buffer[self._start : self._start + KEPT_OF_LONG_ROW]
+        while (end := self._buffer.find(b"\n", self._start)) < 0 and not self._is_complete:
+            self._offset += len(self._buffer) - self._start
+            self._start = len(self._buffer)
+            self._read()
+        following = len(self._buffer) if end < 0 else end + 1
+        row = self._taken(following, following, 1, f"The row is longer than {LONGEST_ROW} bytes.")
+        return RawRow(row.line, kept, row.next_byte, row.next_line, row.fault)
+
+    def _read(self) -> None:
+        block = next(self._blocks, None)
+        if block is None:
+            self._is_complete = True
+            block = b""
+        self._buffer = self._buffer[self._start :] + block
+        self._start = 0
+
+    def _skip_mark(self) -> None:
+        while len(self._buffer) < len(_UTF8_MARK) and not self._is_complete:
+            self._read()
+        if self._buffer.startswith(_OTHER_MARKS):
+            raise FileFault("The file is in UTF-16; it has to be in UTF-8.")
+        if self._buffer.startswith(_UTF8_MARK):
+            self._start = self._offset = len(_UTF8_MARK)

@@ -1,0 +1,78 @@
+"""Imports of files, by jobs that the worker does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from domain.imports.records import ImportJob, ImportPart
+from handlers.audit_trail import Audited
+from handlers.call import Call
+from handlers.messages.base import listed, wrapped
+from handlers.messages.uploads import Upload
+from handlers.operation import operation
+from handlers.schemas.imports import (
+    IMPORT_BODY,
+    IMPORT_START,
+    PART,
+    UPLOAD,
+    ImportErrors,
+    ImportStart,
+    import_errors,
+    import_errors_csv,
+    import_record,
+)
+from handlers.services.imports import manage
+from handlers.services.imports.manage import ImportProperties
+from persistence import imports
+from persistence.paging import Page, Paged
+
+_IMPORT = import_record(lambda: datetime.now(UTC))
+_ONE = wrapped("import", _IMPORT)
+_AUDITED = Audited("import", "import_id", _IMPORT)
+
+
+@operation("listImports", answer=listed(_IMPORT))
+def list_imports(call: Call, query: Mapping[str, Any]) -> Paged[ImportJob]:
+    """A page of the imports that match all filters."""
+    organization_id = call.organization.organization_id
+    return imports.find_page(
+        call.db, organization_id, Page.of(query), kind=query.get("kind"), status=query.get("status")
+    )
+
+
+@operation("createImport", body=IMPORT_BODY, answer=_ONE, audit=_AUDITED)
+def create_import(call: Call, body: ImportProperties) -> ImportJob:
+    """Begin an import."""
+    return manage.create_import(call, body)
+
+
+@operation("getImport", answer=_ONE)
+def get_import(call: Call, import_job: ImportJob) -> ImportJob:
+    """An import and its progress."""
+    return import_job
+
+
+@operation("uploadImportPart", body=UPLOAD, answer=wrapped("part", PART))
+def upload_import_part(call: Call, import_job: ImportJob, part_number: int, body: Upload) -> ImportPart:
+    """Store a part of the file."""
+    return manage.upload_part(call, import_job, part_number, body)
+
+
+@operation("startImport", body=IMPORT_START, answer=_ONE, audit=_AUDITED.changing("import_job"))
+def start_import(call: Call, import_job: ImportJob, body: ImportStart) -> ImportJob:
+    """Hand the import over to the worker."""
+    return manage.start_import(call, import_job, body.parts)
+
+
+@operation("cancelImport", answer=_ONE, audit=_AUDITED.changing("import_job"))
+def cancel_import(call: Call, import_job: ImportJob) -> ImportJob:
+    """End the import where it is."""
+    return manage.cancel_import(call, import_job)
+
+
+@operation("getImportErrors", answer=import_errors, renderings={"text/csv": import_errors_csv})
+def get_import_errors(call: Call, import_job: ImportJob, query: Mapping[str, Any]) -> ImportErrors:
+    """The rows of the import that failed."""
+    return ImportErrors(import_job, imports.find_failed(call.db, import_job, query["afterLine"], query["limit"]))

@@ -1,0 +1,105 @@
+"""Imports on the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from domain.imports.cells import ERROR_COLUMNS, csv_line, neutralised
+from domain.imports.records import FailedRow, ImportJob
+from handlers.messages.base import Body, Instant, Plain, Shape, WireSchema, instant_text
+from handlers.messages.uploads import Upload
+from handlers.services.imports.manage import ImportProperties
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportStart:
+    """The number of parts that the file of an import has."""
+
+    parts: int
+
+
+@dataclass(frozen=True, slots=True)
+class ImportErrors:
+    """The rows of an import that failed, with the columns of its file."""
+
+    job: ImportJob
+    rows: Sequence[FailedRow]
+
+
+class UploadBody:
+    """A body that is a file."""
+
+    def load(self, body: Upload) -> Upload:
+        """The file itself."""
+        return body
+
+
+class _Progress(WireSchema):
+    organization_id = Plain()
+    import_id = Plain()
+    status = Plain()
+    rows_read = Plain()
+    rows_done = Plain()
+    rows_failed = Plain()
+    rows_per_second = Plain()
+    bytes_total = Plain()
+    bytes_read = Plain()
+    parts = Plain()
+    error = Plain()
+    created_at = Instant()
+    updated_at = Instant()
+    started_at = Instant()
+    finished_at = Instant()
+
+
+class _Part(WireSchema):
+    part_number = Plain()
+    size = Plain()
+    sha256 = Plain()
+    created_at = Instant()
+
+
+class _Failed(WireSchema):
+    line = Plain()
+    column_name = Plain(data_key="column")
+    reason = Plain()
+
+
+IMPORT_BODY = Body(ImportProperties)
+IMPORT_START = Body(ImportStart)
+UPLOAD = UploadBody()
+PART = Shape(_Part)
+_JOB = Shape(ImportProperties, _Progress)
+_ROW = Shape(_Failed)
+
+
+def import_record(now: Callable[[], Any]) -> Callable[[ImportJob], dict[str, Any]]:
+    """A function that renders an import, with its end as estimated at the moment."""
+
+    def render(job: ImportJob) -> dict[str, Any]:
+        end = job.estimated_end(now())
+        return {**_JOB.dump(job), "estimatedEndAt": None if end is None else instant_text(end)}
+
+    return render
+
+
+def import_errors(errors: ImportErrors) -> dict[str, Any]:
+    """The rows that failed as JSON, each as the text that it has in the file of errors."""
+    return {"results": [{**_ROW.dump(row), "row": _text_of(row)} for row in errors.rows]}
+
+
+def _text_of(row: FailedRow) -> str:
+    return row.row if isinstance(row.row, str) else csv_line(row.row).removesuffix("\r\n")
+
+
+def import_errors_csv(errors: ImportErrors) -> str:
+    """The rows that failed as a file that can be corrected and sent again."""
+    header = errors.job.header
+    lines = [csv_line([*ERROR_COLUMNS, *(("row",) if header is None else header)])]
+    for row in errors.rows:
+        cells = [row.row] if isinstance(row.row, str) else row.row
+        told = (str(row.line), row.column_name or "", row.reason)
+        lines.append(csv_line(neutralised(cell) for cell in (*told, *cells)))
+    return "".join(lines)

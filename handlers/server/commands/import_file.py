@@ -1,0 +1,250 @@
+"""The command that imports members or balances from a file."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+import yaml
+from sqlalchemy import Engine
+from tqdm import tqdm
+
+from handlers.server.commands.context import load_settings, migrated_engine
+from handlers.server.commands.organizations import named_organization
+from handlers.server.commands.output import json_option, print_json
+from persistence import transactions
+
+if TYPE_CHECKING:
+    from handlers.http.local import LocalApi
+
+_SUBJECT = "operator"
+_PART_BYTES = 16 * 1024 * 1024
+_READ_AT_ONCE = 1024 * 1024
+_LOOK_SECONDS = 0.5
+_ERRORS_AT_ONCE = 10_000
+_MOST_TOLD = 5
+_NDJSON_ENDINGS = (".ndjson", ".jsonl", ".ndjson.gz", ".jsonl.gz")
+
+
+@click.command("import")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
+@click.option("--organization", metavar="NAME", required=True, help="The organization, by name or id.")
+@click.option("--kind", type=click.Choice(["members", "balances"]), default="members", show_default=True)
+@click.option(
+    "--format", "file_format", type=click.Choice(["csv", "ndjson"]), help="By the name of the file, else csv."
+)
+@click.option("--mode", type=click.Choice(["create", "upsert"]), default="create", show_default=True)
+@click.option("--dry-run", is_flag=True, help="Check the rows and change nothing.")
+@click.option("--events", is_flag=True, help="Tell campaigns and triggers of each row.")
+@click.option(
+    "--columns", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A YAML file: field: column."
+)
+@click.option("--ignore-unknown-columns", is_flag=True, help="Pass over columns that are no fields.")
+@click.option("--delimiter", type=click.Choice(["comma", "semicolon", "tab", "pipe"]), help="Else found out.")
+@click.option("--encoding", type=click.Choice(["utf-8", "windows-1252"]), default="utf-8", show_default=True)
+@click.option(
+    "--errors", type=click.Path(dir_okay=False, path_type=Path), help="Write the rows that failed to this file."
+)
+@json_option
+def import_file(
+    file: Path,
+    organization: str,
+    kind: str,
+    file_format: str | None,
+    mode: str,
+    dry_run: bool,
+    events: bool,
+    columns: Path | None,
+    ignore_unknown_columns: bool,
+    delimiter: str | None,
+    encoding: str,
+    errors: Path | None,
+    as_json: bool,
+) -> None:
+    """Import members or balances from a FILE, or from the standard input (-).
+
+    Rows that are wrong fail alone; exit code 1 if there are any, or if the FILE cannot be read. Ctrl-C cancels the
+    import. Running workers help; none is needed.
+    """
+    named = file_format or ("ndjson" if file.name.lower().endswith(_NDJSON_ENDINGS) else "csv")
+    body: dict[str, Any] = {
+        "kind": kind,
+        "format": named,
+        "mode": mode,
+        "dryRun": dry_run,
+        "emitEvents": events,
+        "ignoreUnknownColumns": ignore_unknown_columns,
+        "encoding": encoding,
+        "description": file.name[:500],
+        **({} if delimiter is None else {"delimiter": delimiter}),
+        **({} if columns is None else {"columnNames": _column_names(columns)}),
+    }
+    with migrated_engine(load_settings()) as engine:
+        run = _Run(engine, organization)
+        run.begin(body)
+        try:
+            with _opened(file) as content:
+                run.upload(content, None if str(file) == "-" else file.stat().st_size)
+            done = run.work()
+        except BaseException:
+            run.cancel()
+            raise
+        failures = run.failures(errors, _MOST_TOLD)
+    if as_json:
+        print_json(done)
+    else:
+        _tell(done, failures, errors)
+    if done["status"] != "done" or done["rowsFailed"]:
+        raise click.exceptions.Exit(1)
+
+
+def _column_names(path: Path) -> Any:
+    try:
+        names = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError):
+        raise click.UsageError(f"{path} is not YAML") from None
+    if not isinstance(names, dict):
+        raise click.UsageError(f"{path} has no names of columns by field")
+    return names
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[IO[bytes]]:
+    if str(file) == "-":
+        yield sys.stdin.buffer
+        return
+    with file.open("rb") as content:
+        yield content
+
+
+class _Run:
+    """One import, by the operations of the API in this process."""
+
+    def __init__(self, engine: Engine, organization: str) -> None:
+        from handlers.http.local import LocalApi
+
+        self._engine = engine
+        self._api: LocalApi = LocalApi(load_settings(), engine, _SUBJECT)
+        self._organization_id = transactions.run(engine, lambda db: named_organization(db, organization))
+        self._import_id = 0
+
+    def begin(self, body: Mapping[str, Any]) -> None:
+        """Create the import."""
+        self._import_id = self._call("createImport", body)["import"]["importId"]
+
+    def upload(self, content: IO[bytes], size: int | None) -> None:
+        """Upload the file, and start the import."""
+        from handlers.messages.uploads import Upload
+
+        number, is_complete = 0, False
+        with _bar("Uploading", size, "B") as bar:
+            while not is_complete:
+                part = Upload()
+                while len(part) < _PART_BYTES and not is_complete:
+                    block = content.read(_READ_AT_ONCE)
+                    is_complete = not block
+                    part.append(block)
+                    bar.update(len(block))
+                if len(part):
+                    number += 1
+                    self._call("uploadImportPart", part, importId=self._import_id, partNumber=number)
+                part.close()
+        if not number:
+            raise click.ClickException("the file is empty")
+        self._call("startImport", {"parts": number}, importId=self._import_id)
+
+    def work(self) -> Mapping[str, Any]:
+        """Work until the import has ended; returns it."""
+        from handlers.services.imports.work import Importer
+
+        importer = Importer(self._engine, replace(load_settings(), import_share=100))
+        looked = 0.0
+        found = self._read()
+        with _bar("Importing", found["bytesTotal"], "B") as bar:
+            while found["status"] in ("queued", "running"):
+                if not importer.step():
+                    # A running worker has the rows that are left.
+                    time.sleep(_LOOK_SECONDS)
+                if time.monotonic() - looked < _LOOK_SECONDS:
+                    continue
+                looked, found = time.monotonic(), self._read()
+                bar.set_postfix_str(f"{found['rowsDone']:,} rows, {found['rowsFailed']:,} failed")
+                bar.update(found["bytesRead"] - bar.n)
+        return found
+
+    def cancel(self) -> None:
+        """End an import that is not to go on; one that has ended stays as it is."""
+        from domain.imports.records import ImportState
+
+        with contextlib.suppress(ImportState):
+            self._call("cancelImport", importId=self._import_id)
+
+    def failures(self, path: Path | None, most: int) -> list[Mapping[str, Any]]:
+        """The first rows that failed; all of them are written to a file, if it is named."""
+        if path is not None:
+            self._write_errors(path)
+        return list(self._call("getImportErrors", query={"limit": most}, importId=self._import_id)["results"])
+
+    def _write_errors(self, path: Path) -> None:
+        from handlers.schemas.imports import ImportErrors, import_errors_csv
+        from persistence import imports
+
+        job = transactions.run(self._engine, lambda db: imports.find(db, self._organization_id, self._import_id))
+        assert job is not None
+        after, is_first = 0, True
+        with path.open("w", encoding="utf-8", newline="") as file:
+            while True:
+                read = partial(imports.find_failed, job=job, after_line=after, limit=_ERRORS_AT_ONCE)
+                rows = transactions.run(self._engine, read)
+                text = import_errors_csv(ImportErrors(job, rows))
+                file.write(text if is_first else text.partition("\r\n")[2])
+                if len(rows) < _ERRORS_AT_ONCE:
+                    return
+                after, is_first = rows[-1].line, False
+
+    def _read(self) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = self._call("getImport", importId=self._import_id)["import"]
+        return found
+
+    def _call(self, operation_id: str, body: Any = None, query: Mapping[str, Any] | None = None, **path: Any) -> Any:
+        from domain.problems import Refusal
+
+        try:
+            return transactions.run(
+                self._engine,
+                lambda db: self._api.within(db, self._organization_id).administration(
+                    operation_id, body, query=query, **path
+                ),
+            )
+        except Refusal as refusal:
+            if operation_id == "cancelImport":
+                raise
+            raise click.ClickException(refusal.detail) from None
+
+
+def _bar(title: str, total: int | None, unit: str) -> tqdm[Any]:
+    """A progress bar on the standard error, drawn less often if it is not a terminal."""
+    interval = 0.1 if sys.stderr.isatty() else 5.0
+    return tqdm(total=total, desc=f"{title:<9}", unit=unit, unit_scale=True, mininterval=interval)
+
+
+def _tell(done: Mapping[str, Any], failures: list[Mapping[str, Any]], errors: Path | None) -> None:
+    verb = "would be done" if done["dryRun"] else "done"
+    click.echo(f"{done['rowsRead']:,} rows: {done['rowsDone']:,} {verb}, {done['rowsFailed']:,} failed.")
+    for row in failures:
+        at = f", {row['column']}" if row["column"] else ""
+        click.echo(f"Line {row['line']}{at}: {row['reason']}")
+    if done["rowsFailed"] > len(failures):
+        click.echo(f"And {done['rowsFailed'] - len(failures):,} more.")
+    if done["rowsFailed"]:
+        click.echo(f"They are in {errors}." if errors else "--errors FILE writes them to a file to correct.")
+    if done["error"]:
+        click.echo(done["error"])

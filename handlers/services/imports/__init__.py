@@ -1,0 +1,1 @@
+"""Imports: uploading files, and working them off in sets."""

@@ -1,0 +1,177 @@
+"""Imports of opening balances: each row is a mint, and any number of them takes a fixed number of statements."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from domain.idempotency import refuse_other_request
+from domain.imports.records import UPSERT, FailedRow, ImportJob, RowFault
+from domain.ledger.postings import Details
+from domain.ledger.records import LedgerAccount
+from domain.members import Member
+from domain.problems import Refusal
+from handlers.call import Call
+from handlers.services.configuration import configuration_of
+from handlers.services.idempotency import digest_of
+from handlers.services.imports.checks import NameOf, check_body, moment_in
+from handlers.services.imports.rows import ImportRow
+from handlers.services.ledger.sessions import work_on_wallets
+from persistence import events, posting
+
+_REASON = "Balances were imported."
+# The fields that `mintMemberPoints` takes, too.
+_OF_OPERATION = ("amount", "description", "tags", "systemUniqueKey", "externalId")
+_FIELDS = {f"/{name}": name for name in _OF_OPERATION}
+
+
+@dataclass(frozen=True, slots=True)
+class _BalanceRow:
+    """A row that is well formed; `digest` is that of all it says."""
+
+    row: ImportRow
+    loyalty_member_id: str
+    account: LedgerAccount
+    amount: Decimal
+    is_pending: bool
+    expires_at: datetime | None
+    details: Details
+
+    @property
+    def key(self) -> str:
+        """The key under which the row is posted once."""
+        return self.details.system_unique_key
+
+
+def import_balances(call: Call, job: ImportJob, rows: Sequence[ImportRow], name_of: NameOf) -> list[FailedRow]:
+    """Mint the balances of rows; returns the rows that failed."""
+    failed: list[FailedRow] = []
+    read = []
+    accounts = _Accounts(call)
+    for row in rows:
+        try:
+            read.append(_read(job, row, accounts, call.now, name_of))
+        except RowFault as fault:
+            failed.append(row.failed(fault.reason, fault.column))
+    if read:
+        _post(call, job, read, failed, name_of)
+    return failed
+
+
+class _Accounts:
+    """The accounts that rows name: those of the default ledger."""
+
+    def __init__(self, call: Call) -> None:
+        ledger_id = call.organization.default_ledger_id
+        found = [
+            account
+            for account in configuration_of(call.db, call.organization).accounts.values()
+            if account.ledger_id == ledger_id
+        ]
+        self._default = next((account for account in found if account.is_default_account), None)
+        self._by_name = {account.alias: account for account in found if account.alias is not None}
+        self._by_name |= {account.ledger_account_key: account for account in found}
+
+    def of(self, values: Mapping[str, Any], name_of: NameOf) -> LedgerAccount:
+        """The account of a row; raises RowFault."""
+        if "account" not in values:
+            if self._default is None:
+                raise RowFault("The ledger has no default account.", name_of("account"))
+            return self._default
+        name = values["account"]
+        account = self._by_name.get(name) or self._by_name.get(name.lower())
+        if account is None:
+            raise RowFault(f"{name[:100]} is no account of the default ledger.", name_of("account"))
+        return account
+
+
+def _read(job: ImportJob, row: ImportRow, accounts: _Accounts, now: datetime, name_of: NameOf) -> _BalanceRow:
+    """Read a row; raises RowFault."""
+    if row.fault is not None:
+        raise row.fault
+    values = row.values
+    for name in ("loyaltyMemberId", "amount"):
+        if name not in values:
+            raise RowFault(f"{name_of(name)} is missing.", name_of(name))
+    check_body(
+        "MemberPointsRequest", {name: values[name] for name in _OF_OPERATION if name in values}, _FIELDS, name_of
+    )
+    account = accounts.of(values, name_of)
+    expires_at = moment_in(values, "expiresAt", name_of)
+    if expires_at is not None and expires_at <= now:
+        raise RowFault(f"{name_of('expiresAt')} is not in the future.", name_of("expiresAt"))
+    earned_at = moment_in(values, "earnedAt", name_of)
+    if earned_at is not None and earned_at > now:
+        raise RowFault(f"{name_of('earnedAt')} is in the future.", name_of("earnedAt"))
+    is_pending = bool(values.get("pending", False))
+    asked = (values["loyaltyMemberId"], account.ledger_account_id, values["amount"], expires_at, earned_at, is_pending)
+    details = Details(
+        system_unique_key=values.get("systemUniqueKey") or f"import-{job.import_id}-{row.line}",
+        request_digest=digest_of(asked),
+        external_id=values.get("externalId"),
+        external_event_date=earned_at,
+        description=values.get("description"),
+        tags=tuple(values["tags"]) if "tags" in values else None,
+    )
+    amount = Decimal(values["amount"])
+    return _BalanceRow(row, values["loyaltyMemberId"], account, amount, is_pending, expires_at, details)
+
+
+def _post(call: Call, job: ImportJob, read: Sequence[_BalanceRow], failed: list[FailedRow], name_of: NameOf) -> None:
+    organization_id = call.organization.organization_id
+    names = {each.loyalty_member_id for each in read}
+    events.lock_members(call.db, organization_id, names, ())
+    known = {member.loyalty_member_id: member for member, _ in events.find_members(call.db, organization_id, names, ())}
+    posted = posting.find_posted(call.db, organization_id, [each.key for each in read])
+    digests = {key: before.request_digest or b"" for key, before in posted.items()}
+    to_post: list[tuple[_BalanceRow, Member]] = []
+    for each in read:
+        try:
+            member = _member(known, each, name_of)
+            if _is_new(job, each, digests, name_of):
+                to_post.append((each, member))
+        except RowFault as fault:
+            failed.append(each.row.failed(fault.reason, fault.column))
+    if to_post:
+        _mint(call, job, to_post, failed)
+
+
+def _member(known: Mapping[str, Member], each: _BalanceRow, name_of: NameOf) -> Member:
+    """The member of a row; raises RowFault."""
+    member = known.get(each.loyalty_member_id)
+    if member is None or member.erased_at is not None:
+        raise RowFault(f"There is no member {each.loyalty_member_id[:100]}.", name_of("loyaltyMemberId"))
+    return member
+
+
+def _is_new(job: ImportJob, each: _BalanceRow, digests: dict[str, bytes], name_of: NameOf) -> bool:
+    """True for a key that was not used before; a row with a known key is done if the import may meet it again."""
+    digest = each.details.request_digest or b""
+    if each.key not in digests:
+        digests[each.key] = digest
+        return True
+    column = name_of("systemUniqueKey")
+    if job.mode != UPSERT:
+        raise RowFault(f"Points were posted with the systemUniqueKey {each.key} before.", column)
+    try:
+        refuse_other_request(each.key, digest, digests[each.key])
+    except Refusal as refusal:
+        raise RowFault(refusal.detail, column) from None
+    return False
+
+
+def _mint(call: Call, job: ImportJob, rows: Sequence[tuple[_BalanceRow, Member]], failed: list[FailedRow]) -> None:
+    wallets = {member.wallet_id for _, member in rows}
+    accounts: Collection[int] = {each.account.ledger_account_id for each, _ in rows}
+    with work_on_wallets(call, wallets, accounts, _REASON, is_quiet=not job.emit_events) as work:
+        for each, member in rows:
+            savepoint = work.ledger.savepoint()
+            account = work.ledger.accounts.get(each.account.ledger_account_id, each.account)
+            try:
+                work.ledger.mint(account, member.wallet_id, each.amount, each.details, each.expires_at, each.is_pending)
+            except Refusal as refusal:
+                work.ledger.rollback_to(savepoint)
+                failed.append(each.row.failed(refusal.detail))

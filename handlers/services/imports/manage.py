@@ -1,0 +1,133 @@
+"""Imports as their callers see them: begin, upload the file, start, cancel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from domain.imports.records import (
+    CANCELLED,
+    CREATE,
+    CSV,
+    ENDED,
+    QUEUED,
+    ROLE_OF_KIND,
+    UPLOADING,
+    ImportIncomplete,
+    ImportJob,
+    ImportPart,
+    ImportState,
+)
+from domain.problems import Forbidden
+from handlers.call import Call
+from handlers.messages.uploads import Upload
+from persistence import imports
+
+_MOST_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportProperties:
+    """The properties of a new import."""
+
+    kind: str
+    format: str
+    mode: str = CREATE
+    dry_run: bool = False
+    emit_events: bool = False
+    ignore_unknown_columns: bool = False
+    delimiter: str | None = None
+    encoding: str = "utf-8"
+    column_names: Mapping[str, str] = field(default_factory=dict)
+    description: str | None = None
+
+
+def create_import(call: Call, asked: ImportProperties) -> ImportJob:
+    """Begin an import, whose file is uploaded next.
+
+    Raises Forbidden for a caller who may not write what is imported.
+    """
+    _refuse_without_role(call, asked.kind)
+    return imports.add_import(
+        call.db,
+        call.organization.organization_id,
+        kind=asked.kind,
+        format=asked.format,
+        mode=asked.mode,
+        dry_run=asked.dry_run,
+        emit_events=asked.emit_events,
+        ignore_unknown_columns=asked.ignore_unknown_columns,
+        delimiter=asked.delimiter if asked.format == CSV else None,
+        encoding=asked.encoding,
+        column_names=dict(asked.column_names),
+        description=asked.description,
+        created_at=call.now,
+        updated_at=call.now,
+    )
+
+
+def upload_part(call: Call, job: ImportJob, part_number: int, content: Upload) -> ImportPart:
+    """Store a part of the file; the same part again changes nothing, another one takes its place.
+
+    Raises ImportState once the import was started.
+    """
+    _refuse_without_role(call, job.kind)
+    job = imports.lock(call.db, job)
+    _refuse_other_state(job, UPLOADING)
+    known = {part.part_number: part for part in imports.find_parts(call.db, job)}.get(part_number)
+    if known is not None and (known.size, known.sha256) == (len(content), content.sha256):
+        return known
+    blocks = content.blocks(imports.BLOCK_BYTES)
+    part = imports.put_part(
+        call.db, job, part_number, blocks, size=len(content), sha256=content.sha256, created_at=call.now
+    )
+    total = job.bytes_total + part.size - (known.size if known is not None else 0)
+    imports.change_import(call.db, job, bytes_total=total, updated_at=call.now)
+    return part
+
+
+def start_import(call: Call, job: ImportJob, parts: int) -> ImportJob:
+    """Hand the import over to the worker; one that was started before with as many parts stays as it is.
+
+    Raises ImportIncomplete if one of the parts from 1 to `parts` is missing, and ImportState if there are more.
+    """
+    _refuse_without_role(call, job.kind)
+    job = imports.lock(call.db, job)
+    if job.parts == parts and job.status != CANCELLED:
+        return job
+    _refuse_other_state(job, UPLOADING)
+    stored = {part.part_number for part in imports.find_parts(call.db, job)}
+    missing = [str(number) for number in range(1, parts + 1) if number not in stored]
+    if missing:
+        more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
+        raise ImportIncomplete(f"Of {parts} parts, {', '.join(missing[:_MOST_NAMED])}{more} were not uploaded.")
+    if len(stored) > parts:
+        raise ImportState(f"{len(stored)} parts were uploaded, which is more than {parts}.")
+    return imports.change_import(call.db, job, status=QUEUED, parts=parts, updated_at=call.now)
+
+
+def cancel_import(call: Call, job: ImportJob) -> ImportJob:
+    """End the import where it is; rows that were imported stay. One that was cancelled before stays as it is.
+
+    Raises ImportState for an import that has ended otherwise.
+    """
+    _refuse_without_role(call, job.kind)
+    job = imports.lock(call.db, job)
+    if job.status == CANCELLED:
+        return job
+    if job.status in ENDED:
+        raise ImportState(f"The import is {job.status} already.")
+    imports.remove_file(call.db, job)
+    return imports.change_import(call.db, job, status=CANCELLED, updated_at=call.now, finished_at=call.now)
+
+
+def _refuse_other_state(job: ImportJob, status: str) -> None:
+    if job.status != status:
+        raise ImportState(f"The import is {job.status}, not {status}.")
+
+
+def _refuse_without_role(call: Call, kind: str) -> None:
+    """Refuse a caller who may not write what is imported."""
+    role = ROLE_OF_KIND[kind]
+    if call.caller is None or not call.caller.holds(role):
+        raise Forbidden(f"An import of {kind} also needs the role {role}.")

@@ -1,0 +1,289 @@
+"""Imports of members: any number of rows by a fixed number of statements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from domain.events import IncomingEvent
+from domain.imports.cells import CUSTOM
+from domain.imports.records import UPSERT, FailedRow, ImportJob, RowFault
+from domain.members import Member, differences, member_exists, public_id_taken
+from domain.problems import InvalidRequest
+from domain.tiers import HeldTier, KnownTier
+from domain.triggers import MEMBER as MEMBER_ENTITY
+from domain.triggers import UPDATED
+from handlers.call import Call
+from handlers.messages.base import Body, Changes
+from handlers.messages.members import MEMBER, MEMBER_PROPERTIES, MemberProperties
+from handlers.services.configuration import configuration_of
+from handlers.services.events.track import track
+from handlers.services.imports.checks import NameOf, check_body, field_at, moment_in
+from handlers.services.imports.rows import ImportRow
+from handlers.services.members.change import changed_values
+from handlers.services.members.enrol import NewMember, enrol_accepted, insert_members
+from handlers.services.members.view import view_members
+from handlers.services.unit_of_work.unit import UnitOfWork
+from handlers.services.webhooks.outbox import queue_entities
+from persistence import events, member_tiers, members
+
+_BODY = Body(MemberProperties)
+# Events are evaluated one by one, so few members are tracked at once.
+_TRACKED_AT_ONCE = 100
+
+# The place of a field in the body of `createMember`.
+_PLACES: Mapping[str, tuple[str, ...]] = {
+    **{
+        name: (name,)
+        for name in (
+            "loyaltyMemberId",
+            "publicLoyaltyMemberId",
+            "active",
+            "memberType",
+            "channelAcquisition",
+            "referralCode",
+            "customAttributes",
+        )
+    },
+    **{
+        name: ("profile", name)
+        for name in (
+            "name",
+            "lastName",
+            "nickname",
+            "email",
+            "emails",
+            "phoneNumber",
+            "birthdate",
+            "gender",
+            "country",
+            "state",
+            "city",
+            "pictureUrl",
+            "locations",
+            "tags",
+        )
+    },
+    "govId": ("profile", "govId", "id"),
+    "govIdType": ("profile", "govId", "type"),
+    "govIdCountry": ("profile", "govId", "issuingCountry"),
+    **{name: ("profile", "address", name) for name in ("addressLine", "floor", "apartment", "zipCode")},
+    "notifyByEmail": ("notifications", "email"),
+    "notifyByPhone": ("notifications", "phone"),
+    "notifyByPush": ("notifications", "push"),
+}
+_FIELDS = {"/" + "/".join(place): name for name, place in _PLACES.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _MemberRow:
+    """A row that is well formed: what it says of a member, `attributes` one by one."""
+
+    row: ImportRow
+    sent: Changes[MemberProperties]
+    attributes: Mapping[str, Any]
+    joined_at: datetime | None
+    tiers: Mapping[int, HeldTier]
+
+    @property
+    def loyalty_member_id(self) -> str:
+        """The organization's own id of the member."""
+        return str(self.sent.sent["loyalty_member_id"])
+
+    @property
+    def properties(self) -> MemberProperties:
+        """The properties of a new member."""
+        given = dict(self.sent.sent)
+        if self.attributes:
+            given["custom_attributes"] = {**given.get("custom_attributes", {}), **self.attributes}
+        return MemberProperties(**given)
+
+
+@dataclass(slots=True)
+class _Batch:
+    """The rows of a batch by what is to be done with them."""
+
+    new: list[_MemberRow] = field(default_factory=list)
+    changed: list[tuple[_MemberRow, Member, dict[str, Any]]] = field(default_factory=list)
+    failed: list[FailedRow] = field(default_factory=list)
+
+
+def import_members(call: Call, job: ImportJob, rows: Sequence[ImportRow], name_of: NameOf) -> list[FailedRow]:
+    """Enrol the members of rows, or change them if the import may; returns the rows that failed.
+
+    No two of the rows are about one member.
+    """
+    tiers = _Tiers(call)
+    batch = _Batch()
+    read = []
+    for row in rows:
+        try:
+            read.append(_read(row, tiers, call.now, name_of))
+        except RowFault as fault:
+            batch.failed.append(row.failed(fault.reason, fault.column))
+    if read:
+        _sort_out(call, job, read, batch, name_of)
+        _enrol(call, job, batch.new)
+        _change(call, job, batch.changed)
+    return batch.failed
+
+
+def _read(row: ImportRow, tiers: _Tiers, now: datetime, name_of: NameOf) -> _MemberRow:
+    """Read a row; raises RowFault."""
+    if row.fault is not None:
+        raise row.fault
+    body: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
+    for name, value in row.values.items():
+        if name.startswith(CUSTOM):
+            attributes[name.removeprefix(CUSTOM)] = value
+        elif name in _PLACES:
+            *parents, last = _PLACES[name]
+            part = body
+            for parent in parents:
+                part = part.setdefault(parent, {})
+            part[last] = value
+    if "loyaltyMemberId" not in body:
+        raise RowFault(f"{name_of('loyaltyMemberId')} is missing.", name_of("loyaltyMemberId"))
+    judged = {**body, "customAttributes": {**body.get("customAttributes", {}), **attributes}} if attributes else body
+    check_body("OrganizationMemberCreate", judged, _FIELDS, name_of)
+    try:
+        sent = _BODY.changes(body)
+    except InvalidRequest as refusal:
+        at = field_at(refusal.faults[0].pointer or "", _FIELDS)
+        raise RowFault(refusal.detail, None if at is None else name_of(at)) from None
+    joined_at = moment_in(row.values, "joinedAt", name_of)
+    if joined_at is not None and joined_at > now:
+        raise RowFault(f"{name_of('joinedAt')} is in the future.", name_of("joinedAt"))
+    return _MemberRow(row, sent, attributes, joined_at, tiers.of(row.values, now, name_of))
+
+
+class _Tiers:
+    """The tiers that rows name."""
+
+    def __init__(self, call: Call) -> None:
+        known = configuration_of(call.db, call.organization).tiers.values()
+        self._by_key = {tier.loyalty_tier_key: tier for tier in known}
+        self._by_name: dict[str, list[KnownTier]] = {}
+        for tier in known:
+            self._by_name.setdefault(tier.name, []).append(tier)
+        self._default_program = call.organization.default_loyalty_program_id
+
+    def of(self, values: Mapping[str, Any], now: datetime, name_of: NameOf) -> dict[int, HeldTier]:
+        """The tier of a row, by program id; raises RowFault."""
+        expires_at = moment_in(values, "tierExpiresAt", name_of)
+        if "tier" not in values:
+            if expires_at is not None:
+                raise RowFault(f"{name_of('tierExpiresAt')} is given without a tier.", name_of("tierExpiresAt"))
+            return {}
+        tier = self._named(values["tier"])
+        if tier is None or not tier.active:
+            state = "is no tier" if tier is None else "is a tier that is not active"
+            raise RowFault(f"{values['tier'][:100]} {state}.", name_of("tier"))
+        if expires_at is not None and expires_at <= now:
+            raise RowFault(f"{name_of('tierExpiresAt')} is not in the future.", name_of("tierExpiresAt"))
+        return {tier.loyalty_program_id: HeldTier(tier.loyalty_tier_id, True, expires_at)}
+
+    def _named(self, name: str) -> KnownTier | None:
+        """The tier with a key; else that with a name, in the default program if several have it."""
+        by_key = self._by_key.get(name.lower())
+        named = self._by_name.get(name, [])
+        own = [tier for tier in named if tier.loyalty_program_id == self._default_program]
+        return by_key or (own[0] if own else named[0] if len(named) == 1 else None)
+
+
+def _sort_out(call: Call, job: ImportJob, read: Sequence[_MemberRow], batch: _Batch, name_of: NameOf) -> None:
+    """Sort rows into those of new members, changes, and rows that fail because an id is taken."""
+    organization_id = call.organization.organization_id
+    ids = {each.loyalty_member_id for each in read}
+    if job.mode == UPSERT:
+        events.lock_members(call.db, organization_id, ids, ())
+    found = members.find_all_by_loyalty_member_id(call.db, organization_id, ids)
+    known = {member.loyalty_member_id: member for member in found}
+    public = {name for each in read if (name := each.sent.sent.get("public_loyalty_member_id")) is not None}
+    taken = members.find_taken(call.db, organization_id, (), public)[1] if public else set()
+    for each in read:
+        before = known.get(each.loyalty_member_id)
+        if before is not None and job.mode != UPSERT:
+            refusal = member_exists(each.loyalty_member_id)
+            batch.failed.append(each.row.failed(refusal.detail, name_of("loyaltyMemberId")))
+            continue
+        if before is not None and before.erased_at is not None:
+            batch.failed.append(each.row.failed("The member was erased.", name_of("loyaltyMemberId")))
+            continue
+        public_id = each.sent.sent.get("public_loyalty_member_id")
+        own = None if before is None else before.public_loyalty_member_id
+        if public_id is not None and public_id != own:
+            if public_id in taken:
+                batch.failed.append(
+                    each.row.failed(public_id_taken(public_id).detail, name_of("publicLoyaltyMemberId"))
+                )
+                continue
+            taken.add(public_id)
+        if before is None:
+            batch.new.append(each)
+        else:
+            batch.changed.append((each, before, _values_after(before, each)))
+
+
+def _values_after(before: Member, each: _MemberRow) -> dict[str, Any]:
+    values = changed_values(before, each.sent)
+    if each.attributes:
+        values["custom_attributes"] = {**values["custom_attributes"], **each.attributes}
+    return values
+
+
+def _enrol(call: Call, job: ImportJob, rows: Sequence[_MemberRow]) -> None:
+    new = [NewMember(each.properties, each.joined_at, each.tiers) for each in rows]
+    if not job.emit_events:
+        if new:
+            insert_members(call, new)
+        return
+    for begin in range(0, len(new), _TRACKED_AT_ONCE):
+        enrol_accepted(call, new[begin : begin + _TRACKED_AT_ONCE])
+
+
+def _change(call: Call, job: ImportJob, changed: Sequence[tuple[_MemberRow, Member, dict[str, Any]]]) -> None:
+    """Store the changes of members, and their tiers; tell campaigns of those that change, if the import tells them."""
+    organization_id = call.organization.organization_id
+    tiers = {(before.member_id, program): held for each, before, _ in changed for program, held in each.tiers.items()}
+    if tiers:
+        member_tiers.move(call.db, organization_id, tiers, call.now)
+    different = [
+        (before, values)
+        for _, before, values in changed
+        if any(getattr(before, name) != value for name, value in values.items())
+    ]
+    if not different:
+        return
+    changes = [(before.member_id, values) for before, values in different]
+    after = members.change_members(call.db, organization_id, changes, call.now)
+    if job.emit_events:
+        _tell(call, [(before, after[before.member_id]) for before, _ in different])
+
+
+def _tell(call: Call, changed: Sequence[tuple[Member, Member]]) -> None:
+    """Tell campaigns and triggers of members, given as before and after the change, as `updateMember` does."""
+    incoming = []
+    for before, after in changed:
+        payload = {"changedFields": list(differences(MEMBER_PROPERTIES.dump(before), MEMBER_PROPERTIES.dump(after)))}
+        incoming.append(_event(call, after, "member-updated", payload))
+        if before.active and not after.active:
+            incoming.append(_event(call, after, "member-profile-deactivated", payload))
+    track(UnitOfWork(call), incoming, by_server=True)
+    configuration = configuration_of(call.db, call.organization)
+    if any(listener.hears_entity(MEMBER_ENTITY) for listener in configuration.listeners):
+        records = view_members(call, [after for _, after in changed], with_balances=True)
+        told = [(UPDATED, MEMBER.dump(record)) for record in records]
+        queue_entities(call.db, configuration, MEMBER_ENTITY, told, call.now)
+
+
+def _event(call: Call, member: Member, event_type: str, payload: Mapping[str, Any]) -> IncomingEvent:
+    return IncomingEvent(
+        system_unique_key=f"{event_type}-{call.new_key()}",
+        event_type=event_type,
+        member_id=member.member_id,
+        payload=payload,
+    )

@@ -1,0 +1,193 @@
+"""Reading the rows of an import from its stored file, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Connection
+
+from domain.imports.cells import Columns, cells_of, delimiter_of, object_values
+from domain.imports.records import CSV, FailedRow, FileFault, ImportJob, ImportPart, RowFault
+from domain.imports.splitting import RawRow, is_gzip, raw_rows, skipped, unpacked
+from domain.problems import InvalidRequest
+from handlers.messages import json_text
+from persistence import imports
+
+
+@dataclass(frozen=True, slots=True)
+class ImportRow:
+    """A row of a file: its values by field, or what is wrong with it, and its cells or text as they were sent."""
+
+    line: int
+    sent: Sequence[str] | str
+    next_byte: int
+    next_line: int
+    values: Mapping[str, Any] = field(default_factory=dict)
+    fault: RowFault | None = None
+
+    def failed(self, reason: str, column: str | None = None) -> FailedRow:
+        """The row as one that failed."""
+        name = self.values.get("loyaltyMemberId")
+        return FailedRow(self.line, column, reason, self.sent, name if isinstance(name, str) else None)
+
+
+class RowReader:
+    """The rows of an import from where it is on; `db` is the connection that is read by, one after the other."""
+
+    def __init__(self, db: Connection, job: ImportJob, parts: Sequence[ImportPart]) -> None:
+        self.db = db
+        self._job = job
+        self._parts = parts
+        self._ahead: list[ImportRow] = []
+        self._fault: FileFault | None = None
+        self._bytes_read = 0
+        self._is_packed = False
+        self.import_id = job.import_id
+        self.next_byte, self.next_line = job.next_byte, job.next_line
+        self.header: Sequence[str] | None = job.header
+        self.delimiter = job.delimiter
+        self._columns: Columns | None = None
+        self._rows = self._read()
+
+    def bytes_read_at(self, row: ImportRow) -> int:
+        """The bytes of the file, as it was uploaded, that were read until the end of a row."""
+        return self._bytes_read if self._is_packed else row.next_byte
+
+    def peek(self, most: int) -> list[ImportRow]:
+        """The next rows, at most so many; none at the end. Raises FileFault, once the rows before it are taken."""
+        while len(self._ahead) < most and self._fault is None:
+            try:
+                row = next(self._rows, None)
+            except FileFault as fault:
+                self._fault = fault
+                break
+            if row is None:
+                break
+            self._ahead.append(row)
+        if not self._ahead and self._fault is not None:
+            raise self._fault
+        return self._ahead[:most]
+
+    def take(self, count: int) -> None:
+        """Go on behind so many of the next rows."""
+        if count:
+            last = self._ahead[count - 1]
+            self.next_byte, self.next_line = last.next_byte, last.next_line
+            del self._ahead[:count]
+
+    def name_of(self, field_name: str) -> str:
+        """The name of a field in the file."""
+        if self._columns is not None:
+            return self._columns.name_of(field_name)
+        return self._job.column_names.get(field_name, field_name)
+
+    def _read(self) -> Iterator[ImportRow]:
+        job = self._job
+        if len({*job.column_names.values()}) < len(job.column_names):
+            raise FileFault("columnNames has the same column for two fields.")
+        self._is_packed = bool(self._parts) and is_gzip(imports.read_block(self.db, job, self._parts[0].part_number, 0))
+        packed = self._is_packed
+        blocks = skipped(unpacked(self._blocks(0)), job.next_byte) if packed else self._blocks(job.next_byte)
+        rows = raw_rows(blocks, job.format, job.next_byte, job.next_line)
+        if job.format == CSV:
+            yield from self._read_csv(rows)
+        else:
+            for raw in rows:
+                yield self._json_row(raw)
+
+    def _blocks(self, first_byte: int) -> Iterator[bytes]:
+        """The content of the file as it was uploaded, from a byte on."""
+        begin = first_byte
+        for part in self._parts:
+            if first_byte >= part.size:
+                first_byte -= part.size
+                continue
+            for number in range(first_byte // imports.BLOCK_BYTES, -(-part.size // imports.BLOCK_BYTES)):
+                content = imports.read_block(self.db, self._job, part.part_number, number)
+                content = content[first_byte % imports.BLOCK_BYTES :]
+                first_byte = 0
+                begin += len(content)
+                self._bytes_read = begin
+                yield content
+            first_byte = 0
+
+    def _read_csv(self, rows: Iterator[RawRow]) -> Iterator[ImportRow]:
+        job = self._job
+        if self.header is None:
+            first = next(rows, None)
+            if first is None:
+                raise FileFault("The file is empty.")
+            text = _decoded_header(first, job.encoding)
+            try:
+                cells = cells_of(text, job.delimiter or delimiter_of(text))
+            except RowFault as fault:
+                raise FileFault(f"The first line has no names of columns. {fault.reason}") from None
+            self.header = [cell.strip() for cell in cells]
+            self.delimiter = job.delimiter or delimiter_of(text)
+        self._columns = Columns(job.kind, self.header, job.column_names, job.ignore_unknown_columns, _object_of_cell)
+        for raw in rows:
+            yield self._csv_row(raw, self._columns)
+
+    def _csv_row(self, raw: RawRow, columns: Columns) -> ImportRow:
+        sent: Sequence[str] | str = _shown(raw)
+        values: Mapping[str, Any] = {}
+        try:
+            sent = cells_of(_decoded(raw, self._job.encoding), self.delimiter or delimiter_of(""))
+            values = columns.values(sent)
+        except RowFault as fault:
+            return ImportRow(raw.line, sent, raw.next_byte, raw.next_line, values, fault)
+        return ImportRow(raw.line, sent, raw.next_byte, raw.next_line, values)
+
+    def _json_row(self, raw: RawRow) -> ImportRow:
+        job, sent = self._job, _shown(raw)
+        try:
+            sent = _decoded(raw, job.encoding)
+            row = _parsed(sent)
+            values = object_values(job.kind, row, job.column_names, job.ignore_unknown_columns)
+        except RowFault as fault:
+            return ImportRow(raw.line, sent, raw.next_byte, raw.next_line, {}, fault)
+        return ImportRow(raw.line, sent, raw.next_byte, raw.next_line, values)
+
+
+def _shown(raw: RawRow) -> str:
+    """The text of a row that may not be one."""
+    return raw.content.decode("utf-8", "replace").replace("\x00", "\ufffd")
+
+
+def _decoded(raw: RawRow, encoding: str) -> str:
+    if raw.fault is not None:
+        raise RowFault(raw.fault)
+    if b"\x00" in raw.content:
+        raise RowFault("The row holds the character U+0000.")
+    try:
+        return raw.content.decode(encoding)
+    except UnicodeDecodeError as error:
+        wrong = raw.content[error.start]
+        raise RowFault(f"Byte {error.start + 1} of the row, {wrong:#04x}, is not {encoding}.") from None
+
+
+def _decoded_header(raw: RawRow, encoding: str) -> str:
+    try:
+        return _decoded(raw, encoding)
+    except RowFault as fault:
+        raise FileFault(f"The first line has no names of columns. {fault.reason}") from None
+
+
+def _parsed(text: str) -> Mapping[str, Any]:
+    """The object of a line of JSON, by the rules for bodies of requests; raises RowFault."""
+    try:
+        row = json_text.decode(text.encode())
+    except InvalidRequest as refusal:
+        raise RowFault(refusal.detail.replace("The body", "The row")) from None
+    if not isinstance(row, dict):
+        raise RowFault("The row is no JSON object.")
+    return row
+
+
+def _object_of_cell(name: str, cell: str) -> Mapping[str, Any]:
+    try:
+        return _parsed(cell)
+    except RowFault:
+        raise RowFault(f"{name} is no JSON object.", name) from None

@@ -1,0 +1,68 @@
+"""Imports through the API, worked off in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from handlers.services.imports.work import Importer
+from tests.builders.api import Organization
+
+
+@dataclass(frozen=True)
+class Imports:
+    """The imports of an organization; `rows` is how many are done at once."""
+
+    organization: Organization
+    rows: int = 500
+
+    @property
+    def importer(self) -> Importer:
+        """A worker that has just begun."""
+        settings = replace(self.organization.api.settings, import_rows=self.rows, import_share=100)
+        return Importer(self.organization.api.engine, settings)
+
+    def begin(self, kind: str = "members", file_format: str = "csv", **options: Any) -> str:
+        """Begin an import; its path."""
+        body = {"kind": kind, "format": file_format, **options}
+        made = self.organization.administration.post("/imports", body)["import"]
+        return f"/imports/{made['importId']}"
+
+    def upload(self, path: str, *parts: bytes, expect: int = 200) -> Sequence[Any]:
+        """Upload the parts of its file."""
+        put = self.organization.administration.put
+        return [put(f"{path}/parts/{number}", part, expect=expect) for number, part in enumerate(parts, 1)]
+
+    def queue(self, *parts: bytes | str, **options: Any) -> str:
+        """An import that waits for the worker; its path."""
+        path = self.begin(**options)
+        self.upload(path, *(part.encode() if isinstance(part, str) else part for part in parts))
+        self.organization.administration.post(f"{path}/start", {"parts": len(parts)}, expect=200)
+        return path
+
+    def get(self, path: str) -> Mapping[str, Any]:
+        """The import as it is."""
+        return self.organization.administration.get(path)["import"]
+
+    def run(self, *parts: bytes | str, **options: Any) -> Mapping[str, Any]:
+        """An import from its beginning to its end."""
+        path, importer = self.queue(*parts, **options), self.importer
+        while importer.step():
+            pass
+        return self.get(path)
+
+    def errors(self, done: Mapping[str, Any], **query: Any) -> list[tuple[int, str | None, str]]:
+        """The line, the column and the reason of each row that failed."""
+        found = self.organization.administration.get(f"/imports/{done['importId']}/errors", **query)["results"]
+        return [(each["line"], each["column"], each["reason"]) for each in found]
+
+    def errors_csv(self, done: Mapping[str, Any]) -> str:
+        """The rows that failed as a file."""
+        path = f"/imports/{done['importId']}/errors"
+        return self.organization.administration.request("GET", path, headers={"Accept": "text/csv"}, expect=200).text
+
+
+def counts(done: Mapping[str, Any]) -> tuple[str, int, int, int]:
+    """The status of an import, and how many rows were read, done and failed."""
+    return done["status"], done["rowsRead"], done["rowsDone"], done["rowsFailed"]

@@ -1,0 +1,107 @@
+"""Splitting files into rows, and cells: whatever the blocks, and from any row on."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.imports.cells import cells_of, csv_line, delimiter_of, neutralised, restored
+from domain.imports.records import CSV, NDJSON, FileFault, RowFault
+from domain.imports.splitting import LONGEST_ROW, raw_rows, skipped, unpacked
+
+CELLS = st.text(st.sampled_from("ab\xe9\",;\n\r\t =+-@'"), max_size=6)
+TABLES = st.lists(st.lists(CELLS, min_size=2, max_size=2).filter(any), min_size=1, max_size=6)
+
+
+def blocks_of(content, size):
+    return [content[begin : begin + size] for begin in range(0, len(content), size)]
+
+
+@given(TABLES, st.integers(1, 40), st.data())
+def test_rows_are_those_of_the_file_whatever_the_blocks(table, size, data):
+    content = "".join(csv_line(cells) for cells in table).encode()
+    rows = list(raw_rows(blocks_of(content, size), CSV, 0, 1))
+    assert [row.fault for row in rows] == [None] * len(table)
+    assert [next(csv.reader(io.StringIO(row.content.decode(), newline=""))) for row in rows] == table
+    assert rows[-1].next_byte == len(content)
+    number = data.draw(st.integers(0, len(rows) - 1))
+    row = rows[number]
+    rest = raw_rows(skipped(blocks_of(content, size), row.next_byte), CSV, row.next_byte, row.next_line)
+    assert list(rest) == rows[number + 1 :]
+
+
+@given(st.binary(max_size=300), st.integers(1, 50))
+def test_any_bytes_are_split_to_their_end(content, size):
+    for file_format in (CSV, NDJSON):
+        try:
+            rows = list(raw_rows(blocks_of(content, size), file_format, 0, 1))
+        except FileFault:
+            assert content[:2] in (b"\xff\xfe", b"\xfe\xff")
+            continue
+        lines = [row.line for row in rows]
+        assert lines == sorted(set(lines))
+        assert all(row.next_byte <= len(content) for row in rows)
+
+
+@given(st.lists(st.binary(max_size=200), min_size=1, max_size=4), st.integers(1, 50))
+def test_packed_files_are_unpacked_also_several(contents, size):
+    packed = b"".join(gzip.compress(content) for content in contents)
+    assert b"".join(unpacked(blocks_of(packed, size))) == b"".join(contents)
+
+
+@pytest.mark.parametrize("cut", [1, 5, 12])
+def test_a_truncated_file_is_told(cut):
+    with pytest.raises(FileFault, match="truncated"):
+        list(unpacked([gzip.compress(b"row\n" * 100)[:-cut]]))
+
+
+def test_a_long_line_is_passed_over_in_bounded_memory():
+    def blocks():
+        yield b"a\n"
+        for _ in range(40):
+            yield b"x" * LONGEST_ROW
+        yield b"\nb\n"
+
+    first, long, last = raw_rows(blocks(), NDJSON, 0, 1)
+    assert (first.content, last.content, last.line) == (b"a", b"b", 3)
+    assert (len(long.content), long.line, "longer" in (long.fault or "")) == (1000, 2, True)
+
+
+def test_a_quote_without_an_end_costs_its_line_alone():
+    rows = list(raw_rows([b'a,"b\n' + b"c\n" * 3], CSV, 0, 1))
+    assert [(row.line, row.content, row.fault is None) for row in rows] == [
+        (1, b'a,"b', False),
+        (2, b"c", True),
+        (3, b"c", True),
+        (4, b"c", True),
+    ]
+
+
+@given(CELLS)
+def test_cells_are_neutralised_and_restored(cell):
+    told = neutralised(cell)
+    assert restored(told) == cell
+    assert not told.startswith(tuple("=+-@\t\r"))
+
+
+def test_formulas_get_an_apostrophe():
+    cells = {"=1+1": "'=1+1", "-5.20": "-5.20", "+54 11": "'+54 11", "'a": "''a", "a=1": "a=1"}
+    assert {cell: neutralised(cell) for cell in cells} == cells
+
+
+def test_the_delimiter_is_that_of_the_first_line():
+    assert [delimiter_of(line) for line in ("a,b", "a;b", "a\tb", "a|b|c,d", "a")] == [
+        "comma",
+        "semicolon",
+        "tab",
+        "pipe",
+        "comma",
+    ]
+    assert cells_of('a;"b;c"', "semicolon") == ["a", "b;c"]
+    with pytest.raises(RowFault):
+        cells_of("a\rb", "comma")

@@ -1,0 +1,442 @@
+"""Imports over HTTP: what a file says is stored, every fault is told with its line, and nothing is done twice."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.builders.campaigns import mint
+from tests.builders.imports import Imports, counts
+from tests.builders.statements import count
+from tests.builders.tracking import Shop, running
+
+FULL = "\n".join(
+    [
+        "loyaltyMemberId,publicLoyaltyMemberId,active,memberType,joinedAt,name,lastName,email,birthdate,govId,govIdType,"
+        "addressLine,tags,notifyByEmail,customAttributes,customAttributes.shoe",
+        'ana,A-1,true,regular,2020-03-02,Ana,"Costa, the ""first""",ana@example.com,1990-04-12,30111222,national-id,'
+        '"12, Bean St",barista|taster,yes,"{""cups"": 3}",39',
+        "ben,,no,,2021-03-02T09:30:00Z,Ben,,,,,,,,,,",
+    ]
+)
+
+
+@pytest.fixture
+def imports(organization):
+    return Imports(organization)
+
+
+@pytest.fixture
+def shop(organization):
+    return Shop(organization)
+
+
+def member(imports, name):
+    return imports.organization.integration.get(f"/members/{name}")["loyaltyMember"]
+
+
+def members(imports):
+    listed = imports.organization.integration.get("/members", order="loyaltyMemberId,asc")["results"]
+    return [each["loyaltyMemberId"] for each in listed]
+
+
+def in_days(days):
+    return (datetime.now(UTC) + timedelta(days=days)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def test_members_are_stored_as_the_file_says(imports):
+    done = imports.run(FULL)
+    assert counts(done) == ("done", 2, 2, 0)
+    assert (done["bytesRead"], done["parts"], done["delimiter"], done["error"]) == (
+        done["bytesTotal"],
+        1,
+        "comma",
+        None,
+    )
+    ana, ben = member(imports, "ana"), member(imports, "ben")
+    assert (ana["createdAt"], ben["createdAt"]) == ("2020-03-02T00:00:00Z", "2021-03-02T09:30:00Z")
+    assert (ana["publicLoyaltyMemberId"], ana["memberType"], ana["active"]) == ("A-1", "regular", True)
+    assert ana["customAttributes"] == {"cups": 3, "shoe": "39"}
+    assert ana["notifications"] == {"email": True, "phone": None, "push": None}
+    profile = ana["profile"]
+    assert (profile["name"], profile["lastName"], profile["email"]) == ("Ana", 'Costa, the "first"', "ana@example.com")
+    assert profile["govId"] == {"id": "30111222", "type": "national-id", "issuingCountry": None}
+    assert (profile["address"]["addressLine"], profile["tags"]) == ("12, Bean St", ["barista", "taster"])
+    assert (ben["active"], ben["profile"]["name"]) == (False, "Ben")
+    assert ana["tiers"] == ben["tiers"] != []
+    assert ana["ledgerWalletId"]
+
+
+def test_rows_of_json_say_the_same(imports):
+    rows = [
+        {"loyaltyMemberId": "ana", "name": "Ana", "tags": ["a", "b"], "active": False, "joinedAt": "2020-03-02"},
+        {"loyaltyMemberId": "ben", "customAttributes": {"cups": 3, "list": [1.5]}, "notifyByPush": True, "name": None},
+    ]
+    done = imports.run("\n".join(json.dumps(row) for row in rows), file_format="ndjson")
+    assert counts(done) == ("done", 2, 2, 0)
+    assert member(imports, "ana")["profile"]["tags"] == ["a", "b"]
+    assert member(imports, "ben")["customAttributes"]["cups"] == 3
+
+
+def test_an_import_is_quiet_unless_asked_otherwise(imports, shop):
+    shop.campaign(running(mint(5)), eventType="member-created")
+    imports.run("loyaltyMemberId\nana\n")
+    assert (shop.balance("ana"), shop.rows("events")) == (0, [])
+    imports.run("loyaltyMemberId\nben\n", emitEvents=True)
+    assert shop.balance("ben") == 5
+    assert [row.event_type for row in shop.rows("events", "event_type")] == ["member-created"]
+    imports.run("loyaltyMemberId,name\nben,Ben\nana,\n", mode="upsert", emitEvents=True)
+    assert "member-updated" in {row.event_type for row in shop.rows("events", "event_type")}
+
+
+def test_tiers_come_along_with_their_end(imports, shop):
+    program = shop.organization.created.loyalty_program_id
+    body = {"name": "Gold", "active": True, "minRequiredPoints": 10, "tierOrder": 1}
+    gold = shop.administration.post(f"/loyalty-programs/{program}/tiers", body)["tier"]
+    until = in_days(30)
+    rows = f"ana,Gold,{until}\nben,{gold['loyaltyTierKey']},\ncora,,\ndan,Silver,\neva,Gold,2020-01-01\nfay,,{until}\n"
+    done = imports.run(f"loyaltyMemberId,tier,tierExpiresAt\n{rows}")
+    assert counts(done) == ("done", 6, 3, 3)
+    [of_ana], [of_ben] = (member(imports, name)["tiers"] for name in ("ana", "ben"))
+    assert (of_ana["loyaltyTierId"], of_ana["expiresAt"]) == (gold["loyaltyTierId"], until)
+    assert (of_ben["loyaltyTierId"], of_ben["expiresAt"]) == (gold["loyaltyTierId"], None)
+    assert member(imports, "ana")["tierStatus"][0]["isManual"]
+    assert imports.errors(done) == [
+        (5, "tier", "Silver is no tier."),
+        (6, "tierExpiresAt", "tierExpiresAt is not in the future."),
+        (7, "tierExpiresAt", "tierExpiresAt is given without a tier."),
+    ]
+
+
+def test_members_who_exist_are_refused_or_changed(imports):
+    imports.run("loyaltyMemberId,name,city,customAttributes.a\nana,Ana,Rosario,1\n")
+    again = "loyaltyMemberId,name,customAttributes.b,joinedAt\nana,Anna,2,\nben,Ben,,\nana,Anne,,\n"
+    done = imports.run(again)
+    assert counts(done) == ("done", 3, 1, 2)
+    assert imports.errors(done)[0][:2] == (2, "loyaltyMemberId")
+    done = imports.run(again, mode="upsert")
+    assert counts(done) == ("done", 3, 3, 0)
+    ana = member(imports, "ana")
+    assert (ana["profile"]["name"], ana["profile"]["city"]) == ("Anne", "Rosario")
+    assert ana["customAttributes"] == {"a": "1", "b": "2"}
+
+
+def test_balances_are_minted_with_their_end(imports, shop):
+    points = shop.account(pointTrackingEnabled=True, alias="stars", decimals=2)
+    shop.member(loyaltyMemberId="ana")
+    until = in_days(30)
+    rows = [
+        {"loyaltyMemberId": "ana", "amount": 340},
+        {"loyaltyMemberId": "ana", "amount": 1.25, "account": "stars", "expiresAt": until, "tags": ["moved"]},
+        {"loyaltyMemberId": "ana", "amount": "2.5", "account": points["ledgerAccountKey"], "pending": True},
+        {"loyaltyMemberId": "ana", "amount": 7, "earnedAt": "2024-01-01", "description": "Old"},
+    ]
+    done = imports.run("\n".join(json.dumps(row) for row in rows), kind="balances", file_format="ndjson")
+    assert counts(done) == ("done", 4, 4, 0), imports.errors(done)
+    assert shop.balance("ana") == 347
+    assert float(shop.balance("ana", points["ledgerAccountId"])) == 1.25
+    shop.check_ledger()
+    lots = shop.rows("ledger_lots", "amount, expires_at")
+    assert [(float(lot.amount), lot.expires_at.strftime("%Y-%m-%dT%H:%M:%SZ")) for lot in lots if lot.expires_at] == [
+        (1.25, until)
+    ]
+
+
+def test_faults_of_balances_are_told(imports, shop):
+    shop.member(loyaltyMemberId="ana")
+    rows = ["ana,1.5,,", "nobody,1,,", "ana,,,", "ana,-1,,", "ana,x,,", "ana,1,cups,", "ana,1,,2020-01-01"]
+    rows += [",1,,", "ana,1,,soon"]
+    done = imports.run("loyaltyMemberId,amount,account,expiresAt\n" + "\n".join(rows), kind="balances")
+    assert counts(done) == ("done", 9, 0, 9), imports.errors(done)
+    found = imports.errors(done)
+    assert [(line, column) for line, column, _ in found] == [
+        (2, None),
+        (3, "loyaltyMemberId"),
+        (4, "amount"),
+        (5, "amount"),
+        (6, "amount"),
+        (7, "account"),
+        (8, "expiresAt"),
+        (9, "loyaltyMemberId"),
+        (10, "expiresAt"),
+    ]
+    assert shop.balance("ana") == 0
+
+
+def test_balances_of_one_key_count_once(imports, shop):
+    shop.member(loyaltyMemberId="ana")
+    rows = "loyaltyMemberId,amount,systemUniqueKey\nana,5,k-1\nana,5,k-1\nana,6,k-1\n"
+    done = imports.run(rows, kind="balances")
+    assert counts(done) == ("done", 3, 1, 2)
+    done = imports.run(rows, kind="balances", mode="upsert")
+    assert counts(done) == ("done", 3, 2, 1)
+    assert shop.balance("ana") == 5
+
+
+def test_tiers_follow_imported_points_in_silence(imports, shop):
+    program = shop.organization.created.loyalty_program_id
+    body = {"name": "Gold", "active": True, "minRequiredPoints": 10, "tierOrder": 1}
+    gold = shop.administration.post(f"/loyalty-programs/{program}/tiers", body)["tier"]
+    shop.member(loyaltyMemberId="ana")
+    imports.run("loyaltyMemberId,amount\nana,50\n", kind="balances")
+    assert [tier["loyaltyTierId"] for tier in member(imports, "ana")["tiers"]] == [gold["loyaltyTierId"]]
+    assert shop.events("ana") == []
+    shop.member(loyaltyMemberId="ben")
+    imports.run("loyaltyMemberId,amount\nben,50\n", kind="balances", emitEvents=True)
+    assert [each["eventType"] for each in shop.events("ben")] == ["member-tier-set"]
+
+
+def test_a_dry_run_tells_faults_and_changes_nothing(imports, shop):
+    done = imports.run("loyaltyMemberId,email\nana,\nben,nowhere\n", dryRun=True)
+    assert counts(done) == ("done", 2, 1, 1)
+    assert members(imports) == []
+    shop.member(loyaltyMemberId="ana")
+    done = imports.run("loyaltyMemberId,amount\nana,5\n", kind="balances", dryRun=True)
+    assert (counts(done), shop.balance("ana")) == (("done", 1, 1, 0), 0)
+
+
+def test_columns_can_have_other_names(imports):
+    names = {"loyaltyMemberId": "Customer", "name": "First name"}
+    rows = "Customer;First name;Shoe\nana;Ana;39\nbad/id;B;1\n"
+    done = imports.run(rows, columnNames=names, ignoreUnknownColumns=True)
+    assert counts(done) == ("done", 2, 1, 1)
+    assert member(imports, "ana")["profile"]["name"] == "Ana"
+    assert imports.errors(done)[0][:2] == (3, "Customer")
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "reason"),
+    [
+        (b"\xff\xfea\x00", {}, "The file is in UTF-16"),
+        (b"\n\n", {}, "The file is empty"),
+        (b"name\nAna\n", {}, "The column loyaltyMemberId is missing"),
+        (b"loyaltyMemberId,shoe\nana,1\n", {}, "The column 'shoe' is unknown"),
+        (b"loyaltyMemberId,name,name\nana,1,2\n", {}, "The column name stands twice"),
+        (b"Kunde\nana\n", {"columnNames": {"loyaltyMemberId": "Customer"}}, "The column Customer is missing"),
+        (b"loyaltyMemberId\nana\n", {"columnNames": {"name": "x", "city": "x"}}, "columnNames has the same column"),
+        (b"Ku\xe4,loyaltyMemberId\n", {}, "The first line has no names of columns. Byte 3"),
+        (gzip.compress(b"loyaltyMemberId\nana\n")[:-9], {}, "The gzip file is truncated"),
+        (gzip.compress(b"loyaltyMemberId\nana\n")[:10] + b"nothing packed", {}, "The gzip file is damaged"),
+    ],
+)
+def test_a_file_that_cannot_be_read_ends_its_import(imports, content, options, reason):
+    done = imports.run(content, **options)
+    assert (done["status"], done["error"][: len(reason)]) == ("failed", reason)
+    assert done["finishedAt"] is not None
+
+
+def test_rows_that_cannot_be_read_fail_alone(imports):
+    long = b"x" * (1024 * 1024)
+    rows = [
+        b"ana,Ana",
+        b"ben,B\xe4rbel",
+        b"cora,a,b",
+        b"dan",
+        b'eva,"never closed',
+        b"fay,Fay",
+        b"gil,a\x00b",
+        b"long," + long,
+        b"hal,Hal",
+        b'ida,"two\r\nlines"',
+        b"",
+        b"exists,No",
+    ]
+    done = imports.run(b"\xef\xbb\xbfloyaltyMemberId,name\r\n" + b"\r\n".join(rows))
+    assert members(imports) == ["ana", "fay", "hal", "ida"], imports.errors(done)
+    found = [(line, reason.split(".")[0]) for line, _, reason in imports.errors(done)]
+    assert found[:4] == [
+        (3, "Byte 6 of the row, 0xe4, is not utf-8"),
+        (4, "The row has 3 columns and not 2"),
+        (5, "The row has 1 columns and not 2"),
+        (6, "The quote that opens in this row is not closed"),
+    ]
+    assert [line for line, _ in found] == [3, 4, 5, 6, 8, 9, 14]
+    assert "longer than" in dict(found)[9]
+
+
+def test_another_encoding_can_be_named(imports):
+    done = imports.run("loyaltyMemberId,name\nana,B\xe4r\n".encode("cp1252"), encoding="windows-1252")
+    assert (done["status"], member(imports, "ana")["profile"]["name"]) == ("done", "B\xe4r")
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_file_can_be_cut_anywhere(imports, packed):
+    rows = [f'm{n},"N\xe4me ""{n}"""' for n in range(50)]
+    content = ("loyaltyMemberId,name\n" + "\n".join(rows)).encode()
+    content = gzip.compress(content) if packed else content
+    parts = [content[begin : begin + 37] for begin in range(0, len(content), 37)]
+    small = Imports(imports.organization, rows=7)
+    done = small.run(*parts)
+    assert counts(done) == ("done", 50, 50, 0), small.errors(done)
+    assert member(imports, "m17")["profile"]["name"] == 'N\xe4me "17"'
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_another_worker_goes_on_where_one_stopped(imports, packed):
+    content = ("loyaltyMemberId\n" + "\n".join(f"m{n}" for n in range(100))).encode()
+    small = Imports(imports.organization, rows=9)
+    path = small.queue(gzip.compress(content) if packed else content)
+    for _ in range(5):
+        assert small.importer.step()
+    assert small.get(path)["rowsRead"] == 45
+    while small.importer.step():
+        pass
+    assert counts(small.get(path)) == ("done", 100, 100, 0)
+
+
+def test_the_file_of_errors_can_be_corrected_and_sent_again(imports):
+    first = imports.run(
+        "loyaltyMemberId,email,phoneNumber,name\nana,nowhere,+54 11,=1+1\nben,,,Ben\ncora,no@where,-5,'x\n"
+    )
+    text = imports.errors_csv(first)
+    assert text.startswith("importLine,importColumn,importReason,loyaltyMemberId,email,phoneNumber,name\r\n2,email,")
+    assert "ana,nowhere,'+54 11,'=1+1\r\n" in text
+    corrected = text.replace("nowhere", "ana@example.com").replace("no@where", "cora@example.com")
+    done = imports.run(corrected)
+    assert counts(done)[0] == "done"
+    ana = member(imports, "ana")["profile"]
+    assert (ana["email"], ana["phoneNumber"], ana["name"]) == ("ana@example.com", "+54 11", "=1+1")
+
+
+def test_errors_are_read_page_by_page(imports):
+    done = imports.run("loyaltyMemberId\n" + "\n".join("a/b" for _ in range(30)))
+    assert [line for line, _, _ in imports.errors(done, limit=3)] == [2, 3, 4]
+    assert [line for line, _, _ in imports.errors(done, limit=3, afterLine=4)] == [5, 6, 7]
+    assert len(imports.errors(done)) == 30
+
+
+def test_parts_can_be_sent_again_until_the_start(imports, organization):
+    path = imports.begin()
+    imports.upload(path, b"loyaltyMemberId\n", b"ana\n")
+    [first] = imports.upload(path, b"loyaltyMemberId\n")
+    [again] = imports.upload(path, b"loyaltyMemberId\n")
+    assert first == again
+    organization.administration.put(f"{path}/parts/2", b"ben\n")
+    assert imports.get(path)["bytesTotal"] == 20
+    problem = organization.administration.post(f"{path}/start", {"parts": 4}, expect=409)
+    assert problem["type"] == "/problems/import-incomplete"
+    assert problem["detail"] == "Of 4 parts, 3, 4 were not uploaded."
+    problem = organization.administration.post(f"{path}/start", {"parts": 1}, expect=409)
+    assert problem["type"] == "/problems/import-state"
+    started = organization.administration.post(f"{path}/start", {"parts": 2}, expect=200)
+    assert started == organization.administration.post(f"{path}/start", {"parts": 2}, expect=200)
+    problem = organization.administration.put(f"{path}/parts/2", b"cora\n", expect=409)
+    assert problem["type"] == "/problems/import-state"
+    while imports.importer.step():
+        pass
+    assert members(imports) == ["ben"]
+
+
+def test_a_cancelled_import_goes_no_further(imports, organization):
+    small = Imports(organization, rows=2)
+    path = small.queue("loyaltyMemberId\nana\nben\ncora\n")
+    small.importer.step()
+    cancelled = organization.administration.post(f"{path}/cancel", expect=200)["import"]
+    assert (cancelled["status"], cancelled["rowsDone"]) == ("cancelled", 2)
+    assert organization.administration.post(f"{path}/cancel", expect=200)["import"] == cancelled
+    assert not small.importer.step()
+    assert members(imports) == ["ana", "ben"]
+    organization.administration.post(f"{path}/start", {"parts": 1}, expect=409)
+    done = imports.run("loyaltyMemberId\ndan\n")
+    organization.administration.post(f"/imports/{done['importId']}/cancel", expect=409)
+
+
+def test_rights_are_those_of_what_is_written(organization, imports):
+    administration = organization.administration
+    path = imports.begin(kind="balances")
+    reader = administration.with_token(organization.token_of("imports:read"))
+    assert reader.get(path)["import"]["kind"] == "balances"
+    reader.post("/imports", {"kind": "members", "format": "csv"}, expect=403)
+    writer = administration.with_token(organization.token_of("imports:write", "members:write"))
+    writer.post("/imports", {"kind": "members", "format": "csv"})
+    problem = writer.post("/imports", {"kind": "balances", "format": "csv"}, expect=403)
+    assert "ledgers:write" in problem["detail"]
+    writer.put(f"{path}/parts/1", b"x", expect=403)
+    writer.post(f"{path}/start", {"parts": 1}, expect=403)
+    writer.post(f"{path}/cancel", expect=403)
+
+
+def test_another_organization_sees_nothing(api, imports):
+    path = imports.begin()
+    other = api.organization().administration
+    other.get(path, expect=404)
+    other.put(f"{path}/parts/1", b"x", expect=404)
+    assert other.get("/imports")["totalCount"] == 0
+
+
+def test_lists_are_filtered_and_requests_checked(imports, organization):
+    imports.run("loyaltyMemberId\nana\n")
+    imports.begin(kind="balances")
+    get = organization.administration.get
+    assert [each["kind"] for each in get("/imports")["results"]] == ["balances", "members"]
+    assert [each["kind"] for each in get("/imports", status="done", order="importId,asc")["results"]] == ["members"]
+    assert get("/imports", kind="balances")["totalCount"] == 1
+    post = organization.administration.post
+    post("/imports", {"kind": "members", "format": "xml"}, expect=400)
+    post("/imports", {"kind": "members", "format": "csv", "columnNames": {"amount": "x"}}, expect=400)
+    post("/imports", {"kind": "balances", "format": "csv", "columnNames": {"name": "x"}}, expect=400)
+    post("/imports/1/start", {"parts": 0}, expect=400)
+    path = imports.begin()
+    organization.administration.request("PUT", f"{path}/parts/1", {"a": 1}, expect=415)
+    organization.administration.put(f"{path}/parts/0", b"x", expect=400)
+    missing = organization.administration.request("PUT", f"{path}/parts/1", expect=400).json
+    assert missing["detail"] == "The body is missing."
+
+
+def test_a_part_is_bounded(imports, organization):
+    path = imports.begin()
+    headers = {"Content-Length": str(64 * 1024 * 1024 + 1)}
+    organization.administration.request("PUT", f"{path}/parts/1", b"x", headers=headers, expect=413)
+    [part] = imports.upload(path, b"y" * (3 * 1024 * 1024 + 5))
+    assert part["part"]["size"] == 3 * 1024 * 1024 + 5
+
+
+@pytest.mark.parametrize("kind", ["members", "balances"])
+def test_a_set_of_rows_takes_as_many_statements_whatever_its_size(imports, shop, kind):
+    counted = {}
+    imports.run("loyaltyMemberId\nfirst\n")
+    imports.run("loyaltyMemberId,amount\nfirst,5\n", kind="balances")
+    for size in (1, 10, 300):
+        names = [f"{kind}-{size}-{n}" for n in range(size)]
+        rows = "loyaltyMemberId,name\n" + "\n".join(f"{name},N" for name in names)
+        if kind == "balances":
+            imports.run(rows)
+            rows = "loyaltyMemberId,amount\n" + "\n".join(f"{name},5" for name in names)
+        imports.queue(rows, kind=kind)
+        importer = imports.importer
+        counted[size] = count(shop.engine, lambda importer=importer: importer.step())
+        while importer.step():
+            pass
+    assert counted[1] == counted[10] == counted[300]
+
+
+def test_a_row_that_meets_a_fault_of_the_system_fails_alone(imports, monkeypatch):
+    from handlers.services.imports import work
+
+    def broken(call, job, rows, name_of):
+        if any(row.values["loyaltyMemberId"] == "m13" for row in rows):
+            raise RuntimeError("broken")
+        return imported(call, job, rows, name_of)
+
+    imported = work._KINDS["members"]
+    monkeypatch.setattr(work, "_KINDS", {"members": broken})
+    done = imports.run("loyaltyMemberId\n" + "\n".join(f"m{n}" for n in range(40)))
+    assert counts(done) == ("done", 40, 39, 1)
+    assert imports.errors(done) == [(15, None, "The row could not be imported. The log of the worker says why.")]
+
+
+def test_imports_are_in_the_audit_log(imports, organization):
+    imports.run("loyaltyMemberId\nana\n")
+    listed = organization.administration.get("/audit-log", entityType="import")["results"]
+    assert [entry["operationId"] for entry in listed] == ["startImport", "createImport"]
+
+
+def test_erasing_a_member_erases_the_failed_rows_about_it(imports, organization):
+    organization.member("ana")
+    done = imports.run("loyaltyMemberId,email\nana,\nben,nowhere\n")
+    assert len(imports.errors(done)) == 2
+    organization.administration.delete(f"/members/{member(imports, 'ana')['memberId']}", expect=200)
+    assert [line for line, _, _ in imports.errors(done)] == [3]

@@ -1,0 +1,135 @@
+"""Members enrolled in batches: each as if alone, and a fixed number of statements."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.builders.campaigns import mint
+from tests.builders.referrals import Friends
+from tests.builders.statements import count
+from tests.builders.tracking import Shop, running
+
+PROFILE = {"name": "Ana", "customAttributes": {"cups": 3}}
+
+
+@pytest.fixture
+def shop(organization):
+    return Shop(organization)
+
+
+def enrol(shop, *members, expect=200):
+    return shop.integration.post("/members/batch", {"members": list(members)}, expect=expect)
+
+
+def named(*names):
+    return [{"loyaltyMemberId": name} for name in names]
+
+
+def test_a_batch_is_told_member_by_member_in_its_order(shop):
+    shop.campaign(running(mint(5)), eventType="member-created")
+    told = enrol(shop, {**named("zoe")[0], "profile": PROFILE, "memberType": "regular"}, *named("ana", "ben"))
+    assert (told["created"], told["failed"]) == (3, 0)
+    assert [(each["loyaltyMemberId"], each["status"], each["referrals"]) for each in told["results"]] == [
+        ("zoe", "created", []),
+        ("ana", "created", []),
+        ("ben", "created", []),
+    ]
+    members = [each["loyaltyMember"] for each in told["results"]]
+    assert sorted(members, key=lambda member: member["memberId"]) == members
+    assert [member["ledgerBalances"][0]["balance"] for member in members] == [5, 5, 5]
+    for member in members:
+        assert shop.integration.get(f"/members/{member['loyaltyMemberId']}")["loyaltyMember"] == member
+    assert [row.event_type for row in shop.rows("events", "event_type")] == ["member-created"] * 3
+    shop.check_ledger()
+
+
+def test_a_batch_gives_what_single_calls_give(shop):
+    shop.campaign(running(mint(5)), eventType="member-created")
+    body = {"profile": PROFILE, "active": False, "notifications": {"email": True}, "customAttributes": {"a": 1.50}}
+    alone = shop.integration.post("/members", {"loyaltyMemberId": "alone", **body})["loyaltyMember"]
+    together = enrol(shop, {"loyaltyMemberId": "together", **body})["results"][0]["loyaltyMember"]
+    own = {"memberId", "loyaltyMemberId", "ledgerWalletId", "ledgerWalletKey", "createdAt", "updatedAt"}
+
+    def shared(member):
+        rest = {name: value for name, value in member.items() if name not in own}
+        balances = [{**balance, "walletId": None} for balance in rest["ledgerBalances"]]
+        statuses = [{**status, "since": None} for status in rest["tierStatus"]]
+        return {**rest, "ledgerBalances": balances, "tierStatus": statuses}
+
+    assert shared(alone) == shared(together)
+
+
+def test_ids_that_are_taken_are_refused_one_by_one(shop):
+    shop.member(loyaltyMemberId="ana", publicLoyaltyMemberId="A-1")
+    told = enrol(
+        shop,
+        *named("ana"),
+        {"loyaltyMemberId": "ben", "publicLoyaltyMemberId": "A-1"},
+        {"loyaltyMemberId": "ben", "publicLoyaltyMemberId": "B-1"},
+        *named("ben"),
+        {"loyaltyMemberId": "cora", "publicLoyaltyMemberId": "B-1"},
+        *named("cora"),
+    )
+    assert (told["created"], told["failed"]) == (2, 4)
+    assert [each["status"] for each in told["results"]] == [
+        "failed",
+        "failed",
+        "created",
+        "failed",
+        "failed",
+        "created",
+    ]
+    failed = [each["error"] for each in told["results"] if each["status"] == "failed"]
+    assert {error["type"] for error in failed} == {"/problems/member-exists"}
+    assert [error["detail"].split()[4:6] for error in failed] == [
+        ["loyaltyMemberId", "ana"],
+        ["publicLoyaltyMemberId", "A-1"],
+        ["loyaltyMemberId", "ben"],
+        ["publicLoyaltyMemberId", "B-1"],
+    ]
+
+
+def test_a_batch_sent_again_enrols_nobody_twice(shop):
+    shop.campaign(running(mint(5)), eventType="member-created")
+    enrol(shop, *named("ana", "ben"))
+    assert enrol(shop, *named("ana", "ben"))["failed"] == 2
+    assert [shop.balance(name) for name in ("ana", "ben")] == [5, 5]
+
+
+def test_a_fault_refuses_the_batch(shop):
+    problem = enrol(shop, *named("ana"), {"loyaltyMemberId": "exists"}, expect=400)
+    assert [fault["pointer"] for fault in problem["errors"]] == ["/members/1/loyaltyMemberId"]
+    problem = enrol(shop, *named("ana"), {"loyaltyMemberId": "ben", "profile": {"birthdate": "1.2.1990"}}, expect=400)
+    assert [fault["pointer"] for fault in problem["errors"]] == ["/members/1/profile/birthdate"]
+    enrol(shop, expect=400)
+    enrol(shop, *named(*(f"m{n}" for n in range(101))), expect=400)
+    shop.integration.get("/members/ana", expect=404)
+
+
+def test_referral_codes_count_as_in_single_calls(shop):
+    friends, ben = Friends(shop, eventType="member-created", maxPerCode=2), shop.member()
+    code = friends.code(ben)
+    told = enrol(shop, *({"loyaltyMemberId": name, "referralCode": code} for name in ("a", "b", "c")))
+    assert [each["referrals"][0]["status"] for each in told["results"]] == ["applied", "applied", "skipped"]
+    [unknown] = enrol(shop, {"loyaltyMemberId": "d", "referralCode": "NOBODY"})["results"][0]["referrals"]
+    assert unknown["error"]["type"] == "/problems/unknown-referral-code"
+    assert (shop.balance(ben), shop.balance("a"), shop.balance("c")) == (200, 50, 0)
+    shop.check_ledger()
+
+
+def test_the_right_to_write_members_is_needed(organization):
+    reader = organization.integration.with_token(organization.token_of("members:read"))
+    reader.post("/members/batch", {"members": named("ana")}, expect=403)
+
+
+def test_a_batch_takes_as_many_statements_for_1_member_as_for_100(shop):
+    shop.campaign(running(mint(5)), eventType="member-created")
+    friends, ben = Friends(shop, eventType="member-created", maxPerCode=1000, maxReferralsPerMember=1000), shop.member()
+    code = friends.code(ben)
+    enrol(shop, {"loyaltyMemberId": "first", "referralCode": code})
+    counts = {}
+    for size in (1, 10, 100):
+        members = [{"loyaltyMemberId": f"m{size}-{n}", "referralCode": code} for n in range(size)]
+        counts[size] = count(shop.engine, lambda members=members: enrol(shop, *members))
+    # Further ids for transactions and events are reserved in ever greater numbers.
+    assert counts[1] <= counts[10] <= counts[100] <= counts[1] + 4

@@ -1,0 +1,146 @@
+"""Imports by the command, and by workers that are killed: each row once, whatever dies."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, text
+
+from handlers.http.local import LocalApi
+from handlers.messages.uploads import Upload
+from handlers.services.ledger.verify import verify
+from handlers.services.organizations.create import create_organization
+from handlers.settings import Settings
+from persistence import embedded, schema, transactions
+from persistence.engine import create_engine
+from tests.processes.fleet import Workers, kill_database, patiently
+from tests.processes.loyalty import environment, loyalty
+
+ROWS = 3000
+
+
+@pytest.fixture
+def engine(home: Path) -> Iterator[Engine]:
+    """An engine on the database of a home of its own, with one organization."""
+    with embedded.server(home) as url:
+        engine = create_engine(url, threads=2)
+        schema.migrate(engine)
+        transactions.run(engine, lambda db: create_organization(db, name="Coffee", now=datetime.now(UTC)))
+        yield engine
+        engine.dispose()
+
+
+def count(engine: Engine, statement: str) -> Any:
+    with engine.connect() as db:
+        return db.execute(text(statement)).scalar_one()
+
+
+def test_the_command_imports_a_file(engine, home):
+    file, columns, errors = (home.parent / name for name in ("members.csv", "columns.yaml", "errors.csv"))
+    file.write_text("Customer,name\nana,Ana\nb/d,Ben\ncora,Cora\n", encoding="utf-8")
+    columns.write_text("loyaltyMemberId: Customer\n", encoding="utf-8")
+    named = ("import", str(file), "--organization", "1", "--columns", str(columns))
+    dry = loyalty(home, *named, "--dry-run")
+    assert (dry.returncode, count(engine, "SELECT count(*) FROM members")) == (1, 0), dry.stderr
+    assert dry.stdout.splitlines()[0] == "3 rows: 2 would be done, 1 failed."
+    done = loyalty(home, *named, "--errors", str(errors))
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[1].startswith("Line 3, Customer: ")
+    lines = errors.read_text(encoding="utf-8").splitlines()
+    assert (len(lines), lines[0], lines[1].split(",")[-2:]) == (
+        2,
+        "importLine,importColumn,importReason,Customer,name",
+        ["b/d", "Ben"],
+    )
+    errors.write_text(errors.read_text(encoding="utf-8").replace("b/d", "ben"), encoding="utf-8")
+    again = loyalty(home, "import", str(errors), "--organization", "Coffee", "--columns", str(columns), "--json")
+    assert (again.returncode, json.loads(again.stdout)["rowsDone"]) == (0, 1)
+    assert count(engine, "SELECT count(*) FROM members") == 3
+
+
+def test_the_command_reads_its_standard_input(engine, home):
+    rows = "\n".join(json.dumps({"loyaltyMemberId": f"m{n}"}) for n in range(10)).encode()
+    command = [sys.executable, "-m", "handlers", "import", "-", "--organization", "1", "--format", "ndjson"]
+    done = subprocess.run(command, env=environment(home), input=rows, capture_output=True, timeout=240)
+    assert (done.returncode, done.stdout) == (0, b"10 rows: 10 done, 0 failed.\n"), done.stderr
+
+
+def test_the_command_refuses_what_it_cannot_use(engine, home):
+    file = home.parent / "members.csv"
+    file.write_text("name\nAna\n", encoding="utf-8")
+    failed = loyalty(home, "import", str(file), "--organization", "1")
+    assert failed.returncode == 1
+    assert "The column loyaltyMemberId is missing." in failed.stdout
+    assert loyalty(home, "import", str(file), "--organization", "1", "--kind", "cups").returncode == 2
+    unknown = loyalty(home, "import", str(file), "--organization", "Tea")
+    assert (unknown.returncode, unknown.stderr.splitlines()[-1]) == (1, "Error: there is no organization Tea")
+    columns = home.parent / "columns.yaml"
+    columns.write_text("cups: Customer\n", encoding="utf-8")
+    wrong = loyalty(home, "import", str(file), "--organization", "1", "--columns", str(columns))
+    assert wrong.returncode == 1
+    assert "cups" in wrong.stderr.splitlines()[-1]
+
+
+def queue(engine: Engine, kind: str, content: str) -> int:
+    """An import that waits for workers."""
+    api = LocalApi(Settings(database_url="postgresql://"), engine, "test")
+
+    def begin(db: Any) -> int:
+        calls = api.within(db, 1)
+        import_id = calls.administration("createImport", {"kind": kind, "format": "csv"})["import"]["importId"]
+        part = Upload()
+        part.append(content.encode())
+        calls.administration("uploadImportPart", part, importId=import_id, partNumber=1)
+        calls.administration("startImport", {"parts": 1}, importId=import_id)
+        return import_id
+
+    return transactions.run(engine, begin)
+
+
+def wait_for(engine: Engine, import_id: int, workers: Workers, home: Path, pick: random.Random) -> Any:
+    """Kill workers, and the database twice, until the import has ended."""
+    deadline, kills = time.monotonic() + 240, 0
+
+    def look() -> Any:
+        with engine.connect() as db:
+            statement = "SELECT status, rows_read, rows_done, rows_failed FROM imports WHERE import_id = :id"
+            return db.execute(text(statement), {"id": import_id}).one()
+
+    while (found := patiently(look)).status in ("queued", "running"):
+        assert time.monotonic() < deadline, found
+        time.sleep(pick.uniform(0.2, 1.0))
+        if kills < 10 and found.rows_read:
+            kills += 1
+            if kills in (3, 6):
+                kill_database(home)
+            else:
+                workers.kill_one(pick)
+    return found
+
+
+def test_rows_are_imported_once_whatever_dies(engine, home):
+    pick = random.Random(7)
+    workers = Workers(home, 2, LOYALTY_IMPORT_ROWS="25", LOYALTY_IMPORT_SHARE="100")
+    try:
+        names = [f"m{n}" for n in range(ROWS)]
+        members = queue(engine, "members", "loyaltyMemberId\n" + "\n".join(names))
+        assert tuple(wait_for(engine, members, workers, home, pick)) == ("done", ROWS, ROWS, 0)
+        balances = queue(engine, "balances", "loyaltyMemberId,amount\n" + "\n".join(f"{name},3" for name in names))
+        assert tuple(wait_for(engine, balances, workers, home, pick)) == ("done", ROWS, ROWS, 0)
+        assert workers.stop() == [0, 0]
+    finally:
+        workers.kill()
+    assert patiently(lambda: count(engine, "SELECT count(*) FROM members")) == ROWS
+    assert count(engine, "SELECT count(*) FROM ledger_transactions") == ROWS
+    assert count(engine, "SELECT sum(current_balance) FROM ledger_balances") == 3 * ROWS
+    assert count(engine, "SELECT count(*) FROM import_blocks") == 0
+    assert transactions.run(engine, lambda db: verify(db, 1)) == []
