@@ -167,7 +167,7 @@ class Dispatcher:
         )
 
     def _prepared(self, operation: Operation, request: Request) -> Any:
-        """What the operation prepares before its transaction, if anything."""
+        """The result of what the operation prepares before its transaction; None if it prepares nothing."""
         if operation.prepare is None:
             return None
         body = _loaded(operation, request)
