@@ -13,7 +13,7 @@ TOX = .venv/bin/tox
 STAMP = .venv/.tox-is-installed
 ARGS =
 
-.PHONY: help serve test quick unit demo bench fuzz stress sdks lint types revision constraints clean
+.PHONY: help serve test quick unit demo bench fuzz stress sdks package dist lint types revision constraints clean
 
 help:
 	@echo "make serve        the server, with a database of its own"
@@ -23,6 +23,7 @@ help:
 	@echo "make lint types   the style, also of the documents; the types"
 	@echo "make fuzz stress  the server against its documents, concurrent calls and histories, both at length"
 	@echo "make sdks         generated clients in many languages, each on a journey"
+	@echo "make dist         the wheel and the source archive, in dist; \`make package\` tries both"
 	@echo "make demo bench   real purchases turned into points; how fast it is"
 	@echo "make revision MESSAGE=...   the migration to the tables in code"
 	@echo "make constraints  the exact versions of all packages, anew"
@@ -40,7 +41,7 @@ serve: $(STAMP)
 test: $(STAMP)
 	@$(if $(ARGS),,$(call run,lint) && $(call run,types) &&) $(call run,py,$(ARGS))
 
-quick unit demo bench fuzz stress sdks lint types: $(STAMP)
+quick unit demo bench fuzz stress sdks package dist lint types: $(STAMP)
 	@$(call run,$@,$(ARGS))
 
 # make revision MESSAGE="Add the colour of badges": the migration to the tables in code.

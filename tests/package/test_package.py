@@ -1,0 +1,128 @@
+"""The wheel and the source archive, each installed alone in an environment of its own, and used from elsewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+import urllib.request
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.processes.loyalty import free_port, status
+
+pytestmark = pytest.mark.package
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("docs", "domain", "handlers", "openapi", "persistence")
+
+
+def run(*command: str | Path, cwd: Path, **variables: str) -> str:
+    """What a command prints; its environment has nothing of the project."""
+    inherited = {name: os.environ[name] for name in ("PATH", "HOME", "SSL_CERT_FILE") if name in os.environ}
+    inherited |= {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
+    done = subprocess.run(
+        list(map(str, command)), cwd=cwd, env={**inherited, **variables}, capture_output=True, text=True, timeout=1200
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def built(temporary_directory: Path) -> Path:
+    """A folder with both, made of a copy of what git knows: what lies about in the folder is in neither."""
+    source, folder = temporary_directory / "source", temporary_directory / "dist"
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    for name in filter(None, listed.split("\0")):
+        if (ROOT / name).exists():
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            (source / name).write_bytes((ROOT / name).read_bytes())
+    run(sys.executable, "-m", "build", "--outdir", folder, cwd=source)
+    return folder
+
+
+def belonging(*suffixes: str) -> set[str]:
+    """The files of the packages that a server needs."""
+    paths = (path for package in PACKAGES for path in (ROOT / package).rglob("*") if path.suffix in suffixes)
+    return {path.relative_to(ROOT).as_posix() for path in paths if "__pycache__" not in path.parts}
+
+
+def test_the_wheel_has_all_that_the_server_needs_and_no_more(built: Path) -> None:
+    [wheel] = built.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        found = {name for name in archive.namelist() if ".dist-info/" not in name}
+    assert found == belonging(".py", ".yaml", ".lark", ".mako", ".md", ".css", ".js", ".html")
+
+
+def test_the_source_archive_has_the_project(built: Path) -> None:
+    [archive] = built.glob("*.tar.gz")
+    with tarfile.open(archive) as opened:
+        found = {name.partition("/")[2] for name in opened.getnames()}
+    assert belonging(".py", ".yaml", ".lark", ".mako", ".md") <= found
+    for name in ("deploy/Dockerfile", "tests/conftest.py", "bench/__init__.py", "constraints.txt", "CHANGELOG.md"):
+        assert name in found
+
+
+@pytest.fixture(scope="module", params=["*.whl", "*.tar.gz"])
+def programs(request, built: Path, temporary_directory: Path) -> Path:
+    """The `bin` of an environment in which the wheel, or the source archive, is installed with its packages alone."""
+    environment = temporary_directory / f"environment-{len(request.param)}"
+    run(sys.executable, "-m", "venv", environment, cwd=temporary_directory)
+    [file] = built.glob(request.param)
+    pip = [environment / "bin" / "pip", "install", "-q", "--disable-pip-version-check"]
+    run(*pip, "--constraint", ROOT / "constraints.txt", file, cwd=temporary_directory)
+    return environment / "bin"
+
+
+def test_no_other_package_has_files_in_ours(programs: Path) -> None:
+    code = f"""
+import importlib.metadata as m, json
+print(json.dumps(sorted({{d.metadata["Name"] for d in m.distributions() for f in d.files or ()
+    if f.parts[0] in {PACKAGES!r}}})))
+"""
+    assert json.loads(run(programs / "python", "-P", "-c", code, cwd=programs)) == ["loyalty-server"]
+
+
+def test_the_command_works_anywhere(programs: Path, temporary_directory: Path) -> None:
+    elsewhere = temporary_directory / "elsewhere"
+    # A folder whose names are those of the packages is not taken for them.
+    (elsewhere / "handlers").mkdir(parents=True, exist_ok=True)
+    (elsewhere / "handlers" / "__init__.py").write_text("raise SystemExit('not this one')\n")
+    assert "serve" in run(programs / "loyalty", "--help", cwd=elsewhere)
+    document = json.loads(run(programs / "loyalty", "openapi", "integration", cwd=elsewhere))
+    assert "/events/track" in document["paths"]
+
+
+def test_the_server_serves_its_pages(programs: Path, temporary_directory: Path) -> None:
+    elsewhere, port = temporary_directory / "elsewhere", free_port()
+    elsewhere.mkdir(exist_ok=True)
+    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    variables = {**kept, "LOYALTY_HOME": str(temporary_directory / f"package-{port}"), "LOYALTY_PORT": str(port)}
+    with (temporary_directory / f"package-{port}.log").open("w+") as log:
+        server = subprocess.Popen([programs / "loyalty", "serve"], cwd=elsewhere, env=variables, stdout=log, stderr=log)
+        try:
+            deadline = time.monotonic() + 240
+            while status(f"http://127.0.0.1:{port}/health/ready") != 200:
+                assert server.poll() is None, Path(log.name).read_text()[-3000:]
+                assert time.monotonic() < deadline
+                time.sleep(0.2)
+            for path in ("/docs", "/docs/installing", "/docs/decisions/0001-postgresql-only", "/v2/integration/docs"):
+                assert status(f"http://127.0.0.1:{port}{path}") == 200
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/v2/version", timeout=30) as answer:
+                assert json.load(answer)["version"]
+            assert json.loads(run(programs / "loyalty", "doctor", "--json", cwd=elsewhere, **variables))["isWell"]
+        finally:
+            server.send_signal(signal.SIGTERM)
+            assert server.wait(120) == 0
