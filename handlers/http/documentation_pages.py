@@ -60,7 +60,8 @@ def index_page(base_url: str, index: Mapping[str, Any]) -> flask.Response:
             ("The documentation for language models", index["guide"]),
         )
     ]
-    body = f"<h1>Loyalty server</h1>{_ways(base_url)}<h2>The server itself</h2><ul>{''.join(lines)}</ul>"
+    about = "<p>An HTTP JSON API that runs loyalty programs: events in, points out.</p>"
+    body = f"<h1>Loyalty server</h1>{about}{_ways(base_url)}<h2>The server itself</h2><ul>{''.join(lines)}</ul>"
     response = html_page(framed("Loyalty server", body, root))
     response.headers["Vary"] = "Accept, Accept-Encoding"
     return response
@@ -69,6 +70,7 @@ def index_page(base_url: str, index: Mapping[str, Any]) -> flask.Response:
 def _ways(base_url: str) -> str:
     root = html.escape(root_of(base_url))
     return f"""<ul>
+<li><a href="{root}/docs/quickstart">Quick start</a>: from nothing to points in five calls</li>
 <li><a href="{root}/docs">Documentation</a></li>
 <li><a href="{root}/v2/integration/docs">API reference of the integration</a>, for shops and apps
 (<a href="{root}/v2/integration/openapi.json">OpenAPI</a>)</li>

@@ -42,7 +42,7 @@ input { font: inherit; padding: .3rem .6rem; width: 17rem; max-width: 100%; bord
   border-radius: 6px; background: var(--soft); color: inherit }
 .columns { display: flex; align-items: flex-start }
 nav.pages { flex: 0 0 17rem; padding: 1rem 1.5rem; position: sticky; top: 0; max-height: 100vh;
-  overflow: auto; font-size: .92rem }
+  overflow: auto; scrollbar-width: thin; font-size: .92rem }
 nav.pages h2 { font-size: .8rem; margin: 1.1rem 0 .3rem; opacity: .7 }
 nav.pages ul { list-style: none; margin: 0; padding: 0 }
 nav.pages a { text-decoration: none; display: block; padding: .1rem 0 }

@@ -237,10 +237,15 @@ class FormPlan:
         self._readers = {name: _READERS.get(kind, _string) for name, kind in types.items()}
 
     def read(self, raw: bytes, faults: list[FieldFault]) -> dict[str, Any]:
-        """The fields of the form, typed; what is wrong is added to `faults`."""
+        """The fields of the form, typed; what is wrong is added to `faults`.
+
+        A field without a value counts as left out, as RFC 6749 (section 3.2) has it: some clients send them.
+        """
         body: dict[str, Any] = {}
         unlocated: list[FieldFault] = []
         for name, text in pairs_of(raw, unlocated):
+            if not text:
+                continue
             if name in body:
                 faults.append(FieldFault(f"{name[:100]} is there more than once.", pointer=f"/{name[:100]}"))
                 continue

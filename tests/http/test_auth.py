@@ -175,7 +175,7 @@ def test_two_ways_to_authenticate_at_once(ask, credentials):
     ("form", "error"),
     [
         ({"grant_type": "password"}, "unsupported_grant_type"),
-        ({"grant_type": ""}, "unsupported_grant_type"),
+        ({"grant_type": ""}, "invalid_request"),
         ({}, "invalid_request"),
         ({"grant_type": "client_credentials", "scope": "a  b"}, "invalid_scope"),
         ({"grant_type": "client_credentials", "client_id": "x" * 300}, "invalid_request"),
@@ -190,6 +190,10 @@ def test_malformed_requests_have_the_errors_of_oauth(ask, credentials, form, err
 
 def test_parameters_that_are_not_known_are_ignored(ask, credentials):
     ask({**GRANT, **credentials, "audience": "https://api.example"})
+
+
+def test_parameters_without_a_value_count_as_left_out(ask, credentials):
+    ask({**GRANT, **credentials, "scope": "", "new_password": "", "organization_id": ""})
 
 
 def test_a_json_body_is_no_token_request(api, credentials):

@@ -22,6 +22,18 @@ TWENTY_DIGITS = "12345678901234.567891"
 FIFTEEN_DIGITS = "123456789.123456"
 
 
+def cached(name: str) -> Path:
+    """A folder of the cache for what a toolchain fetches."""
+    folder = cache_folder() / name
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def go_variables() -> dict[str, str]:
+    """The environment of Go whose packages stay in the cache."""
+    return {"GOPATH": str(cached("go")), "GOCACHE": str(cached("go-build")), "GOFLAGS": "-modcacherw"}
+
+
 def run(command: Sequence[str | Path], *, cwd: Path, **variables: str) -> str:
     """Run a command to its end and answer what it printed; one that fails is told with its output and errors."""
     done = subprocess.run(
@@ -102,10 +114,3 @@ def seen(*, decimal: str) -> dict[str, Any]:
             {"status": 409, "type": "/problems/coupon-not-assigned", "pointers": []},
         ],
     }
-
-
-def cached(name: str) -> Path:
-    """A folder of the cache for what a toolchain fetches."""
-    folder = cache_folder() / name
-    folder.mkdir(exist_ok=True)
-    return folder

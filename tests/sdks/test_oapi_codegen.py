@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sdks.running import JOURNEYS, SURFACES, TWENTY_DIGITS, Running, cached, run, seen
+from tests.sdks.running import JOURNEYS, SURFACES, TWENTY_DIGITS, Running, go_variables, run, seen
 
 GENERATOR = "github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2"
 MODULE = """\
@@ -31,16 +31,15 @@ def test_its_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
     go = shutil.which("go")
     if go is None:
         pytest.skip("needs Go")
-    variables = {"GOPATH": str(cached("go")), "GOCACHE": str(cached("go-build")), "GOFLAGS": "-modcacherw"}
     for surface in SURFACES:
         (tmp_path / surface).mkdir()
         (tmp_path / f"{surface}.yaml").write_text(CONFIGURATION.format(surface=surface))
         generate = [go, "run", GENERATOR, "-config", f"{surface}.yaml", running.document(surface)]
-        run(generate, cwd=tmp_path, **variables)
+        run(generate, cwd=tmp_path, **go_variables())
     (tmp_path / "go.mod").write_text(MODULE)
     shutil.copy(JOURNEYS / "oapi_codegen.go", tmp_path / "main.go")
-    run([go, "mod", "tidy"], cwd=tmp_path, **variables)
-    run([go, "vet", "./..."], cwd=tmp_path, **variables)
-    run([go, "build", "-o", "journey", "."], cwd=tmp_path, **variables)
+    run([go, "mod", "tidy"], cwd=tmp_path, **go_variables())
+    run([go, "vet", "./..."], cwd=tmp_path, **go_variables())
+    run([go, "build", "-o", "journey", "."], cwd=tmp_path, **go_variables())
     saw = running.journey([tmp_path / "journey"], cwd=tmp_path, decimal=TWENTY_DIGITS)
     assert saw == seen(decimal=TWENTY_DIGITS)

@@ -1,18 +1,33 @@
+"""The clients of openapi-generator for six languages; a test needs the toolchain of its language."""
+
 from __future__ import annotations
 
 import importlib.util
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.sdks.running import JOURNEYS, SURFACES, TWENTY_DIGITS, Running, cached, run, seen
+from tests import npm
+from tests.sdks.running import (
+    FIFTEEN_DIGITS,
+    JOURNEYS,
+    SURFACES,
+    TWENTY_DIGITS,
+    Running,
+    cached,
+    go_variables,
+    python,
+    run,
+    seen,
+)
 
 pytestmark = pytest.mark.sdks
 
 # What the Java clients need, in the versions of the build files that are generated with them.
-JARS = (
+JARS_FOR_JAVA = (
     "com.fasterxml.jackson.core:jackson-annotations:2.21",
     "com.fasterxml.jackson.core:jackson-databind:2.21.6",
     "com.fasterxml.jackson.datatype:jackson-datatype-jsr310:2.21.6",
@@ -21,6 +36,15 @@ JARS = (
     "org.apache.httpcomponents:httpmime:4.5.14",
     "org.openapitools:jackson-databind-nullable:0.2.12",
 )
+# The same for Kotlin, and its compiler.
+JARS_FOR_KOTLIN = (
+    "com.fasterxml.jackson.datatype:jackson-datatype-jsr310:2.22.1",
+    "com.fasterxml.jackson.module:jackson-module-kotlin:2.22.1",
+    "com.squareup.okhttp3:okhttp-jvm:5.4.0",
+    "org.jetbrains.kotlin:kotlin-compiler-embeddable:2.4.0",
+    "org.jetbrains.kotlin:kotlin-reflect:2.4.0",
+)
+STRICT_TYPESCRIPT = ("--strict", "--target", "es2022", "--lib", "es2022,dom")
 
 
 def _program(name: str) -> str:
@@ -40,14 +64,14 @@ def _generate(running: Running, folder: Path, generator: str, surface: str, *opt
     run([_program("java"), "-jar", jar, "generate", "-g", generator, *source, *options], cwd=folder)
 
 
-def _jars() -> Path:
-    """A folder with the jars, fetched once by Maven."""
-    folder = cached("jars")
+def _jars(name: str, jars: Sequence[str]) -> str:
+    """The class path of these jars, fetched once by Maven."""
+    folder = cached(name)
     if not (folder / "complete").exists():
         dependency = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
         project = (
             "<project><modelVersion>4.0.0</modelVersion><groupId>loyalty</groupId><artifactId>journey</artifactId>"
-            f"<version>1</version><dependencies>{''.join(dependency.format(*jar.split(':')) for jar in JARS)}"
+            f"<version>1</version><dependencies>{''.join(dependency.format(*jar.split(':')) for jar in jars)}"
             "</dependencies></project>"
         )
         (folder / "pom.xml").write_text(project)
@@ -55,7 +79,49 @@ def _jars() -> Path:
         repository = f"-Dmaven.repo.local={cached('maven')}"
         run([_program("mvn"), "-q", "-B", repository, copy, "-DoutputDirectory=."], cwd=folder)
         (folder / "complete").touch()
-    return folder
+    return os.pathsep.join(str(jar) for jar in sorted(folder.glob("*.jar")))
+
+
+def test_its_python_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
+    for surface in SURFACES:
+        package = f"loyalty_{surface}_client"
+        _generate(running, tmp_path, "python", surface, "--additional-properties", f"packageName={package}")
+        (tmp_path / package).symlink_to(tmp_path / surface / package)
+    journey = JOURNEYS / "openapi_generator.py"
+    saw = running.journey(python(journey), cwd=tmp_path, decimal=FIFTEEN_DIGITS, PYTHONPATH=str(tmp_path))
+    assert saw == seen(decimal=FIFTEEN_DIGITS)
+
+
+def test_its_typescript_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
+    node = npm.node()
+    if node is None:
+        pytest.skip("needs Node")
+    modules = npm.installed("typescript@5.9.3")
+    for surface in SURFACES:
+        properties = ("--additional-properties", "importFileExtension=.js")
+        _generate(running, tmp_path, "typescript-fetch", surface, *properties)
+    (tmp_path / "package.json").write_text('{"type": "module"}\n')
+    shutil.copy(JOURNEYS / "typescript_fetch.ts", tmp_path / "journey.ts")
+    options = (*STRICT_TYPESCRIPT, "--module", "nodenext", "--outDir", "out")
+    run([node, modules / "typescript/bin/tsc", *options, "journey.ts"], cwd=tmp_path)
+    saw = running.journey([node, "out/journey.js"], cwd=tmp_path, decimal=FIFTEEN_DIGITS)
+    assert saw == seen(decimal=FIFTEEN_DIGITS)
+
+
+def test_its_go_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
+    go = _program("go")
+    for surface in SURFACES:
+        properties = f"packageName={surface},withGoMod=false,enumClassPrefix=true"
+        options = ("--type-mappings", "number=float64", "--additional-properties", properties)
+        _generate(running, tmp_path, "go", surface, *options)
+        # Its own tests need packages that the client does not.
+        shutil.rmtree(tmp_path / surface / "test", ignore_errors=True)
+    (tmp_path / "go.mod").write_text("module journey\n\ngo 1.24\n")
+    shutil.copy(JOURNEYS / "openapi_generator.go", tmp_path / "main.go")
+    for command in (("mod", "tidy"), ("vet", "./..."), ("build", "-o", "journey", ".")):
+        run([go, *command], cwd=tmp_path, **go_variables())
+    saw = running.journey([tmp_path / "journey"], cwd=tmp_path, decimal=FIFTEEN_DIGITS)
+    assert saw == seen(decimal=FIFTEEN_DIGITS)
 
 
 def test_its_java_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
@@ -64,12 +130,28 @@ def test_its_java_clients_make_the_journey(running: Running, tmp_path: Path) -> 
         packages = f"apiPackage=loyalty.{surface}.api,modelPackage=loyalty.{surface}.model"
         properties = f"containerDefaultToNull=true,{packages},invokerPackage=loyalty.{surface}"
         _generate(running, tmp_path, "java", surface, "--library", "native", "--additional-properties", properties)
-    classpath = f"{_jars()}/*"
+    jars = _jars("jars", JARS_FOR_JAVA)
     sources = [str(path) for surface in SURFACES for path in (tmp_path / surface / "src/main/java").rglob("*.java")]
     (tmp_path / "sources").write_text("\n".join(sources))
     journey = JOURNEYS / "OpenapiGeneratorJourney.java"
-    run([javac, "-nowarn", "-encoding", "utf-8", "-d", "classes", "-cp", classpath, "@sources"], cwd=tmp_path)
+    run([javac, "-nowarn", "-encoding", "utf-8", "-d", "classes", "-cp", jars, "@sources"], cwd=tmp_path)
     strict = [javac, "-Xlint:all", "-Werror", "-proc:none", "-encoding", "utf-8", "-d", "classes"]
-    run([*strict, "-cp", os.pathsep.join(("classes", classpath)), journey], cwd=tmp_path)
-    command = [java, "-cp", os.pathsep.join(("classes", classpath)), journey.stem]
+    run([*strict, "-cp", os.pathsep.join(("classes", jars)), journey], cwd=tmp_path)
+    command = [java, "-cp", os.pathsep.join(("classes", jars)), journey.stem]
+    assert running.journey(command, cwd=tmp_path, decimal=TWENTY_DIGITS) == seen(decimal=TWENTY_DIGITS)
+
+
+def test_its_kotlin_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
+    java = _program("java")
+    for surface in SURFACES:
+        properties = f"packageName=loyalty.{surface},serializationLibrary=jackson"
+        _generate(running, tmp_path, "kotlin", surface, "--additional-properties", properties)
+    jars = _jars("kotlin-jars", JARS_FOR_KOTLIN)
+    journey = JOURNEYS / "OpenapiGeneratorJourney.kt"
+    compiler = [java, "-cp", jars, "org.jetbrains.kotlin.cli.jvm.K2JVMCompiler", "-no-stdlib", "-no-reflect"]
+    sources = [f"{surface}/src/main/kotlin" for surface in SURFACES]
+    run([*compiler, "-nowarn", "-d", "classes", "-cp", jars, *sources], cwd=tmp_path)
+    classes = os.pathsep.join(("classes", jars))
+    run([*compiler, "-Werror", "-d", "classes", "-cp", classes, journey], cwd=tmp_path)
+    command = [java, "-cp", classes, f"{journey.stem}Kt"]
     assert running.journey(command, cwd=tmp_path, decimal=TWENTY_DIGITS) == seen(decimal=TWENTY_DIGITS)
