@@ -15,7 +15,7 @@ from domain.imports.records import BALANCES, MEMBERS, FileFault, RowFault
 ERROR_COLUMNS = ("importLine", "importColumn", "importReason")
 DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|"}
 CUSTOM = "customAttributes."
-_LIST_SEPARATOR = "|"
+LIST_SEPARATOR = "|"
 _FORMULA = re.compile(r"['=+\-@\t\r]")
 _NUMBER = re.compile(r"[+-]?[0-9]+([.][0-9]+)?")
 _WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -53,7 +53,7 @@ def _truth(cell: str) -> bool:
 
 
 def _texts(cell: str) -> list[str]:
-    return [part.strip() for part in cell.split(_LIST_SEPARATOR) if part.strip()]
+    return [part.strip() for part in cell.split(LIST_SEPARATOR) if part.strip()]
 
 
 def _object(cell: str) -> str:

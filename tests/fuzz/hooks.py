@@ -222,6 +222,11 @@ def _members(body: Body, path: Body) -> None:
         _member(member, path)
 
 
+def _import_start(body: Body, path: Body) -> None:
+    if not _now_and_then():
+        body["parts"] = 1
+
+
 def _member_change(body: Body, path: Body) -> None:
     _unique(body, "publicLoyaltyMemberId")
     if "loyaltyMemberId" in body:
@@ -728,6 +733,7 @@ def _payment_intent(body: Body, path: Body) -> None:
 _BODIES: dict[str, Callable[[Body, Body], None]] = {
     "createMember": _member,
     "createMembers": _members,
+    "startImport": _import_start,
     "updateMember": _member_change,
     "createCustomEventType": _event_type,
     "updateCustomEventType": _event_type,

@@ -86,9 +86,11 @@ class Client:
 
     def __call__(self, method: str, path: str, body: Any = None) -> Any:
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=30)
-        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
+        media_type = "application/octet-stream" if isinstance(body, bytes) else "application/json"
+        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": media_type}
+        content = body if body is None or isinstance(body, bytes) else json.dumps(body)
         try:
-            connection.request(method, f"/v2{path}", None if body is None else json.dumps(body), headers)
+            connection.request(method, f"/v2{path}", content, headers)
             answer = connection.getresponse()
             text = answer.read().decode()
         finally:
@@ -125,6 +127,8 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
     wallet_ids = [mint["toWalletId"], other_mint["toWalletId"]]
     posting = f"{ledger}/accounts/{created['ledgerAccountId']}/transactions"
     posted = [row for body in _postings(*wallet_ids) for row in call("POST", posting, body)["transactions"]]
+    imports = [call("POST", f"{home}/imports", {"kind": "members", "format": "csv"})["import"] for _ in range(3)]
+    call("PUT", f"{home}/imports/{imports[1]['importId']}/parts/1", b"loyaltyMemberId\n")
     event, wrong = call(
         "POST", "/events/track", {"events": [_event("ana-7", "cup-returned"), _event("ana-7", "cup-returned")]}
     )["results"]
@@ -212,6 +216,8 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         "referralProgramId": referral_programs[0]["referralProgramId"],
         "referralCodeId": referral_code["referralCodeId"],
         "partnerApiKeyId": spare_key["partnerApiKeyId"],
+        "importId": imports[0]["importId"],
+        "partNumber": 1,
         "userId": users[0]["userId"],
         "permissionGroupKey": groups[0]["permissionGroup"]["permissionGroupKey"],
     }
@@ -231,6 +237,8 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
             "badgeTrackingKey": reverted["badgeTrackingKey"],
             "badgeTrackingIdentifier": reverted["badgeTrackingKey"],
         },
+        "startImport": {"importId": imports[1]["importId"]},
+        "cancelImport": {"importId": imports[2]["importId"]},
         "updateMatcher": {"matcherId": matchers[1]["matcherId"]},
         "updateMission": {"missionId": missions[1]["missionId"]},
         "updateAudience": {"audienceId": audiences[1]["audienceId"]},

@@ -74,6 +74,20 @@ def test_the_command_reads_its_standard_input(engine, home):
     assert (done.returncode, done.stdout) == (0, b"10 rows: 10 done, 0 failed.\n"), done.stderr
 
 
+def test_the_command_exports_rows(engine, home):
+    file = home.parent / "members.csv"
+    file.write_text("loyaltyMemberId,name\nana,Ana\nben,Ben\n", encoding="utf-8")
+    assert loyalty(home, "import", str(file), "--organization", "1").returncode == 0
+    done = loyalty(home, "export", "members", "--organization", "Coffee")
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(line)["name"] for line in done.stdout.splitlines()] == ["Ana", "Ben"]
+    last = count(engine, "SELECT max(member_id) FROM members")
+    assert done.stderr.splitlines()[-1] == f"2 rows, the last of member {last}."
+    table = loyalty(home, "export", "members", "--organization", "1", "--format", "csv", "--after", str(last))
+    assert table.stdout.startswith("loyaltyMemberId,publicLoyaltyMemberId,")
+    assert count(engine, "SELECT count(*) FROM audit_log WHERE operation_id = 'export'") == 2
+
+
 def test_the_command_refuses_what_it_cannot_use(engine, home):
     file = home.parent / "members.csv"
     file.write_text("name\nAna\n", encoding="utf-8")

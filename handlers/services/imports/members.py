@@ -34,7 +34,7 @@ _BODY = Body(MemberProperties)
 _TRACKED_AT_ONCE = 100
 
 # The place of a field in the body of `createMember`.
-_PLACES: Mapping[str, tuple[str, ...]] = {
+PLACES: Mapping[str, tuple[str, ...]] = {
     **{
         name: (name,)
         for name in (
@@ -74,7 +74,7 @@ _PLACES: Mapping[str, tuple[str, ...]] = {
     "notifyByPhone": ("notifications", "phone"),
     "notifyByPush": ("notifications", "push"),
 }
-_FIELDS = {"/" + "/".join(place): name for name, place in _PLACES.items()}
+_FIELDS = {"/" + "/".join(place): name for name, place in PLACES.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +139,8 @@ def _read(row: ImportRow, tiers: _Tiers, now: datetime, name_of: NameOf) -> _Mem
     for name, value in row.values.items():
         if name.startswith(CUSTOM):
             attributes[name.removeprefix(CUSTOM)] = value
-        elif name in _PLACES:
-            *parents, last = _PLACES[name]
+        elif name in PLACES:
+            *parents, last = PLACES[name]
             part = body
             for parent in parents:
                 part = part.setdefault(parent, {})

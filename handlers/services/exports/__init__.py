@@ -1,0 +1,1 @@
+"""Exports: records as rows that imports take."""

@@ -1,0 +1,128 @@
+"""Members and balances as rows of a file, in the columns of imports, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from sqlalchemy import Connection
+
+from domain.imports.cells import FIELDS, LIST_SEPARATOR, csv_line, neutralised
+from domain.imports.records import BALANCES, MEMBERS
+from domain.members import Member
+from handlers.messages.base import exact_number, instant_text
+from handlers.messages.json_text import encode
+from handlers.services.imports.members import PLACES
+from persistence import exports
+
+ROWS_AT_ONCE = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class ExportRange:
+    """The members of an export: those behind an id, and changed at a moment or later, if one is given."""
+
+    organization_id: int
+    after: int = 0
+    updated_from: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedRow:
+    """A row of an export, with the id of its member, behind which an export can go on."""
+
+    member_id: int
+    values: Mapping[str, Any]
+
+
+def member_rows(db: Connection, asked: ExportRange) -> Iterator[ExportedRow]:
+    """A row for each member who was not erased, by id, with the tier that was set by hand."""
+    after = asked.after
+    while page := exports.next_members(db, asked.organization_id, after, asked.updated_from, ROWS_AT_ONCE):
+        for member, tier, tier_expires_at in page:
+            yield ExportedRow(member.member_id, _member_values(member, tier, tier_expires_at))
+        after = page[-1][0].member_id
+
+
+def _member_values(member: Member, tier: str | None, tier_expires_at: datetime | None) -> dict[str, Any]:
+    body = {
+        "loyaltyMemberId": member.loyalty_member_id,
+        "publicLoyaltyMemberId": member.public_loyalty_member_id,
+        "active": member.active,
+        "memberType": member.member_type,
+        "channelAcquisition": member.channel_acquisition,
+        "referralCode": member.referral_code,
+        "customAttributes": member.custom_attributes or None,
+        "profile": member.profile,
+        "notifications": member.notifications,
+    }
+    values = {name: _at(body, place) for name, place in PLACES.items()}
+    values["joinedAt"] = instant_text(member.created_at)
+    values["tier"] = tier
+    values["tierExpiresAt"] = None if tier_expires_at is None else instant_text(tier_expires_at)
+    return {name: values[name] for name in FIELDS[MEMBERS] if values[name] not in (None, [])}
+
+
+def _at(body: Any, place: tuple[str, ...]) -> Any:
+    for name in place:
+        body = None if body is None else body.get(name)
+    return body
+
+
+def balance_rows(db: Connection, asked: ExportRange) -> Iterator[ExportedRow]:
+    """A row for each lot, and for each balance of an account without lots, by member; nothing that has expired."""
+    after = asked.after
+    while page := exports.next_members(db, asked.organization_id, after, asked.updated_from, ROWS_AT_ONCE):
+        names = {member.wallet_id: member for member, _, _ in page}
+        for wallet_id, account, amount, expires_at in exports.balances_of(db, asked.organization_id, list(names)):
+            values = {
+                "loyaltyMemberId": names[wallet_id].loyalty_member_id,
+                "amount": exact_number(amount),
+                "account": account,
+                "expiresAt": None if expires_at is None else instant_text(expires_at),
+            }
+            known = {name: value for name, value in values.items() if value is not None}
+            yield ExportedRow(names[wallet_id].member_id, known)
+        after = page[-1][0].member_id
+
+
+ReadRows = Callable[[Connection, ExportRange], Iterator[ExportedRow]]
+ROWS: Mapping[str, ReadRows] = {
+    MEMBERS: member_rows,
+    BALANCES: balance_rows,
+}
+
+
+def json_line(row: ExportedRow) -> str:
+    """A row as a line of JSON."""
+    return f"{encode(row.values).decode()}\n"
+
+
+def csv_header(kind: str) -> str:
+    """The first line of a CSV file."""
+    return csv_line(_columns(kind))
+
+
+def csv_row(kind: str, row: ExportedRow) -> str:
+    """A row as a line of CSV, whose cells no spreadsheet takes for formulas."""
+    return csv_line(neutralised(_cell(row.values.get(name))) for name in _columns(kind))
+
+
+def _columns(kind: str) -> list[str]:
+    written = ("loyaltyMemberId", "amount", "account", "expiresAt")
+    return list(FIELDS[MEMBERS]) if kind == MEMBERS else list(written)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return LIST_SEPARATOR.join(value)
+    if isinstance(value, Mapping):
+        return encode(value).decode()
+    return f"{value:f}" if isinstance(value, Decimal) else str(value)
