@@ -65,8 +65,6 @@ def _write(
 
 def _add_to_audit_log(db: Connection, organization_id: int, told: Mapping[str, Any]) -> None:
     origin = Origin(
-        organization_id=organization_id,
-        created_at=datetime.now(UTC),
         actor=_SUBJECT,
         user_id=None,
         token_id=None,
@@ -76,4 +74,5 @@ def _add_to_audit_log(db: Connection, organization_id: int, told: Mapping[str, A
         reason=None,
     )
     changes = {name: {"from": None, "to": value} for name, value in told.items() if value is not None}
-    audit_log.add_entries(db, origin, [NewEntry("export", str(organization_id), as_json(changes))])
+    entry = NewEntry("export", str(organization_id), as_json(changes))
+    audit_log.add_entries(db, organization_id, datetime.now(UTC), [(origin, entry)])
