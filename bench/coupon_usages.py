@@ -9,10 +9,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import random
-import re
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 import uuid
@@ -22,9 +19,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, make_url, text
+from sqlalchemy import Connection, Engine, text
 
 from bench.ledger import new_session
+from bench.load import by_pgbench
 from domain.coupons.books import CouponBook
 from domain.members import Member
 from handlers.call import ADMINISTRATION, Call
@@ -184,26 +182,20 @@ def rate(place: Place, kind: str, seconds: float) -> float:
 
 def limit(place: Place, kind: str, seconds: float) -> float:
     """Coupons a second that pgbench writes."""
+    variables = {
+        "organization": place.organization_id,
+        "book": place.book.coupon_book_id,
+        "coupon": place.coupon_id,
+        "first": place.members[0].member_id,
+        "last": place.members[-1].member_id,
+    }
+    return by_pgbench(place.url, pgbench_script(kind), variables, seconds, CLIENTS).rate
+
+
+def pgbench_script(kind: str) -> str:
+    """The statements of an assignment or a use."""
     assigned, used = (0, 1) if kind == "use" else (1, 0)
-    with tempfile.NamedTemporaryFile("w", suffix=".sql") as script:
-        script.write(_SCRIPT.format(assigned=assigned, used=used, lot=_USE_LOT if used else _ADD_LOT))
-        script.flush()
-        named = {
-            "organization": place.organization_id,
-            "book": place.book.coupon_book_id,
-            "coupon": place.coupon_id,
-            "first": place.members[0].member_id,
-            "last": place.members[-1].member_id,
-        }
-        command = [str(embedded.program("pgbench")), "-n", "-M", "prepared", f"-c{CLIENTS}", "-j2"]
-        command += [f"--define={name}={value}" for name, value in named.items()]
-        libpq = make_url(place.url).set(drivername="postgresql").render_as_string(hide_password=False)
-        command += [f"-T{max(1, round(seconds))}", f"-f{script.name}", libpq]
-        done = subprocess.run(command, capture_output=True, text=True)
-    found = re.search(r"tps = ([\d.]+)", done.stdout)
-    if done.returncode or found is None:
-        sys.exit(f"pgbench failed: {done.stderr[-2000:]}")
-    return float(found[1])
+    return _SCRIPT.format(assigned=assigned, used=used, lot=_USE_LOT if used else _ADD_LOT)
 
 
 def main() -> None:

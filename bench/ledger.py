@@ -9,9 +9,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import random
-import re
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -24,6 +22,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, make_url, text
 
+from bench.load import by_pgbench
 from domain.organizations import Organization
 from handlers.call import ADMINISTRATION, Call
 from handlers.services.ledger.post_transactions import Movement, post_batch
@@ -170,22 +169,8 @@ _FILL = (
 def limit(books: LedgerSession, kind: str, hot: bool, seconds: float) -> float:
     """The movements a second that pgbench writes."""
     first, last = (books.wallets[0], books.wallets[0] if hot else books.wallets[-1])
-    with tempfile.NamedTemporaryFile("w", suffix=".sql") as script:
-        script.write(pgbench_script(kind, first, last))
-        script.flush()
-        settings = {"organization": books.organization.organization_id, "account": books.account}
-        named = [f"--define={name}={value}" for name, value in settings.items()]
-        command = [str(embedded.program("pgbench")), "-n", "-M", "prepared", f"-c{CLIENTS}", "-j2", *named]
-        command += [f"-T{max(1, round(seconds))}", f"-f{script.name}", _libpq(books.url)]
-        done = subprocess.run(command, capture_output=True, text=True)
-    found = re.search(r"tps = ([\d.]+)", done.stdout)
-    if done.returncode or found is None:
-        sys.exit(f"pgbench failed: {done.stderr[-2000:]}")
-    return float(found[1])
-
-
-def _libpq(url: str) -> str:
-    return make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+    variables = {"organization": books.organization.organization_id, "account": books.account}
+    return by_pgbench(books.url, pgbench_script(kind, first, last), variables, seconds, CLIENTS).rate
 
 
 class Teller:

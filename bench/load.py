@@ -8,10 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import statistics
+import subprocess
+import sys
+import tempfile
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+
+from sqlalchemy import make_url
+
+from persistence import embedded
 
 # A request, ready to be sent.
 MakeRequest = Callable[[], bytes]
@@ -161,3 +169,20 @@ def at_rate(port: int, clients: int, seconds: float, make: MakeRequest, rate: fl
         return load
 
     return asyncio.run(run())
+
+
+def by_pgbench(url: str, script: str, variables: Mapping[str, object], seconds: float, clients: int) -> Load:
+    """Load by pgbench: the transactions of a script, by clients that each begin the next one when the last is over."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "script.sql"
+        path.write_text(script)
+        command = [str(embedded.program("pgbench")), "-n", "-M", "prepared", f"-c{clients}", f"-j{min(clients, 2)}"]
+        command += [f"-T{max(1, round(seconds))}", f"-f{path}", "-l", f"--log-prefix={directory}/log"]
+        command += [f"--define={name}={value}" for name, value in variables.items()]
+        libpq = make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+        done = subprocess.run([*command, libpq], capture_output=True, text=True)
+        if done.returncode:
+            sys.exit(f"pgbench failed: {done.stderr[-2000:]}")
+        # client, transaction, microseconds, ...
+        lines = [line.split() for log in Path(directory).glob("log.*") for line in log.read_text().splitlines()]
+    return Load(max(1, round(seconds)), [int(line[2]) / 1000 for line in lines], {200: len(lines)})

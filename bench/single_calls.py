@@ -1,9 +1,9 @@
 """Single calls beside the database: `python -m bench.single_calls`.
 
-The world of `bench.tracking`, durable as in production. Clients that each send one event a call, and wait for the
-answer, beside pgbench with as many clients writing the rows of one event in a database transaction each, in one run.
-Then the greatest rate of 32 clients is offered at 50, 75 and 90 %. Prints tables for `docs/performance.md`. Trust the
-ratios: machines differ, and are shared.
+The world of `bench.tracking`, durable as in production. Clients that each send one event, mint, assignment or use of a
+coupon a call, and wait for the answer, beside pgbench with as many clients writing the rows of one in a database
+transaction each, in one run. Then the greatest rate of events is offered at 50, 75 and 90 %. Prints tables for
+`docs/performance.md`. Trust the ratios: machines differ, and are shared.
 """
 
 from __future__ import annotations
@@ -13,10 +13,15 @@ import itertools
 import json
 import random
 import tempfile
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from bench import load, tracking
+from sqlalchemy import Engine, text
+
+from bench import coupon_usages, ledger, load, tracking
 from bench.tracking import World, add_campaign, make_world, serving
 from persistence import embedded, schema
 from persistence.engine import create_engine
@@ -41,6 +46,54 @@ def reads_of(world: World) -> load.MakeRequest:
     return lambda: load.request("GET", f"/v2/members/m{chance.randrange(tracking.MEMBERS)}", world.token)
 
 
+def mints_of(world: World) -> load.MakeRequest:
+    """Requests of `mintMemberPoints`."""
+    chance = random.Random(1)
+    members = f"/v2/organizations/{world.organization.organization_id}/members/by-loyalty-member-id"
+
+    def make() -> bytes:
+        path = f"{members}/m{chance.randrange(tracking.MEMBERS)}/mint"
+        return load.request("POST", path, world.token, b'{"amount": 1}')
+
+    return make
+
+
+@dataclass(frozen=True)
+class Book:
+    """A codeless book; `given` are members to whom a coupon was assigned and who have not used it."""
+
+    record: Mapping[str, Any]
+    coupon_id: int
+    given: deque[int]
+
+    def assignments(self, world: World) -> load.MakeRequest:
+        """Requests of `assignCoupon`."""
+        chance = random.Random(1)
+
+        def make() -> bytes:
+            self.given.append(chance.randrange(tracking.MEMBERS))
+            return load.request("POST", self._path(self.given[-1], "assign"), world.token, b"{}")
+
+        return make
+
+    def uses(self, world: World) -> load.MakeRequest:
+        """Requests of `useCoupon`, by those to whom one was assigned."""
+        return lambda: load.request("POST", self._path(self.given.popleft(), "use"), world.token, b"{}")
+
+    def _path(self, member: int, action: str) -> str:
+        return f"/v2/members/m{member}/coupon-books/{self.record['couponBookKey']}/{action}"
+
+
+def add_book(client: tracking.Client, world: World, engine: Engine) -> Book:
+    """Create the book; none of its coupons is assigned yet."""
+    body = {"name": "Coffee", "type": "codeless", "publishingStatus": "published"}
+    made = client.call("POST", "/v2/coupon-books", body)["couponBook"]
+    found = text("SELECT coupon_id FROM coupons WHERE organization_id = :id AND coupon_book_id = :book")
+    with engine.connect() as db:
+        values = {"id": world.organization.organization_id, "book": made["couponBookId"]}
+        return Book(made, db.execute(found, values).scalar_one(), deque())
+
+
 def main() -> None:
     """Run everything and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -54,33 +107,56 @@ def main() -> None:
             engine = create_engine(url, threads=1)
             schema.migrate(engine)
             world = make_world(engine, url)
+            _report(world, engine, options.seconds, options.workers, options.clients)
             engine.dispose()
-            _report(world, options.seconds, options.workers, options.clients)
 
 
-def _report(world: World, seconds: int, workers: int, clients: list[int]) -> None:
+def _report(world: World, engine: Engine, seconds: int, workers: int, clients: list[int]) -> None:
     numbers = itertools.count(1)
-    print("| clients | pgbench/s | p50 ms | p99 ms | events/s | of pgbench | p50 ms | p99 ms | failures |")
-    print("|---|---|---|---|---|---|---|---|---|", flush=True)
     with serving(world, workers) as port:
-        add_campaign(tracking.Client(port, world, numbers), world)
-        make = events_of(world, numbers)
-        load.closed(port, 8, 3, make)
+        client = tracking.Client(port, world, numbers)
+        add_campaign(client, world)
+        book = add_book(client, world, engine)
+        ids = {"organization": world.organization.organization_id, "account": world.organization.ledger_account_id}
+        wallets = world.first_wallet, world.first_wallet + tracking.MEMBERS - 1
+        coupons = {
+            **ids,
+            "book": book.record["couponBookId"],
+            "coupon": book.coupon_id,
+            "first": world.first_member,
+            "last": world.first_member + tracking.MEMBERS - 1,
+        }
+
+        def pgbench(script: str, variables: Mapping[str, object]) -> Callable[[int], load.Load]:
+            return lambda count: load.by_pgbench(world.url, script, variables, seconds, count)
+
+        kinds: dict[str, tuple[load.MakeRequest, Callable[[int], load.Load]]] = {
+            "event": (events_of(world, numbers), lambda count: tracking.limit(world, seconds, count)),
+            "mint": (mints_of(world), pgbench(ledger.pgbench_script("mint", *wallets), ids)),
+            "assignment": (book.assignments(world), pgbench(coupon_usages.pgbench_script("assign"), coupons)),
+            "use": (book.uses(world), pgbench(coupon_usages.pgbench_script("use"), coupons)),
+        }
+        load.closed(port, 8, 3, kinds["event"][0])
+        print("| call | clients | pgbench/s | p50 ms | p99 ms | calls/s | of pgbench | p50 ms | p99 ms | failures |")
+        print("|---|---|---|---|---|---|---|---|---|---|", flush=True)
         most = 0.0
         for count in clients:
-            limit = tracking.limit(world, seconds, count)
-            done = load.closed(port, count, seconds, make)
-            most = max(most, done.rate)
-            print(
-                f"| {count} | {limit.rate:.0f} | {limit.percentile(50):.1f} | {limit.percentile(99):.1f} "
-                f"| {done.rate:.0f} | {done.rate / limit.rate:.2f} | {done.percentile(50):.1f} "
-                f"| {done.percentile(99):.1f} | {done.failures} |",
-                flush=True,
-            )
+            for kind, (make, limit) in kinds.items():
+                if kind == "use":
+                    # Enough for all uses, whatever came of the last ones.
+                    load.closed(port, count, seconds, book.assignments(world))
+                done, bound = load.closed(port, count, seconds, make), limit(count)
+                most = max(most, done.rate) if kind == "event" else most
+                print(
+                    f"| {kind} | {count} | {bound.rate:.0f} | {bound.percentile(50):.1f} | {bound.percentile(99):.1f} "
+                    f"| {done.rate:.0f} | {done.rate / bound.rate:.2f} | {done.percentile(50):.1f} "
+                    f"| {done.percentile(99):.1f} | {done.failures} |",
+                    flush=True,
+                )
         print("\n| offered | events/s | p50 ms | p99 ms | failures |")
         print("|---|---|---|---|---|")
         for share in (0.5, 0.75, 0.9):
-            done = load.at_rate(port, 32, seconds, make, share * most)
+            done = load.at_rate(port, 32, seconds, kinds["event"][0], share * most)
             print(
                 f"| {share:.0%} | {done.rate:.0f} | {done.percentile(50):.1f} | {done.percentile(99):.1f} "
                 f"| {done.failures} |",

@@ -31,7 +31,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Engine, event, text
 
-from bench.load import Load
+from bench.load import Load, by_pgbench
 from handlers.call import Caller, Request
 from handlers.http.dispatch import Dispatcher
 from handlers.services.organizations.create import CreatedOrganization, create_organization
@@ -194,29 +194,15 @@ def add_campaign(client: Client, world: World) -> None:
 
 def limit(world: World, seconds: int, clients: int = CLIENTS) -> Load:
     """The transactions that pgbench makes, each with the writes of one event."""
-    with tempfile.TemporaryDirectory() as directory:
-        script = Path(directory) / "event.sql"
-        payload, result = json.dumps({"order": {"externalId": "order-1", "total": 12.5}}), json.dumps({"effects": []})
-        script.write_text(PGBENCH.format(members=MEMBERS, payload=payload, result=result))
-        variables = {
-            "organization": world.organization.organization_id,
-            "account": world.organization.ledger_account_id,
-            "first_member": world.first_member,
-            "first_wallet": world.first_wallet,
-        }
-        command = [str(embedded.program("pgbench")), "-n", "-M", "prepared", "-c", str(clients), "-j", "2"]
-        command += ["-T", str(seconds), "-f", str(script), "-l", f"--log-prefix={directory}/log"]
-        command += [f"-D{name}={value}" for name, value in variables.items()]
-        done = subprocess.run([*command, _libpq(world.url)], capture_output=True, text=True)
-        if done.returncode:
-            sys.exit(f"pgbench failed: {done.stderr[-2000:]}")
-        # client, transaction, microseconds, ...
-        lines = [line.split() for path in Path(directory).glob("log.*") for line in path.read_text().splitlines()]
-    return Load(seconds, [int(line[2]) / 1000 for line in lines], {200: len(lines)})
-
-
-def _libpq(url: str) -> str:
-    return url.replace("postgresql+psycopg2://", "postgresql://")
+    payload, result = json.dumps({"order": {"externalId": "order-1", "total": 12.5}}), json.dumps({"effects": []})
+    variables = {
+        "organization": world.organization.organization_id,
+        "account": world.organization.ledger_account_id,
+        "first_member": world.first_member,
+        "first_wallet": world.first_wallet,
+    }
+    script = PGBENCH.format(members=MEMBERS, payload=payload, result=result)
+    return by_pgbench(world.url, script, variables, seconds, clients)
 
 
 @contextmanager
