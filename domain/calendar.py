@@ -11,6 +11,11 @@ DAILY, WEEKLY, MONTHLY, YEARLY, TOTAL = "daily", "weekly", "monthly", "yearly", 
 PERIODS = (DAILY, WEEKLY, MONTHLY, YEARLY)
 
 _EVER = date(1, 1, 1)
+
+# The names of all zones of the IANA time zone database. They are read when a process begins, as every file of the database
+# is looked into: on a busy machine that takes longer than an event may, whose rule names a zone.
+ZONE_NAMES = frozenset(available_timezones())
+
 _OFFSET_WITHOUT_COLON = re.compile(r"([+-]\d{2})(\d{2})$")
 
 
@@ -38,13 +43,7 @@ def _parsed(text: str) -> datetime:
 
 def is_zone(name: str) -> bool:
     """True for the name of a zone of the IANA time zone database."""
-    return name in zone_names()
-
-
-@cache
-def zone_names() -> frozenset[str]:
-    """The names of all zones of the IANA time zone database."""
-    return frozenset(available_timezones())
+    return name in ZONE_NAMES
 
 
 @cache

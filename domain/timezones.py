@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import Field, replace
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from domain.calendar import is_zone, moment_in, zone_named, zone_names
+from domain.calendar import ZONE_NAMES, is_zone, moment_in, zone_named
 from domain.near_names import LONGEST_NAME, did_you_mean
 from domain.problems import FieldFault
 
@@ -23,7 +23,7 @@ Zoned = TypeVar("Zoned", bound=_Zoned)
 
 def not_a_zone(name: str, field: str = "timezone") -> str:
     """The fault of a name that is no time zone."""
-    meant = did_you_mean(name, sorted(zone_names()))
+    meant = did_you_mean(name, sorted(ZONE_NAMES))
     return f"{field} {name[:LONGEST_NAME]} is not a time zone of the IANA database, such as Europe/Madrid.{meant}"
 
 

@@ -4,9 +4,10 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from decimal import Decimal
-from functools import cache, lru_cache
-from zoneinfo import ZoneInfo, available_timezones
+from functools import lru_cache
+from zoneinfo import ZoneInfo
 
+from domain.calendar import ZONE_NAMES
 from domain.expressions.errors import EvaluationError
 from domain.expressions.numbers import int64
 
@@ -148,18 +149,13 @@ def negate_duration(value: timedelta) -> timedelta:
     return -value
 
 
-@cache
-def _zone_names() -> frozenset[str]:
-    return frozenset(available_timezones())
-
-
 @lru_cache(maxsize=4096)
 def zone(name: str) -> tzinfo:
     """The time zone of a name like `Europe/Madrid` or an offset like `-03:00`."""
     if len(name) <= 64 and (match := _OFFSET.fullmatch(name)):
         return timezone(_offset(*match.groups()))
     # Checked against the known names first: searching for a file that does not exist is slow.
-    if len(name) <= 64 and _ZONE.fullmatch(name) and name in _zone_names():
+    if len(name) <= 64 and _ZONE.fullmatch(name) and name in ZONE_NAMES:
         try:
             return ZoneInfo(name)
         except (KeyError, ValueError, OSError):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from domain.calendar import zone_names
+from domain.calendar import ZONE_NAMES
 from domain.content.collections import ContentCollection
 from domain.content.documents import (
     DEFAULT_LOCALE,
@@ -231,7 +231,7 @@ class _Judge:
         """The refusal of a document, or of changes of one, with every fault of its fields; None if it is valid."""
         attrs = values.get("attrs")
         size = len(encode(attrs)) if attrs is not None else 0
-        faults = document_faults(self._collection, values, size, zone_names())
+        faults = document_faults(self._collection, values, size, ZONE_NAMES)
         if attrs is not None and not any(fault.pointer == "/attrs" for fault in faults):
             faults += attrs_faults(self._collection.jsonschema, attrs)
         if faults:

@@ -1,6 +1,8 @@
 """What expressions cost: units in proportion to the work, whatever they are made of, and an end by the clock."""
 
 import random
+import subprocess
+import sys
 import time
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -180,6 +182,28 @@ def test_no_one_step_goes_without_a_look_at_the_clock():
     budget = Budget(EVENT_COST, Deadline(0, time.thread_time))
     with pytest.raises(TimeExceeded):
         next(budget.watched([1], 1))
+
+
+_WITHOUT_FILES = """
+import sys
+from domain.expressions import times
+from domain.expressions.errors import EvaluationError
+
+def refuse(event, details):
+    if event in ("open", "os.scandir", "os.listdir"):
+        raise RuntimeError(f"{event} {details}")
+
+sys.addaudithook(refuse)
+try:
+    times.zone("No/Where")
+except EvaluationError:
+    print("unknown")
+"""
+
+
+def test_an_unknown_zone_is_refused_without_a_look_at_files():
+    done = subprocess.run([sys.executable, "-c", _WITHOUT_FILES], capture_output=True, text=True, check=False)
+    assert done.stdout == "unknown\n", done.stderr
 
 
 def _random_text(rng, depth):
