@@ -27,9 +27,9 @@ _SUBJECT = "operator"
 @click.option("--updated-from", type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"]), help="Members changed since.")
 @click.option("--after", type=click.IntRange(0), default=0, help="Only members with a greater memberId.")
 def export_rows(kind: str, organization: str, file_format: str, updated_from: datetime | None, after: int) -> None:
-    """Write members or balances to the standard output, in the columns of imports.
+    """Write members or balances to the standard output.
 
-    All rows are of one moment. The last line on the standard error tells the memberId to go on after. The audit log
+    They are in the columns of imports. All rows are of one moment. The last line on the standard error tells the memberId to go on after. The audit log
     tells of the export.
     """
     since = None if updated_from is None else updated_from.replace(tzinfo=UTC)
