@@ -12,8 +12,8 @@ PERIODS = (DAILY, WEEKLY, MONTHLY, YEARLY)
 
 _EVER = date(1, 1, 1)
 
-# The names of all zones of the IANA time zone database. Read when a process begins, as each of its files is looked into:
-# on a busy machine that takes longer than an event may whose rule names a zone.
+# The names of all zones of the IANA time zone database. They are read when a process begins: that looks into each file
+# of it, and takes longer on a busy machine than an event may whose rule names a zone.
 ZONE_NAMES = frozenset(available_timezones())
 
 _OFFSET_WITHOUT_COLON = re.compile(r"([+-]\d{2})(\d{2})$")

@@ -29,8 +29,8 @@ _SUBJECT = "operator"
 def export_rows(kind: str, organization: str, file_format: str, updated_from: datetime | None, after: int) -> None:
     """Write members or balances to the standard output.
 
-    They are in the columns of imports. All rows are of one moment. The last line on the standard error tells the memberId to go on after. The audit log
-    tells of the export.
+    They are in the columns of imports, and of one moment. The last line on the standard error tells the memberId to go
+    on after. The audit log tells of the export.
     """
     since = None if updated_from is None else updated_from.replace(tzinfo=UTC)
     with migrated_engine(load_settings(), statement_timeout_ms=0) as engine:

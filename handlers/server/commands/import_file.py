@@ -69,10 +69,10 @@ def import_file(
     errors: Path | None,
     as_json: bool,
 ) -> None:
-    """Import members or balances from a FILE, or from the standard input (-).
+    """Import members or balances from a file.
 
-    Rows that are wrong fail alone; exit code 1 if there are any, or if the FILE cannot be read. Ctrl-C cancels the
-    import. Running workers help; none is needed.
+    FILE is - for the standard input. Rows that are wrong fail alone; exit code 1 if there are any, or if the file cannot
+    be read. Ctrl-C cancels the import. Running workers help; none is needed.
     """
     named = file_format or ("ndjson" if file.name.lower().endswith(_NDJSON_ENDINGS) else "csv")
     body: dict[str, Any] = {
