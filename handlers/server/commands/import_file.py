@@ -71,8 +71,8 @@ def import_file(
 ) -> None:
     """Import members or balances from a file.
 
-    FILE is - for the standard input. Rows that are wrong fail alone; exit code 1 if there are any, or if the file cannot
-    be read. Ctrl-C cancels the import. Running workers help; none is needed.
+    FILE is - for the standard input. Rows that are wrong fail alone; exit code 1 if there are any, or if the file
+    cannot be read. Ctrl-C cancels the import. Running workers help; none is needed.
     """
     named = file_format or ("ndjson" if file.name.lower().endswith(_NDJSON_ENDINGS) else "csv")
     body: dict[str, Any] = {
