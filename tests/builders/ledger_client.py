@@ -110,7 +110,7 @@ class LedgerClient:
 
     def post(self, movement: Movement) -> int:
         """Post one movement; answers its transaction's id."""
-        return self.run(lambda db: post_transactions.post_one(self.call(db), movement))
+        return self.run(lambda db: post_transactions.post_set(self.call(db), [movement])[0])
 
     def post_set(self, movements: Sequence[Movement]) -> list[int]:
         """Post movements as one unit."""
