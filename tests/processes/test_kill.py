@@ -232,6 +232,7 @@ def test_a_killed_database_keeps_what_it_has_committed(home):
         with ThreadPoolExecutor(CLIENTS) as pool:
             minting = [pool.submit(mint, purse) for purse in purses]
             while len(done) < 50:
+                assert not any(future.done() for future in minting)
                 time.sleep(0.01)
             data = embedded.describe(home).data
             os.kill(int((data / "postmaster.pid").read_text().splitlines()[0]), signal.SIGKILL)
