@@ -24,6 +24,7 @@ OTHERS = {
     "administration:updateAudienceMembers": "says whom to put on a list and take off it",
     "administration:setUserPermissions": "tested with the users",
     "administration:resetUserPassword": "gives a password",
+    "administration:uploadImportPart": "its body is a file",
 }
 # Parts that are changed field by field, by their dotted names.
 FIELD_BY_FIELD = frozenset({"profile", "profile.govId", "profile.address", "notifications", "settings"})
