@@ -303,7 +303,7 @@ def post_set(call: Call, movements: Sequence[Movement]) -> list[int]:
 
 def post_batch(call: Call, movements: Sequence[Movement]) -> list[Outcome]:
     """Post each movement on its own, those of one atomic set together."""
-    return Poster([call] * len(movements), movements).post(atomic=False)
+    return Poster([call] * len(movements), movements).post(atomic=False) if movements else []
 
 
 def post_each(calls: Sequence[Call], movements: Sequence[Movement]) -> list[Outcome | None]:
