@@ -9,14 +9,10 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 from bench import load, tracking
-from bench.tracking import World, make_world, serving
-from persistence import embedded, schema
-from persistence.engine import create_engine
+from bench.tracking import World, new_world, serving
 
 # operation, clients, members in a call
 MEASURED = (("createMember", 1, 1), ("createMember", 8, 1), ("createMembers", 1, 10), ("createMembers", 1, 100))
@@ -52,14 +48,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=8, help="how long each measurement takes")
     parser.add_argument("--operation", choices=("createMember", "createMembers"), help="measure one operation alone")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
-        Path(directory).chmod(0o755)
-        with embedded.server(Path(directory) / "home") as url:
-            engine = create_engine(url, threads=1)
-            schema.migrate(engine)
-            world = make_world(engine, url)
-            engine.dispose()
-            _report(world, options.seconds, options.operation)
+    with new_world() as (world, _):
+        _report(world, options.seconds, options.operation)
 
 
 def _report(world: World, seconds: int, operation: str | None) -> None:

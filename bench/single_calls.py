@@ -12,19 +12,15 @@ import argparse
 import itertools
 import json
 import random
-import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Engine, text
 
 from bench import coupon_usages, ledger, load, tracking
-from bench.tracking import World, add_campaign, make_world, serving
-from persistence import embedded, schema
-from persistence.engine import create_engine
+from bench.tracking import World, add_campaign, new_world, serving
 
 CLIENTS = (1, 8, 32, 128)
 
@@ -101,14 +97,8 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--clients", type=int, nargs="*", default=CLIENTS)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
-        Path(directory).chmod(0o755)
-        with embedded.server(Path(directory) / "home") as url:
-            engine = create_engine(url, threads=1)
-            schema.migrate(engine)
-            world = make_world(engine, url)
-            _report(world, engine, options.seconds, options.workers, options.clients)
-            engine.dispose()
+    with new_world() as (world, engine):
+        _report(world, engine, options.seconds, options.workers, options.clients)
 
 
 def _report(world: World, engine: Engine, seconds: int, workers: int, clients: list[int]) -> None:

@@ -121,6 +121,18 @@ def make_world(engine: Engine, url: str) -> World:
     return World(url, made, token, *first)
 
 
+@contextmanager
+def new_world() -> Iterator[tuple[World, Engine]]:
+    """A world in a database of its own, durable as in production."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
+        Path(directory).chmod(0o755)
+        with embedded.server(Path(directory) / "home") as url:
+            engine = create_engine(url, threads=1)
+            schema.migrate(engine)
+            yield make_world(engine, url), engine
+            engine.dispose()
+
+
 def _enrol(db: Connection, made: CreatedOrganization, now: datetime) -> tuple[int, int]:
     rows = [
         {
@@ -293,17 +305,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=int, default=10, help="how long each measurement takes")
     seconds = parser.parse_args().seconds
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
-        Path(directory).chmod(0o755)
-        with embedded.server(Path(directory) / "home") as url:
-            engine = create_engine(url, threads=1)
-            schema.migrate(engine)
-            world = make_world(engine, url)
-            numbers = itertools.count(1)
-            _report(world, seconds, numbers)
-            counts = ", ".join(f"{count} for {size}" for size, count in statements(world, engine, numbers).items())
-            print(f"SQL statements of a call, by events in it: {counts}.")
-            engine.dispose()
+    with new_world() as (world, engine):
+        numbers = itertools.count(1)
+        _report(world, seconds, numbers)
+        counts = ", ".join(f"{count} for {size}" for size, count in statements(world, engine, numbers).items())
+        print(f"SQL statements of a call, by events in it: {counts}.")
 
 
 def _report(world: World, seconds: int, numbers: Iterator[int]) -> None:
