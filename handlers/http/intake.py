@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from starlette.types import Receive
@@ -29,10 +29,7 @@ async def read_upload(receive: Receive, exchange: Exchange, most: int, seconds: 
     """A body that is a file, kept on disk while it arrives; refused as by `read_body`, and with 503 on a full disk."""
     upload = Upload()
     try:
-        await asyncio.wait_for(_receive(receive, exchange, most, upload), seconds)
-    except TimeoutError:
-        upload.close()
-        raise HttpProblem(408, "The request body did not arrive in time.", headers={"Connection": "close"}) from None
+        await _read(receive, exchange, most, seconds, upload.append)
     except OSError:
         upload.close()
         raise HttpProblem(503, "The server has no room for the body.", headers={"Retry-After": "60"}) from None
@@ -42,35 +39,28 @@ async def read_upload(receive: Receive, exchange: Exchange, most: int, seconds: 
     return upload
 
 
-async def _receive(receive: Receive, exchange: Exchange, most: int, upload: Upload) -> None:
-    _refuse_declared_size(exchange, most)
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientGone
-        part = message.get("body", b"")
-        if len(upload) + len(part) > most:
-            raise _too_large(most)
-        if part:
-            upload.append(part)
-        if not message.get("more_body", False):
-            return
-
-
 async def read_body(receive: Receive, exchange: Exchange, most: int, seconds: float) -> bytes:
     """The whole body.
 
     Refuses with 413 as soon as the body is known to be larger than `most` bytes, with 408 when it is late.
     """
+    parts: list[bytes] = []
+    await _read(receive, exchange, most, seconds, parts.append)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+async def _read(receive: Receive, exchange: Exchange, most: int, seconds: float, take: Callable[[bytes], None]) -> None:
+    """Hand the body over to `take`, part by part as it arrives."""
+    declared = exchange.headers.get("content-length", "")
+    if declared.isascii() and declared.isdigit() and (len(declared) > 18 or int(declared) > most):
+        raise _too_large(most)
     try:
-        return await asyncio.wait_for(_read(receive, exchange, most), seconds)
+        await asyncio.wait_for(_receive(receive, most, take), seconds)
     except TimeoutError:
         raise HttpProblem(408, "The request body did not arrive in time.", headers={"Connection": "close"}) from None
 
 
-async def _read(receive: Receive, exchange: Exchange, most: int) -> bytes:
-    _refuse_declared_size(exchange, most)
-    parts: list[bytes] = []
+async def _receive(receive: Receive, most: int, take: Callable[[bytes], None]) -> None:
     size = 0
     while True:
         message = await receive()
@@ -81,15 +71,9 @@ async def _read(receive: Receive, exchange: Exchange, most: int) -> bytes:
         if size > most:
             raise _too_large(most)
         if part:
-            parts.append(part)
+            take(part)
         if not message.get("more_body", False):
-            return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-def _refuse_declared_size(exchange: Exchange, most: int) -> None:
-    declared = exchange.headers.get("content-length", "")
-    if declared.isascii() and declared.isdigit() and (len(declared) > 18 or int(declared) > most):
-        raise _too_large(most)
+            return
 
 
 def _too_large(most: int) -> HttpProblem:
