@@ -69,9 +69,8 @@ def _requests(calls: Sequence[Call], arguments: Sequence[Mapping[str, Any]]) -> 
 
 
 def _size(body: CouponRequest) -> int | None:
-    """The number of coupons of a request that can be done together with others."""
-    command = command_of(body)
-    return None if command.pending is not None else command.count
+    """One coupon, as every request that names its member in the path asks for; one that captures points is alone."""
+    return None if body.pending is not None else 1
 
 
 def _use_together(calls: Sequence[Call], arguments: Sequence[Mapping[str, Any]]) -> list[CouponUsage | Refusal]:
@@ -192,7 +191,7 @@ def get_member_coupon_usage(call: Call, member: Member, coupon_usage: CouponUsag
     "revertMemberCouponUsage",
     answer=done("The coupon usage was reverted."),
     audit=_AUDITED,
-    together=Together(_revert_together, lambda body: 1),
+    together=Together(_revert_together),
 )
 def revert_member_coupon_usage(call: Call, member: Member, coupon_usage: CouponUsage) -> CouponUsage:
     """Reverse one usage of the member. Returns the reversal."""

@@ -126,7 +126,7 @@ def _create_together(calls: Sequence[Call], arguments: Arguments) -> Posted:
     body=MOVEMENT,
     answer=transactions,
     audit="ledger-transaction",
-    together=Together(_create_together, lambda body: 1),
+    together=Together(_create_together),
 )
 def create_ledger_transaction(call: Call, account: LedgerAccount, body: MovementRequest) -> Rows:
     """Mint, burn or transfer between wallets."""
@@ -167,7 +167,7 @@ def _burn_together(calls: Sequence[Call], arguments: Arguments) -> Posted:
     body=BURN,
     answer=transactions,
     audit="ledger-transaction",
-    together=Together(_burn_together, lambda body: 1),
+    together=Together(_burn_together),
 )
 def burn_wallet_points(call: Call, account: LedgerAccount, wallet: Wallet, body: BurnRequest) -> Rows:
     """Burn from a wallet."""
@@ -197,7 +197,7 @@ def _mint_into(default_account_id: int | None, ledger: Ledger, wallet: Wallet, b
     body=MINT,
     answer=transactions,
     audit="ledger-transaction",
-    together=Together(_mint_together, lambda body: 1),
+    together=Together(_mint_together),
 )
 def mint_wallet_points(call: Call, ledger: Ledger, wallet: Wallet, body: MintRequest) -> Rows:
     """Mint into a wallet, on the default account of its ledger."""

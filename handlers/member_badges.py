@@ -73,7 +73,7 @@ def _unassign_together(calls: Sequence[Call], arguments: Sequence[Mapping[str, A
     body=GRANT,
     answer=wrapped("badgeTracking", TRACKING),
     audit=_AUDITED,
-    together=Together(_assign_together, lambda body: 1),
+    together=Together(_assign_together),
 )
 def assign_badge(call: Call, member: Member, badge: Badge, body: GrantRequest) -> BadgeTracking:
     """Assign a badge to the member; campaigns evaluate the event."""
@@ -85,7 +85,7 @@ def assign_badge(call: Call, member: Member, badge: Badge, body: GrantRequest) -
     body=GRANT,
     answer=wrapped("badgeTracking", TRACKING),
     audit=_AUDITED,
-    together=Together(_unassign_together, lambda body: 1),
+    together=Together(_unassign_together),
 )
 def unassign_badge(call: Call, member: Member, badge: Badge, body: GrantRequest) -> BadgeTracking:
     """Unassign a badge from the member; campaigns evaluate the event."""

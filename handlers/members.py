@@ -362,7 +362,7 @@ def _move_points(
     body=MEMBER_POINTS,
     answer=moved_points,
     audit="ledger-transaction",
-    together=Together(partial(_move_points, MINT), lambda body: 1),
+    together=Together(partial(_move_points, MINT)),
 )
 def mint_member_points(call: Call, member: Member, body: PointsMove) -> MovedPoints:
     """Mint points into the member's wallet."""
@@ -374,7 +374,7 @@ def mint_member_points(call: Call, member: Member, body: PointsMove) -> MovedPoi
     body=MEMBER_POINTS,
     answer=moved_points,
     audit="ledger-transaction",
-    together=Together(partial(_move_points, BURN), lambda body: 1),
+    together=Together(partial(_move_points, BURN)),
 )
 def burn_member_points(call: Call, member: Member, body: PointsMove) -> MovedPoints:
     """Burn points from the member's wallet."""

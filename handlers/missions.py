@@ -118,7 +118,7 @@ def _advance_together(
     "updateMissionProgress",
     body=PROGRESS_BODY,
     audit="mission-progress",
-    together=Together(_advance_together, lambda body: 1),
+    together=Together(_advance_together),
 )
 def update_mission_progress(call: Call, member: Member, mission: Mission, body: MissionAdvance) -> Mapping[str, Any]:
     """Advance a mission of the member by request."""

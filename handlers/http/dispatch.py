@@ -109,10 +109,36 @@ class Dispatcher:
         # A lock that somebody keeps holds up the call that needs it, not the others for long.
         transactions.wait_for_locks(db, GROUP_LOCK_MS)
         outcomes: dict[int, Answer | Exception | None] = {}
-        calls: dict[int, Call] = {}
-        bodies: dict[int, Any] = {}
-        items = 0
-        now = datetime.now(UTC)
+        ready = self._ready(db, operation, requests, route, outcomes)
+        calls = [call for call, _ in ready.values()]
+        results = operation.together.do(calls, [arguments for _, arguments in ready.values()]) if ready else ()
+        told: set[tuple[str, str]] = set()
+        for (position, (call, arguments)), result in zip(ready.items(), results, strict=True):
+            if result is None or isinstance(result, Exception):
+                outcomes[position] = result
+                continue
+            if isinstance(operation.audit, Audited):
+                operation.audit.add(call, arguments, result)
+                # Calls with one key made one record, of which the first of them is told.
+                new = {(entry.entity_type, entry.entity_id): entry for entry in call.audit.entries}
+                call.audit.entries = [entry for name, entry in new.items() if name not in told]
+                told |= new.keys()
+            outcomes[position] = _answer(operation, requests[position], route, result)
+        write_entries(calls, operation.operation_id)
+        return [outcomes[position] for position in range(len(requests))]
+
+    def _ready(
+        self,
+        db: Connection,
+        operation: Operation,
+        requests: Sequence[Request],
+        route: Route,
+        outcomes: dict[int, Answer | Exception | None],
+    ) -> dict[int, tuple[Call, dict[str, Any]]]:
+        """The calls that can be done together and their arguments, by position; `outcomes` gets the others."""
+        assert operation.together is not None
+        accepted: dict[int, tuple[Call, Any]] = {}
+        items, now = 0, datetime.now(UTC)
         for position, (request, allowed) in enumerate(zip(requests, _permitted(db, requests, route), strict=True)):
             if not isinstance(allowed, tuple):
                 outcomes[position] = allowed
@@ -127,31 +153,19 @@ class Dispatcher:
                 outcomes[position] = None
                 continue
             items += size
-            calls[position], bodies[position] = self._call(db, request, *allowed, now), body
-        if calls:
-            paths = [requests[position].path for position in calls]
-            for position, addressed in zip(tuple(calls), resolve_all_addresses([*calls.values()], paths), strict=True):
-                if isinstance(addressed, NotFound):
-                    outcomes[position] = addressed
-                    del calls[position]
-                else:
-                    bodies[position] = {**addressed, "body": bodies[position]}
-        arguments = [bodies[position] for position in calls]
-        told: set[tuple[str, str]] = set()
-        results = operation.together.do([*calls.values()], arguments) if calls else ()
-        for (position, call), of_call, result in zip(calls.items(), arguments, results, strict=True):
-            if result is None or isinstance(result, Exception):
-                outcomes[position] = result
-                continue
-            if isinstance(operation.audit, Audited):
-                operation.audit.add(call, of_call, result)
-                # Calls with one key made one record, of which the first of them is told.
-                new = {(entry.entity_type, entry.entity_id): entry for entry in call.audit.entries}
-                call.audit.entries = [entry for name, entry in new.items() if name not in told]
-                told |= new.keys()
-            outcomes[position] = _answer(operation, requests[position], route, result)
-        write_entries([*calls.values()], operation.operation_id)
-        return [outcomes[position] for position in range(len(requests))]
+            accepted[position] = self._call(db, request, *allowed, now), body
+        if not accepted:
+            return {}
+        calls, paths = [call for call, _ in accepted.values()], [requests[position].path for position in accepted]
+        ready: dict[int, tuple[Call, dict[str, Any]]] = {}
+        for (position, (call, body)), addressed in zip(
+            accepted.items(), resolve_all_addresses(calls, paths), strict=True
+        ):
+            if isinstance(addressed, NotFound):
+                outcomes[position] = addressed
+            else:
+                ready[position] = call, {**addressed, "body": body}
+        return ready
 
     def _call(
         self, db: Connection, request: Request, organization: Organization | None, caller: Caller | None, now: datetime
