@@ -69,6 +69,11 @@ class Origin:
     request_id: str
     reason: str | None
 
+    @classmethod
+    def by_operator(cls, operation_id: str) -> Origin:
+        """The origin of what the operator does on the command line."""
+        return cls("operator", None, None, "", operation_id, "", None)
+
 
 @dataclass(frozen=True, slots=True)
 class NewEntry:

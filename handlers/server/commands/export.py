@@ -64,15 +64,6 @@ def _write(
 
 
 def _add_to_audit_log(db: Connection, organization_id: int, told: Mapping[str, Any]) -> None:
-    origin = Origin(
-        actor=_SUBJECT,
-        user_id=None,
-        token_id=None,
-        surface="",
-        operation_id="export",
-        request_id="",
-        reason=None,
-    )
     changes = {name: {"from": None, "to": value} for name, value in told.items() if value is not None}
     entry = NewEntry("export", str(organization_id), as_json(changes))
-    audit_log.add_entries(db, organization_id, datetime.now(UTC), [(origin, entry)])
+    audit_log.add_entries(db, organization_id, datetime.now(UTC), [(Origin.by_operator("export"), entry)])

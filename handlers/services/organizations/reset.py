@@ -28,14 +28,6 @@ def reset_organization(db: Connection, organization_id: int, now: datetime) -> i
     removed = resetting.remove_records(db, organization_id)
     add_default_records(db, organization_id, now)
     organizations.raise_configuration_version(db, organization_id)
-    origin = Origin(
-        actor="operator",
-        user_id=None,
-        token_id=None,
-        surface="",
-        operation_id="resetOrganization",
-        request_id="",
-        reason=None,
-    )
-    audit_log.add_entries(db, organization_id, now, [(origin, NewEntry("organization", str(organization_id), "{}"))])
+    entry = NewEntry("organization", str(organization_id), "{}")
+    audit_log.add_entries(db, organization_id, now, [(Origin.by_operator("resetOrganization"), entry)])
     return removed
