@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import psycopg2
@@ -97,8 +97,7 @@ def find_parts(db: Connection, job: ImportJob) -> list[ImportPart]:
 def put_part(db: Connection, job: ImportJob, part_number: int, blocks: Iterable[bytes], **values: Any) -> ImportPart:
     """Store a part in the place of the one with this number, block by block."""
     address = {"organization_id": job.organization_id, "import_id": job.import_id, "part_number": part_number}
-    for table in (import_blocks, import_parts):
-        db.execute(delete(table).where(*(table.c[name] == value for name, value in address.items())))
+    _remove_content(db, address)
     part = add(db, import_parts, ImportPart, {**address, **values})
     for number, block in enumerate(blocks):
         query(db, _ADD_BLOCK, (*address.values(), number, psycopg2.Binary(block)))
@@ -113,7 +112,10 @@ def read_block(db: Connection, job: ImportJob, part_number: int, block_number: i
 
 def remove_file(db: Connection, job: ImportJob) -> None:
     """Remove the content of the file."""
-    address = {"organization_id": job.organization_id, "import_id": job.import_id}
+    _remove_content(db, {"organization_id": job.organization_id, "import_id": job.import_id})
+
+
+def _remove_content(db: Connection, address: Mapping[str, int]) -> None:
     for table in (import_blocks, import_parts):
         db.execute(delete(table).where(*(table.c[name] == value for name, value in address.items())))
 

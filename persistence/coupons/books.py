@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from domain.coupons.books import CouponBook
-from persistence.rows import add, change, columns_of, record, records
+from persistence.rows import add, change, columns_of, records
 from persistence.tables.coupons import coupon_books as table
 
 COLUMNS = columns_of(table, CouponBook)
@@ -26,14 +26,12 @@ def find_by_key(db: Connection, organization_id: int, coupon_book_key: str) -> C
 
 def find_all(db: Connection, organization_id: int, coupon_book_ids: Collection[int]) -> list[CouponBook]:
     """The existing books among these, in no certain order; one statement."""
-    wanted = table.c.coupon_book_id.in_(list(coupon_book_ids))
-    return records(CouponBook, db.execute(select(*COLUMNS).where(table.c.organization_id == organization_id, wanted)))
+    return _find_all(db, organization_id, table.c.coupon_book_id.in_(list(coupon_book_ids)))
 
 
 def find_all_by_key(db: Connection, organization_id: int, keys: Collection[str]) -> list[CouponBook]:
     """The existing books among these, in no certain order."""
-    wanted = table.c.coupon_book_key.in_(list(keys))
-    return records(CouponBook, db.execute(select(*COLUMNS).where(table.c.organization_id == organization_id, wanted)))
+    return _find_all(db, organization_id, table.c.coupon_book_key.in_(list(keys)))
 
 
 def known_keys(db: Connection, organization_id: int, keys: Collection[str]) -> set[str]:
@@ -64,5 +62,11 @@ def change_book(db: Connection, book: CouponBook, /, **values: Any) -> CouponBoo
 
 
 def _find(db: Connection, organization_id: int, condition: Any) -> CouponBook | None:
-    row = db.execute(select(*COLUMNS).where(table.c.organization_id == organization_id, condition)).one_or_none()
-    return record(CouponBook, row)
+    found = _find_all(db, organization_id, condition)
+    return found[0] if found else None
+
+
+def _find_all(db: Connection, organization_id: int, condition: Any) -> list[CouponBook]:
+    return records(
+        CouponBook, db.execute(select(*COLUMNS).where(table.c.organization_id == organization_id, condition))
+    )

@@ -135,12 +135,18 @@ def emit(
 
     Returns its result in the form of tracking.
     """
-    event = IncomingEvent(
+    [result] = track(UnitOfWork(call), [reported_event(call, member, event_type, payload, reason)], by_server=True)
+    return result.answer
+
+
+def reported_event(
+    call: Call, member: Member, event_type: str, payload: Mapping[str, Any], reason: str | None = None
+) -> IncomingEvent:
+    """An event that the server itself reports of a member."""
+    return IncomingEvent(
         system_unique_key=f"{event_type}-{call.new_key()}",
         event_type=event_type,
         member_id=member.member_id,
         payload=payload,
         reason=reason,
     )
-    [result] = track(UnitOfWork(call), [event], by_server=True)
-    return result.answer

@@ -38,13 +38,19 @@ class ExportedRow:
     values: Mapping[str, Any]
 
 
-def member_rows(db: Connection, asked: ExportRange) -> Iterator[ExportedRow]:
-    """A row for each member who was not erased, by id, with the tier that was set by hand."""
+def _pages(db: Connection, asked: ExportRange) -> Iterator[list[tuple[Member, str | None, datetime | None]]]:
+    """The members of an export, page by page, each with a tier that was set by hand and its end."""
     after = asked.after
     while page := exports.next_members(db, asked.organization_id, after, asked.updated_from, ROWS_AT_ONCE):
+        yield page
+        after = page[-1][0].member_id
+
+
+def member_rows(db: Connection, asked: ExportRange) -> Iterator[ExportedRow]:
+    """A row for each member who was not erased, by id, with the tier that was set by hand."""
+    for page in _pages(db, asked):
         for member, tier, tier_expires_at in page:
             yield ExportedRow(member.member_id, _member_values(member, tier, tier_expires_at))
-        after = page[-1][0].member_id
 
 
 def _member_values(member: Member, tier: str | None, tier_expires_at: datetime | None) -> dict[str, Any]:
@@ -74,8 +80,7 @@ def _at(body: Any, place: tuple[str, ...]) -> Any:
 
 def balance_rows(db: Connection, asked: ExportRange) -> Iterator[ExportedRow]:
     """A row for each lot, and for each balance of an account without lots, by member; nothing that has expired."""
-    after = asked.after
-    while page := exports.next_members(db, asked.organization_id, after, asked.updated_from, ROWS_AT_ONCE):
+    for page in _pages(db, asked):
         names = {member.wallet_id: member for member, _, _ in page}
         for wallet_id, account, amount, expires_at in exports.balances_of(db, asked.organization_id, list(names)):
             values = {
@@ -86,7 +91,6 @@ def balance_rows(db: Connection, asked: ExportRange) -> Iterator[ExportedRow]:
             }
             known = {name: value for name, value in values.items() if value is not None}
             yield ExportedRow(names[wallet_id].member_id, known)
-        after = page[-1][0].member_id
 
 
 ReadRows = Callable[[Connection, ExportRange], Iterator[ExportedRow]]

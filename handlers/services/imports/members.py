@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from domain.events import IncomingEvent
 from domain.imports.cells import CUSTOM
 from domain.imports.records import UPSERT, FailedRow, ImportJob, RowFault
 from domain.members import Member, differences, member_exists, public_id_taken
@@ -19,14 +18,14 @@ from handlers.call import Call
 from handlers.messages.base import Body, Changes
 from handlers.messages.members import MEMBER, MEMBER_PROPERTIES, MemberProperties
 from handlers.services.configuration import configuration_of
-from handlers.services.events.track import track
+from handlers.services.events.track import reported_event, track
 from handlers.services.imports.checks import NameOf, check_body, field_at, moment_in
 from handlers.services.imports.rows import ImportRow
 from handlers.services.members.change import changed_values
 from handlers.services.members.enrol import NewMember, enrol_accepted, insert_members
 from handlers.services.members.view import view_members
 from handlers.services.unit_of_work.unit import UnitOfWork
-from handlers.services.webhooks.outbox import queue_entities
+from handlers.services.webhooks.outbox import entities_changed
 from persistence import events, member_tiers, members
 
 _BODY = Body(MemberProperties)
@@ -269,21 +268,13 @@ def _tell(call: Call, changed: Sequence[tuple[Member, Member]]) -> None:
     incoming = []
     for before, after in changed:
         payload = {"changedFields": list(differences(MEMBER_PROPERTIES.dump(before), MEMBER_PROPERTIES.dump(after)))}
-        incoming.append(_event(call, after, "member-updated", payload))
+        incoming.append(reported_event(call, after, "member-updated", payload))
         if before.active and not after.active:
-            incoming.append(_event(call, after, "member-profile-deactivated", payload))
+            incoming.append(reported_event(call, after, "member-profile-deactivated", payload))
     track(UnitOfWork(call), incoming, by_server=True)
-    configuration = configuration_of(call.db, call.organization)
-    if any(listener.hears_entity(MEMBER_ENTITY) for listener in configuration.listeners):
-        records = view_members(call, [after for _, after in changed], with_balances=True)
-        told = [(UPDATED, MEMBER.dump(record)) for record in records]
-        queue_entities(call.db, configuration, MEMBER_ENTITY, told, call.now)
-
-
-def _event(call: Call, member: Member, event_type: str, payload: Mapping[str, Any]) -> IncomingEvent:
-    return IncomingEvent(
-        system_unique_key=f"{event_type}-{call.new_key()}",
-        event_type=event_type,
-        member_id=member.member_id,
-        payload=payload,
+    entities_changed(
+        call,
+        MEMBER_ENTITY,
+        UPDATED,
+        lambda: map(MEMBER.dump, view_members(call, [after for _, after in changed], with_balances=True)),
     )

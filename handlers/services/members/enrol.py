@@ -21,11 +21,10 @@ from handlers.call import Call, Execution
 from handlers.messages.base import values_of
 from handlers.messages.members import MEMBER, MemberProperties
 from handlers.messages.referrals import referral_results
-from handlers.services.configuration import configuration_of
-from handlers.services.events.track import track
+from handlers.services.events.track import reported_event, track
 from handlers.services.members.view import view_members
 from handlers.services.unit_of_work.unit import UnitOfWork
-from handlers.services.webhooks.outbox import queue_entities
+from handlers.services.webhooks.outbox import entities_changed
 from persistence import member_tiers, members, referrals
 
 MEMBER_CREATED = "member-created"
@@ -148,17 +147,9 @@ def insert_members(execution: Execution, new: Sequence[NewMember]) -> list[tuple
 
 def created_event(call: Call, member: Member) -> IncomingEvent:
     """The event `member-created` of a new member (integration 6)."""
-    return IncomingEvent(
-        system_unique_key=f"{MEMBER_CREATED}-{call.new_key()}",
-        event_type=MEMBER_CREATED,
-        member_id=member.member_id,
-        payload={},
-    )
+    return reported_event(call, member, MEMBER_CREATED, {})
 
 
 def tell_created(call: Call, records: Sequence[Mapping[str, Any]]) -> None:
     """Tell the triggers that listen of new members, given as their records with balances."""
-    configuration = configuration_of(call.db, call.organization)
-    if any(listener.hears_entity(MEMBER_ENTITY) for listener in configuration.listeners):
-        changes = [(CREATED, MEMBER.dump(record)) for record in records]
-        queue_entities(call.db, configuration, MEMBER_ENTITY, changes, call.now)
+    entities_changed(call, MEMBER_ENTITY, CREATED, lambda: map(MEMBER.dump, records))

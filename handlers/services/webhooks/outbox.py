@@ -5,7 +5,7 @@ If no active trigger listens, nothing is read or written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -101,9 +101,17 @@ def entity_changed(call: Call, entity: str, action: str, record: Callable[[], Ma
 
     A change of records in the configuration has read the configuration before, as for every check.
     """
+    entities_changed(call, entity, action, lambda: [record()])
+
+
+def entities_changed(
+    call: Call, entity: str, action: str, records_of: Callable[[], Iterable[Mapping[str, Any]]]
+) -> None:
+    """Queue messages that records of one kind were created or updated, as `entity_changed`; at most one statement."""
     configuration = configuration_of(call.db, call.organization)
     if any(listener.hears_entity(entity) for listener in configuration.listeners):
-        queue_entities(call.db, configuration, entity, [(action, record())], call.now)
+        changes = [(action, record) for record in records_of()]
+        queue_entities(call.db, configuration, entity, changes, call.now)
 
 
 def queue_entities(
