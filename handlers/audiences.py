@@ -11,7 +11,6 @@ from domain.audiences import (
     LIST_MATCHER,
     Audience,
     MatcherTypeFixed,
-    NotAListAudience,
     compile_attribute_matcher,
 )
 from domain.problems import FieldFault, InvalidRequest
@@ -27,6 +26,7 @@ from handlers.schemas.audiences import (
     AudienceProperties,
     ListChange,
 )
+from handlers.services.audiences.change_list import change_list, refuse_without_list
 from handlers.services.organizations.own_organization import refuse_other_organization
 from handlers.services.references import unknown_member
 from persistence import audiences
@@ -105,10 +105,7 @@ def update_audience_members(call: Call, audience: Audience, body: ListChange) ->
 
     Adding a member who is on the list, or removing one who is not, changes nothing.
     """
-    if audience.matcher_type != LIST_MATCHER:
-        raise NotAListAudience(
-            f"The audience {audience.name} is of the type {audience.matcher_type}, which has no list."
-        )
+    refuse_without_list(audience)
     added, removed = set(body.add), set(body.remove)
     contradictions = [index for index, member_id in enumerate(body.remove) if member_id in added]
     if contradictions:
@@ -118,19 +115,7 @@ def update_audience_members(call: Call, audience: Audience, body: ListChange) ->
     unknown = audiences.unknown_members(call.db, audience.organization_id, added)
     if unknown:
         raise unknown_member(min(unknown))
-    before = audiences.lock(call.db, audience)
-    more = audiences.add_members(call.db, audience, added, call.now)
-    fewer = audiences.remove_members(call.db, audience, removed)
-    if not more and not fewer:
-        return before
-    count = (before.member_count or 0) + more - fewer
-    call.audit.add(
-        "audience",
-        audience.audience_id,
-        before={"memberCount": before.member_count},
-        after={"memberCount": count, "add": sorted(added), "remove": sorted(removed)},
-    )
-    return audiences.change_audience(call.db, audience, member_count=count, refreshed_at=call.now, updated_at=call.now)
+    return change_list(call, audience, added, removed)
 
 
 def _check(call: Call, body: AudienceProperties) -> None:

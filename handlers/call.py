@@ -115,7 +115,8 @@ def new_uuid() -> str:
 class Execution:
     """The context of a use case: an open transaction, the tenant and the moment.
 
-    `request_id` is that of the HTTP request, or the name of the job.
+    `request_id` is that of the HTTP request, or the name of the job. If `is_quiet`, neither campaigns nor triggers are
+    told of what is done; tiers move with the points all the same.
     """
 
     db: Connection
@@ -123,6 +124,7 @@ class Execution:
     now: datetime
     request_id: str
     new_key: Callable[[], str] = new_uuid
+    is_quiet: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

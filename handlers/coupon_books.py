@@ -7,7 +7,7 @@ from typing import Any
 
 from domain.coupons.book_rules import refuse_archived
 from domain.coupons.books import CODELESS, CouponBook
-from domain.coupons.codes import CodesNotAccepted, CodeTaken, Coupon, refuse_codes
+from domain.coupons.codes import CodesNotAccepted, Coupon, code_taken, refuse_codes
 from domain.triggers import COUPON_BOOK, CREATED, UPDATED
 from handlers.audit_trail import Audited
 from handlers.call import ADMINISTRATION, INTEGRATION, Call
@@ -110,9 +110,9 @@ def add_coupon_book_coupons(call: Call, book: CouponBook, body: NewCodes) -> lis
     book = books.lock(call.db, book)
     refuse_archived(book)
     refuse_codes(book, body.codes)
-    taken = codes.first_taken(call.db, book, body.codes)
-    if taken is not None:
-        raise CodeTaken(f"The code {taken} is in the coupon book already.")
+    taken = codes.find_taken(call.db, book, body.codes)
+    if taken:
+        raise code_taken(taken[0])
     added = codes.add_codes(call.db, book, body.codes, call.now)
     ids = [coupon.coupon_id for coupon in added]
     after = {"couponsAdded": len(ids), "firstCouponId": min(ids), "lastCouponId": max(ids)}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from domain.badges import Badge, BadgeBalance, BadgeTracking, Grant, MemberBadge, UnknownBadge
@@ -12,12 +11,11 @@ from domain.problems import Refusal
 from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.messages.badges import TRACKING
-from handlers.messages.base import listed, wrapped
+from handlers.messages.base import listed, values_of, wrapped
 from handlers.operation import Together, operation
 from handlers.schemas.member_badges import BALANCE, GRANT, MEMBER_BADGE, GrantRequest
-from handlers.services.idempotency import digest_of
-from handlers.services.unit_of_work.participants.badges import BadgeWork
-from handlers.services.unit_of_work.unit import Part, done_together, only, unit_of_work
+from handlers.services.badges.assign import ASSIGN, UNASSIGN, assign_badges, grant, unassign_badges
+from handlers.services.unit_of_work.unit import only, unit_of_work
 from persistence import badges
 from persistence.paging import Page, Paged
 
@@ -43,29 +41,12 @@ def get_member_badge_balance(call: Call, member: Member, badge: Badge) -> BadgeB
     return badges.find_balance(call.db, member, badge)
 
 
-def _grants(
-    reason: str, do: Callable[[BadgeWork, Grant], BadgeTracking], calls: Sequence[Call], grants: Sequence[Grant]
-) -> list[BadgeTracking | Refusal]:
-    """The tracking of each grant, or its refusal."""
-    keys = {grant.system_unique_key for grant in grants if grant.system_unique_key is not None}
-
-    def part(call: Call, grant: Grant) -> Part[BadgeTracking]:
-        return Part(call, grant.member_id, reason, lambda unit: do(unit.badges, grant))
-
-    parts = [part(call, grant) for call, grant in zip(calls, grants, strict=True)]
-    return done_together(parts, lambda unit: unit.badges.recall(keys))
-
-
-_assignments = partial(_grants, "The badge was assigned by request.", BadgeWork.assign)
-_unassignments = partial(_grants, "The badge was unassigned by request.", BadgeWork.unassign)
-
-
 def _assign_together(calls: Sequence[Call], arguments: Sequence[Mapping[str, Any]]) -> list[BadgeTracking | Refusal]:
-    return _assignments(calls, [_grant("assign", **each) for each in arguments])
+    return assign_badges(calls, [_grant(ASSIGN, **each) for each in arguments])
 
 
 def _unassign_together(calls: Sequence[Call], arguments: Sequence[Mapping[str, Any]]) -> list[BadgeTracking | Refusal]:
-    return _unassignments(calls, [_grant("unassign", **each) for each in arguments])
+    return unassign_badges(calls, [_grant(UNASSIGN, **each) for each in arguments])
 
 
 @operation(
@@ -77,7 +58,7 @@ def _unassign_together(calls: Sequence[Call], arguments: Sequence[Mapping[str, A
 )
 def assign_badge(call: Call, member: Member, badge: Badge, body: GrantRequest) -> BadgeTracking:
     """Assign a badge to the member; campaigns evaluate the event."""
-    return only(_assignments([call], [_grant("assign", member, badge, body)]))
+    return only(assign_badges([call], [_grant(ASSIGN, member, badge, body)]))
 
 
 @operation(
@@ -89,7 +70,7 @@ def assign_badge(call: Call, member: Member, badge: Badge, body: GrantRequest) -
 )
 def unassign_badge(call: Call, member: Member, badge: Badge, body: GrantRequest) -> BadgeTracking:
     """Unassign a badge from the member; campaigns evaluate the event."""
-    return only(_unassignments([call], [_grant("unassign", member, badge, body)]))
+    return only(unassign_badges([call], [_grant(UNASSIGN, member, badge, body)]))
 
 
 @operation("revertBadgeTracking", answer=wrapped("badgeTracking", TRACKING), audit=_AUDITED)
@@ -104,14 +85,4 @@ def revert_badge_tracking(call: Call, member: Member, badge_tracking: BadgeTrack
 
 
 def _grant(action: str, member: Member, badge: Badge, body: GrantRequest) -> Grant:
-    """The grant of a request; its digest decides if two requests under one key are the same."""
-    asked = (action, member.member_id, badge.badge_id, body.amount, body.custom_attributes, body.external_id)
-    return Grant(
-        member.member_id,
-        badge,
-        body.amount,
-        system_unique_key=body.system_unique_key,
-        request_digest=digest_of(asked),
-        custom_attributes=body.custom_attributes,
-        external_id=body.external_id,
-    )
+    return grant(action, member, badge, **values_of(body))

@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, or_, select
 
 from domain.audiences import NULL_MATCHER, Audience
+from domain.scalars import is_key
 from persistence.connections import query
 from persistence.paging import Page, Paged, paged
 from persistence.rows import add, change, columns_of, record, records
@@ -94,6 +95,14 @@ def find_matching(db: Connection, organization_id: int) -> list[Audience]:
         .order_by(table.c.audience_id)
     )
     return records(Audience, rows)
+
+
+def find_all_named(db: Connection, organization_id: int, names: Collection[str]) -> list[Audience]:
+    """The audiences with these keys or names, which several may have, by id."""
+    keys = [name.lower() for name in names if is_key(name.lower())]
+    named = or_(table.c.audience_key.in_(keys), table.c.name.in_(list(names)))
+    rows = db.execute(select(*_COLUMNS).where(table.c.organization_id == organization_id, named))
+    return sorted(records(Audience, rows), key=lambda audience: audience.audience_id)
 
 
 def names_by_key(db: Connection, organization_id: int) -> dict[str, str]:

@@ -47,6 +47,11 @@ class CodeTaken(Conflict):
     title = "The code is in the coupon book already"
 
 
+def code_taken(code: str) -> CodeTaken:
+    """The refusal of a code that the book has."""
+    return CodeTaken(f"The code {code} is in the coupon book already.")
+
+
 class CodesNotAccepted(Conflict):
     """Only books of the type `list` accept codes, and a book of the type `single` accepts its first one."""
 

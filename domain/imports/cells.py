@@ -9,7 +9,17 @@ from decimal import Decimal
 from io import StringIO
 from typing import Any
 
-from domain.imports.records import BALANCES, MEMBERS, FileFault, RowFault
+from domain.imports.records import (
+    AUDIENCE_MEMBERS,
+    BADGES,
+    BALANCES,
+    COUPON_CODES,
+    COUPONS,
+    EVENTS,
+    MEMBERS,
+    FileFault,
+    RowFault,
+)
 
 # Columns that a file of errors has beside its own. An import passes over them, so the file can be sent again.
 ERROR_COLUMNS = ("importLine", "importColumn", "importReason")
@@ -18,6 +28,7 @@ CUSTOM = "customAttributes."
 LIST_SEPARATOR = "|"
 _FORMULA = re.compile(r"['=+\-@\t\r]")
 _NUMBER = re.compile(r"[+-]?[0-9]+([.][0-9]+)?")
+_WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 _WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 Read = Callable[[str], Any]
@@ -64,6 +75,12 @@ def _number(cell: str) -> Decimal:
     if not _NUMBER.fullmatch(cell):
         raise ValueError("is not a number such as 12.5")
     return Decimal(cell)
+
+
+def _whole(cell: str) -> int:
+    if not _WHOLE.fullmatch(cell):
+        raise ValueError("is not a whole number")
+    return int(cell)
 
 
 # The types of JSON by how a cell is read, and what they are called.
@@ -124,8 +141,51 @@ FIELDS: Mapping[str, Mapping[str, Read]] = {
         "tags": _texts,
         "systemUniqueKey": _text,
     },
+    COUPON_CODES: {"couponBook": _text, "code": _text},
+    COUPONS: {
+        "loyaltyMemberId": _text,
+        "couponBook": _text,
+        "code": _text,
+        "amount": _whole,
+        "expiresAt": _text,
+        "pointsOverride": _number,
+        "couponData": _object,
+        "customAttributes": _object,
+        "externalId": _text,
+        "description": _text,
+        "tags": _texts,
+        "systemUniqueKey": _text,
+    },
+    BADGES: {
+        "loyaltyMemberId": _text,
+        "badge": _text,
+        "amount": _whole,
+        "customAttributes": _object,
+        "externalId": _text,
+        "systemUniqueKey": _text,
+    },
+    AUDIENCE_MEMBERS: {"audience": _text, "loyaltyMemberId": _text, "remove": _truth},
+    EVENTS: {
+        "loyaltyMemberId": _text,
+        "eventType": _text,
+        "payload": _object,
+        "externalEventDate": _text,
+        "sponsorLoyaltyMemberId": _text,
+        "externalId": _text,
+        "description": _text,
+        "tags": _texts,
+        "systemUniqueKey": _text,
+    },
 }
-REQUIRED: Mapping[str, tuple[str, ...]] = {MEMBERS: ("loyaltyMemberId",), BALANCES: ("loyaltyMemberId", "amount")}
+REQUIRED: Mapping[str, tuple[str, ...]] = {
+    MEMBERS: ("loyaltyMemberId",),
+    BALANCES: ("loyaltyMemberId", "amount"),
+    COUPON_CODES: ("couponBook", "code"),
+    COUPONS: ("loyaltyMemberId", "couponBook"),
+    BADGES: ("loyaltyMemberId", "badge"),
+    AUDIENCE_MEMBERS: ("audience", "loyaltyMemberId"),
+    EVENTS: ("loyaltyMemberId", "eventType"),
+}
 
 
 def delimiter_of(header: str) -> str:
@@ -233,11 +293,11 @@ def object_values(
 
 def _of_json(name: str, read: Read, value: Any) -> Any:
     """A value of JSON as the field holds it; numbers may be texts, too."""
-    if read is _number:
+    if read in (_number, _whole):
         if isinstance(value, bool) or not isinstance(value, int | Decimal | str):
             raise RowFault(f"{name} is not a number.", name)
         try:
-            return _number(value) if isinstance(value, str) else value
+            return value if isinstance(value, int if read is _whole else int | Decimal) else read(str(value))
         except ValueError as error:
             raise RowFault(f"{name} {error}.", name) from None
     expected, words = _FORMS[read]

@@ -8,9 +8,18 @@ from datetime import datetime, timedelta
 
 from domain.problems import Conflict
 
-MEMBERS, BALANCES = "members", "balances"
+MEMBERS, BALANCES, COUPON_CODES, COUPONS, BADGES = "members", "balances", "coupon-codes", "coupons", "badges"
+AUDIENCE_MEMBERS, EVENTS = "audience-members", "events"
 # The role that a kind of import needs beside that of imports: that of the operations which write the same.
-ROLE_OF_KIND: Mapping[str, str] = {MEMBERS: "members:write", BALANCES: "ledgers:write"}
+ROLE_OF_KIND: Mapping[str, str] = {
+    MEMBERS: "members:write",
+    BALANCES: "ledgers:write",
+    COUPON_CODES: "coupons:write",
+    COUPONS: "coupons:write",
+    BADGES: "badges:write",
+    AUDIENCE_MEMBERS: "members:write",
+    EVENTS: "orders:write",
+}
 CSV, NDJSON = "csv", "ndjson"
 CREATE, UPSERT = "create", "upsert"
 UPLOADING, QUEUED, RUNNING, DONE, FAILED, CANCELLED = "uploading", "queued", "running", "done", "failed", "cancelled"

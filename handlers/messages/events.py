@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
+from domain.calendar import instant_of
 from domain.campaigns.limits import ALL_ACCOUNTS, ALL_MEMBERS, CounterKey
 from domain.campaigns.outcomes import EffectOutcome, Evaluation, Explanation, RuleError
 from domain.events import IncomingEvent, LoyaltyEvent
-from domain.problems import Refusal
-from handlers.messages.base import Exact, Instant, Plain, Shape, WireSchema, exact_number, json_able
+from domain.problems import FieldFault, InvalidRequest, Refusal
+from handlers.messages.base import Body, Exact, Instant, Plain, Shape, WireSchema, exact_number, json_able
 
 
 class _EventRecord(WireSchema):
@@ -39,6 +40,7 @@ class _EventRecord(WireSchema):
 
 
 _RECORD = Shape(_EventRecord)
+_INCOMING = Body(IncomingEvent)
 
 
 def event_record(event: LoyaltyEvent | Mapping[str, Any]) -> dict[str, Any]:
@@ -158,3 +160,16 @@ def queued_result(answer: Mapping[str, Any]) -> dict[str, Any]:
     if key is None:
         outcome["error"] = answer["error"]
     return outcome
+
+
+def incoming_event(body: Mapping[str, Any]) -> IncomingEvent:
+    """An event that a document accepted; raises InvalidRequest naming every invalid date."""
+    dated = ((body.get("payload") or {}).get("order") or {}).get("externalEventDate")
+    event = _INCOMING.load(body)
+    if dated is not None:
+        try:
+            instant_of(dated)
+        except ValueError as error:
+            detail = "externalEventDate is not between the years 1 and 9999"
+            raise InvalidRequest([FieldFault(detail, pointer="/payload/order/externalEventDate")]) from error
+    return event

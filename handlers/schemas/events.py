@@ -9,31 +9,13 @@ from typing import Annotated, Any
 
 from marshmallow import fields
 
-from domain.calendar import instant_of
 from domain.events import DRY_RUN, FULL, WAITING, IncomingEvent, LoyaltyEvent
-from domain.problems import FieldFault, InvalidRequest
 from domain.queue import DeadLetter
 from handlers.messages.base import Body, Keys, instant_text, loaded_items
-from handlers.messages.events import event_record
+from handlers.messages.events import event_record, incoming_event
 
 # The allowed values of `include`.
 PAYLOAD, RESULT = "payload", "result"
-
-
-_INCOMING = Body(IncomingEvent)
-
-
-def incoming_event(body: Mapping[str, Any]) -> IncomingEvent:
-    """An event that a document accepted; raises InvalidRequest naming every invalid date."""
-    dated = ((body.get("payload") or {}).get("order") or {}).get("externalEventDate")
-    event = _INCOMING.load(body)
-    if dated is not None:
-        try:
-            instant_of(dated)
-        except ValueError as error:
-            detail = "externalEventDate is not between the years 1 and 9999"
-            raise InvalidRequest([FieldFault(detail, pointer="/payload/order/externalEventDate")]) from error
-    return event
 
 
 class _Events(fields.Field[Any]):

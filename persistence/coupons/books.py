@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, or_, select
 
 from domain.coupons.books import CouponBook
+from domain.scalars import is_key
 from persistence.rows import add, change, columns_of, records
 from persistence.tables.coupons import coupon_books as table
 
@@ -32,6 +33,13 @@ def find_all(db: Connection, organization_id: int, coupon_book_ids: Collection[i
 def find_all_by_key(db: Connection, organization_id: int, keys: Collection[str]) -> list[CouponBook]:
     """The existing books among these, in no certain order."""
     return _find_all(db, organization_id, table.c.coupon_book_key.in_(list(keys)))
+
+
+def find_all_named(db: Connection, organization_id: int, names: Collection[str]) -> list[CouponBook]:
+    """The books with these keys or names, which several may have, by id."""
+    keys = [name.lower() for name in names if is_key(name.lower())]
+    named = or_(table.c.coupon_book_key.in_(keys), table.c.name.in_(list(names)))
+    return sorted(_find_all(db, organization_id, named), key=lambda book: book.coupon_book_id)
 
 
 def known_keys(db: Connection, organization_id: int, keys: Collection[str]) -> set[str]:

@@ -9,7 +9,8 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from domain.coupons.books import CouponBook
-from domain.coupons.codes import CodeTaken, Coupon
+from domain.coupons.codes import Coupon, code_taken
+from persistence.connections import query
 from persistence.paging import Page, Paged, ordering
 from persistence.rows import change, columns_of, fields_of, record, records
 from persistence.tables.coupons import coupons as table
@@ -50,7 +51,7 @@ SELECT {_FIELDS} FROM coupon ORDER BY coupon.position
 _TAKEN = """
 SELECT given.code FROM unnest(%s::text[]) WITH ORDINALITY AS given(code, ordinality)
 JOIN coupons ON coupons.organization_id = %s AND coupons.coupon_book_id = %s AND coupons.code = given.code
-ORDER BY given.ordinality LIMIT 1
+ORDER BY given.ordinality
 """
 
 
@@ -69,9 +70,9 @@ def find_by_code(db: Connection, book: CouponBook, code: str | None) -> Coupon |
     )
 
 
-def first_taken(db: Connection, book: CouponBook, codes: Sequence[str]) -> str | None:
-    """The first of the codes that the book has already."""
-    return db.exec_driver_sql(_TAKEN, (list(codes), book.organization_id, book.coupon_book_id)).scalar()
+def find_taken(db: Connection, book: CouponBook, codes: Sequence[str]) -> list[str]:
+    """The codes, among these, that the book has already, in their order."""
+    return [row[0] for row in query(db, _TAKEN, (list(codes), book.organization_id, book.coupon_book_id))]
 
 
 def add_codes(db: Connection, book: CouponBook, codes: Sequence[str | None], now: datetime) -> list[Coupon]:
@@ -83,8 +84,7 @@ def add_codes(db: Connection, book: CouponBook, codes: Sequence[str | None], now
 def change_code(db: Connection, coupon: Coupon, code: str, now: datetime) -> Coupon:
     """Give the coupon another code; raises CodeTaken if the book holds it already."""
     address = {"organization_id": coupon.organization_id, "coupon_id": coupon.coupon_id}
-    taken = CodeTaken(f"The code {code} is in the coupon book already.")
-    refusals = {"uq_coupons_organization_id_coupon_book_id_code": taken}
+    refusals = {"uq_coupons_organization_id_coupon_book_id_code": code_taken(code)}
     return change(db, table, Coupon, address, {"code": code, "updated_at": now}, refusals)
 
 

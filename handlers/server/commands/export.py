@@ -17,8 +17,6 @@ from persistence import audit_log, exports, transactions
 from persistence.audit_log import NewEntry, Origin
 from persistence.rows import as_json
 
-_SUBJECT = "operator"
-
 
 @click.command("export")
 @click.argument("kind", type=click.Choice(["members", "balances"]))

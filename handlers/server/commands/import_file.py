@@ -17,6 +17,7 @@ import yaml
 from sqlalchemy import Engine
 from tqdm import tqdm
 
+from domain.imports.records import ROLE_OF_KIND
 from handlers.server.commands.context import load_settings, migrated_engine
 from handlers.server.commands.organizations import named_organization
 from handlers.server.commands.output import json_option, print_json
@@ -37,7 +38,7 @@ _NDJSON_ENDINGS = (".ndjson", ".jsonl", ".ndjson.gz", ".jsonl.gz")
 @click.command("import")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
 @click.option("--organization", metavar="NAME", required=True, help="The organization, by name or id.")
-@click.option("--kind", type=click.Choice(["members", "balances"]), default="members", show_default=True)
+@click.option("--kind", type=click.Choice(list(ROLE_OF_KIND)), default="members", show_default=True)
 @click.option(
     "--format", "file_format", type=click.Choice(["csv", "ndjson"]), help="By the name of the file, else csv."
 )
@@ -69,7 +70,7 @@ def import_file(
     errors: Path | None,
     as_json: bool,
 ) -> None:
-    """Import members or balances from a file.
+    """Import rows from a file.
 
     FILE is - for the standard input. Rows that are wrong fail alone; exit code 1 if there are any, or if the file
     cannot be read. Ctrl-C cancels the import. Running workers help; none is needed.

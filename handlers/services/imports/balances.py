@@ -18,6 +18,7 @@ from handlers.call import Call
 from handlers.services.configuration import configuration_of
 from handlers.services.idempotency import digest_of
 from handlers.services.imports.checks import NameOf, check_body, moment_in
+from handlers.services.imports.reading import key_of, read_rows
 from handlers.services.imports.rows import ImportRow
 from handlers.services.ledger.sessions import work_on_wallets
 from persistence import events, posting
@@ -49,13 +50,8 @@ class _BalanceRow:
 def import_balances(call: Call, job: ImportJob, rows: Sequence[ImportRow], name_of: NameOf) -> list[FailedRow]:
     """Mint the balances of rows; returns the rows that failed."""
     failed: list[FailedRow] = []
-    read = []
     accounts = _Accounts(call)
-    for row in rows:
-        try:
-            read.append(_read(job, row, accounts, call.now, name_of))
-        except RowFault as fault:
-            failed.append(row.failed(fault.reason, fault.column))
+    read = read_rows(job, rows, failed, name_of, lambda row: _read(job, row, accounts, call.now, name_of))
     if read:
         _post(call, job, read, failed, name_of)
     return failed
@@ -90,12 +86,7 @@ class _Accounts:
 
 def _read(job: ImportJob, row: ImportRow, accounts: _Accounts, now: datetime, name_of: NameOf) -> _BalanceRow:
     """Read a row; raises RowFault."""
-    if row.fault is not None:
-        raise row.fault
     values = row.values
-    for name in ("loyaltyMemberId", "amount"):
-        if name not in values:
-            raise RowFault(f"{name_of(name)} is missing.", name_of(name))
     check_body(
         "MemberPointsRequest", {name: values[name] for name in _OF_OPERATION if name in values}, _FIELDS, name_of
     )
@@ -109,7 +100,7 @@ def _read(job: ImportJob, row: ImportRow, accounts: _Accounts, now: datetime, na
     is_pending = bool(values.get("pending", False))
     asked = (values["loyaltyMemberId"], account.ledger_account_id, values["amount"], expires_at, earned_at, is_pending)
     details = Details(
-        system_unique_key=values.get("systemUniqueKey") or f"import-{job.import_id}-{row.line}",
+        system_unique_key=key_of(job, row),
         request_digest=digest_of(asked),
         external_id=values.get("externalId"),
         external_event_date=earned_at,
@@ -166,7 +157,7 @@ def _is_new(job: ImportJob, each: _BalanceRow, digests: dict[str, bytes], name_o
 def _mint(call: Call, job: ImportJob, rows: Sequence[tuple[_BalanceRow, Member]], failed: list[FailedRow]) -> None:
     wallets = {member.wallet_id for _, member in rows}
     accounts: Collection[int] = {each.account.ledger_account_id for each, _ in rows}
-    with work_on_wallets(call, wallets, accounts, _REASON, is_quiet=not job.emit_events) as work:
+    with work_on_wallets(call, wallets, accounts, _REASON) as work:
         for each, member in rows:
             savepoint = work.ledger.savepoint()
             account = work.ledger.accounts.get(each.account.ledger_account_id, each.account)

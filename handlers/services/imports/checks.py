@@ -16,14 +16,20 @@ NameOf = Callable[[str], str]
 
 
 @cache
-def validator_of(schema: str) -> Validator:
-    """The validator of a schema of the administration interface."""
-    return Schemas(ADMINISTRATION, openapi.bundle(ADMINISTRATION)).validator({"$ref": f"#/components/schemas/{schema}"})
+def validator_of(schema: str, surface: str) -> Validator:
+    """The validator of a schema of an interface."""
+    return Schemas(surface, openapi.bundle(surface)).validator({"$ref": f"#/components/schemas/{schema}"})
 
 
-def check_body(schema: str, body: Mapping[str, Any], fields: Mapping[str, str], name_of: NameOf) -> None:
+def check_body(
+    schema: str,
+    body: Mapping[str, Any],
+    fields: Mapping[str, str],
+    name_of: NameOf,
+    surface: str = ADMINISTRATION,
+) -> None:
     """Raise RowFault with the first fault of a body; `fields` are those of the row by pointer into the body."""
-    validator = validator_of(schema)
+    validator = validator_of(schema, surface)
     if validator.accepts(body):
         return
     fault = body_faults(validator, body)[0]

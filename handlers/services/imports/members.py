@@ -20,6 +20,7 @@ from handlers.messages.members import MEMBER, MEMBER_PROPERTIES, MemberPropertie
 from handlers.services.configuration import configuration_of
 from handlers.services.events.track import reported_event, track
 from handlers.services.imports.checks import NameOf, check_body, field_at, moment_in
+from handlers.services.imports.reading import read_rows
 from handlers.services.imports.rows import ImportRow
 from handlers.services.members.change import changed_values
 from handlers.services.members.enrol import NewMember, enrol_accepted, insert_members
@@ -116,23 +117,16 @@ def import_members(call: Call, job: ImportJob, rows: Sequence[ImportRow], name_o
     """
     tiers = _Tiers(call)
     batch = _Batch()
-    read = []
-    for row in rows:
-        try:
-            read.append(_read(row, tiers, call.now, name_of))
-        except RowFault as fault:
-            batch.failed.append(row.failed(fault.reason, fault.column))
+    read = read_rows(job, rows, batch.failed, name_of, lambda row: _read(row, tiers, call.now, name_of))
     if read:
         _sort_out(call, job, read, batch, name_of)
-        _enrol(call, job, batch.new)
-        _change(call, job, batch.changed)
+        _enrol(call, batch.new)
+        _change(call, batch.changed)
     return batch.failed
 
 
 def _read(row: ImportRow, tiers: _Tiers, now: datetime, name_of: NameOf) -> _MemberRow:
     """Read a row; raises RowFault."""
-    if row.fault is not None:
-        raise row.fault
     body: dict[str, Any] = {}
     attributes: dict[str, Any] = {}
     for name, value in row.values.items():
@@ -144,8 +138,6 @@ def _read(row: ImportRow, tiers: _Tiers, now: datetime, name_of: NameOf) -> _Mem
             for parent in parents:
                 part = part.setdefault(parent, {})
             part[last] = value
-    if "loyaltyMemberId" not in body:
-        raise RowFault(f"{name_of('loyaltyMemberId')} is missing.", name_of("loyaltyMemberId"))
     judged = {**body, "customAttributes": {**body.get("customAttributes", {}), **attributes}} if attributes else body
     check_body("OrganizationMemberCreate", judged, _FIELDS, name_of)
     try:
@@ -234,9 +226,9 @@ def _values_after(before: Member, each: _MemberRow) -> dict[str, Any]:
     return values
 
 
-def _enrol(call: Call, job: ImportJob, rows: Sequence[_MemberRow]) -> None:
+def _enrol(call: Call, rows: Sequence[_MemberRow]) -> None:
     new = [NewMember(each.properties, each.joined_at, each.tiers) for each in rows]
-    if not job.emit_events:
+    if call.is_quiet:
         if new:
             insert_members(call, new)
         return
@@ -244,7 +236,7 @@ def _enrol(call: Call, job: ImportJob, rows: Sequence[_MemberRow]) -> None:
         enrol_accepted(call, new[begin : begin + _TRACKED_AT_ONCE])
 
 
-def _change(call: Call, job: ImportJob, changed: Sequence[tuple[_MemberRow, Member, dict[str, Any]]]) -> None:
+def _change(call: Call, changed: Sequence[tuple[_MemberRow, Member, dict[str, Any]]]) -> None:
     """Store the changes of members, and their tiers; tell campaigns of those that change, if the import tells them."""
     organization_id = call.organization.organization_id
     tiers = {(before.member_id, program): held for each, before, _ in changed for program, held in each.tiers.items()}
@@ -259,7 +251,7 @@ def _change(call: Call, job: ImportJob, changed: Sequence[tuple[_MemberRow, Memb
         return
     changes = [(before.member_id, values) for before, values in different]
     after = members.change_members(call.db, organization_id, changes, call.now)
-    if job.emit_events:
+    if not call.is_quiet:
         _tell(call, [(before, after[before.member_id]) for before, _ in different])
 
 

@@ -13,10 +13,29 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine
 
-from domain.imports.records import BALANCES, DONE, FAILED, MEMBERS, RUNNING, FailedRow, FileFault, ImportJob
+from domain.imports.records import (
+    AUDIENCE_MEMBERS,
+    BADGES,
+    BALANCES,
+    COUPON_CODES,
+    COUPONS,
+    DONE,
+    EVENTS,
+    FAILED,
+    MEMBERS,
+    RUNNING,
+    FailedRow,
+    FileFault,
+    ImportJob,
+)
 from handlers.call import ADMINISTRATION, Call
+from handlers.services.imports.audience_members import import_audience_members
+from handlers.services.imports.badges import import_badges
 from handlers.services.imports.balances import import_balances
 from handlers.services.imports.checks import NameOf
+from handlers.services.imports.coupon_codes import import_coupon_codes
+from handlers.services.imports.coupons import import_coupons
+from handlers.services.imports.events import import_events
 from handlers.services.imports.members import import_members
 from handlers.services.imports.rows import ImportRow, RowReader
 from handlers.settings import Settings
@@ -29,7 +48,15 @@ _DRY_RUN = "dry_run_of_import"
 _UNEXPECTED = "The row could not be imported. The log of the worker says why."
 
 ImportRows = Callable[[Call, ImportJob, Sequence[ImportRow], NameOf], list[FailedRow]]
-_KINDS: Mapping[str, ImportRows] = {MEMBERS: import_members, BALANCES: import_balances}
+_KINDS: Mapping[str, ImportRows] = {
+    MEMBERS: import_members,
+    BALANCES: import_balances,
+    COUPON_CODES: import_coupon_codes,
+    COUPONS: import_coupons,
+    BADGES: import_badges,
+    AUDIENCE_MEMBERS: import_audience_members,
+    EVENTS: import_events,
+}
 
 
 class Importer:
@@ -113,6 +140,7 @@ class Importer:
             caller=None,
             surface=ADMINISTRATION,
             settings=self._settings,
+            is_quiet=not job.emit_events,
         )
         if not job.dry_run:
             return _KINDS[job.kind](call, job, rows, name_of)

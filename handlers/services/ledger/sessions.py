@@ -58,17 +58,15 @@ def work_on_wallets(
     wallet_ids: Collection[int],
     ledger_account_ids: Collection[int],
     reason: str,
-    *,
-    is_quiet: bool = False,
 ) -> Iterator[WalletWork]:
     """Work on locked wallets; the postings of the block are flushed at its end, with their consequences.
 
-    `reason` is the reason in the derived events. If `is_quiet`, tiers move with the points, and nothing is reported.
+    `reason` is the reason in the derived events.
     """
     db, organization = execution.db, execution.organization
     work = WalletWork(open_session(db, organization, wallet_ids, ledger_account_ids, execution.now))
     yield work
-    _flush(execution, work, reason, is_quiet)
+    _flush(execution, work, reason)
 
 
 def open_session(
@@ -138,7 +136,7 @@ def _concern(configuration: Configuration, ledger_account_ids: Collection[int]) 
     return bool(ledger_account_ids) and TRANSACTION_CREATED in possible_types(configuration)
 
 
-def _flush(execution: Execution, work: WalletWork, reason: str, is_quiet: bool) -> None:
+def _flush(execution: Execution, work: WalletWork, reason: str) -> None:
     db, organization = execution.db, execution.organization
     session, organization_id = work.ledger, organization.organization_id
     configuration = configuration_of(db, organization)
@@ -155,7 +153,7 @@ def _flush(execution: Execution, work: WalletWork, reason: str, is_quiet: bool) 
     ledger_events = LedgerEvents(configuration, session, assignments, member_ids, posted.__getitem__, points)
     derived = ledger_events.take_derived()
     member_tiers.move(db, organization_id, assignments.changed, session.at)
-    if is_quiet:
+    if execution.is_quiet:
         return
     requests = {
         member_ids[wallet_id]: request_id

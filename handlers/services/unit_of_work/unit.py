@@ -239,7 +239,8 @@ class UnitOfWork:
         """
         if self.is_open:
             derived = [*self._ledger_events.take_derived(), *self.participants.take_derived()]
-            self._pipeline.report(derived, reason, cause, request_id)
+            if not self.execution.is_quiet:
+                self._pipeline.report(derived, reason, cause, request_id)
 
     def keep(self, tracked: TrackedEvent, status: str, answer: Mapping[str, Any], **known: Any) -> None:
         """Keep an event to be stored by the flush; `known` are further arguments of `event_row`."""
@@ -280,7 +281,8 @@ class UnitOfWork:
         if known:
             events.finish_events(self._db, self._organization_id, known)
         events.add_events(self._db, [row for row in self.rows if row["loyalty_event_id"] not in self._stored_ids])
-        queue_events(self._db, self.configuration, self.rows, self.members, self.execution.now)
+        if not self.execution.is_quiet:
+            queue_events(self._db, self.configuration, self.rows, self.members, self.execution.now)
         self.rows = []
 
     def is_looked_at(self, event: IncomingEvent) -> bool:
@@ -333,7 +335,8 @@ class UnitOfWork:
 
     def _tell_orders(self) -> None:
         """Tell the listening triggers of new and changed orders."""
-        if any(listener.hears_entity(PURCHASE_ORDER) for listener in self.configuration.listeners):
+        listeners = () if self.execution.is_quiet else self.configuration.listeners
+        if any(listener.hears_entity(PURCHASE_ORDER) for listener in listeners):
             changes = [(CREATED, order_record(order)) for order in self.orders.new]
             changes += [(UPDATED, order_record(order)) for order in self.orders.moved]
             queue_entities(self._db, self.configuration, PURCHASE_ORDER, changes, self.execution.now)

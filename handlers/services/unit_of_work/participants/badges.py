@@ -32,6 +32,7 @@ class BadgeWork:
         self._badges = {badge.badge_id: badge for badge in scope.configuration.badges.values()}
         self._loaded: BadgeBalances | None = None
         self._knows_reversible = False
+        self._expected = _FIRST_IDS
         self.executors: Mapping[str, Executor] = {
             ASSIGN_BADGE: self._assign_badge,
             UNASSIGN_BADGE: self._unassign_badge,
@@ -52,6 +53,10 @@ class BadgeWork:
         """Look up the results of earlier requests under these keys."""
         if system_unique_keys:
             self._balances.know(badges.find_tracked(self._scope.db, self._organization_id, system_unique_keys))
+
+    def expect(self, count: int) -> None:
+        """Prepare for `count` changes, so that their ids come by one statement."""
+        self._expected = max(count, _FIRST_IDS)
 
     def assign(self, grant: Grant) -> BadgeTracking:
         """Assign a badge to a member, as `BadgeBalances.assign`; keys must have been recalled."""
@@ -114,7 +119,7 @@ class BadgeWork:
         if self._scope.is_dry_run:
             numbers = count(-1, -1)
             return lambda: (next(numbers), new_key())
-        allocator = IdAllocator(self._scope.db, "badge_trackings", _FIRST_IDS)
+        allocator = IdAllocator(self._scope.db, "badge_trackings", self._expected)
         return lambda: (allocator.take(), new_key())
 
     def _assign_badge(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:

@@ -1,0 +1,34 @@
+"""Changes of the list of an audience."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from domain.audiences import LIST_MATCHER, Audience, NotAListAudience
+from handlers.call import Call
+from persistence import audiences
+
+
+def refuse_without_list(audience: Audience) -> None:
+    """Raise NotAListAudience for an audience of another type."""
+    if audience.matcher_type != LIST_MATCHER:
+        raise NotAListAudience(
+            f"The audience {audience.name} is of the type {audience.matcher_type}, which has no list."
+        )
+
+
+def change_list(call: Call, audience: Audience, add: Collection[int], remove: Collection[int]) -> Audience:
+    """Put members on the list and take others off; those who are on it already, or not on it, change nothing."""
+    before = audiences.lock(call.db, audience)
+    more = audiences.add_members(call.db, audience, add, call.now)
+    fewer = audiences.remove_members(call.db, audience, remove)
+    if not more and not fewer:
+        return before
+    count = (before.member_count or 0) + more - fewer
+    call.audit.add(
+        "audience",
+        audience.audience_id,
+        before={"memberCount": before.member_count},
+        after={"memberCount": count, "add": sorted(add), "remove": sorted(remove)},
+    )
+    return audiences.change_audience(call.db, audience, member_count=count, refreshed_at=call.now, updated_at=call.now)

@@ -1,0 +1,60 @@
+"""Badges assigned and unassigned by request, of several calls in one unit of work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from domain.badges import Badge, BadgeTracking, Grant
+from domain.members import Member
+from domain.problems import Refusal
+from handlers.call import Call
+from handlers.services.idempotency import digest_of
+from handlers.services.unit_of_work.participants.badges import BadgeWork
+from handlers.services.unit_of_work.unit import Part, UnitOfWork, done_together
+
+ASSIGN, UNASSIGN = "assign", "unassign"
+
+
+def grant(
+    action: str,
+    member: Member,
+    badge: Badge,
+    *,
+    amount: int,
+    system_unique_key: str | None,
+    custom_attributes: Mapping[str, Any],
+    external_id: str | None,
+) -> Grant:
+    """The grant of a request; its digest decides if two requests under one key are the same."""
+    asked = (action, member.member_id, badge.badge_id, amount, custom_attributes, external_id)
+    return Grant(
+        member.member_id,
+        badge,
+        amount,
+        system_unique_key=system_unique_key,
+        request_digest=digest_of(asked),
+        custom_attributes=custom_attributes,
+        external_id=external_id,
+    )
+
+
+def _done(
+    reason: str, do: Callable[[BadgeWork, Grant], BadgeTracking], calls: Sequence[Call], grants: Sequence[Grant]
+) -> list[BadgeTracking | Refusal]:
+    """The tracking of each grant, or its refusal."""
+    keys = {each.system_unique_key for each in grants if each.system_unique_key is not None}
+
+    def part(call: Call, asked: Grant) -> Part[BadgeTracking]:
+        return Part(call, asked.member_id, reason, lambda unit: do(unit.badges, asked))
+
+    def prepare(unit: UnitOfWork) -> None:
+        unit.badges.expect(len(grants))
+        unit.badges.recall(keys)
+
+    return done_together([part(call, asked) for call, asked in zip(calls, grants, strict=True)], prepare)
+
+
+assign_badges = partial(_done, "The badge was assigned by request.", BadgeWork.assign)
+unassign_badges = partial(_done, "The badge was unassigned by request.", BadgeWork.unassign)

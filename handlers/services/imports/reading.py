@@ -1,0 +1,118 @@
+"""Reading the fields of rows, and finding the records that they name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+from domain.imports.cells import REQUIRED
+from domain.imports.records import CREATE, FailedRow, ImportJob, RowFault
+from domain.members import Member
+from domain.problems import InvalidRequest, Refusal
+from handlers.call import Call
+from handlers.services.imports.checks import NameOf
+from handlers.services.imports.rows import ImportRow
+from persistence import members
+
+T = TypeVar("T")
+
+
+def read_rows(
+    job: ImportJob, rows: Sequence[ImportRow], failed: list[FailedRow], name_of: NameOf, read: Callable[[ImportRow], T]
+) -> list[T]:
+    """The results of `read`, which raises RowFault, for the rows that are right; the others are added to `failed`."""
+    done = []
+    for row in rows:
+        try:
+            if row.fault is not None:
+                raise row.fault
+            for name in REQUIRED[job.kind]:
+                if name not in row.values:
+                    raise RowFault(f"{name_of(name)} is missing.", name_of(name))
+            done.append(read(row))
+        except RowFault as fault:
+            failed.append(row.failed(fault.reason, fault.column))
+    return done
+
+
+class Names(Generic[T]):
+    """The records that a field of rows names by key or by name; `records` are those with their keys and names."""
+
+    def __init__(self, field: str, kind: str, records: Iterable[tuple[str, str | None, T]]) -> None:
+        self._field = field
+        self._kind = kind
+        self._by_name: dict[str, list[T]] = {}
+        for key, name, record in records:
+            for each in {key, name} - {None}:
+                self._by_name.setdefault(each, []).append(record)
+
+    def of(self, row: ImportRow, name_of: NameOf) -> T:
+        """The record that a row names; raises RowFault for none, and for a name that several have."""
+        name = row.values[self._field]
+        found = self._by_name.get(name) or self._by_name.get(name.lower(), [])
+        if not found:
+            raise RowFault(f"There is no {self._kind} {name[:100]}.", name_of(self._field))
+        if len(found) > 1:
+            raise RowFault(f"Several {self._kind}s are called {name[:100]}. Name the key.", name_of(self._field))
+        return found[0]
+
+
+def values_of(rows: Sequence[ImportRow], field: str) -> set[str]:
+    """The texts in a field of rows."""
+    return {row.values[field] for row in rows if field in row.values}
+
+
+def find_members(call: Call, rows: Sequence[ImportRow]) -> dict[str, Member]:
+    """The members whom rows name, who were not erased, by `loyaltyMemberId`."""
+    names = values_of(rows, "loyaltyMemberId")
+    found = members.find_all_by_loyalty_member_id(call.db, call.organization.organization_id, names)
+    return {member.loyalty_member_id: member for member in found if member.erased_at is None}
+
+
+def member_of(row: ImportRow, known: Mapping[str, Member], name_of: NameOf) -> Member:
+    """The member of a row; raises RowFault."""
+    name = row.values["loyaltyMemberId"]
+    if name not in known:
+        raise RowFault(f"There is no member {name[:100]}.", name_of("loyaltyMemberId"))
+    return known[name]
+
+
+def key_of(job: ImportJob, row: ImportRow) -> str:
+    """The key under which a row is done once: its own, or one made of its place."""
+    return row.values.get("systemUniqueKey") or f"import-{job.import_id}-{row.line}"
+
+
+def unused(
+    job: ImportJob,
+    asked: Iterable[tuple[ImportRow, T]],
+    used: Iterable[str],
+    failed: list[FailedRow],
+    name_of: NameOf,
+) -> list[tuple[ImportRow, T]]:
+    """The rows to be done; those whose keys were `used` before fail, unless the import may meet them again."""
+    seen = set(used)
+    left = []
+    for row, request in asked:
+        key = key_of(job, row)
+        if job.mode == CREATE and key in seen:
+            failed.append(row.failed(f"The systemUniqueKey {key} was used before.", name_of("systemUniqueKey")))
+        else:
+            left.append((row, request))
+        seen.add(key)
+    return left
+
+
+def do_all(
+    left: Sequence[tuple[ImportRow, T]], failed: list[FailedRow], do: Callable[[list[T]], Iterable[Any]]
+) -> None:
+    """Do what rows ask for, all at once; those whose outcome is a refusal are added to `failed`."""
+    if left:
+        outcomes = do([request for _, request in left])
+        for (row, _), outcome in zip(left, outcomes, strict=True):
+            if isinstance(outcome, Refusal):
+                failed.append(row.failed(detail_of(outcome)))
+
+
+def detail_of(refusal: Refusal) -> str:
+    """Why a row is refused, in the words of the first fault if there are several."""
+    return refusal.faults[0].detail if isinstance(refusal, InvalidRequest) and refusal.faults else refusal.detail

@@ -1,0 +1,263 @@
+"""Imports of codes, coupons, badges, lists of audiences and events, over HTTP."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.builders.campaigns import mint
+from tests.builders.coupons import CouponBooks
+from tests.builders.imports import Imports, counts
+from tests.builders.statements import count
+from tests.builders.tracking import ORDER_CREATED, Shop, running
+from tests.builders.triggers import add_trigger
+
+
+@pytest.fixture
+def imports(organization):
+    return Imports(organization)
+
+
+@pytest.fixture
+def shop(organization):
+    made = Shop(organization)
+    for name in ("ana", "ben"):
+        made.member(loyaltyMemberId=name)
+    return made
+
+
+def lines(*rows):
+    return "\n".join(json.dumps(row) for row in rows)
+
+
+def book(shop, name="Flat white", book_type="list", **more):
+    return CouponBooks(shop.organization).make(name=name, type=book_type, **more)
+
+
+def priced(shop):
+    """What makes an assignment cost 50 points."""
+    path = f"/ledgers/{shop.organization.created.ledger_id}/accounts"
+    [account] = shop.administration.get(path)["results"]
+    config = {"ledgerAccountKey": account["ledgerAccountKey"]}
+    return {"assignmentRequiredPoints": 50, "requiredPointsConfig": config}
+
+
+def codes(shop, made):
+    found = shop.administration.get(f"/coupon-books/{made['couponBookId']}/coupons", order="couponId,asc")
+    return [each["code"] for each in found["results"]]
+
+
+def coupons(shop, member):
+    found = shop.integration.get(f"/members/{member}/coupons")["results"]
+    return sorted((each["code"] or "", each["amountAssigned"]) for each in found)
+
+
+def test_codes_are_added_to_their_books(imports, shop):
+    first, second = book(shop), book(shop, "Croissant", "single")
+    book(shop, "Twice")
+    book(shop, "Twice")
+    rows = [
+        f"{first['couponBookKey']},A-1",
+        "Flat white,A-2",
+        "Flat white,A-1",
+        "Croissant,ONE",
+        "Croissant,TWO",
+        "Tea,A",
+        "Twice,A",
+        "Flat white, ",
+        "Flat white,a  b",
+    ]
+    done = imports.run("couponBook,code\n" + "\n".join(rows), kind="coupon-codes")
+    assert (codes(shop, first), codes(shop, second)) == (["A-1", "A-2"], ["ONE"])
+    assert imports.errors(done) == [
+        (4, "code", "The code A-1 is in the coupon book already."),
+        (6, "code", "A book of the type single has one code."),
+        (7, "couponBook", "There is no coupon book Tea."),
+        (8, "couponBook", "Several coupon books are called Twice. Name the key."),
+        (9, "code", imports.errors(done)[4][2]),
+        (10, "code", imports.errors(done)[5][2]),
+    ]
+    again = imports.run("couponBook,code\nFlat white,A-2\nFlat white,A-3\n", kind="coupon-codes", mode="upsert")
+    assert (counts(again), codes(shop, first)) == (("done", 2, 2, 0), ["A-1", "A-2", "A-3"])
+    CouponBooks(shop.organization).set_status(first, "archived")
+    done = imports.run("couponBook,code\nFlat white,A-4\n", kind="coupon-codes")
+    assert (counts(done), imports.errors(done)[0][1]) == (("done", 1, 0, 1), "code")
+
+
+def test_members_get_their_coupons_free_and_in_silence(imports, shop):
+    made = book(shop, **priced(shop))
+    add_trigger(shop.administration)
+    imports.run("couponBook,code\nFlat white,A-1\nFlat white,A-2\nFlat white,A-3\n", kind="coupon-codes")
+    shop.campaign(running(mint(5)), eventType="coupon-code-assigned")
+    until = (datetime.now(UTC) + timedelta(days=30)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    rows = [
+        {"loyaltyMemberId": "ana", "couponBook": "Flat white", "code": "A-2", "amount": 3, "expiresAt": until},
+        {"loyaltyMemberId": "ben", "couponBook": made["couponBookKey"], "customAttributes": {"from": "old"}},
+        {"loyaltyMemberId": "eva", "couponBook": "Flat white"},
+        {"loyaltyMemberId": "ana", "couponBook": "Flat white", "code": "B-9"},
+        {"loyaltyMemberId": "ana", "couponBook": "Flat white", "expiresAt": "2020-01-01"},
+        {"loyaltyMemberId": "ana", "couponBook": "Flat white", "amount": 0},
+        {"loyaltyMemberId": "ana", "couponBook": "Flat white", "amount": 1.5},
+        {"loyaltyMemberId": "ben", "couponBook": "Flat white", "code": "A-2"},
+    ]
+    done = imports.run(lines(*rows), kind="coupons", file_format="ndjson")
+    assert counts(done) == ("done", 8, 2, 6), imports.errors(done)
+    assert [(line, column) for line, column, _ in imports.errors(done)] == [
+        (3, "loyaltyMemberId"),
+        (4, None),
+        (5, "expiresAt"),
+        (6, "amount"),
+        (7, "amount"),
+        (8, None),
+    ]
+    assert coupons(shop, "ana") == [("A-2", 3)]
+    assert len(coupons(shop, "ben")) == 1
+    assert [usage.custom_attributes for usage in shop.rows("coupon_usages", order="coupon_usage_id")][-1] == {
+        "from": "old"
+    }
+    assert (shop.balance("ana"), shop.events("ana"), shop.rows("trigger_deliveries")) == (0, [], [])
+
+
+def test_coupons_told_of_are_as_those_of_requests(imports, shop):
+    book(shop, book_type="codeless", **priced(shop))
+    shop.campaign(running(mint(5)), eventType="coupon-code-assigned")
+    rows = "loyaltyMemberId,couponBook,pointsOverride\nana,Flat white,\nana,Flat white,2\n"
+    done = imports.run(rows, kind="coupons", emitEvents=True)
+    # The first gives 5 points, of which the second costs 2.
+    assert (counts(done), shop.balance("ana")) == (("done", 2, 2, 0), 8), imports.errors(done)
+    assert {each["eventType"] for each in shop.events("ana")} == {"coupon-code-assigned"}
+    shop.check_ledger()
+
+
+@pytest.mark.parametrize("kind", ["coupons", "badges", "events"])
+def test_rows_of_one_key_are_done_once(imports, shop, kind):
+    book(shop, book_type="codeless")
+    shop.integration.post("/badges", {"name": "Regular", "maxAmount": 10, "active": True})
+    subject, values = {
+        "coupons": ("couponBook", ("Flat white", "1", "2")),
+        "badges": ("badge", ("Regular", "1", "2")),
+        "events": ("eventType", ("member-generic-event", "a", "b")),
+    }[kind]
+    more = "description" if kind == "events" else "amount"
+    named, same, other = values
+    header = f"loyaltyMemberId,{subject},{more},systemUniqueKey\n"
+    rows = "".join(f"ana,{named},{each},k-1\n" for each in (same, same, other))
+    done = imports.run(header + rows, kind=kind)
+    assert counts(done) == ("done", 3, 1, 2)
+    assert {(column, reason) for _, column, reason in imports.errors(done)} == {
+        ("systemUniqueKey", "The systemUniqueKey k-1 was used before.")
+    }
+    done = imports.run(header + rows, kind=kind, mode="upsert")
+    assert counts(done) == ("done", 3, 2, 1)
+    [(line, _, reason)] = imports.errors(done)
+    assert (line, "k-1" in reason) == (4, True)
+    table = {"coupons": "coupon_usages", "badges": "badge_trackings", "events": "events"}[kind]
+    assert [row.system_unique_key for row in shop.rows(table)].count("k-1") == 1
+
+
+def test_members_get_their_badges(imports, shop):
+    made = shop.integration.post("/badges", {"name": "Regular", "maxAmount": 3, "active": True})["badge"]
+    shop.campaign(running(mint(5)), eventType="badge-assigned")
+    rows = f"ana,Regular,2\nana,{made['badgeKey']},1\nana,Regular,1\nben,Tea,1\neva,Regular,1\nben,Regular,x\n"
+    done = imports.run("loyaltyMemberId,badge,amount\n" + rows, kind="badges")
+    assert counts(done) == ("done", 6, 2, 4)
+    assert [(line, column) for line, column, _ in imports.errors(done)] == [
+        (4, None),
+        (5, "badge"),
+        (6, "loyaltyMemberId"),
+        (7, "amount"),
+    ]
+    [held] = shop.integration.get("/members/ana/badges")["results"]
+    assert (held["assignedBalance"], shop.balance("ana"), shop.events("ana")) == (3, 0, [])
+    imports.run("loyaltyMemberId,badge\nben,Regular\n", kind="badges", emitEvents=True)
+    assert shop.balance("ben") == 5
+
+
+def test_members_are_put_on_lists_and_taken_off(imports, shop):
+    made = shop.administration.post("/audiences", {"name": "Testers", "active": True, "matcherType": "list-matcher"})
+    audience = made["audience"]
+    shop.administration.post("/audiences", {"name": "All", "active": True, "matcherType": "null-matcher"})
+    header = "audience,loyaltyMemberId,remove\n"
+    rows = f"Testers,ana,\n{audience['audienceKey']},ben,\nTesters,eva,\nAll,ana,\nTea,ana,\n"
+    done = imports.run(header + rows, kind="audience-members")
+    assert counts(done) == ("done", 5, 2, 3)
+    assert [(line, column) for line, column, _ in imports.errors(done)] == [
+        (4, "loyaltyMemberId"),
+        (5, "audience"),
+        (6, "audience"),
+    ]
+    path = f"/audiences/{audience['audienceId']}"
+    assert shop.administration.get(path)["audience"]["memberCount"] == 2
+    imports.run(f"{header}Testers,ana,true\nTesters,ben,true\nTesters,ben,no\n", kind="audience-members")
+    assert shop.administration.get(path)["audience"]["memberCount"] == 1
+    assert len(shop.rows("audience_members")) == 1
+
+
+def test_events_are_captured_or_evaluated_as_of_then(imports, shop):
+    shop.campaign(running(mint(5)), eventType=ORDER_CREATED)
+    add_trigger(shop.administration)
+
+    def row(member, number, **more):
+        order = {"externalId": f"order-{number}", "total": 12.5}
+        return {"loyaltyMemberId": member, "eventType": ORDER_CREATED, "payload": {"order": order}, **more}
+
+    rows = [
+        row("ana", 1, externalEventDate="2025-03-02", systemUniqueKey="till-1", tags=["old"]),
+        row("eva", 2),
+        row("ana", 1),
+        {"loyaltyMemberId": "ana", "eventType": "tea"},
+        {"loyaltyMemberId": "ana", "eventType": ORDER_CREATED},
+        row("ana", 3, externalEventDate="2999-01-01"),
+        {"loyaltyMemberId": "ana", "eventType": ORDER_CREATED, "payload": {"order": {"total": 1}}},
+    ]
+    done = imports.run(lines(*rows), kind="events", file_format="ndjson")
+    assert counts(done) == ("done", 7, 1, 6), imports.errors(done)
+    assert [(line, column) for line, column, _ in imports.errors(done)] == [
+        (2, "loyaltyMemberId"),
+        (3, None),
+        (4, None),
+        (5, None),
+        (6, "externalEventDate"),
+        (7, "payload"),
+    ]
+    captured = next(each for each in shop.events("ana") if each["status"] == "success")
+    assert (captured["systemUniqueKey"], captured["externalEventDate"], captured["evaluationStatus"]) == (
+        "till-1",
+        "2025-03-02T00:00:00Z",
+        0,
+    )
+    assert (shop.balance("ana"), shop.rows("trigger_deliveries")) == (0, [])
+    shop.administration.post(f"/events/{captured['loyaltyEventKey']}/evaluate", expect=200)
+    assert shop.balance("ana") == 5
+    done = imports.run(lines(row("ben", 4)), kind="events", file_format="ndjson", emitEvents=True)
+    assert (counts(done), shop.balance("ben")) == (("done", 1, 1, 0), 5)
+
+
+@pytest.mark.parametrize("kind", ["coupon-codes", "coupons", "badges", "audience-members", "events"])
+def test_statements_do_not_grow_with_the_rows(imports, shop, kind):
+    book(shop, book_type="list" if kind == "coupon-codes" else "codeless")
+    shop.integration.post("/badges", {"name": "Regular", "maxAmount": 1000, "active": True})
+    shop.administration.post("/audiences", {"name": "Testers", "active": True, "matcherType": "list-matcher"})
+    for number in range(60):
+        shop.member(loyaltyMemberId=f"m{number}")
+    header, row = {
+        "coupon-codes": ("couponBook,code", "Flat white,{0}-{1}"),
+        "coupons": ("loyaltyMemberId,couponBook", "m{1},Flat white"),
+        "badges": ("loyaltyMemberId,badge", "m{1},Regular"),
+        "audience-members": ("loyaltyMemberId,audience", "m{1},Testers"),
+        "events": ("loyaltyMemberId,eventType", "m{1},member-generic-event"),
+    }[kind]
+
+    def statements(rows):
+        imports.queue("\n".join([header, *(row.format(rows, number) for number in range(rows))]), kind=kind)
+        importer = imports.importer
+        counted = count(shop.engine, importer.step)
+        while importer.step():
+            pass
+        return counted
+
+    statements(10)
+    few = statements(20)
+    assert statements(50) <= few
