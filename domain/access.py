@@ -10,6 +10,7 @@ RESOURCES = (
     "benefits",
     "campaigns",
     "coupons",
+    "exports",
     "imports",
     "ledgers",
     "members",

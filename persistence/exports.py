@@ -1,76 +1,152 @@
-"""Reads of exports: pages of members by id, and what their wallets hold."""
+"""Exports: the jobs, and the parts that hold their rows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
-from decimal import Decimal
+from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, delete, select, text
 
-from domain.members import Member
+from domain.exports import ABANDONED, CANCELLED, DONE, EXPIRED, KEPT, QUEUED, RUNNING, ExportJob
 from persistence.connections import query
-from persistence.rows import fields_of
+from persistence.paging import Page, Paged, paged
+from persistence.rows import add, change, columns_of, fields_of, record
+from persistence.tables.exports import export_parts, exports
 
-_MEMBER = ", ".join(f"m.{name}" for name in fields_of(Member))
+ORDER_COLUMNS = {
+    "exportId": exports.c.export_id,
+    "status": exports.c.status,
+    "createdAt": exports.c.created_at,
+    "updatedAt": exports.c.updated_at,
+}
 
-# The tier that was set by hand, that of the default program first; those of other programs go by their keys.
-_MEMBERS = f"""
-SELECT {_MEMBER}, held.tier, held.expires_at
-FROM members m
-LEFT JOIN LATERAL (
-    SELECT CASE WHEN t.loyalty_program_id = o.default_loyalty_program_id THEN l.name
-        ELSE l.loyalty_tier_key::text END AS tier, t.expires_at
-    FROM member_tiers t
-    JOIN loyalty_tiers l USING (organization_id, loyalty_tier_id)
-    JOIN organizations o USING (organization_id)
-    WHERE t.organization_id = m.organization_id AND t.member_id = m.member_id AND t.is_manual AND l.active
-        AND (t.expires_at IS NULL OR t.expires_at > now())
-    ORDER BY t.loyalty_program_id = o.default_loyalty_program_id DESC, t.loyalty_program_id LIMIT 1
-) held ON true
-WHERE m.organization_id = %s AND m.member_id > %s AND m.erased_at IS NULL
-    AND (%s::timestamptz IS NULL OR m.updated_at >= %s)
-ORDER BY m.member_id LIMIT %s
+_COLUMNS = columns_of(exports, ExportJob)
+_FIELDS = ", ".join(fields_of(ExportJob))
+
+_CLAIM = f"""
+UPDATE exports SET status = '{RUNNING}', attempt = attempt + 1, parts = 0, rows = 0, bytes = 0, last_id = NULL,
+    started_at = %(now)s, updated_at = %(now)s
+WHERE (organization_id, export_id) IN (
+    SELECT organization_id, export_id FROM exports
+    WHERE status = '{QUEUED}' OR (status = '{RUNNING}' AND updated_at < %(abandoned)s)
+    ORDER BY updated_at, export_id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
+)
+RETURNING {_FIELDS}
 """
 
-_BALANCES = """
-SELECT wallet_id, coalesce(a.alias, a.ledger_account_key::text), held.amount, held.expires_at
-FROM (
-    SELECT organization_id, wallet_id, ledger_account_id, sum(remaining) AS amount, expires_at,
-        min(ledger_lot_id) AS row
-    FROM ledger_lots
-    WHERE organization_id = %s AND wallet_id = ANY(%s) AND remaining > 0
-        AND (expires_at IS NULL OR expires_at > now())
-    GROUP BY organization_id, wallet_id, ledger_account_id, expires_at
-    UNION ALL
-    SELECT b.organization_id, b.wallet_id, b.ledger_account_id, b.current_balance, NULL, 0
-    FROM ledger_balances b JOIN ledger_accounts a USING (organization_id, ledger_account_id)
-    WHERE b.organization_id = %s AND b.wallet_id = ANY(%s) AND b.current_balance > 0 AND NOT a.point_tracking_enabled
-) held
-JOIN ledger_accounts a USING (organization_id, ledger_account_id)
-ORDER BY wallet_id, ledger_account_id, held.expires_at NULLS LAST, held.row
+_PART = "SELECT content FROM export_parts WHERE organization_id = %s AND export_id = %s AND part_number = %s"
+
+# Rows of people who were erased: complete exports expire, others begin again without them.
+_FORGET = (
+    f"UPDATE exports SET status = CASE status WHEN '{DONE}' THEN '{EXPIRED}' ELSE '{QUEUED}' END, updated_at = :now"
+    f" WHERE organization_id = :organization_id AND status IN ('{DONE}', '{RUNNING}')",
+    "DELETE FROM export_parts WHERE organization_id = :organization_id",
+)
+
+_EXPIRE = f"""
+WITH old AS (
+    UPDATE exports SET status = '{EXPIRED}', updated_at = :now
+    WHERE (organization_id, export_id) IN (
+        SELECT organization_id, export_id FROM exports WHERE status = '{DONE}' AND finished_at < :before
+        ORDER BY finished_at LIMIT :most FOR NO KEY UPDATE SKIP LOCKED
+    )
+    RETURNING organization_id, export_id
+), removed AS (
+    DELETE FROM export_parts p USING old WHERE p.organization_id = old.organization_id AND p.export_id = old.export_id
+)
+SELECT count(*) FROM old
 """
 
 
-def begin_snapshot(db: Connection) -> None:
-    """Let all reads of this transaction see the records as they are now; to be called before them."""
-    db.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+def find(db: Connection, organization_id: int, export_id: int) -> ExportJob | None:
+    """The export with this id."""
+    return record(ExportJob, db.execute(_one(organization_id, export_id)).one_or_none())
 
 
-def next_members(
-    db: Connection, organization_id: int, after: int, updated_from: datetime | None, limit: int
-) -> list[tuple[Member, str | None, datetime | None]]:
-    """The next members who were not erased, by id, each with a tier set by hand and its end."""
-    rows = query(db, _MEMBERS, (organization_id, after, updated_from, updated_from, limit))
-    return [(Member(*row[:-2]), row[-2], row[-1]) for row in rows]
+def lock(db: Connection, job: ExportJob) -> ExportJob:
+    """The export as it is now, locked."""
+    statement = _one(job.organization_id, job.export_id).with_for_update(key_share=True)
+    return ExportJob(*db.execute(statement).one())
 
 
-def balances_of(
-    db: Connection, organization_id: int, wallet_ids: Sequence[int]
-) -> list[tuple[int, str, Decimal, datetime | None]]:
-    """The wallet, account, amount and expiry of all that wallets hold."""
-    wallets = list(wallet_ids)
-    return [
-        (row[0], row[1], row[2], row[3])
-        for row in query(db, _BALANCES, (organization_id, wallets, organization_id, wallets))
-    ]
+def find_page(
+    db: Connection, organization_id: int, page: Page, *, kind: str | None = None, status: str | None = None
+) -> Paged[ExportJob]:
+    """A page of the exports of a kind and in a status, as far as they are given."""
+    conditions = [exports.c.organization_id == organization_id]
+    if kind is not None:
+        conditions.append(exports.c.kind == kind)
+    if status is not None:
+        conditions.append(exports.c.status == status)
+    return paged(db, ExportJob, exports, conditions, page, exports.c.export_id, ORDER_COLUMNS)
+
+
+def add_export(db: Connection, organization_id: int, **values: Any) -> ExportJob:
+    """Insert an export, which waits for a worker."""
+    return add(db, exports, ExportJob, {"organization_id": organization_id, "status": QUEUED, **values})
+
+
+def change_export(db: Connection, job: ExportJob, **values: Any) -> ExportJob:
+    """Change an export."""
+    address = {"organization_id": job.organization_id, "export_id": job.export_id}
+    return change(db, exports, ExportJob, address, values)
+
+
+def claim(db: Connection, now: datetime) -> ExportJob | None:
+    """An export that is to be written from its beginning: one that waits, or whose worker is dead."""
+    rows = query(db, _CLAIM, {"now": now, "abandoned": now - ABANDONED})
+    if not rows:
+        return None
+    job = ExportJob(*rows[0])
+    remove_parts(db, job)
+    return job
+
+
+def add_part(db: Connection, job: ExportJob, content: str, rows: int, last_id: int, now: datetime) -> bool:
+    """Add a part with so many rows; False, and nothing is added, if this attempt is not to go on."""
+    current = lock(db, job)
+    if (current.status, current.attempt) != (RUNNING, job.attempt):
+        return False
+    number = current.parts + 1
+    db.execute(
+        export_parts.insert().values(
+            organization_id=job.organization_id, export_id=job.export_id, part_number=number, content=content
+        )
+    )
+    size = current.bytes + len(content.encode())
+    change_export(db, job, parts=number, rows=current.rows + rows, bytes=size, last_id=last_id, updated_at=now)
+    return True
+
+
+def read_part(db: Connection, job: ExportJob, part_number: int) -> str | None:
+    """The lines of a part; None if there is none with this number."""
+    rows = query(db, _PART, (job.organization_id, job.export_id, part_number))
+    return rows[0][0] if rows else None
+
+
+def remove_parts(db: Connection, job: ExportJob) -> None:
+    """Remove the rows of an export."""
+    mine = export_parts.c.organization_id == job.organization_id, export_parts.c.export_id == job.export_id
+    db.execute(delete(export_parts).where(*mine))
+
+
+def forget_rows(db: Connection, organization_id: int, now: datetime) -> None:
+    """Remove the rows of all exports of an organization; those that are not complete begin again."""
+    for statement in _FORGET:
+        db.execute(text(statement), {"organization_id": organization_id, "now": now})
+
+
+def expire(db: Connection, now: datetime, most: int) -> int:
+    """Remove the rows of exports, at most so many, that were kept long enough; returns how many there were."""
+    expired: int = db.execute(text(_EXPIRE), {"now": now, "before": now - KEPT, "most": most}).scalar_one()
+    return expired
+
+
+def cancel(db: Connection, job: ExportJob, now: datetime) -> ExportJob:
+    """End a locked export and remove its rows."""
+    remove_parts(db, job)
+    return change_export(db, job, status=CANCELLED, updated_at=now, finished_at=now)
+
+
+def _one(organization_id: int, export_id: int) -> Any:
+    return select(*_COLUMNS).where(exports.c.organization_id == organization_id, exports.c.export_id == export_id)

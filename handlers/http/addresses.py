@@ -25,6 +25,7 @@ from persistence import (
     campaigns,
     event_types,
     events,
+    exports,
     imports,
     ledger,
     ledger_transactions,
@@ -173,6 +174,7 @@ ADDRESSES: Mapping[str, tuple[str, Resolve]] = {
     "userId": ("user", _in_organization(users.find)),
     "permissionGroupKey": ("permission_group", _in_organization(permission_groups.find_by_key)),
     "importId": ("import_job", _in_organization(imports.find)),
+    "exportId": ("export_job", _in_organization(exports.find)),
     "partNumber": ("part_number", lambda call, value, found: value),
     # The catalogue of effects is the product's own: the handler looks the id up in it.
     "effectId": ("effect_id", lambda call, value, found: value),
@@ -184,6 +186,7 @@ _NOUNS: Mapping[str, str] = {
     "account": "ledger account",
     "book": "coupon book",
     "delivery": "message of the trigger",
+    "export_job": "export",
     "import_job": "import",
     "program": "loyalty program",
     "transaction": "ledger transaction",

@@ -94,7 +94,7 @@ class ResponseContract:
         validator = declared[media_type]
         if validator is None:
             return []
-        value = json_text.decode(body) if media_type.endswith("json") else body.decode()
+        value = json_text.decode(body) if media_type.endswith(("/json", "+json")) else body.decode()
         return [f"{json_text.pointer_to(place) or '/'}: {detail}" for place, detail in validator.faults(value)]
 
     def _has_own_form(self, operation_id: str | None, status: int, media_type: str) -> bool:

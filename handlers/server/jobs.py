@@ -1,4 +1,4 @@
-"""The periodic jobs of a worker; each is a command too, and two runs at once do no harm.
+"""The periodic jobs of a worker; most are commands too, and two runs at once do no harm.
 
 Nothing depends on their punctuality: expired points and tiers count for nothing from the moment of expiry. The jobs
 write that down.
@@ -22,10 +22,12 @@ from handlers.services.ledger.expire import Expired, expire_next
 from handlers.services.tiers.evaluate import Evaluated, evaluate_next
 from handlers.services.webhooks.send_deliveries import remove_old_deliveries
 from handlers.settings import Settings
-from persistence import audit_log, organizations, periodic_jobs, transactions
+from persistence import audit_log, exports, organizations, periodic_jobs, transactions
 
 RELEASE_ANSWERS, REMOVE_DELIVERIES = "release-answers", "remove-deliveries"
 ENTRIES_IN_A_SEAL = 1000
+EXPORTS_AT_ONCE = 10
+_EXPIRE_EXPORTS_MINUTES = 60
 
 _log = logging.getLogger("loyalty.jobs")
 
@@ -127,6 +129,14 @@ def _remove_deliveries(run: JobRun) -> Mapping[str, Any] | None:
     return None if run.stopping() else {"deliveries": removed}
 
 
+def _expire_exports(run: JobRun) -> Mapping[str, Any] | None:
+    expired, last = 0, EXPORTS_AT_ONCE
+    while last == EXPORTS_AT_ONCE and not run.stopping():
+        last = transactions.run(run.engine, lambda db: exports.expire(db, datetime.now(UTC), EXPORTS_AT_ONCE))
+        expired += last
+    return None if run.stopping() else {"exports": expired}
+
+
 def seal_audit_log(engine: Engine, organization_id: int, stopping: Callable[[], bool] = _never) -> int:
     """Seal all unsealed entries of an organization's audit log, a bounded number to a seal. Returns their number."""
     sealed, last = 0, ENTRIES_IN_A_SEAL
@@ -150,6 +160,7 @@ JOBS: Sequence[Job] = (
     Job("evaluate-tiers", lambda settings: settings.evaluate_tiers_minutes, _evaluate),
     Job(RELEASE_ANSWERS, lambda settings: settings.release_answers_minutes, _release),
     Job(REMOVE_DELIVERIES, lambda settings: settings.remove_deliveries_minutes, _remove_deliveries),
+    Job("expire-exports", lambda settings: _EXPIRE_EXPORTS_MINUTES, _expire_exports),
     Job("seal-audit-log", lambda settings: settings.seal_audit_log_minutes, _seal),
 )
 

@@ -16,6 +16,7 @@ from sqlalchemy import Engine
 from handlers import tracing
 from handlers.server.jobs import add_jobs, run_due_job
 from handlers.services.events.drain_queue import Drain
+from handlers.services.exports.write import ExportWriter
 from handlers.services.imports.work import Importer
 from handlers.services.unit_of_work.evaluation_time import limit_evaluation
 from handlers.services.webhooks.send_deliveries import send_due
@@ -30,7 +31,7 @@ _JOBS_SECONDS = 5.0
 # Reports count what is not in their totals one by one, so some seconds of it may wait.
 _REPORTS_SECONDS = 2.0
 # Imports take minutes.
-_IMPORTS_SECONDS = 1.0
+_IMPORTS_SECONDS = _EXPORTS_SECONDS = 1.0
 # The pause while the database is away, or another fault affects all work.
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 30.0
 
@@ -58,7 +59,8 @@ class Worker:
         limit_evaluation(settings)
         self._engine = create_engine(
             settings.database_url,
-            threads=len(_LOOPS),
+            # One each, and another for the snapshot of an export.
+            threads=len(_LOOPS) + 1,
             statement_timeout_ms=settings.statement_timeout_ms,
             lock_timeout_ms=settings.lock_timeout_ms,
             application_name="loyalty-worker",
@@ -140,10 +142,15 @@ def _imports(engine: Engine, settings: Settings, stopping: Callable[[], bool]) -
     return Loop("imports", _IMPORTS_SECONDS, Importer(engine, settings).step)
 
 
+def _exports(engine: Engine, settings: Settings, stopping: Callable[[], bool]) -> Loop:
+    return Loop("exports", _EXPORTS_SECONDS, ExportWriter(engine, stopping).step)
+
+
 _LOOPS: Sequence[Callable[[Engine, Settings, Callable[[], bool]], Loop]] = (
     _queue,
     _deliveries,
     _jobs,
     _reports,
     _imports,
+    _exports,
 )

@@ -22,6 +22,7 @@ def make_all(organization: Organization) -> Mapping[str, Any]:
     for part in (
         _members,
         _imports,
+        _exports,
         _configuration,
         _campaigns,
         _badges_and_tiers,
@@ -67,6 +68,12 @@ def _imports(organization: Organization, made: dict[str, Any]) -> None:
     path = f"/imports/{a.post('/imports', {'kind': 'members', 'format': 'csv'})['import']['importId']}"
     a.put(f"{path}/parts/1", b"loyaltyMemberId\nimported-1\n")
     a.post(f"{path}/start", {"parts": 1}, expect=200)
+    a.post(f"{path}/cancel", expect=200)
+
+
+def _exports(organization: Organization, made: dict[str, Any]) -> None:
+    a = organization.administration
+    path = f"/exports/{a.post('/exports', {'kind': 'members'})['export']['exportId']}"
     a.post(f"{path}/cancel", expect=200)
 
 

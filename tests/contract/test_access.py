@@ -26,8 +26,9 @@ PUBLIC = {"createAccessToken"}
 MEMBER = "member"
 # Path parameters that name the organization, or what belongs to no organization.
 NO_RECORD = {"organizationId", "effectId", "locale", "partNumber"}
-# An import needs the role for what is written, too.
+# An import needs the role for what is written, too, and an export that for what is read.
 FURTHER_ROLES = dict.fromkeys(("createImport", "uploadImportPart", "startImport", "cancelImport"), "members:write")
+FURTHER_ROLES |= dict.fromkeys(("createExport", "cancelExport", "getExportPart"), "members:read")
 
 DOCUMENTS = {surface: openapi.bundle(surface) for surface in openapi.SURFACES}
 
@@ -200,6 +201,7 @@ def records(organization: Organization) -> dict[str, Any]:
         "triggerId": trigger["triggerId"],
         "triggerDeliveryId": deliveries[0]["triggerDeliveryId"],
         "importId": administration.post("/imports", {"kind": "members", "format": "csv"})["import"]["importId"],
+        "exportId": administration.post("/exports", {"kind": "members"})["export"]["exportId"],
         "partNumber": 1,
         "missionId": mission["missionId"],
         "referralProgramId": referral_program["referralProgramId"],

@@ -128,6 +128,7 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
     posting = f"{ledger}/accounts/{created['ledgerAccountId']}/transactions"
     posted = [row for body in _postings(*wallet_ids) for row in call("POST", posting, body)["transactions"]]
     imports = [call("POST", f"{home}/imports", {"kind": "members", "format": "csv"})["import"] for _ in range(3)]
+    exports = [call("POST", f"{home}/exports", {"kind": "members"})["export"] for _ in range(2)]
     call("PUT", f"{home}/imports/{imports[1]['importId']}/parts/1", b"loyaltyMemberId\n")
     event, wrong = call(
         "POST", "/events/track", {"events": [_event("ana-7", "cup-returned"), _event("ana-7", "cup-returned")]}
@@ -217,6 +218,7 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         "referralCodeId": referral_code["referralCodeId"],
         "partnerApiKeyId": spare_key["partnerApiKeyId"],
         "importId": imports[0]["importId"],
+        "exportId": exports[0]["exportId"],
         "partNumber": 1,
         "userId": users[0]["userId"],
         "permissionGroupKey": groups[0]["permissionGroup"]["permissionGroupKey"],
@@ -239,6 +241,7 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         },
         "startImport": {"importId": imports[1]["importId"]},
         "cancelImport": {"importId": imports[2]["importId"]},
+        "cancelExport": {"exportId": exports[1]["exportId"]},
         "updateMatcher": {"matcherId": matchers[1]["matcherId"]},
         "updateMission": {"missionId": missions[1]["missionId"]},
         "updateAudience": {"audienceId": audiences[1]["audienceId"]},

@@ -6,13 +6,20 @@ import csv
 import io
 import json
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 
+from domain.exports import ABANDONED, KEPT, ROLE_OF_KIND
+from handlers.services.exports import write
 from handlers.services.exports.rows import ROWS, ExportRange, csv_header, csv_row, json_line
+from handlers.services.exports.write import ExportWriter
+from persistence import exports, transactions
+from tests.builders.campaigns import mint
+from tests.builders.coupons import CouponBooks
 from tests.builders.imports import Imports, counts
 from tests.builders.statements import count
-from tests.builders.tracking import Shop
+from tests.builders.tracking import GENERIC, Shop, event, order, running
 
 PROFILE = {
     "name": "=Ana",
@@ -106,9 +113,232 @@ def test_cells_of_csv_are_no_formulas(organization):
     assert (told["lastName"], told["active"], told["govId"]) == ('Costa, "the first"', "true", "30111222")
 
 
-@pytest.mark.parametrize("kind", ["members", "balances"])
+@pytest.mark.parametrize("kind", list(ROLE_OF_KIND))
 def test_an_export_takes_as_many_statements_whatever_its_size(organization, kind):
     Imports(organization).run("loyaltyMemberId\nm-1\n")
     few = count(organization.api.engine, lambda: exported(organization, kind))
     Imports(organization).run("loyaltyMemberId\n" + "\n".join(f"n-{n}" for n in range(200)))
     assert count(organization.api.engine, lambda: exported(organization, kind)) == few
+
+
+def furnish(organization):
+    """What rows name: a book, a badge and an audience; two books of one name, too."""
+    books = CouponBooks(organization)
+    made = books.make(name="Flat white")
+    for name in ("Twice", "Twice"):
+        books.make(name=name)
+    organization.integration.post("/badges", {"name": "Regular", "maxAmount": 9, "active": True})
+    organization.administration.post("/audiences", {"name": "Testers", "active": True, "matcherType": "list-matcher"})
+    for name in ("ana", "ben"):
+        organization.member(name)
+    return made
+
+
+ROWS_OF = {
+    "coupon-codes": ["couponBook,code", "Flat white,A-1", "Flat white,A-2", "Flat white,=A"],
+    "coupons": ["loyaltyMemberId,couponBook,code,amount", "ana,Flat white,A-2,3", "ben,Flat white,A-1,1"],
+    "badges": ["loyaltyMemberId,badge,amount", "ana,Regular,2", "ben,Regular,1"],
+    "audience-members": ["loyaltyMemberId,audience", "ana,Testers", "ben,Testers"],
+    "events": ["loyaltyMemberId,eventType,externalEventDate,description", "ana,member-generic-event,2025-03-02,Old"],
+}
+
+
+def test_what_members_have_comes_in_as_it_went_out(api, organization):
+    other = api.organization()
+    for each in (organization, other):
+        furnish(each)
+    for kind, rows in ROWS_OF.items():
+        done = Imports(organization).run("\n".join(rows), kind=kind)
+        assert counts(done)[2:] == (len(rows) - 1, 0), Imports(organization).errors(done)
+        lines = exported(organization, kind)
+        assert len(lines) == len(rows) - 1
+        done = Imports(other).run("".join(lines), kind=kind, file_format="ndjson")
+        assert counts(done)[2:] == (len(lines), 0), Imports(other).errors(done)
+        assert exported(other, kind) == lines
+    [told] = map(json.loads, exported(organization, "events"))
+    assert told.pop("systemUniqueKey").startswith("import-")
+    assert told == {
+        "loyaltyMemberId": "ana",
+        "eventType": "member-generic-event",
+        "payload": {},
+        "externalEventDate": "2025-03-02T00:00:00Z",
+        "description": "Old",
+    }
+
+
+def test_records_of_one_name_go_by_key(organization):
+    furnish(organization)
+    keys = {book["couponBookKey"] for book in organization.integration.get("/coupon-books")["results"]}
+    for key in keys:
+        organization.integration.post(f"/coupon-books/{key}/coupons", {"codes": ["A"]})
+    named = {json.loads(line)["couponBook"] for line in exported(organization, "coupon-codes")}
+    assert (len(named), "Flat white" in named, len(named & keys)) == (3, True, 2)
+
+
+def test_what_happened_goes_out_as_records(organization, shop):
+    made = furnish(organization)
+    shop.campaign(running(mint(5)), eventType=GENERIC)
+    tracked = shop.track_one(event("ana", description="A cup"))
+    shop.track_one(order("ana", "12.50"))
+    organization.integration.post(f"/coupon-books/{made['couponBookKey']}/coupons", {"codes": ["A"]})
+    path = f"/members/ana/coupon-books/{made['couponBookKey']}/assign"
+    usage = organization.integration.post(path, {"code": "A"}, expect=200)["couponUsage"]
+
+    found = {row["eventType"]: row for row in map(json.loads, exported(organization, "event-results"))}
+    generic = found[GENERIC]
+    assert (generic["loyaltyEventKey"], generic["description"]) == (tracked["loyaltyEventKey"], "A cup")
+    assert (generic["result"]["effects"], generic["status"]) == (tracked["effects"], "success")
+    assert found["member-purchase-order-created"]["payload"]["order"]["total"] == 12.5
+
+    [posted] = map(json.loads, exported(organization, "ledger-transactions"))
+    assert (posted["transactionType"], posted["amount"], posted["toLoyaltyMemberId"]) == ("mint", 5, "ana")
+    assert posted["loyaltyEventId"] == generic["loyaltyEventId"]
+
+    [assigned] = map(json.loads, exported(organization, "coupon-usages"))
+    assert {name: assigned[name] for name in ("couponUsageKey", "code", "amountAssigned", "createdAt")} == {
+        name: usage[name] for name in ("couponUsageKey", "code", "amountAssigned", "createdAt")
+    }
+    entries = [json.loads(line) for line in exported(organization, "audit-log")]
+    assert {"createBadge", "assignCoupon"} <= {entry["operationId"] for entry in entries}
+
+
+class Jobs:
+    """Exports through the API, written in this process."""
+
+    def __init__(self, organization):
+        self.organization = organization
+        self.administration = organization.administration
+        self.writer = ExportWriter(organization.api.engine, lambda: False)
+
+    def begin(self, kind="members", **asked):
+        made = self.administration.post("/exports", {"kind": kind, **asked})["export"]
+        return f"/exports/{made['exportId']}"
+
+    def run(self, kind="members", **asked):
+        path = self.begin(kind, **asked)
+        self.write()
+        return path, self.get(path)
+
+    def write(self):
+        while self.writer.step():
+            pass
+
+    def get(self, path):
+        return self.administration.get(path)["export"]
+
+    def part(self, path, number=1, accept="application/json", expect=200):
+        headers = {"Accept": accept}
+        return self.administration.request("GET", f"{path}/parts/{number}", headers=headers, expect=expect)
+
+
+@pytest.fixture
+def jobs(organization):
+    return Jobs(organization)
+
+
+def test_an_export_is_written_in_parts_that_are_one_file(jobs, organization, monkeypatch):
+    monkeypatch.setattr(write, "ROWS_IN_PART", 2)
+    names_ = ["ana", "ben", "cora", "dan", "eva"]
+    members = [organization.member(name, profile={"name": "=A"}) for name in names_]
+    path, done = jobs.run(description="For the warehouse")
+    assert (done["status"], done["parts"], done["rows"], done["lastId"]) == ("done", 3, 5, members[-1]["memberId"])
+    finished, expires = (datetime.fromisoformat(done[name]) for name in ("finishedAt", "expiresAt"))
+    assert expires - finished == KEPT
+    assert [row["loyaltyMemberId"] for row in jobs.part(path).json["results"]] == ["ana", "ben"]
+    lines = "".join(jobs.part(path, number, "application/x-ndjson").text for number in (1, 2, 3))
+    assert [json.loads(line)["loyaltyMemberId"] for line in lines.splitlines()] == names_
+    assert len(lines.encode()) == done["bytes"]
+    table = "".join(jobs.part(path, number, "text/csv").text for number in (1, 2, 3))
+    rows = list(csv.DictReader(io.StringIO(table, newline="")))
+    assert [(row["loyaltyMemberId"], row["name"]) for row in rows] == [(name, "'=A") for name in names_]
+    assert jobs.part(path, 4, expect=404).json["type"] == "/problems/unknown-part"
+    assert jobs.run(after=done["lastId"])[1]["rows"] == 0
+    assert [each["description"] for each in jobs.administration.get("/exports", status="done")["results"]] == [
+        None,
+        "For the warehouse",
+    ]
+
+
+def test_rows_can_be_read_while_the_export_is_done(jobs, organization):
+    organization.member("ana")
+    path = jobs.begin()
+    refused = jobs.part(path, expect=409).json
+    assert (refused["type"], "when it is done" in refused["detail"]) == ("/problems/export-state", True)
+    jobs.write()
+    jobs.part(path)
+    assert jobs.administration.post(f"{path}/cancel", expect=200)["export"]["status"] == "cancelled"
+    jobs.part(path, expect=409)
+    assert jobs.administration.post(f"{path}/cancel", expect=200)["export"]["status"] == "cancelled"
+    assert jobs.get(path)["expiresAt"] is None
+
+
+def test_rows_expire(jobs, organization):
+    organization.member("ana")
+    path, _ = jobs.run()
+    later = datetime.now(UTC) + KEPT
+    engine = organization.api.engine
+    while transactions.run(engine, lambda db: exports.expire(db, later, 10)):
+        pass
+    assert jobs.get(path)["status"] == "expired"
+    jobs.part(path, expect=409)
+    assert Shop(organization).rows("export_parts") == []
+
+
+def test_roles_for_what_is_read_are_needed(jobs, organization):
+    path, _ = jobs.run()
+    writer = organization.administration.with_token(organization.token_of("exports:write", "members:read"))
+    writer.post("/exports", {"kind": "members"})
+    writer.post("/exports", {"kind": "audit-log"}, expect=403)
+    refused = writer.post("/exports", {"kind": "balances"}, expect=403)
+    assert "ledgers:read" in refused["detail"]
+    reader = organization.administration.with_token(organization.token_of("exports:read"))
+    assert reader.get(path)["export"]["status"] == "done"
+    reader.get(f"{path}/parts/1", expect=403)
+
+
+def test_a_worker_goes_on_where_another_one_died(jobs, organization, monkeypatch):
+    monkeypatch.setattr(write, "ROWS_IN_PART", 1)
+    for name in ("ana", "ben"):
+        organization.member(name)
+    path, engine, now = jobs.begin(), organization.api.engine, datetime.now(UTC)
+
+    def claimed(at):
+        while (job := transactions.run(engine, lambda db: exports.claim(db, at))).organization_id != organization.id:
+            pass
+        return job
+
+    dead = claimed(now)
+    add = partial(exports.add_part, job=dead, content="{}\n", rows=1, last_id=1)
+    assert transactions.run(engine, lambda db: add(db, now=now))
+    jobs.write()
+    assert (jobs.get(path)["status"], jobs.get(path)["rows"]) == ("running", 1)
+    later = claimed(now + 2 * ABANDONED)
+    assert (later.export_id, later.attempt, later.rows) == (dead.export_id, 2, 0)
+    assert not transactions.run(engine, lambda db: add(db, now=now))
+    transactions.run(engine, lambda db: exports.change_export(db, later, status="queued"))
+    jobs.write()
+    assert [row["loyaltyMemberId"] for row in jobs.part(path, 2).json["results"]] == ["ben"]
+    assert jobs.get(path)["rows"] == 2
+
+
+def test_a_worker_that_ends_leaves_its_export_to_the_others(jobs, organization):
+    organization.member("ana")
+    path = jobs.begin()
+    while jobs.get(path)["status"] == "queued" and ExportWriter(organization.api.engine, lambda: True).step():
+        pass
+    assert jobs.get(path)["status"] == "queued"
+    jobs.write()
+    assert jobs.get(path)["status"] == "done"
+
+
+def test_an_erased_member_is_in_no_export(jobs, organization):
+    members = [organization.member(name) for name in ("ana", "ben")]
+    path, _ = jobs.run()
+    waiting = jobs.begin()
+    while jobs.get(waiting)["status"] == "queued":
+        transactions.run(organization.api.engine, lambda db: exports.claim(db, datetime.now(UTC)))
+    organization.administration.delete(f"/members/{members[0]['memberId']}", expect=200)
+    assert (jobs.get(path)["status"], jobs.get(waiting)["status"]) == ("expired", "queued")
+    assert Shop(organization).rows("export_parts") == []
+    jobs.write()
+    assert [row["loyaltyMemberId"] for row in jobs.part(waiting).json["results"]] == ["ben"]

@@ -83,7 +83,7 @@ def test_the_command_exports_rows(engine, home):
     assert done.returncode == 0, done.stderr
     assert [json.loads(line)["name"] for line in done.stdout.splitlines()] == ["Ana", "Ben"]
     last = count(engine, "SELECT max(member_id) FROM members")
-    assert done.stderr.splitlines()[-1] == f"2 rows, the last of member {last}."
+    assert done.stderr.splitlines()[-1] == f"2 rows, the last id is {last}."
     table = loyalty(home, "export", "members", "--organization", "1", "--format", "csv", "--after", str(last))
     assert table.stdout.startswith("loyaltyMemberId,publicLoyaltyMemberId,")
     assert count(engine, "SELECT count(*) FROM audit_log WHERE operation_id = 'export'") == 2

@@ -1,4 +1,4 @@
-"""The command that exports members or balances."""
+"""The command that exports rows."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from typing import Any
 import click
 from sqlalchemy import Connection, Engine
 
+from domain.exports import ROLE_OF_KIND
 from handlers.server.commands.context import load_settings, migrated_engine
 from handlers.server.commands.organizations import named_organization
-from persistence import audit_log, exports, transactions
+from persistence import audit_log, exported_rows, transactions
 from persistence.audit_log import NewEntry, Origin
 from persistence.rows import as_json
 
 
 @click.command("export")
-@click.argument("kind", type=click.Choice(["members", "balances"]))
+@click.argument("kind", type=click.Choice(list(ROLE_OF_KIND)))
 @click.option("--organization", metavar="NAME", required=True, help="The organization, by name or id.")
 @click.option("--format", "file_format", type=click.Choice(["ndjson", "csv"]), default="ndjson", show_default=True)
-@click.option("--updated-from", type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"]), help="Members changed since.")
-@click.option("--after", type=click.IntRange(0), default=0, help="Only members with a greater memberId.")
+@click.option("--updated-from", type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"]), help="Rows changed since.")
+@click.option("--after", type=click.IntRange(0), default=0, help="Only rows with a greater id.")
 def export_rows(kind: str, organization: str, file_format: str, updated_from: datetime | None, after: int) -> None:
-    """Write members or balances to the standard output.
+    """Write rows to the standard output.
 
-    They are in the columns of imports, and of one moment. The last line on the standard error tells the memberId to go
-    on after. The audit log tells of the export.
+    All are of one moment. Members, and what they have, are in the columns of imports. The last line on the standard
+    error tells the id to go on after. The audit log tells of the export.
     """
     since = None if updated_from is None else updated_from.replace(tzinfo=UTC)
     with migrated_engine(load_settings(), statement_timeout_ms=0) as engine:
@@ -36,13 +37,13 @@ def export_rows(kind: str, organization: str, file_format: str, updated_from: da
         told = {"kind": kind, "format": file_format, "updatedFrom": since, "after": after}
         transactions.run(engine, lambda db: _add_to_audit_log(db, organization_id, told))
         rows, last = _write(engine, organization_id, kind, file_format, since, after)
-    click.echo(f"{rows:,} rows, the last of member {last}.", err=True)
+    click.echo(f"{rows:,} rows, the last id is {last}.", err=True)
 
 
 def _write(
     engine: Engine, organization_id: int, kind: str, file_format: str, since: datetime | None, after: int
 ) -> tuple[int, int]:
-    """Write the rows; returns how many there were, and the id of the last member."""
+    """Write the rows; returns how many there were, and the last id."""
     from handlers.services.exports.rows import ROWS, ExportRange, csv_header, csv_row, json_line
 
     # Lines end as the format says, on every system.
@@ -52,10 +53,10 @@ def _write(
     if is_csv:
         out.write(csv_header(kind))
     with engine.connect() as db:
-        exports.begin_snapshot(db)
+        exported_rows.begin_snapshot(db)
         for row in ROWS[kind](db, ExportRange(organization_id, after, since)):
             out.write(csv_row(kind, row) if is_csv else json_line(row))
-            rows, last = rows + 1, row.member_id
+            rows, last = rows + 1, row.row_id
     out.flush()
     out.detach()
     return rows, last

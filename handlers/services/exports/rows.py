@@ -1,11 +1,12 @@
-"""Members and balances as rows of a file, in the columns of imports, in bounded memory."""
+"""The rows of exports, in bounded memory: members and what they have in the columns of imports, records as they are."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection
@@ -13,17 +14,18 @@ from sqlalchemy import Connection
 from domain.imports.cells import FIELDS, LIST_SEPARATOR, csv_line, neutralised
 from domain.imports.records import BALANCES, MEMBERS
 from domain.members import Member
-from handlers.messages.base import exact_number, instant_text
+from handlers.messages.base import exact_number, instant_text, json_able
 from handlers.messages.json_text import encode
 from handlers.services.imports.members import PLACES
-from persistence import exports
+from persistence import exported_rows
+from persistence.exported_rows import QUERIES
 
 ROWS_AT_ONCE = 2000
 
 
 @dataclass(frozen=True, slots=True)
 class ExportRange:
-    """The members of an export: those behind an id, and changed at a moment or later, if one is given."""
+    """The rows of an export: those behind an id, and changed at a moment or later, if one is given."""
 
     organization_id: int
     after: int = 0
@@ -32,16 +34,16 @@ class ExportRange:
 
 @dataclass(frozen=True, slots=True)
 class ExportedRow:
-    """A row of an export, with the id of its member, behind which an export can go on."""
+    """A row of an export, with the id behind which an export can go on: of its member, or of the record."""
 
-    member_id: int
+    row_id: int
     values: Mapping[str, Any]
 
 
 def _pages(db: Connection, asked: ExportRange) -> Iterator[list[tuple[Member, str | None, datetime | None]]]:
     """The members of an export, page by page, each with a tier that was set by hand and its end."""
     after = asked.after
-    while page := exports.next_members(db, asked.organization_id, after, asked.updated_from, ROWS_AT_ONCE):
+    while page := exported_rows.next_members(db, asked.organization_id, after, asked.updated_from, ROWS_AT_ONCE):
         yield page
         after = page[-1][0].member_id
 
@@ -82,7 +84,7 @@ def balance_rows(db: Connection, asked: ExportRange) -> Iterator[ExportedRow]:
     """A row for each lot, and for each balance of an account without lots, by member; nothing that has expired."""
     for page in _pages(db, asked):
         names = {member.wallet_id: member for member, _, _ in page}
-        for wallet_id, account, amount, expires_at in exports.balances_of(db, asked.organization_id, list(names)):
+        for wallet_id, account, amount, expires_at in exported_rows.balances_of(db, asked.organization_id, list(names)):
             values = {
                 "loyaltyMemberId": names[wallet_id].loyalty_member_id,
                 "amount": exact_number(amount),
@@ -93,10 +95,23 @@ def balance_rows(db: Connection, asked: ExportRange) -> Iterator[ExportedRow]:
             yield ExportedRow(names[wallet_id].member_id, known)
 
 
+def _record_rows(kind: str, db: Connection, asked: ExportRange) -> Iterator[ExportedRow]:
+    """A row for each record of another kind, by id."""
+    columns, after = QUERIES[kind].columns, asked.after
+    while page := exported_rows.next_rows(db, kind, asked.organization_id, after, asked.updated_from, ROWS_AT_ONCE):
+        for row_id, *values in page:
+            yield ExportedRow(
+                row_id,
+                {name: json_able(value) for name, value in zip(columns, values, strict=True) if value is not None},
+            )
+        after = page[-1][0]
+
+
 ReadRows = Callable[[Connection, ExportRange], Iterator[ExportedRow]]
 ROWS: Mapping[str, ReadRows] = {
     MEMBERS: member_rows,
     BALANCES: balance_rows,
+    **{kind: partial(_record_rows, kind) for kind in QUERIES},
 }
 
 
@@ -115,9 +130,10 @@ def csv_row(kind: str, row: ExportedRow) -> str:
     return csv_line(neutralised(_cell(row.values.get(name))) for name in _columns(kind))
 
 
-def _columns(kind: str) -> list[str]:
-    written = ("loyaltyMemberId", "amount", "account", "expiresAt")
-    return list(FIELDS[MEMBERS]) if kind == MEMBERS else list(written)
+def _columns(kind: str) -> Sequence[str]:
+    if kind in QUERIES:
+        return QUERIES[kind].columns
+    return tuple(FIELDS[MEMBERS]) if kind == MEMBERS else ("loyaltyMemberId", "amount", "account", "expiresAt")
 
 
 def _cell(value: Any) -> str:
@@ -126,7 +142,7 @@ def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list):
-        return LIST_SEPARATOR.join(value)
+        return LIST_SEPARATOR.join(map(str, value))
     if isinstance(value, Mapping):
         return encode(value).decode()
     return f"{value:f}" if isinstance(value, Decimal) else str(value)

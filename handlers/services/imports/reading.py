@@ -43,7 +43,7 @@ class Names(Generic[T]):
         self._kind = kind
         self._by_name: dict[str, list[T]] = {}
         for key, name, record in records:
-            for each in {key, name} - {None}:
+            for each in {key, name or key}:
                 self._by_name.setdefault(each, []).append(record)
 
     def of(self, row: ImportRow, name_of: NameOf) -> T:

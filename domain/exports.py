@@ -1,0 +1,74 @@
+"""Exports as jobs: their kinds, states and refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from domain.imports.records import AUDIENCE_MEMBERS, BADGES, BALANCES, COUPON_CODES, COUPONS, EVENTS, MEMBERS
+from domain.problems import Conflict
+
+EVENT_RESULTS, LEDGER_TRANSACTIONS, COUPON_USAGES, AUDIT_LOG = (
+    "event-results",
+    "ledger-transactions",
+    "coupon-usages",
+    "audit-log",
+)
+# The role that a kind of export needs beside that of exports: that of the operations which read the same.
+ROLE_OF_KIND: Mapping[str, str] = {
+    MEMBERS: "members:read",
+    BALANCES: "ledgers:read",
+    COUPON_CODES: "coupons:read",
+    COUPONS: "coupons:read",
+    BADGES: "badges:read",
+    AUDIENCE_MEMBERS: "members:read",
+    EVENTS: "orders:read",
+    EVENT_RESULTS: "orders:read",
+    LEDGER_TRANSACTIONS: "ledgers:read",
+    COUPON_USAGES: "coupons:read",
+    AUDIT_LOG: "admin",
+}
+QUEUED, RUNNING, DONE, CANCELLED, EXPIRED = "queued", "running", "done", "cancelled", "expired"
+# How long the rows of an export can be read.
+KEPT = timedelta(days=7)
+# A worker that has not added to its export for so long is dead.
+ABANDONED = timedelta(minutes=2)
+
+
+@dataclass(frozen=True, slots=True)
+class ExportJob:
+    """An export: the rows it is made of, and how far it is.
+
+    `attempt` counts how often a worker has begun it; only the last one goes on. `last_id` is the greatest id among the
+    rows.
+    """
+
+    organization_id: int
+    export_id: int
+    kind: str
+    updated_from: datetime | None
+    after: int
+    description: str | None
+    status: str
+    attempt: int
+    parts: int
+    rows: int
+    bytes: int
+    last_id: int | None
+    created_at: datetime
+    updated_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+    @property
+    def expires_at(self) -> datetime | None:
+        """The moment until which the rows can be read; None as long as they are not complete."""
+        return None if self.finished_at is None or self.status == CANCELLED else self.finished_at + KEPT
+
+
+class ExportState(Conflict):
+    """The state of the export does not allow the request."""
+
+    slug = "export-state"
+    title = "The state of the export does not allow it"

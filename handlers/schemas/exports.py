@@ -1,0 +1,50 @@
+"""Exports on the wire."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from handlers.messages import json_text
+from handlers.messages.base import Body, Instant, Plain, Shape, WireSchema
+from handlers.services.exports.manage import ExportPart, ExportProperties
+from handlers.services.exports.rows import ExportedRow, csv_header, csv_row
+
+
+class _Export(WireSchema):
+    organization_id = Plain()
+    export_id = Plain()
+    kind = Plain()
+    updated_from = Instant()
+    after = Plain()
+    description = Plain()
+    status = Plain()
+    parts = Plain()
+    rows = Plain()
+    bytes = Plain()
+    last_id = Plain()
+    created_at = Instant()
+    updated_at = Instant()
+    started_at = Instant()
+    finished_at = Instant()
+    expires_at = Instant()
+
+
+EXPORT_BODY = Body(ExportProperties)
+EXPORT = Shape(_Export)
+
+
+def export_part(part: ExportPart) -> dict[str, Any]:
+    """The rows of a part as JSON."""
+    return {"results": [json_text.decode(line.encode()) for line in part.lines]}
+
+
+def export_part_lines(part: ExportPart) -> str:
+    """The rows of a part as lines of JSON."""
+    return "".join(f"{line}\n" for line in part.lines)
+
+
+def export_part_csv(part: ExportPart) -> str:
+    """The rows of a part as CSV; the first part begins with the names of the columns, so that all are one file."""
+    header = csv_header(part.job.kind) if part.part_number == 1 else ""
+    rows = (csv_row(part.job.kind, ExportedRow(0, json_text.decode(line.encode()))) for line in part.lines)
+    return header + "".join(rows)

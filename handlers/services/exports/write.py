@@ -1,0 +1,86 @@
+"""The work on exports: all rows of one moment, stored part by part.
+
+A worker that dies leaves its export running; another one begins it again, with a snapshot of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+
+from sqlalchemy import Connection, Engine
+
+from domain.exports import DONE, QUEUED, RUNNING, ExportJob
+from handlers.services.exports.rows import ROWS, ExportedRow, ExportRange, json_line
+from persistence import exported_rows, exports, transactions
+
+# A part ends with the row that reaches one of these, so that it is read and sent at once.
+ROWS_IN_PART, CHARACTERS_IN_PART = 10_000, 2_000_000
+
+_log = logging.getLogger("loyalty.exports")
+
+
+class ExportWriter:
+    """Writes exports, one after the other; `stopping` tells if the worker is to end."""
+
+    def __init__(self, engine: Engine, stopping: Callable[[], bool]) -> None:
+        self._engine = engine
+        self._stopping = stopping
+
+    def step(self) -> bool:
+        """Write the export that waits longest; False if there is none."""
+        job = transactions.run(self._engine, lambda db: exports.claim(db, datetime.now(UTC)))
+        if job is None:
+            return False
+        with self._engine.connect() as db:
+            exported_rows.begin_snapshot(db)
+            asked = ExportRange(job.organization_id, job.after, job.updated_from)
+            for content, rows, last_id in _parts(ROWS[job.kind](db, asked)):
+                if self._stopping():
+                    self._run_if_mine(job, lambda db, current: self._put_back(db, current))
+                    return False
+                if not self._add(job, content, rows, last_id):
+                    return True
+        self._run_if_mine(job, _finish)
+        return True
+
+    def _add(self, job: ExportJob, content: str, rows: int, last_id: int) -> bool:
+        def add(db: Connection) -> bool:
+            return exports.add_part(db, job, content, rows, last_id, datetime.now(UTC))
+
+        return transactions.run(self._engine, add)
+
+    def _run_if_mine(self, job: ExportJob, do: Callable[[Connection, ExportJob], object]) -> None:
+        """Do something with the locked export, unless another attempt has begun, or it was cancelled."""
+
+        def work(db: Connection) -> None:
+            current = exports.lock(db, job)
+            if (current.status, current.attempt) == (RUNNING, job.attempt):
+                do(db, current)
+
+        transactions.run(self._engine, work)
+
+    def _put_back(self, db: Connection, job: ExportJob) -> None:
+        exports.change_export(db, job, status=QUEUED, updated_at=datetime.now(UTC))
+
+
+def _finish(db: Connection, job: ExportJob) -> None:
+    now = datetime.now(UTC)
+    exports.change_export(db, job, status=DONE, updated_at=now, finished_at=now)
+    _log.info("the export %s is done: %s rows in %s parts", job.export_id, job.rows, job.parts)
+
+
+def _parts(rows: Iterator[ExportedRow]) -> Iterator[tuple[str, int, int]]:
+    """Lines of JSON in parts, each with the number of its rows and the last id."""
+    lines: list[str] = []
+    characters, last_id = 0, 0
+    for row in rows:
+        line = json_line(row)
+        lines.append(line)
+        characters, last_id = characters + len(line), row.row_id
+        if len(lines) >= ROWS_IN_PART or characters >= CHARACTERS_IN_PART:
+            yield "".join(lines), len(lines), last_id
+            lines, characters = [], 0
+    if lines:
+        yield "".join(lines), len(lines), last_id

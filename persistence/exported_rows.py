@@ -1,0 +1,279 @@
+"""Reads of exports: pages of rows by id, each as one statement.
+
+The rows of members and balances are made of records; those of other kinds come as they are written, and their first
+column is the id behind which the next page begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from sqlalchemy import Connection
+
+from domain.exports import (
+    AUDIT_LOG,
+    COUPON_USAGES,
+    EVENT_RESULTS,
+    LEDGER_TRANSACTIONS,
+)
+from domain.imports.records import AUDIENCE_MEMBERS, BADGES, COUPON_CODES, COUPONS, EVENTS
+from domain.ledger.records import TRANSACTION_TYPES
+from domain.members import Member
+from persistence.connections import query
+from persistence.rows import fields_of
+
+_MEMBER = ", ".join(f"m.{name}" for name in fields_of(Member))
+
+# The tier that was set by hand, that of the default program first; those of other programs go by their keys.
+_MEMBERS = f"""
+SELECT {_MEMBER}, held.tier, held.expires_at
+FROM members m
+LEFT JOIN LATERAL (
+    SELECT CASE WHEN t.loyalty_program_id = o.default_loyalty_program_id THEN l.name
+        ELSE l.loyalty_tier_key::text END AS tier, t.expires_at
+    FROM member_tiers t
+    JOIN loyalty_tiers l USING (organization_id, loyalty_tier_id)
+    JOIN organizations o USING (organization_id)
+    WHERE t.organization_id = m.organization_id AND t.member_id = m.member_id AND t.is_manual AND l.active
+        AND (t.expires_at IS NULL OR t.expires_at > now())
+    ORDER BY t.loyalty_program_id = o.default_loyalty_program_id DESC, t.loyalty_program_id LIMIT 1
+) held ON true
+WHERE m.organization_id = %s AND m.member_id > %s AND m.erased_at IS NULL
+    AND (%s::timestamptz IS NULL OR m.updated_at >= %s)
+ORDER BY m.member_id LIMIT %s
+"""
+
+_BALANCES = """
+SELECT wallet_id, coalesce(a.alias, a.ledger_account_key::text), held.amount, held.expires_at
+FROM (
+    SELECT organization_id, wallet_id, ledger_account_id, sum(remaining) AS amount, expires_at,
+        min(ledger_lot_id) AS row
+    FROM ledger_lots
+    WHERE organization_id = %s AND wallet_id = ANY(%s) AND remaining > 0
+        AND (expires_at IS NULL OR expires_at > now())
+    GROUP BY organization_id, wallet_id, ledger_account_id, expires_at
+    UNION ALL
+    SELECT b.organization_id, b.wallet_id, b.ledger_account_id, b.current_balance, NULL, 0
+    FROM ledger_balances b JOIN ledger_accounts a USING (organization_id, ledger_account_id)
+    WHERE b.organization_id = %s AND b.wallet_id = ANY(%s) AND b.current_balance > 0 AND NOT a.point_tracking_enabled
+) held
+JOIN ledger_accounts a USING (organization_id, ledger_account_id)
+ORDER BY wallet_id, ledger_account_id, held.expires_at NULLS LAST, held.row
+"""
+
+
+_OF_MEMBERS = """
+WITH page AS (
+    SELECT DISTINCT member_id FROM {0} h
+    WHERE organization_id = %(organization_id)s AND member_id > %(after)s AND {1} ORDER BY member_id LIMIT %(limit)s
+)
+SELECT m.member_id, m.loyalty_member_id, {2}
+FROM page JOIN members m ON m.organization_id = %(organization_id)s AND m.member_id = page.member_id
+JOIN {0} h ON h.organization_id = m.organization_id AND h.member_id = m.member_id AND {1}
+JOIN {3}
+WHERE m.erased_at IS NULL ORDER BY m.member_id, 3
+"""
+_TYPES = " ".join(f"WHEN {number} THEN '{name}'" for number, name in enumerate(TRANSACTION_TYPES))
+
+
+@dataclass(frozen=True, slots=True)
+class RowsQuery:
+    """The rows of a kind: the names of the columns that follow the id, and the statement of a page."""
+
+    columns: tuple[str, ...]
+    statement: str
+
+
+def _rows(columns: Mapping[str, str], source: str, id_column: str, changed: str, condition: str = "true") -> RowsQuery:
+    """The rows of a table `t`; `columns` are expressions by name, `changed` is when a row was changed last."""
+    return RowsQuery(
+        tuple(columns),
+        f"SELECT t.{id_column}, {', '.join(columns.values())} FROM {source}"
+        f" WHERE t.organization_id = %(organization_id)s AND t.{id_column} > %(after)s AND {condition}"
+        f" AND (%(updated_from)s::timestamptz IS NULL OR {changed} >= %(updated_from)s)"
+        f" ORDER BY t.{id_column} LIMIT %(limit)s",
+    )
+
+
+def _same(*names: str) -> dict[str, str]:
+    """Columns of the table itself, by their names on the wire."""
+    return {_wire(name): f"t.{name}" for name in names}
+
+
+def _wire(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(part.capitalize() for part in others)
+
+
+# The keys of events that the server itself reports: the type and a UUID.
+_BY_SERVER = (
+    "(starts_with(t.system_unique_key, t.event_type || '-')"
+    " AND length(t.system_unique_key) = length(t.event_type) + 37)"
+)
+_MEMBER_OF = "JOIN members m ON m.organization_id = t.organization_id AND m.member_id = t.member_id"
+_SPONSOR_OF = "LEFT JOIN members s ON s.organization_id = t.organization_id AND s.member_id = t.sponsor_member_id"
+_BOOK_OF = "JOIN coupon_books b ON b.organization_id = t.organization_id AND b.coupon_book_id = t.coupon_book_id"
+_COUPON_OF = "JOIN coupons c ON c.organization_id = t.organization_id AND c.coupon_id = t.coupon_id"
+_LOYALTY_MEMBER_ID = {"loyaltyMemberId": "m.loyalty_member_id"}
+# Records go by their names, by which other organizations know them, too, and by keys where several have the name.
+_CALLED = """(
+    SELECT {0}_id, CASE WHEN name IS NULL OR count(*) OVER (PARTITION BY name) > 1 THEN {0}_key::text ELSE name END
+        AS called
+    FROM {0}s WHERE organization_id = %(organization_id)s
+) {1}"""
+_CALLED_BOOK = f"JOIN {_CALLED.format('coupon_book', 'b')} ON b.coupon_book_id = t.coupon_book_id"
+_BOOK = {"couponBook": "b.called"}
+
+QUERIES: Mapping[str, RowsQuery] = {
+    COUPON_CODES: _rows(
+        {**_BOOK, **_same("code")}, f"coupons t {_CALLED_BOOK}", "coupon_id", "t.updated_at", "t.code IS NOT NULL"
+    ),
+    COUPONS: _rows(
+        {
+            **_LOYALTY_MEMBER_ID,
+            **_BOOK,
+            "code": "c.code",
+            "amount": "t.amount - t.amount_used",
+            "expiresAt": "t.expired_at",
+            "couponData": "nullif(t.custom_attributes, '{}')",
+        },
+        f"coupon_lots t {_MEMBER_OF} {_CALLED_BOOK} {_COUPON_OF}",
+        "coupon_lot_id",
+        "t.updated_at",
+        "t.amount > t.amount_used AND (t.expired_at IS NULL OR t.expired_at > now()) AND m.erased_at IS NULL",
+    ),
+    BADGES: RowsQuery(
+        ("loyaltyMemberId", "badge", "amount"),
+        _OF_MEMBERS.format(
+            "member_badges",
+            "h.assigned_balance > 0 AND (%(updated_from)s::timestamptz IS NULL OR h.updated_at >= %(updated_from)s)",
+            "b.called, h.assigned_balance",
+            f"{_CALLED.format('badge', 'b')} ON b.badge_id = h.badge_id",
+        ),
+    ),
+    AUDIENCE_MEMBERS: RowsQuery(
+        ("loyaltyMemberId", "audience"),
+        _OF_MEMBERS.format(
+            "audience_members",
+            "(%(updated_from)s::timestamptz IS NULL OR h.created_at >= %(updated_from)s)",
+            "a.called",
+            f"{_CALLED.format('audience', 'a')} ON a.audience_id = h.audience_id",
+        ),
+    ),
+    EVENTS: _rows(
+        {
+            **_LOYALTY_MEMBER_ID,
+            **_same("event_type", "payload", "external_event_date"),
+            "sponsorLoyaltyMemberId": "s.loyalty_member_id",
+            **_same("external_id", "description", "tags", "system_unique_key"),
+        },
+        f"events t {_MEMBER_OF} {_SPONSOR_OF}",
+        "loyalty_event_id",
+        "t.updated_at",
+        f"t.reason IS NULL AND NOT {_BY_SERVER} AND t.status = 'success' AND m.erased_at IS NULL",
+    ),
+    EVENT_RESULTS: _rows(
+        {
+            **_same("loyalty_event_id"),
+            "loyaltyEventKey": "t.loyalty_event_key::text",
+            **_same("member_id"),
+            **_LOYALTY_MEMBER_ID,
+            "sponsorLoyaltyMemberId": "s.loyalty_member_id",
+            **_same(
+                "event_type", "system_unique_key", "external_id", "external_event_date", "description", "reason", "tags"
+            ),
+            **_same("payload", "status", "evaluation_status", "last_error", "limit_discarded_total_amount"),
+            **_same("reverted_loyalty_event_id", "reversal_loyalty_event_id", "cause_loyalty_event_id"),
+            "result": "nullif(t.result::jsonb, 'null')",
+            **_same("created_at", "updated_at"),
+        },
+        f"events t {_MEMBER_OF} {_SPONSOR_OF}",
+        "loyalty_event_id",
+        "t.updated_at",
+    ),
+    LEDGER_TRANSACTIONS: _rows(
+        {
+            **_same("ledger_transaction_id"),
+            "ledgerAccountKey": "a.ledger_account_key::text",
+            "transactionType": f"CASE t.transaction_type {_TYPES} END",
+            **_same("status", "amount", "from_wallet_id"),
+            "fromLoyaltyMemberId": '"from".loyalty_member_id',
+            **_same("to_wallet_id"),
+            "toLoyaltyMemberId": '"to".loyalty_member_id',
+            **_same("system_unique_key", "external_id", "external_event_date", "description", "tags"),
+            **_same(
+                "loyalty_event_id", "is_expiry", "reverted_ledger_transaction_id", "reversal_ledger_transaction_id"
+            ),
+            **_same("fiat_value", "fiat_gross_amount", "fiat_currency", "created_at", "updated_at"),
+        },
+        "ledger_transactions t"
+        " JOIN ledger_accounts a ON a.organization_id = t.organization_id AND a.ledger_account_id = t.ledger_account_id"
+        ' LEFT JOIN members "from" ON "from".organization_id = t.organization_id'
+        ' AND "from".wallet_id = t.from_wallet_id'
+        ' LEFT JOIN members "to" ON "to".organization_id = t.organization_id AND "to".wallet_id = t.to_wallet_id',
+        "ledger_transaction_id",
+        "t.updated_at",
+    ),
+    COUPON_USAGES: _rows(
+        {
+            **_same("coupon_usage_id"),
+            "couponUsageKey": "t.coupon_usage_key::text",
+            "couponBookKey": "b.coupon_book_key::text",
+            "code": "c.code",
+            **_same("member_id"),
+            **_LOYALTY_MEMBER_ID,
+            **_same("amount_assigned", "amount_used", "updated_total_assigned", "updated_total_usages"),
+            **_same("amount_discounted", "system_unique_key", "external_id", "description", "tags"),
+            **_same("custom_attributes", "ledger_transaction_id", "loyalty_event_id"),
+            **_same("reversal_usage_id", "reverted_usage_id", "created_at", "updated_at"),
+        },
+        f"coupon_usages t {_MEMBER_OF} {_BOOK_OF} {_COUPON_OF}",
+        "coupon_usage_id",
+        "t.updated_at",
+    ),
+    AUDIT_LOG: _rows(
+        _same(
+            *("audit_log_id", "created_at", "actor", "user_id", "token_id", "surface", "operation_id", "request_id"),
+            *("entity_type", "entity_id", "member_ids", "reason", "changes"),
+        ),
+        "audit_log t",
+        "audit_log_id",
+        "t.created_at",
+    ),
+}
+
+
+def next_rows(
+    db: Connection, kind: str, organization_id: int, after: int, updated_from: datetime | None, limit: int
+) -> list[tuple[Any, ...]]:
+    """The next rows of a kind: the id, then the columns."""
+    values = {"organization_id": organization_id, "after": after, "updated_from": updated_from, "limit": limit}
+    return query(db, QUERIES[kind].statement, values)
+
+
+def begin_snapshot(db: Connection) -> None:
+    """Let all reads of this transaction see the records as they are now; to be called before them."""
+    db.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+
+
+def next_members(
+    db: Connection, organization_id: int, after: int, updated_from: datetime | None, limit: int
+) -> list[tuple[Member, str | None, datetime | None]]:
+    """The next members who were not erased, by id, each with a tier set by hand and its end."""
+    rows = query(db, _MEMBERS, (organization_id, after, updated_from, updated_from, limit))
+    return [(Member(*row[:-2]), row[-2], row[-1]) for row in rows]
+
+
+def balances_of(
+    db: Connection, organization_id: int, wallet_ids: Sequence[int]
+) -> list[tuple[int, str, Decimal, datetime | None]]:
+    """The wallet, account, amount and expiry of all that wallets hold."""
+    wallets = list(wallet_ids)
+    return [
+        (row[0], row[1], row[2], row[3])
+        for row in query(db, _BALANCES, (organization_id, wallets, organization_id, wallets))
+    ]
