@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from domain.imports.records import AUDIENCE_MEMBERS, BADGES, BALANCES, COUPON_CODES, COUPONS, EVENTS, MEMBERS
-from domain.problems import Conflict
+from domain.problems import Conflict, NotFound
 
 EVENT_RESULTS, LEDGER_TRANSACTIONS, COUPON_USAGES, AUDIT_LOG = (
     "event-results",
@@ -72,3 +72,10 @@ class ExportState(Conflict):
 
     slug = "export-state"
     title = "The state of the export does not allow it"
+
+
+class UnknownExportPart(NotFound):
+    """The export has no part with this number."""
+
+    slug = "unknown-export-part"
+    title = "The part does not exist"

@@ -80,7 +80,7 @@ CLEARED = {
     "RequiredPointsConfigOrNull",
 }
 # What an operation that can refuse a header Accept answers beside JSON.
-FURTHER_TYPES = (("text/csv", "image/svg+xml"), ("text/csv",))
+FURTHER_TYPES = (("text/csv", "image/svg+xml"), ("text/csv",), ("application/x-ndjson", "text/csv"))
 BOUNDED_FORMATS = {"uuid", "date", "date-time"}
 
 

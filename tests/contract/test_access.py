@@ -266,7 +266,7 @@ def test_with_the_role(api: Api, organization: Organization, records: dict[str, 
         token = organization.token_of(is_admin=True) if scope == ADMIN else organization.token_of(scope, *further)
         assert operation.call(api, token, records).status not in {400, 401, 403}
         if scope.endswith(":read"):
-            token = organization.token_of(scope.replace(":read", ":write"))
+            token = organization.token_of(scope.replace(":read", ":write"), *further)
             assert operation.call(api, token, records).status not in {400, 401, 403}
 
 

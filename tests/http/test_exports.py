@@ -251,7 +251,7 @@ def test_an_export_is_written_in_parts_that_are_one_file(jobs, organization, mon
     table = "".join(jobs.part(path, number, "text/csv").text for number in (1, 2, 3))
     rows = list(csv.DictReader(io.StringIO(table, newline="")))
     assert [(row["loyaltyMemberId"], row["name"]) for row in rows] == [(name, "'=A") for name in names_]
-    assert jobs.part(path, 4, expect=404).json["type"] == "/problems/unknown-part"
+    assert jobs.part(path, 4, expect=404).json["type"] == "/problems/unknown-export-part"
     assert jobs.run(after=done["lastId"])[1]["rows"] == 0
     assert [each["description"] for each in jobs.administration.get("/exports", status="done")["results"]] == [
         None,

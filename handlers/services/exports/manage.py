@@ -6,8 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from domain.exports import CANCELLED, DONE, EXPIRED, QUEUED, ROLE_OF_KIND, RUNNING, ExportJob, ExportState
-from domain.problems import Forbidden, NotFound
+from domain.exports import (
+    CANCELLED,
+    DONE,
+    EXPIRED,
+    QUEUED,
+    ROLE_OF_KIND,
+    RUNNING,
+    ExportJob,
+    ExportState,
+    UnknownExportPart,
+)
+from domain.problems import Forbidden
 from handlers.call import Call
 from persistence import exports
 
@@ -29,13 +39,6 @@ class ExportPart:
     job: ExportJob
     part_number: int
     lines: Sequence[str]
-
-
-class UnknownPart(NotFound):
-    """The export has no part with this number."""
-
-    slug = "unknown-part"
-    title = "The part does not exist"
 
 
 def create_export(call: Call, asked: ExportProperties) -> ExportJob:
@@ -63,7 +66,7 @@ def cancel_export(call: Call, job: ExportJob) -> ExportJob:
 def read_part(call: Call, job: ExportJob, part_number: int) -> ExportPart:
     """A part of an export that is complete.
 
-    Raises ExportState for one that is not, or not any more, UnknownPart, and Forbidden as `create_export` does.
+    Raises ExportState for one that is not, or not any more, UnknownExportPart, and Forbidden as `create_export` does.
     """
     _refuse_without_role(call, job.kind)
     if job.status != DONE:
@@ -71,7 +74,7 @@ def read_part(call: Call, job: ExportJob, part_number: int) -> ExportPart:
         raise ExportState(f"The export is {job.status}.{wait}")
     content = exports.read_part(call.db, job, part_number)
     if content is None:
-        raise UnknownPart(f"The export has {job.parts} parts, and none with the number {part_number}.")
+        raise UnknownExportPart(f"The export has {job.parts} parts, and none with the number {part_number}.")
     return ExportPart(job, part_number, content.splitlines())
 
 
