@@ -31,6 +31,8 @@ help:
 
 # First the environment, which may fail with much to say, then the work, which speaks for itself.
 run = $(TOX) run -q -e $(1) --notest && $(TOX) run -qq -e $(1) --skip-pkg-install $(if $(2),-- $(2))
+# In the environment of the tests, which takes a minute to make.
+mypy = $(TOX) run -q -e py --notest && $(TOX) exec -qq -e py --skip-pkg-install -- mypy
 
 # The server is not run by tox, which would not give it the time to end in order.
 serve: $(STAMP)
@@ -39,10 +41,13 @@ serve: $(STAMP)
 
 # What ARGS names, or everything: the style and the types first, which are told sooner.
 test: $(STAMP)
-	@$(if $(ARGS),,$(call run,lint) && $(call run,types) &&) $(call run,py,$(ARGS))
+	@$(if $(ARGS),,$(call run,lint) && $(mypy) &&) $(call run,py,$(ARGS))
 
-quick unit demo bench fuzz stress sdks package dist lint types: $(STAMP)
+quick unit demo bench fuzz stress sdks package dist lint: $(STAMP)
 	@$(call run,$@,$(ARGS))
+
+types: $(STAMP)
+	@$(mypy) $(ARGS)
 
 # make revision MESSAGE="Add the colour of badges": the migration to the tables in code.
 revision: $(STAMP)
