@@ -41,8 +41,8 @@ FUTURE = "2099-12-31T23:00:00Z"
 _numbers = itertools.count(1)
 _following_links = False
 
-# In a short run these many of an operation's boundary cases of one kind are sent, then every eighth.
-SENT_OF_A_KIND = 8
+# In a short run these many of an operation's boundary cases of one kind are sent, then every twelfth.
+SENT_OF_A_KIND, SENT_ONE_OF = 3, 12
 _of_a_kind: Counter[tuple[str, str]] = Counter()
 
 Body = dict[str, Any]
@@ -55,7 +55,7 @@ def filter_case(context: Any, case: Any) -> bool:
         return True
     kind = (case.operation.label, str(case.meta.phase.data.scenario))
     _of_a_kind[kind] += 1
-    return _of_a_kind[kind] <= SENT_OF_A_KIND or _of_a_kind[kind] % 8 == 0
+    return _of_a_kind[kind] <= SENT_OF_A_KIND or _of_a_kind[kind] % SENT_ONE_OF == 0
 
 
 @schemathesis.hook
