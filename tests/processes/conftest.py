@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from persistence import embedded
+from tests.processes.fleet import wait_until
 
 
 @pytest.fixture
@@ -16,6 +17,11 @@ def home(temporary_directory: Path) -> Iterator[Path]:
     directory.chmod(0o755)
     yield directory / "home"
     if embedded.describe(directory / "home"):
-        with embedded.server(directory / "home"):
-            pass  # the last to leave stops what a killed process left running
-        assert not embedded.describe(directory / "home").is_running
+        wait_until(lambda: _is_stopped(directory / "home"))
+
+
+def _is_stopped(home: Path) -> bool:
+    """Stop what killed processes have left running; the last to leave does, and they take a moment to be gone."""
+    with embedded.server(home):
+        pass
+    return not embedded.describe(home).is_running
