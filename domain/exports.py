@@ -29,7 +29,7 @@ ROLE_OF_KIND: Mapping[str, str] = {
     COUPON_USAGES: "coupons:read",
     AUDIT_LOG: "admin",
 }
-QUEUED, RUNNING, DONE, CANCELLED, EXPIRED = "queued", "running", "done", "cancelled", "expired"
+QUEUED, RUNNING, DONE, FAILED, CANCELLED, EXPIRED = "queued", "running", "done", "failed", "cancelled", "expired"
 # How long the rows of an export can be read.
 KEPT = timedelta(days=7)
 # A worker that has not added to its export for so long is dead.
@@ -64,7 +64,7 @@ class ExportJob:
     @property
     def expires_at(self) -> datetime | None:
         """The moment until which the rows can be read; None as long as they are not complete."""
-        return None if self.finished_at is None or self.status == CANCELLED else self.finished_at + KEPT
+        return self.finished_at + KEPT if self.finished_at is not None and self.status in (DONE, EXPIRED) else None
 
 
 class ExportState(Conflict):

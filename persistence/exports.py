@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, select, text
 
-from domain.exports import ABANDONED, CANCELLED, DONE, EXPIRED, KEPT, QUEUED, RUNNING, ExportJob
+from domain.exports import ABANDONED, DONE, EXPIRED, KEPT, QUEUED, RUNNING, ExportJob
 from persistence.connections import query
 from persistence.paging import Page, Paged, paged
 from persistence.rows import add, change, columns_of, fields_of, record
@@ -142,10 +142,10 @@ def expire(db: Connection, now: datetime, most: int) -> int:
     return expired
 
 
-def cancel(db: Connection, job: ExportJob, now: datetime) -> ExportJob:
-    """End a locked export and remove its rows."""
+def end(db: Connection, job: ExportJob, status: str, now: datetime) -> ExportJob:
+    """End a locked export without rows: one that was cancelled, or has failed."""
     remove_parts(db, job)
-    return change_export(db, job, status=CANCELLED, updated_at=now, finished_at=now)
+    return change_export(db, job, status=status, updated_at=now, finished_at=now)
 
 
 def _one(organization_id: int, export_id: int) -> Any:

@@ -342,3 +342,20 @@ def test_an_erased_member_is_in_no_export(jobs, organization):
     assert Shop(organization).rows("export_parts") == []
     jobs.write()
     assert [row["loyaltyMemberId"] for row in jobs.part(waiting).json["results"]] == ["ben"]
+
+
+def test_an_export_that_meets_a_fault_has_failed(jobs, organization, monkeypatch, caplog):
+    organization.member("ana")
+
+    def broken(db, asked):
+        raise ZeroDivisionError
+        yield
+
+    path = jobs.begin()
+    with monkeypatch.context() as patched:
+        patched.setitem(write.ROWS, "members", broken)
+        jobs.write()
+    assert jobs.get(path)["status"] == "failed"
+    assert "failed" in caplog.text
+    jobs.part(path, expect=409)
+    assert jobs.administration.post(f"{path}/cancel", expect=200)["export"]["status"] == "failed"

@@ -10,6 +10,7 @@ from domain.exports import (
     CANCELLED,
     DONE,
     EXPIRED,
+    FAILED,
     QUEUED,
     ROLE_OF_KIND,
     RUNNING,
@@ -57,10 +58,10 @@ def create_export(call: Call, asked: ExportProperties) -> ExportJob:
 
 
 def cancel_export(call: Call, job: ExportJob) -> ExportJob:
-    """End an export and remove its rows; one that was cancelled before, or has expired, stays as it is."""
+    """End an export and remove its rows; one that has ended without rows stays as it is."""
     _refuse_without_role(call, job.kind)
     job = exports.lock(call.db, job)
-    return job if job.status in (CANCELLED, EXPIRED) else exports.cancel(call.db, job, call.now)
+    return job if job.status in (FAILED, CANCELLED, EXPIRED) else exports.end(call.db, job, CANCELLED, call.now)
 
 
 def read_part(call: Call, job: ExportJob, part_number: int) -> ExportPart:

@@ -11,9 +11,10 @@ from datetime import UTC, datetime
 
 from sqlalchemy import Connection, Engine
 
-from domain.exports import DONE, QUEUED, RUNNING, ExportJob
+from domain.exports import DONE, FAILED, QUEUED, RUNNING, ExportJob
 from handlers.services.exports.rows import ROWS, ExportedRow, ExportRange, json_line
 from persistence import exported_rows, exports, transactions
+from persistence.transactions import is_away
 
 # A part ends with the row that reaches one of these, so that it is read and sent at once.
 ROWS_IN_PART, CHARACTERS_IN_PART = 10_000, 2_000_000
@@ -33,12 +34,23 @@ class ExportWriter:
         job = transactions.run(self._engine, lambda db: exports.claim(db, datetime.now(UTC)))
         if job is None:
             return False
+        try:
+            return self._write(job)
+        except Exception as error:
+            if is_away(error):
+                raise
+            _log.exception("the export %s failed", job.export_id)
+            self._run_if_mine(job, _fail)
+            return True
+
+    def _write(self, job: ExportJob) -> bool:
+        """Write an export; False if the worker is to end before it is done."""
         with self._engine.connect() as db:
             exported_rows.begin_snapshot(db)
             asked = ExportRange(job.organization_id, job.after, job.updated_from)
             for content, rows, last_id in _parts(ROWS[job.kind](db, asked)):
                 if self._stopping():
-                    self._run_if_mine(job, lambda db, current: self._put_back(db, current))
+                    self._run_if_mine(job, _put_back)
                     return False
                 if not self._add(job, content, rows, last_id):
                     return True
@@ -61,8 +73,13 @@ class ExportWriter:
 
         transactions.run(self._engine, work)
 
-    def _put_back(self, db: Connection, job: ExportJob) -> None:
-        exports.change_export(db, job, status=QUEUED, updated_at=datetime.now(UTC))
+
+def _put_back(db: Connection, job: ExportJob) -> None:
+    exports.change_export(db, job, status=QUEUED, updated_at=datetime.now(UTC))
+
+
+def _fail(db: Connection, job: ExportJob) -> None:
+    exports.end(db, job, FAILED, datetime.now(UTC))
 
 
 def _finish(db: Connection, job: ExportJob) -> None:
