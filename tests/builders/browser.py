@@ -112,9 +112,13 @@ def browser(folder: Path, port: int, *, dark: bool = False) -> Iterator[Browser]
             until(lambda: _is_ready(client, base), "ChromeDriver")
             answer = client.post(f"{base}/session", json={"capabilities": {"alwaysMatch": wanted}})
             assert answer.is_success, answer.text
-            client.base_url = httpx.URL(f"{base}/session/{answer.json()['value']['sessionId']}")
-            yield Browser(client)
-            client.delete(str(client.base_url))
+            session = f"{base}/session/{answer.json()['value']['sessionId']}"
+            # ChromeDriver takes no slash behind it, which the client adds to its own URL.
+            client.base_url = httpx.URL(session)
+            try:
+                yield Browser(client)
+            finally:
+                assert client.delete(session).is_success
     finally:
         driver.terminate()
         driver.wait(_PATIENCE_SECONDS)
