@@ -68,14 +68,15 @@ ORDER BY wallet_id, ledger_account_id, held.expires_at NULLS LAST, held.row
 
 _OF_MEMBERS = """
 WITH page AS (
-    SELECT DISTINCT member_id FROM {0} h
-    WHERE organization_id = %(organization_id)s AND member_id > %(after)s AND {1} ORDER BY member_id LIMIT %(limit)s
+    SELECT DISTINCT h.member_id FROM {0} h JOIN members m USING (organization_id, member_id)
+    WHERE h.organization_id = %(organization_id)s AND h.member_id > %(after)s AND {1} AND m.erased_at IS NULL
+    ORDER BY h.member_id LIMIT %(limit)s
 )
 SELECT m.member_id, m.loyalty_member_id, {2}
 FROM page JOIN members m ON m.organization_id = %(organization_id)s AND m.member_id = page.member_id
 JOIN {0} h ON h.organization_id = m.organization_id AND h.member_id = m.member_id AND {1}
 JOIN {3}
-WHERE m.erased_at IS NULL ORDER BY m.member_id, 3
+ORDER BY m.member_id, 3
 """
 _TYPES = " ".join(f"WHEN {number} THEN '{name}'" for number, name in enumerate(TRANSACTION_TYPES))
 

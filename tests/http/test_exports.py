@@ -11,6 +11,7 @@ from functools import partial
 import pytest
 
 from domain.exports import ABANDONED, KEPT, ROLE_OF_KIND
+from handlers.services.exports import rows as export_rows
 from handlers.services.exports import write
 from handlers.services.exports.rows import ROWS, ExportRange, csv_header, csv_row, json_line
 from handlers.services.exports.write import ExportWriter
@@ -359,3 +360,13 @@ def test_an_export_that_meets_a_fault_has_failed(jobs, organization, monkeypatch
     assert "failed" in caplog.text
     jobs.part(path, expect=409)
     assert jobs.administration.post(f"{path}/cancel", expect=200)["export"]["status"] == "failed"
+
+
+@pytest.mark.parametrize("kind", ["badges", "audience-members"])
+def test_pages_of_erased_members_are_passed_over(organization, monkeypatch, kind):
+    furnish(organization)
+    Imports(organization).run("\n".join(ROWS_OF[kind]), kind=kind)
+    member_id = organization.integration.get("/members/ana")["loyaltyMember"]["memberId"]
+    organization.administration.delete(f"/members/{member_id}", expect=200)
+    monkeypatch.setattr(export_rows, "ROWS_AT_ONCE", 1)
+    assert names(exported(organization, kind)) == ["ben"]
