@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,8 +20,6 @@ CONFIGURATION = Path(__file__).with_name("schemathesis.toml")
 # Stands between the outputs of several runs.
 _NEXT = "\n##### "
 _METHODS = ("get", "post", "put", "patch", "delete")
-# In JSON text; the discriminators of schemas name schemas in the same way.
-_REFERENCE = re.compile(r'"#/components/(\w+)/([\w.-]+)"')
 
 Operation = tuple[str, str]
 
@@ -88,7 +85,7 @@ class Target:
 
 def run(surface: str, target: Target, *options: str) -> Run:
     """Run Schemathesis over a surface's document with more options of `schemathesis run`."""
-    return _run(_new(surface), target, "run", openapi.bundle(surface), options)
+    return _run(_new(surface), target, "run", options)
 
 
 def run_completely(surface: str, target: Target, *options: str, follow: tuple[str, ...]) -> Run:
@@ -96,33 +93,11 @@ def run_completely(surface: str, target: Target, *options: str, follow: tuple[st
 
     A run follows the links of the first few operations only, so every operation that links begin at has its own.
     """
-    document = openapi.bundle(surface)
-    whole = _run(_new(surface), target, "single", document, ("--phases", "examples,coverage,fuzzing", *options))
-    for name, members in linked_operations(document).items():
-        # A document of few operations is read in a fraction of the time.
-        _run(whole, target, f"from-{name}", only(document, members), ("--phases", "stateful", *follow))
+    whole = _run(_new(surface), target, "single", ("--phases", "examples,coverage,fuzzing", *options))
+    for name, members in linked_operations(openapi.bundle(surface)).items():
+        included = [option for member in members for option in ("--include-operation-id", member)]
+        _run(whole, target, f"from-{name}", ("--phases", "stateful", *included, *follow))
     return whole
-
-
-def only(document: Mapping[str, Any], operation_ids: Collection[str]) -> dict[str, Any]:
-    """The document with these operations, and with the components that they need."""
-    paths: dict[str, Any] = {}
-    for path, item in document["paths"].items():
-        left = {name: each for name, each in item.items() if name not in _METHODS or _is_among(each, operation_ids)}
-        if left.keys() & _METHODS:
-            paths[path] = left
-    components: dict[str, dict[str, Any]] = {"securitySchemes": document["components"]["securitySchemes"]}
-    pending = [json.dumps(paths)]
-    while pending:
-        for kind, name in _REFERENCE.findall(pending.pop()):
-            if name not in components.setdefault(kind, {}):
-                components[kind][name] = document["components"][kind][name]
-                pending.append(json.dumps(components[kind][name]))
-    return {**document, "paths": paths, "components": components}
-
-
-def _is_among(operation: Mapping[str, Any], operation_ids: Collection[str]) -> bool:
-    return operation["operationId"] in operation_ids
 
 
 def linked_operations(document: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -155,11 +130,11 @@ def _new(surface: str) -> Run:
     return Run(surface, operations, sum(len(answer.get("links", {})) for answers in linked for answer in answers))
 
 
-def _run(found: Run, target: Target, name: str, document: dict[str, Any], options: Sequence[str]) -> Run:
+def _run(found: Run, target: Target, name: str, options: Sequence[str]) -> Run:
     directory = target.directory / found.surface
     directory.mkdir(parents=True, exist_ok=True)
     source, report = directory / "document.json", directory / f"{name}.ndjson"
-    source.write_text(json.dumps(_with_plain_bearer(document)))
+    source.write_text(json.dumps(_with_plain_bearer(openapi.bundle(found.surface))))
     command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(CONFIGURATION), "run", str(source)]
     command += ["--url", target.base_url, "--report", "ndjson", "--report-ndjson-path", str(report), *options]
     world = target.world
