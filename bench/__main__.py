@@ -19,6 +19,7 @@ BENCHMARKS = (
     "reports",
     "content",
     "timeline",
+    "imports",
 )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import os
 import shutil
@@ -18,6 +17,7 @@ from gunicorn.arbiter import Arbiter
 from sqlalchemy import Engine
 
 import handlers
+from handlers.server.garbage import pass_over_loaded_objects
 from handlers.settings import Settings
 from persistence import embedded
 from persistence.engine import create_engine
@@ -157,9 +157,7 @@ class _Server(BaseApplication):  # type: ignore[misc]
         }
 
     def _on_ready(self, arbiter: Any) -> None:
-        # Objects loaded by now never become garbage; as the collector skips them, the forks go on sharing them.
-        gc.collect()
-        gc.freeze()
+        pass_over_loaded_objects()
         self._when_ready()
 
     def _after_fork(self, arbiter: Any, worker: Any) -> None:

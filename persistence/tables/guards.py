@@ -38,7 +38,9 @@ DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION ledger_transaction_i
 """
 
 # A row that this unit of work has written bears its id, or that of a savepoint within it. Ids of rows are the low half
-# of the real ones; a savepoint's id follows its transaction's and is still in progress.
+# of the real ones; a savepoint's id follows its transaction's and is still in progress. Each transaction is looked up
+# (OFFSET keeps the planner from joining): a connection plans this once, maybe while the table is new, and would go on
+# reading all of it. With the account, the primary key is as good as the index of the account, so either may be chosen.
 _ADDED_AT_ONCE = """
 CREATE OR REPLACE FUNCTION ledger_entries_come_with_their_transaction() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
@@ -48,10 +50,21 @@ DECLARE
     later bigint;
 BEGIN
     FOR other IN
-        SELECT DISTINCT t.organization_id, t.ledger_transaction_id, CAST(CAST(t.xmin AS text) AS bigint) AS writer
-        FROM added JOIN ledger_transactions t USING (organization_id, ledger_transaction_id)
-        WHERE t.xmin <> CAST(pg_current_xact_id() AS xid)
+        SELECT n.organization_id, n.ledger_transaction_id, CAST(CAST(t.writer AS text) AS bigint) AS writer
+        FROM (SELECT DISTINCT organization_id, ledger_account_id, ledger_transaction_id FROM added) n
+        LEFT JOIN LATERAL (
+            SELECT xmin AS writer FROM ledger_transactions
+            WHERE organization_id = n.organization_id AND ledger_account_id = n.ledger_account_id
+                AND ledger_transaction_id = n.ledger_transaction_id OFFSET 0
+        ) t ON true
+        WHERE t.writer IS DISTINCT FROM CAST(pg_current_xact_id() AS xid)
     LOOP
+        IF other.writer IS NULL THEN
+            RAISE EXCEPTION USING ERRCODE = 'check_violation', TABLE = 'ledger_entries',
+                CONSTRAINT = 'ledger_entries_come_with_their_transaction',
+                MESSAGE = 'ledger transaction ' || other.ledger_transaction_id || ' of organization '
+                    || other.organization_id || ' is of another account than its entry';
+        END IF;
         later := mod(other.writer - mod(own, low_half) + low_half, low_half);
         IF later > low_half / 2
             OR pg_xact_status(CAST(CAST(own + later AS text) AS xid8)) IS DISTINCT FROM 'in progress' THEN

@@ -131,7 +131,8 @@ BEGIN
 END $$
 """
 
-# Entries of the issuance side are minted; the revert of a mint counts for the tags and the wallet of that mint.
+# Entries of the issuance side are minted; the revert of a mint counts for the tags and the wallet of that mint. Each
+# transaction is looked up, for the reason that `persistence/tables/guards.py` gives.
 _MINTS = """
 CREATE OR REPLACE FUNCTION report_entries_added() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -141,9 +142,15 @@ BEGIN
         CASE WHEN o.transaction_type = 1 THEN o.tags ELSE t.tags END,
         -n.amount, CASE WHEN t.transaction_type = 1 THEN 1 ELSE 0 END
     FROM added n
-    JOIN ledger_transactions t USING (organization_id, ledger_transaction_id)
-    LEFT JOIN ledger_transactions o ON o.organization_id = t.organization_id
-        AND o.ledger_transaction_id = t.reverted_ledger_transaction_id
+    CROSS JOIN LATERAL (
+        SELECT * FROM ledger_transactions WHERE organization_id = n.organization_id
+            AND ledger_account_id = n.ledger_account_id AND ledger_transaction_id = n.ledger_transaction_id OFFSET 0
+    ) t
+    LEFT JOIN LATERAL (
+        SELECT * FROM ledger_transactions WHERE organization_id = n.organization_id
+            AND ledger_account_id = n.ledger_account_id AND ledger_transaction_id = t.reverted_ledger_transaction_id
+        OFFSET 0
+    ) o ON true
     WHERE n.wallet_id IS NULL AND n.amount <> 0
         AND (t.transaction_type = 1 OR t.transaction_type = 3 AND o.transaction_type = 1);
     RETURN NULL;

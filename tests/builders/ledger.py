@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, func, insert, select, text, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from domain.ledger.records import BURN, MINT, SETTLED, TRANSFER
@@ -25,6 +25,31 @@ from persistence.tables.ledger import (
 )
 
 START = datetime(2026, 1, 15, 12, 0, tzinfo=UTC)
+
+
+# One mint, with its lot, for each of many wallets; no statistics are made of them.
+_MANY_MINTS = """
+WITH held AS (
+    INSERT INTO wallets (organization_id, wallet_key, ledger_id, created_at)
+    SELECT :org, gen_random_uuid(), :ledger, now() FROM generate_series(1, :wallets) RETURNING *
+), minted AS (
+    INSERT INTO ledger_transactions (organization_id, ledger_account_id, transaction_type, status, amount,
+        system_unique_key, to_wallet_id, created_at, updated_at)
+    SELECT :org, :account, 1, 1, 5, gen_random_uuid(), wallet_id, now(), now() FROM held RETURNING *
+), entries AS (
+    INSERT INTO ledger_entries (organization_id, ledger_transaction_id, entry_index, ledger_account_id, wallet_id,
+        amount, updated_balance)
+    SELECT :org, ledger_transaction_id, 0, :account, to_wallet_id, 5, 5 FROM minted
+    UNION ALL SELECT :org, ledger_transaction_id, 1, :account, NULL, -5, NULL FROM minted
+), lots AS (
+    INSERT INTO ledger_lots (organization_id, wallet_id, ledger_account_id, ledger_transaction_id, amount, remaining,
+        created_at)
+    SELECT :org, to_wallet_id, :account, ledger_transaction_id, 5, 5, now() FROM minted
+)
+INSERT INTO ledger_balances
+    (organization_id, wallet_id, ledger_account_id, current_balance, earned, created_at, updated_at)
+SELECT :org, to_wallet_id, :account, 5, 5, now(), now() FROM minted
+"""
 
 
 @dataclass
@@ -80,6 +105,13 @@ class RawLedger:
     def mint(self, wallet_id: int, amount: Any, account_id: int | None = None, **values: Any) -> int:
         """Mint into a wallet; answers the transaction's id."""
         return self.post(MINT, None, wallet_id, amount, account_id, **values)
+
+    def mint_for_many(self, wallets: int, account_id: int | None = None) -> None:
+        """Mint 5 into each of so many new wallets, by one statement; the account tracks points."""
+        values = {"org": self.organization_id, "ledger": self.organization.ledger_id}
+        account_id = account_id or self.account_id
+        self.db.execute(text(_MANY_MINTS), {**values, "account": account_id, "wallets": wallets})
+        self.supply(account_id, minted=5 * wallets, burned=0)
 
     def burn(self, wallet_id: int, amount: Any, account_id: int | None = None, **values: Any) -> int:
         """Burn from a wallet."""

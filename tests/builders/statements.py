@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from sqlalchemy import Connection, Engine, event
+from sqlalchemy import Connection, Engine, event, text
 
 
 @contextmanager
@@ -44,3 +44,14 @@ def rows_fetched(where: Engine | Connection) -> Iterator[list[int]]:
         yield rows
     finally:
         event.remove(where, "after_cursor_execute", note)
+
+
+# Of this transaction; statistics of earlier ones may still be among it.
+_ROWS_READ = """
+SELECT coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0) FROM pg_stat_xact_user_tables WHERE relname = :table
+"""
+
+
+def rows_read(db: Connection, table: str) -> int:
+    """How many rows of a table were read so far, by whatever way: the difference of two moments counts."""
+    return db.scalar(text(_ROWS_READ), {"table": table}) or 0

@@ -152,3 +152,12 @@ def test_the_migrations_and_the_tables_in_code_make_the_same_guards(engine, data
         db.execute(text("DROP DATABASE guards_test"))
     assert {row[0] for row in created} >= {"ledger_transaction_is_balanced", "ledger_entries_stay"}
     assert migrated == created
+
+
+def test_entries_are_of_the_account_of_their_transaction(ledger):
+    transaction_id = ledger.transaction(MINT, None, ledger.wallet(), 10)
+    entries = [{"wallet_id": None, "amount": -10}]
+    told = refused_by(
+        "ledger_entries_come_with_their_transaction", ledger.entries, transaction_id, entries, ledger.account()
+    )
+    assert "of another account" in told

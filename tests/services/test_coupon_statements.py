@@ -6,13 +6,12 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
-from sqlalchemy import text
 
 from handlers.services.coupons import assign_and_use
 from handlers.services.coupons.assign_and_use import BatchItem, CouponCommand
 from handlers.services.coupons.revert import revert_code, revert_usage
 from tests.builders.coupon_shop import CouponShop, priced
-from tests.builders.statements import count, rows_fetched
+from tests.builders.statements import count, rows_fetched, rows_read
 
 TYPES = ("single", "list", "generated", "codeless")
 
@@ -85,11 +84,6 @@ def test_reverting_all_uses_of_a_code_costs_as_much_as_reverting_one(shop, membe
     assert revert(2) == revert(30)
 
 
-# What the transaction has read of a table, by whatever way; statistics of earlier ones may still be among it.
-_READ = """SELECT coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0) FROM pg_stat_xact_user_tables
-    WHERE relname = 'coupon_lots'"""
-
-
 def given(shop, book, lots):
     """A member with so many lots of a book, of which a third have expired and a third never do."""
     member, now = shop.member(points=10_000), shop.now
@@ -103,10 +97,10 @@ def reading(shop, act):
     """What an act in one transaction answers, and the rows that it fetched and that it read of the lots."""
 
     def work(call):
-        before = call.db.execute(text(_READ)).scalar() or 0
+        before = rows_read(call.db, "coupon_lots")
         with rows_fetched(call.db) as rows:
             answer = act(call)
-        return answer, sum(rows), (call.db.execute(text(_READ)).scalar() or 0) - before
+        return answer, sum(rows), rows_read(call.db, "coupon_lots") - before
 
     return shop.run(work)
 

@@ -15,38 +15,12 @@ from tests.builders.ledger import RawLedger
 
 WALLETS = 20_000
 
-# One mint, with its lot, for each of many wallets; no statistics are made of them.
-_MANY_MINTS = """
-WITH held AS (
-    INSERT INTO wallets (organization_id, wallet_key, ledger_id, created_at)
-    SELECT :org, gen_random_uuid(), :ledger, now() FROM generate_series(1, :wallets) RETURNING *
-), minted AS (
-    INSERT INTO ledger_transactions (organization_id, ledger_account_id, transaction_type, status, amount,
-        system_unique_key, to_wallet_id, created_at, updated_at)
-    SELECT :org, :account, 1, 1, 5, gen_random_uuid(), wallet_id, now(), now() FROM held RETURNING *
-), entries AS (
-    INSERT INTO ledger_entries (organization_id, ledger_transaction_id, entry_index, ledger_account_id, wallet_id,
-        amount, updated_balance)
-    SELECT :org, ledger_transaction_id, 0, :account, to_wallet_id, 5, 5 FROM minted
-    UNION ALL SELECT :org, ledger_transaction_id, 1, :account, NULL, -5, NULL FROM minted
-), lots AS (
-    INSERT INTO ledger_lots (organization_id, wallet_id, ledger_account_id, ledger_transaction_id, amount, remaining,
-        created_at)
-    SELECT :org, to_wallet_id, :account, ledger_transaction_id, 5, 5, now() FROM minted
-)
-INSERT INTO ledger_balances
-    (organization_id, wallet_id, ledger_account_id, current_balance, earned, created_at, updated_at)
-SELECT :org, to_wallet_id, :account, 5, 5, now(), now() FROM minted
-"""
-
 
 @pytest.fixture
 def ledger(db: Connection) -> RawLedger:
     ledger = RawLedger.new(db)
     account = ledger.account(point_tracking_enabled=True)
-    values = {"org": ledger.organization_id, "ledger": ledger.organization.ledger_id, "account": account}
-    db.execute(text(_MANY_MINTS), {**values, "wallets": WALLETS})
-    ledger.supply(account, minted=5 * WALLETS, burned=0)
+    ledger.mint_for_many(WALLETS, account)
     return ledger
 
 

@@ -1,0 +1,168 @@
+"""Imports of members and of their balances, beside COPY of the rows they make: `python -m bench.imports [THOUSANDS]`.
+
+Every member has a profile, a tier that expires and a balance that expires. The database is durable as in production,
+and one process imports, without pauses. COPY then writes all rows of the same tables into tables with the same columns,
+indexes and checks, but without triggers and foreign keys. Prints a table for `docs/performance.md`. Trust the ratios.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Engine, text
+
+from bench.tracking import World, new_world
+from handlers.http.local import LocalApi
+from handlers.messages.uploads import Upload
+from handlers.server.garbage import pass_over_loaded_objects
+from handlers.services.imports.work import Importer
+from handlers.settings import Settings
+from persistence import transactions
+
+CITIES = ("Rosario", "Córdoba", "Salta", "Mendoza", "Ushuaia")
+NOW = datetime.now(UTC).replace(microsecond=0)
+
+Row = dict[str, object]
+
+
+def member_row(number: int) -> Row:
+    """The row of a member."""
+    return {
+        "loyaltyMemberId": f"imported-{number}",
+        "name": f"Name {number}",
+        "lastName": f"Last name {number}",
+        "email": f"imported{number}@example.com",
+        "birthdate": f"{1950 + number % 55}-{1 + number % 12:02}-{1 + number % 28:02}",
+        "city": CITIES[number % len(CITIES)],
+        "tags": "newsletter|app",
+        "joinedAt": _moment(-1 - number % 2_000),
+        "tier": "Silver",
+        "tierExpiresAt": _moment(30 + number % 365),
+        "customAttributes.shoeSize": 36 + number % 10,
+    }
+
+
+def balance_row(number: int) -> Row:
+    """The row of a member's balance."""
+    return {
+        "loyaltyMemberId": f"imported-{number}",
+        "amount": 1 + number % 5_000,
+        "expiresAt": _moment(30 + number % 365),
+        "systemUniqueKey": f"balance-{number}",
+        "description": "Balance of the former program",
+    }
+
+
+def _moment(days: int) -> str:
+    return f"{NOW + timedelta(days=days):%Y-%m-%dT%H:%M:%SZ}"
+
+
+class Imports:
+    """Imports into the organization of a world."""
+
+    def __init__(self, world: World, engine: Engine) -> None:
+        settings = Settings(database_url="", import_share=100)
+        self._api = LocalApi(settings, engine, "benchmark")
+        self._importer = Importer(engine, settings)
+        self._engine = engine
+        self._organization_id = world.organization.organization_id
+
+    def call(self, operation_id: str, body: Any = None, **path: Any) -> Any:
+        """What an operation answers."""
+        return transactions.run(
+            self._engine,
+            lambda db: self._api.within(db, self._organization_id).administration(operation_id, body, **path),
+        )
+
+    def run(self, kind: str, make: Callable[[int], Row], count: int) -> float:
+        """The seconds in which so many rows are imported."""
+        begun = self.call("createImport", {"kind": kind, "format": "csv"})["import"]["importId"]
+        parts = 0
+        for parts, content in enumerate(_parts(make, count), 1):
+            with closing(Upload()) as part:
+                part.append(content)
+                self.call("uploadImportPart", part, importId=begun, partNumber=parts)
+        self.call("startImport", {"parts": parts}, importId=begun)
+        pass_over_loaded_objects()
+        began = time.perf_counter()
+        while self._importer.step():
+            pass
+        seconds = time.perf_counter() - began
+        done = self.call("getImport", importId=begun)["import"]
+        assert (done["status"], done["rowsDone"]) == ("done", count), done
+        return seconds
+
+
+def _parts(make: Callable[[int], Row], count: int) -> Iterator[bytes]:
+    """A CSV file in parts of 100,000 rows."""
+    for begin in range(0, count, 100_000):
+        part = io.StringIO()
+        writer = csv.DictWriter(part, list(make(0)))
+        if not begin:
+            writer.writeheader()
+        for number in range(begin, min(begin + 100_000, count)):
+            writer.writerow(make(number))
+        yield part.getvalue().encode()
+
+
+def rows_of(engine: Engine) -> dict[str, int]:
+    """The number of rows of each table."""
+    with engine.begin() as db:
+        names = db.scalars(text("SELECT tablename FROM pg_tables WHERE schemaname = current_schema()")).all()
+        return {name: db.scalar(text(f'SELECT count(*) FROM "{name}"')) or 0 for name in names}
+
+
+def copy_seconds(engine: Engine, tables: list[str]) -> float:
+    """The seconds in which COPY writes all rows of tables into tables like them, in one transaction."""
+    taken = 0.0
+    connection = engine.raw_connection()
+    try:
+        with connection.cursor() as cursor:
+            for table in tables:
+                written = io.BytesIO()
+                cursor.copy_expert(f'COPY "{table}" TO STDOUT', written)
+                cursor.execute(f'CREATE TABLE "copy_of_{table}" (LIKE "{table}" INCLUDING ALL)')
+                connection.commit()
+                written.seek(0)
+                began = time.perf_counter()
+                cursor.copy_expert(f'COPY "copy_of_{table}" FROM STDIN', written)
+                connection.commit()
+                taken += time.perf_counter() - began
+                cursor.execute(f'DROP TABLE "copy_of_{table}"')
+                connection.commit()
+    finally:
+        connection.close()
+    return taken
+
+
+def main() -> None:
+    """Import members and balances, copy the same rows, and print the table."""
+    count = round(float(sys.argv[1] if len(sys.argv) > 1 else 20) * 1_000)
+    with new_world() as (world, engine):
+        imports = Imports(world, engine)
+        program = imports.call("listLoyaltyPrograms")["loyaltyPrograms"][0]["loyaltyProgramId"]
+        tier = {"name": "Silver", "minRequiredPoints": 500, "tierOrder": 2, "active": True}
+        imports.call("createTier", tier, loyaltyProgramId=program)
+        print("| rows | tables | import rows/s | COPY rows/s | of COPY |\n|---|---|---|---|---|", flush=True)
+        for kind, make in (("members", member_row), ("balances", balance_row)):
+            before = rows_of(engine)
+            seconds = imports.run(kind, make, count)
+            written = {name: rows - before[name] for name, rows in rows_of(engine).items()}
+            tables = sorted(name for name, rows in written.items() if rows >= count)
+            copied = copy_seconds(engine, tables)
+            print(
+                f"| {count:,} {kind} | {', '.join(tables)} | {count / seconds:,.0f} | {count / copied:,.0f} "
+                f"| {copied / seconds:.2f} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
