@@ -1,14 +1,21 @@
-"""Imports of members and of their balances, beside COPY of the rows they make: `python -m bench.imports [THOUSANDS]`.
+"""Imports of members and of their balances, beside COPY of the rows they make: `python -m bench.imports`.
 
 Every member has a profile, a tier that expires and a balance that expires. The database is durable as in production,
 and one process imports, without pauses. COPY then writes all rows of the same tables into tables with the same columns,
 indexes and checks, but without triggers and foreign keys. Prints a table for `docs/performance.md`. Trust the ratios.
+
+With `--beside RATE`, a server tracks so many single events a second before and during the imports, which a worker
+process does with the pauses of its settings.
 """
 
 from __future__ import annotations
 
+import argparse
 import csv
 import io
+import itertools
+import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -18,7 +25,8 @@ from typing import Any
 
 from sqlalchemy import Engine, text
 
-from bench.tracking import World, new_world
+from bench import load, single_calls, tracking
+from bench.tracking import World, new_world, serving
 from handlers.http.local import LocalApi
 from handlers.messages.uploads import Upload
 from handlers.server.garbage import pass_over_loaded_objects
@@ -64,6 +72,11 @@ def _moment(days: int) -> str:
     return f"{NOW + timedelta(days=days):%Y-%m-%dT%H:%M:%SZ}"
 
 
+KINDS: tuple[tuple[str, Callable[[int], Row]], ...] = (("members", member_row), ("balances", balance_row))
+# So long is measured at a time while an import is under way.
+_CHUNK_SECONDS = 10
+
+
 class Imports:
     """Imports into the organization of a world."""
 
@@ -81,8 +94,8 @@ class Imports:
             lambda db: self._api.within(db, self._organization_id).administration(operation_id, body, **path),
         )
 
-    def run(self, kind: str, make: Callable[[int], Row], count: int) -> float:
-        """The seconds in which so many rows are imported."""
+    def start(self, kind: str, make: Callable[[int], Row], count: int) -> int:
+        """Upload so many rows and start their import; returns its id."""
         begun = self.call("createImport", {"kind": kind, "format": "csv"})["import"]["importId"]
         parts = 0
         for parts, content in enumerate(_parts(make, count), 1):
@@ -90,13 +103,25 @@ class Imports:
                 part.append(content)
                 self.call("uploadImportPart", part, importId=begun, partNumber=parts)
         self.call("startImport", {"parts": parts}, importId=begun)
+        return begun
+
+    def is_done(self, import_id: int, count: int) -> bool:
+        """Whether an import has ended, with so many rows and no fault."""
+        found = self.call("getImport", importId=import_id)["import"]
+        if found["status"] in ("queued", "running"):
+            return False
+        assert (found["status"], found["rowsDone"]) == ("done", count), found
+        return True
+
+    def run(self, kind: str, make: Callable[[int], Row], count: int) -> float:
+        """The seconds in which so many rows are imported."""
+        begun = self.start(kind, make, count)
         pass_over_loaded_objects()
         began = time.perf_counter()
         while self._importer.step():
             pass
         seconds = time.perf_counter() - began
-        done = self.call("getImport", importId=begun)["import"]
-        assert (done["status"], done["rowsDone"]) == ("done", count), done
+        assert self.is_done(begun, count)
         return seconds
 
 
@@ -122,46 +147,89 @@ def rows_of(engine: Engine) -> dict[str, int]:
 def copy_seconds(engine: Engine, tables: list[str]) -> float:
     """The seconds in which COPY writes all rows of tables into tables like them, in one transaction."""
     taken = 0.0
-    connection = engine.raw_connection()
-    try:
-        with connection.cursor() as cursor:
+    with closing(engine.raw_connection()) as connection:
+        driver: Any = connection.driver_connection
+        with driver.cursor() as cursor:
             for table in tables:
                 written = io.BytesIO()
                 cursor.copy_expert(f'COPY "{table}" TO STDOUT', written)
                 cursor.execute(f'CREATE TABLE "copy_of_{table}" (LIKE "{table}" INCLUDING ALL)')
-                connection.commit()
+                driver.commit()
                 written.seek(0)
                 began = time.perf_counter()
                 cursor.copy_expert(f'COPY "copy_of_{table}" FROM STDIN', written)
-                connection.commit()
+                driver.commit()
                 taken += time.perf_counter() - began
                 cursor.execute(f'DROP TABLE "copy_of_{table}"')
-                connection.commit()
-    finally:
-        connection.close()
+                driver.commit()
     return taken
 
 
 def main() -> None:
-    """Import members and balances, copy the same rows, and print the table."""
-    count = round(float(sys.argv[1] if len(sys.argv) > 1 else 20) * 1_000)
+    """Import members and balances, and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=20_000, help="how many members, and how many balances")
+    parser.add_argument("--beside", type=float, metavar="RATE", help="single events tracked a second, meanwhile")
+    options = parser.parse_args()
     with new_world() as (world, engine):
         imports = Imports(world, engine)
         program = imports.call("listLoyaltyPrograms")["loyaltyPrograms"][0]["loyaltyProgramId"]
         tier = {"name": "Silver", "minRequiredPoints": 500, "tierOrder": 2, "active": True}
         imports.call("createTier", tier, loyaltyProgramId=program)
-        print("| rows | tables | import rows/s | COPY rows/s | of COPY |\n|---|---|---|---|---|", flush=True)
-        for kind, make in (("members", member_row), ("balances", balance_row)):
-            before = rows_of(engine)
-            seconds = imports.run(kind, make, count)
-            written = {name: rows - before[name] for name, rows in rows_of(engine).items()}
-            tables = sorted(name for name, rows in written.items() if rows >= count)
-            copied = copy_seconds(engine, tables)
-            print(
-                f"| {count:,} {kind} | {', '.join(tables)} | {count / seconds:,.0f} | {count / copied:,.0f} "
-                f"| {copied / seconds:.2f} |",
-                flush=True,
-            )
+        if options.beside:
+            _report_beside(world, imports, options.rows, options.beside)
+        else:
+            _report(engine, imports, options.rows)
+
+
+def _report(engine: Engine, imports: Imports, count: int) -> None:
+    print("| rows | tables | import rows/s | COPY rows/s | of COPY |\n|---|---|---|---|---|", flush=True)
+    for kind, make in KINDS:
+        before = rows_of(engine)
+        seconds = imports.run(kind, make, count)
+        written = {name: rows - before[name] for name, rows in rows_of(engine).items()}
+        tables = sorted(name for name, rows in written.items() if rows >= count)
+        copied = copy_seconds(engine, tables)
+        print(
+            f"| {count:,} {kind} | {', '.join(tables)} | {count / seconds:,.0f} | {count / copied:,.0f} "
+            f"| {copied / seconds:.2f} |",
+            flush=True,
+        )
+
+
+def _report_beside(world: World, imports: Imports, count: int, rate: float) -> None:
+    numbers = itertools.count(1)
+    print("| meanwhile | seconds | rows/s | events/s | p50 ms | p99 ms | failures |\n|---|---|---|---|---|---|---|")
+    with serving(world, 1) as port:
+        tracking.add_campaign(tracking.Client(port, world, numbers), world)
+        make_event = single_calls.events_of(world, numbers)
+        load.at_rate(port, 8, 5, make_event, rate)
+        _print_beside("nothing", None, [load.at_rate(port, 8, _CHUNK_SECONDS, make_event, rate)])
+        worker = subprocess.Popen(
+            [sys.executable, "-m", "handlers", "worker"],
+            env={**os.environ, "LOYALTY_DATABASE_URL": world.url, "LOYALTY_LOG_LEVEL": "warning"},
+        )
+        try:
+            for kind, make in KINDS:
+                begun, loads = imports.start(kind, make, count), []
+                while not imports.is_done(begun, count):
+                    loads.append(load.at_rate(port, 8, _CHUNK_SECONDS, make_event, rate))
+                _print_beside(f"{count:,} {kind}", count, loads)
+        finally:
+            worker.terminate()
+            worker.wait(30)
+
+
+def _print_beside(what: str, rows: int | None, loads: list[load.Load]) -> None:
+    seconds = sum(each.seconds for each in loads)
+    latencies = [each for some in loads for each in some.latencies]
+    every = load.Load(seconds, latencies)
+    print(
+        f"| {what} | {seconds:.0f} | {'' if rows is None else f'{rows / seconds:,.0f}'} "
+        f"| {len(latencies) / seconds:.0f} | {every.percentile(50):.1f} | {every.percentile(99):.1f} "
+        f"| {sum(each.failures for each in loads)} |",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":
