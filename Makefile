@@ -13,7 +13,7 @@ TOX = .venv/bin/tox
 STAMP = .venv/.tox-is-installed
 ARGS =
 
-.PHONY: help serve test quick unit demo bench fuzz stress sdks package dist lint types revision constraints clean
+.PHONY: help serve test quick unit demo bench fuzz stress sdks upgrade package dist lint types revision constraints clean
 
 help:
 	@echo "make serve        the server, with a database of its own"
@@ -23,6 +23,7 @@ help:
 	@echo "make lint types   the style, also of the documents; the types"
 	@echo "make fuzz stress  the server against its documents, concurrent calls and histories, both at length"
 	@echo "make sdks         generated clients in many languages, each on a journey"
+	@echo "make upgrade      an older version on the newest schema, alone and beside this one"
 	@echo "make dist         the wheel and the source archive, in dist; \`make package\` tries both"
 	@echo "make demo bench   real purchases turned into points; how fast it is"
 	@echo "make revision MESSAGE=...   the migration to the tables in code"
@@ -43,7 +44,7 @@ serve: $(STAMP)
 test: $(STAMP)
 	@$(if $(ARGS),,$(call run,lint) && $(mypy) &&) $(call run,py,$(ARGS))
 
-quick unit demo bench fuzz stress sdks package dist lint: $(STAMP)
+quick unit demo bench fuzz stress sdks upgrade package dist lint: $(STAMP)
 	@$(call run,$@,$(ARGS))
 
 types: $(STAMP)

@@ -39,7 +39,7 @@ def migrate(engine: Engine) -> list[str]:
         to_do = _pending(connection)
         if to_do:
             command.upgrade(config(connection), "head")
-            note = f"{to_do[-1]}{_USABLE}{_usable_since()}"
+            note = f"{to_do[-1]}{_USABLE}{usable_since()}"
             connection.execute(text(f"COMMENT ON TABLE alembic_version IS '{note}'"))
             _keep_tenants_out_of_statistics(connection)
         return to_do
@@ -130,7 +130,7 @@ def _is_known(revision: str) -> bool:
         return False
 
 
-def _usable_since() -> str:
+def usable_since() -> str:
     """The oldest revision whose version works with this one's schema: migrations that only expand it keep it so."""
     since = ""
     for script in _scripts().walk_revisions():

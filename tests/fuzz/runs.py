@@ -85,7 +85,7 @@ class Target:
 
 def run(surface: str, target: Target, *options: str) -> Run:
     """Run Schemathesis over a surface's document with more options of `schemathesis run`."""
-    return _run(_new(surface), target, "run", options)
+    return _run(_new(surface), target, {"run": options})
 
 
 def run_completely(surface: str, target: Target, *options: str, follow: tuple[str, ...]) -> Run:
@@ -93,11 +93,11 @@ def run_completely(surface: str, target: Target, *options: str, follow: tuple[st
 
     A run follows the links of the first few operations only, so every operation that links begin at has its own.
     """
-    whole = _run(_new(surface), target, "single", ("--phases", "examples,coverage,fuzzing", *options))
+    runs: dict[str, Sequence[str]] = {"single": ("--phases", "examples,coverage,fuzzing", *options)}
     for name, members in linked_operations(openapi.bundle(surface)).items():
         included = [option for member in members for option in ("--include-operation-id", member)]
-        _run(whole, target, f"from-{name}", ("--phases", "stateful", *included, *follow))
-    return whole
+        runs[f"from-{name}"] = ("--phases", "stateful", *included, *follow)
+    return _run(_new(surface), target, runs)
 
 
 def linked_operations(document: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -130,23 +130,36 @@ def _new(surface: str) -> Run:
     return Run(surface, operations, sum(len(answer.get("links", {})) for answers in linked for answer in answers))
 
 
-def _run(found: Run, target: Target, name: str, options: Sequence[str]) -> Run:
+def _run(found: Run, target: Target, runs: Mapping[str, Sequence[str]]) -> Run:
+    """Run over a document with the options of each name, and add what was found."""
     directory = target.directory / found.surface
     directory.mkdir(parents=True, exist_ok=True)
-    source, report = directory / "document.json", directory / f"{name}.ndjson"
+    source, listed = directory / "document.json", directory / "runs.json"
     source.write_text(json.dumps(_with_plain_bearer(openapi.bundle(found.surface))))
-    command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(CONFIGURATION), "run", str(source)]
-    command += ["--url", target.base_url, "--report", "ndjson", "--report-ndjson-path", str(report), *options]
+    always = ("--config-file", str(CONFIGURATION), "run", str(source), "--url", target.base_url, "--report", "ndjson")
+    reports = {name: directory / f"{name}.ndjson" for name in runs}
+    outputs = {name: directory / f"{name}.log" for name in runs}
+    given = [
+        {
+            "arguments": [*always, "--report-ndjson-path", str(reports[name]), *options],
+            "output": str(outputs[name]),
+        }
+        for name, options in runs.items()
+    ]
+    listed.write_text(json.dumps(given))
     world = target.world
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "FUZZ_TOKEN": world.token, "FUZZ_WORLD": world.to_json()}
     environment |= {"FUZZ_SHORT": "yes"} if target.is_short else {}
     # A document without partners has no use for their keys.
     environment |= {f"FUZZ_KEY_{partner.upper()}": key for partner, key in world.partner_keys.items()}
+    command = [sys.executable, "-m", "tests.fuzz.forked", str(listed)]
     ended = subprocess.run(command, env=environment, cwd=directory, capture_output=True, text=True)
-    found.exit_code = max(found.exit_code, ended.returncode)
-    found.output += f"{_NEXT}{name}\n{ended.stdout}{ended.stderr}"
-    with report.open() as lines:
-        _read(found, (json.loads(line) for line in lines))
+    assert ended.returncode == 0, ended.stderr
+    found.exit_code = max(map(int, ended.stdout.split()))
+    for name in runs:
+        found.output += f"{_NEXT}{name}\n{outputs[name].read_text()}"
+        with reports[name].open() as lines:
+            _read(found, (json.loads(line) for line in lines))
     return found
 
 

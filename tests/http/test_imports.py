@@ -7,6 +7,8 @@ import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
 
 from tests.builders.campaigns import mint
 from tests.builders.imports import Imports, counts
@@ -427,6 +429,37 @@ def test_a_row_that_meets_a_fault_of_the_system_fails_alone(imports, monkeypatch
     done = imports.run("loyaltyMemberId\n" + "\n".join(f"m{n}" for n in range(40)))
     assert counts(done) == ("done", 40, 39, 1)
     assert imports.errors(done) == [(15, None, "The row could not be imported. The log of the worker says why.")]
+
+
+_FULL_DISK = """
+CREATE FUNCTION disk_is_full() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION USING ERRCODE = 'disk_full', MESSAGE = 'could not extend file: No space left on device';
+END $$
+"""
+
+
+@pytest.mark.parametrize("table", ["members", "imports"])
+def test_an_import_waits_while_the_disk_of_the_database_is_full(imports, engine, table):
+    path = imports.queue("loyaltyMemberId\nana\nben\n")
+    with engine.begin() as db:
+        db.execute(text(_FULL_DISK))
+        db.execute(
+            text(f"CREATE TRIGGER full_disk BEFORE INSERT OR UPDATE ON {table} EXECUTE FUNCTION disk_is_full()")
+        )
+    importer = imports.importer
+    try:
+        for _ in range(2):
+            with pytest.raises(DBAPIError, match="No space left"):
+                importer.step()
+            assert counts(imports.get(path)) == ("queued", 0, 0, 0)
+    finally:
+        with engine.begin() as db:
+            db.execute(text("DROP FUNCTION disk_is_full() CASCADE"))
+    while importer.step():
+        pass
+    assert counts(imports.get(path)) == ("done", 2, 2, 0)
+    assert members(imports) == ["ana", "ben"]
 
 
 def test_imports_are_in_the_audit_log(imports, organization):

@@ -12,6 +12,7 @@ revision = "0032"
 down_revision = "0031"
 branch_labels = None
 depends_on = None
+EXPANDS = True
 
 
 def upgrade() -> None:

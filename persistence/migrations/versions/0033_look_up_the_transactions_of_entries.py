@@ -11,6 +11,7 @@ revision = "0033"
 down_revision = "0032"
 branch_labels = None
 depends_on = None
+EXPANDS = True
 
 _REPORT = """
 CREATE OR REPLACE FUNCTION report_entries_added() RETURNS trigger LANGUAGE plpgsql AS $$

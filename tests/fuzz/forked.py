@@ -1,0 +1,39 @@
+"""Runs of Schemathesis one after the other, each in a process of its own, by one that has imported all they need.
+
+Takes the name of a JSON file: a list of runs with their `arguments` and the file for their `output`. Prints the exit
+code of each.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+from pathlib import Path
+
+import schemathesis.cli
+
+# What a run imports when it comes to it.
+_IMPORTED = (
+    *("cli.commands.run.executor", "engine.core", "engine.run.stateful._executor", "engine.run.unit"),
+    *("reporting.ndjson", "specs.openapi.coverage", "specs.openapi.stateful", "transport.requests"),
+)
+
+
+def main() -> None:
+    """Run all."""
+    for name in _IMPORTED:
+        importlib.import_module(f"schemathesis.{name}")
+    for run in json.loads(Path(sys.argv[1]).read_text()):
+        child = os.fork()
+        if not child:
+            output = os.open(run["output"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            os.dup2(output, sys.stdout.fileno())
+            os.dup2(output, sys.stderr.fileno())
+            schemathesis.cli.schemathesis(run["arguments"])
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+
+
+if __name__ == "__main__":
+    main()

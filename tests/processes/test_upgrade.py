@@ -1,0 +1,140 @@
+"""A rolling upgrade: the oldest version that is noted to be able to use this schema does so, also beside this version.
+
+UPGRADE_FROM names the older version as git does; by default it is that before the oldest migration of those that the
+note passes over.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from handlers.settings import Settings
+from persistence import embedded, schema
+from persistence.engine import create_engine
+from tests.builders.api import running_api
+from tests.builders.campaigns import mint
+from tests.builders.tracking import Shop, event, running
+from tests.processes.fleet import WAITING, Workers, asked, disposed, wait_until
+from tests.processes.loyalty import ROOT, Server, loyalty
+
+pytestmark = pytest.mark.upgrade
+
+MEMBERS, TRACKED, QUEUED = 10, 60, 200
+VERSIONS = "persistence/migrations/versions"
+
+
+def git(*arguments: str) -> bytes:
+    """What a command of git prints; skips where there is no history."""
+    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True)
+    if done.returncode:
+        pytest.skip(f"git {arguments[0]}: {done.stderr.decode().strip()}")
+    return done.stdout
+
+
+def name_of_older() -> str:
+    """The commit before the first migration that old versions may meet."""
+    first = next(
+        script
+        for script in sorted((ROOT / VERSIONS).glob("[0-9]*.py"))
+        if script.name.partition("_")[0] > schema.usable_since()
+    )
+    added = git("log", "--diff-filter=A", "--format=%H", "-1", "--", f"{VERSIONS}/{first.name}").decode().strip()
+    return f"{added}^" if added else pytest.skip("the history is not deep enough")
+
+
+@pytest.fixture(scope="module")
+def older(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the older version."""
+    folder = tmp_path_factory.mktemp("older")
+    packed = git("archive", "--format=tar", os.environ.get("UPGRADE_FROM") or name_of_older())
+    with tarfile.open(fileobj=io.BytesIO(packed)) as files:
+        files.extractall(folder, filter="data")
+    return folder
+
+
+def test_the_tests_of_the_older_version_pass_on_this_schema(older: Path) -> None:
+    """Its own tests, by its own code, on databases that this version has migrated."""
+    command = [sys.executable, "-m", "pytest", "-p", "newer_schema", "-n", "auto", "--dist", "loadfile"]
+    path = os.pathsep.join((str(older), str(ROOT / "tests" / "processes" / "older")))
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("LOYALTY_", "PYTEST_"))}
+    done = subprocess.run(
+        [*command, "tests/http", "tests/services"],
+        cwd=older,
+        env={**inherited, "PYTHONPATH": path, "NEWER_VERSION": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-10_000:] + done.stderr[-3_000:]
+
+
+@pytest.fixture
+def shop(home: Path) -> Iterator[Shop]:
+    """An organization on a server of this version; 1 point for each order."""
+    with embedded.server(home) as url:
+        with disposed(create_engine(url, threads=1)) as engine:
+            schema.migrate(engine)
+        with running_api(Settings(database_url=url, home=home)) as api:
+            shop = Shop(api.organization())
+            shop.campaign(running(mint(1)), eventType="member-purchase-order-created")
+            yield shop
+
+
+def purchase(member: str) -> dict[str, Any]:
+    """A new purchase of a member."""
+    one = event(member, "member-purchase-order-created")
+    return {**one, "payload": {"order": {"externalId": one["systemUniqueKey"], "total": 10}}}
+
+
+def test_both_versions_work_side_by_side(home: Path, older: Path, shop: Shop) -> None:
+    """What one has begun the other goes on with, and what one has done the other does not do again."""
+    url = shop.engine.url.render_as_string(hide_password=False)
+    variables = {"PYTHONPATH": str(older), "LOYALTY_DATABASE_URL": url}
+    server = Server(home, "--no-worker", **variables)
+    workers = [Workers(home, 1, **{**variables, "PYTHONPATH": str(root)}) for root in (older, ROOT)]
+    try:
+        server.wait_until_ready()
+
+        def by_older(path: str, body: Any) -> Any:
+            headers = {"Authorization": f"Bearer {shop.organization.token}"}
+            reply = httpx.post(f"{server.url}/v2{path}", json=body, headers=headers, timeout=60)
+            assert reply.status_code < 300, reply.text
+            return reply.json()
+
+        def by_newer(path: str, body: Any) -> Any:
+            reply = shop.integration.request("POST", path, body)
+            assert reply.status < 300, reply.text
+            return reply.json
+
+        in_turn = (by_older, by_newer)
+        names = [f"member-{number}" for number in range(MEMBERS)]
+        for number, name in enumerate(names):
+            in_turn[number % 2]("/members", {"loyaltyMemberId": name})
+        for number in range(TRACKED):
+            body = {"events": [purchase(names[number % MEMBERS])]}
+            first = in_turn[number // MEMBERS % 2]("/events/track", body)["results"]
+            again = in_turn[1 - number // MEMBERS % 2]("/events/track", body)["results"]
+            assert again == first
+        for _ in range(QUEUED // MEMBERS):
+            queued = [purchase(name) for name in names]
+            for call in in_turn:
+                call("/events/track-async", {"events": queued})
+        wait_until(lambda: asked(shop.engine, WAITING) == 0)
+        assert {shop.balance(name) for name in names} == {(TRACKED + QUEUED) // MEMBERS}
+    finally:
+        server.stop()
+        for fleet in workers:
+            fleet.stop()
+            fleet.kill()
+    for root in (older, ROOT):
+        checked = loyalty(home, "verify", **{**variables, "PYTHONPATH": str(root)})
+        assert checked.returncode == 0, checked.stdout + checked.stderr
