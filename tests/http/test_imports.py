@@ -444,9 +444,7 @@ def test_an_import_waits_while_the_disk_of_the_database_is_full(imports, engine,
     path = imports.queue("loyaltyMemberId\nana\nben\n")
     with engine.begin() as db:
         db.execute(text(_FULL_DISK))
-        db.execute(
-            text(f"CREATE TRIGGER full_disk BEFORE INSERT OR UPDATE ON {table} EXECUTE FUNCTION disk_is_full()")
-        )
+        db.execute(text(f"CREATE TRIGGER full_disk BEFORE INSERT OR UPDATE ON {table} EXECUTE FUNCTION disk_is_full()"))
     importer = imports.importer
     try:
         for _ in range(2):
