@@ -33,6 +33,9 @@ _connections = Gauge(
     "loyalty_database_connections_in_use", "Database connections at work.", multiprocess_mode="livesum"
 )
 
+_replica_reads = Counter(
+    "loyalty_replica_reads", "Reads meant for the replica, by the database that answered them.", ("database",)
+)
 _throttled = Counter("loyalty_http_throttled", "Requests answered 429, by what was used up.", ("rate",))
 _refused_clients = Counter("loyalty_token_requests_refused", "Token requests with wrong credentials.")
 _rule_errors = Counter(
@@ -59,6 +62,11 @@ def observe(operation: str, method: str, status: int, seconds: float) -> None:
         histogram = _histograms[operation, method] = _durations.labels(operation, method)
     counter.inc()
     histogram.observe(seconds)
+
+
+def count_replica_read(database: str) -> None:
+    """Count one read that is meant for the replica: `replica` or `primary` answered it."""
+    _replica_reads.labels(database).inc()
 
 
 def count_throttled(rate: str) -> None:
@@ -114,6 +122,13 @@ def delivery_exposition(figures: DeliveryFigures) -> bytes:
         ("loyalty_webhook_deliveries", "Messages that wait to be sent for active triggers.", figures.pending),
         ("loyalty_webhook_overdue_seconds", "How long the one due longest has been due.", figures.overdue_seconds),
         ("loyalty_webhook_retries", "Those of them that have failed before.", figures.retrying),
+    )
+
+
+def replica_exposition(lag_seconds: float) -> bytes:
+    """How far the read replica is behind."""
+    return _gauges(
+        ("loyalty_replica_lag_seconds", "Age of the last change that the read replica has replayed.", lag_seconds)
     )
 
 

@@ -75,7 +75,13 @@ class Operation:
     keeping: str | None = None
     together: Together | None = None
 
+    @property
+    def reads_many(self) -> bool:
+        """Whether it reads lists of records, or sums over them, as the first word of its name says."""
+        return self.operation_id.startswith(_READING_MANY)
 
+
+_READING_MANY = ("list", "report", "search")
 _OPERATIONS: dict[str, Operation] = {}
 _SURFACES = (INTEGRATION, ADMINISTRATION)
 
@@ -103,10 +109,10 @@ def operation(
     """Declare the handler of an operationId; `body` and `answer` are one shape, or one per surface.
 
     `renderings` render the handler's result as texts of other media types than JSON. `from_replica` is for reads that
-    may be a little behind: they are served from the read replica if there is one. An operation that `configures`
-    changes the configuration: its version is raised before the handler is called, so that such calls of one
-    organization take turns. Requests whose bodies hold `dry_run_mark` may be dry runs, which have a thread of their
-    own.
+    may be a little behind: the read replica, if there is one, serves them as it is, and other lists and reports once it
+    has caught up. An operation that `configures` changes the configuration: its version is raised before the handler is
+    called, so that such calls of one organization take turns. Requests whose bodies hold `dry_run_mark` may be dry
+    runs, which have a thread of their own.
 
     The handler takes the call, then by keyword: the records that its path addresses (see `handlers.http.addresses`),
     `query` (typed parameters by their documented names) and `body` (loaded), each only if it names it. An argument with

@@ -141,8 +141,8 @@ class Settings:
     read_database_url: str = _setting(
         _database_url,
         "",
-        "URL of a read replica of the database, from which searches of content are served; while it is away, the "
-        "database itself serves them.",
+        "URL of a read replica of the database, from which lists, reports and searches are served; while it is away or "
+        "behind, the database itself serves them.",
         documented_default="none",
         secret=True,
     )

@@ -37,7 +37,7 @@ from handlers.services.partners.authentication import KeyAuthenticator
 from handlers.services.tokens import Authenticator
 from handlers.services.unit_of_work.evaluation_time import limit_evaluation
 from handlers.settings import Settings
-from persistence import queue, schema, transactions, triggers
+from persistence import queue, replication, schema, transactions, triggers
 from persistence.engine import autocommit, create_engine
 
 Figures = TypeVar("Figures")
@@ -64,7 +64,8 @@ def create_app(settings: Settings, engine: Engine) -> ASGIApp:
     tracing.start(settings)
     limit_evaluation(settings)
     authenticator = Authenticator(settings, engine)
-    dispatcher = Dispatcher(settings, engine, _replica(settings))
+    replica = _replica(settings)
+    dispatcher = Dispatcher(settings, engine, replica)
     return build_app(
         {surface: openapi.bundle(surface) for surface in openapi.SURFACES},
         dispatcher,
@@ -77,6 +78,7 @@ def create_app(settings: Settings, engine: Engine) -> ASGIApp:
             settings.management_port,
             _figures(engine, queue.figures),
             _figures(engine, triggers.figures),
+            (lambda: None) if replica is None else _figures(replica, replication.lag),
         ),
         authenticate_key=KeyAuthenticator(engine),
         group_dispatch=dispatcher,
@@ -162,7 +164,7 @@ def build_app(
 
 
 def _figures(engine: Engine, read: Callable[[Connection], Figures]) -> Callable[[], Figures | None]:
-    """The numbers of waiting events and deliveries; None while the database is away.
+    """The figures of a database; None while it is away.
 
     The other measurements are needed then, too, so no error is raised.
     """

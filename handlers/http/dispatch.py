@@ -15,6 +15,7 @@ from sqlalchemy.exc import DBAPIError, TimeoutError
 import openapi
 from domain.organizations import Organization
 from domain.problems import FieldFault, Forbidden, InvalidRequest, NotFound, Refusal, Unauthorized
+from handlers import metrics
 from handlers.audit_trail import Audited, lock_of, write_entries
 from handlers.call import ADMINISTRATION, JSON, Answer, Call, Caller, Request
 from handlers.http.addresses import (
@@ -27,7 +28,7 @@ from handlers.operation import Operation, Preparation, all_operations
 from handlers.services.organizations.caller_rights import caller_by_now, known_caller
 from handlers.services.tokens import MEMBER_SUBJECT
 from handlers.settings import Settings
-from persistence import audit_log, members, organizations, transactions
+from persistence import audit_log, members, organizations, replication, transactions
 from persistence.engine import autocommit
 from persistence.organizations import CurrentRights
 from persistence.users import first_organization
@@ -41,6 +42,8 @@ GROUP_LOCK_MS = 2000
 
 # The time without queries to the read replica after it did not answer.
 REPLICA_PAUSE_SECONDS = 30.0
+# How long a list waits for the replica to have all that was committed, and the time without waiting after it had not.
+REPLICA_WAIT_SECONDS, REPLICA_BEHIND_SECONDS = 0.1, 2.0
 
 _log = logging.getLogger("loyalty.replica")
 
@@ -48,8 +51,9 @@ _log = logging.getLogger("loyalty.replica")
 class Dispatcher:
     """Calls the handler of a request that its document has accepted.
 
-    With a `replica`, operations declared `from_replica` read there; they read from the primary if there is no replica,
-    or while it is away.
+    With a `replica`, lists and reports read there once it shows all that was committed before they were called;
+    operations declared `from_replica` do not wait for that. Both read from the primary if the replica is away, or too
+    far behind.
     """
 
     def __init__(self, settings: Settings, engine: Engine, replica: Engine | None = None) -> None:
@@ -58,6 +62,7 @@ class Dispatcher:
         self._reading = autocommit(engine)
         self._replica = None if replica is None else autocommit(replica)
         self._replica_away_until = 0.0
+        self._replica_behind_until = 0.0
         self._operations = all_operations()
         self._routes = {surface: _routes(openapi.bundle(surface)) for surface in openapi.SURFACES}
         _refuse_gaps(self._operations, self._routes)
@@ -72,8 +77,9 @@ class Dispatcher:
         """Do the request. Raises Refusals, and database errors once further attempts are pointless."""
         operation = self._operations[request.operation_id]
         route = self._routes[request.surface][request.operation_id]
-        if route.reads and operation.from_replica and self._replica is not None:
+        if self._replica is not None and route.reads and (operation.from_replica or operation.reads_many):
             answer = self._from_replica(self._replica, operation, request, route)
+            metrics.count_replica_read("primary" if answer is None else "replica")
             if answer is not None:
                 return answer
         run, engine = (transactions.read, self._reading) if route.reads else (transactions.run, self._engine)
@@ -191,12 +197,24 @@ class Dispatcher:
 
     def _from_replica(self, replica: Engine, operation: Operation, request: Request, route: Route) -> Answer | None:
         """The answer of the read replica; None if it is away or behind, so that the primary has to answer."""
-        if time.monotonic() < self._replica_away_until:
+        waits = not operation.from_replica
+        if time.monotonic() < max(self._replica_away_until, self._replica_behind_until if waits else 0.0):
             return None
-        # The primary decides who may call: a permission taken from a user counts from the next request on.
-        allowed = transactions.read(self._reading, lambda db: _organization_of(db, request, route.scopes))
+
+        def ask_primary(db: Connection) -> tuple[tuple[Organization, Caller], str]:
+            # The primary decides who may call: a permission taken from a user counts from the next request on.
+            allowed = _organization_of(db, request, route.scopes)
+            return allowed, replication.position(db) if waits else ""
+
+        def ask_replica(db: Connection) -> Answer | None:
+            if waits and not replication.has_reached(db, place, REPLICA_WAIT_SECONDS):
+                self._replica_behind_until = time.monotonic() + REPLICA_BEHIND_SECONDS
+                return None
+            return self._do(db, operation, request, route, None, allowed)
+
+        allowed, place = transactions.read(self._reading, ask_primary)
         try:
-            return transactions.read(replica, lambda db: self._do(db, operation, request, route, None, allowed))
+            return transactions.read(replica, ask_replica)
         except NotFound:
             return None
         except (DBAPIError, TimeoutError) as error:

@@ -40,13 +40,17 @@ def _no_deliveries() -> DeliveryFigures | None:
     return None
 
 
+def _no_replica() -> float | None:
+    return None
+
+
 @dataclass(frozen=True)
 class Site:
     """The content of the pages beyond the documents.
 
-    It has the readiness by check, the JWK set, the public base URL if it is configured, and the figures of the queue
-    and of the deliveries, None if they are unknown. If the management has a port of its own, the pages for it are
-    served there only.
+    It has the readiness by check, the JWK set, the public base URL if it is configured, the figures of the queue and of
+    the deliveries, and the seconds that the read replica is behind, None if they are unknown. If the management has a
+    port of its own, the pages for it are served there only.
     """
 
     ready: Callable[[], Mapping[str, bool]] = _nothing_to_check
@@ -55,6 +59,7 @@ class Site:
     management_port: int | None = None
     queue: Callable[[], QueueFigures | None] = _no_queue
     deliveries: Callable[[], DeliveryFigures | None] = _no_deliveries
+    replica_lag: Callable[[], float | None] = _no_replica
 
 
 def pages(documents: Mapping[str, Mapping[str, Any]], base_path: str, site: Site) -> flask.Flask:
@@ -123,9 +128,10 @@ def _ready(site: Site) -> flask.Response:
 
 
 def _metrics(site: Site) -> flask.Response:
-    queue, deliveries = site.queue(), site.deliveries()
+    queue, deliveries, lag = site.queue(), site.deliveries(), site.replica_lag()
     waiting = b"" if queue is None else metrics.queue_exposition(queue)
     waiting += b"" if deliveries is None else metrics.delivery_exposition(deliveries)
+    waiting += b"" if lag is None else metrics.replica_exposition(lag)
     return flask.Response(metrics.exposition() + waiting, content_type=metrics.MEDIA_TYPE)
 
 

@@ -1,0 +1,130 @@
+"""Lists, reports and searches on a real standby of PostgreSQL: never staler than the primary, and never needed."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from prometheus_client import REGISTRY
+from sqlalchemy import Engine, make_url, text
+
+from handlers.http import dispatch
+from handlers.settings import Settings
+from persistence import embedded, replication, schema
+from persistence.engine import autocommit, create_engine
+from tests.builders.api import running_api
+from tests.builders.campaigns import mint
+from tests.builders.tracking import Shop, order, running
+from tests.processes.fleet import disposed, kill_database, wait_until
+
+PRIMARY = {"fsync": "off", "wal_level": "replica", "max_wal_senders": "4"}
+
+
+def standby_of(primary: Path, url: str) -> tuple[Path, dict[str, str]]:
+    """The home of a standby, and its settings: a copy of the primary's files as they are while it is down."""
+    home = primary.parent / "standby"
+    # With the owner, whoever runs the tests.
+    subprocess.run(["cp", "-a", primary, home], check=True)
+    described = embedded.describe(home)
+    assert described is not None
+    subprocess.run(["cp", "-a", described.data / "PG_VERSION", described.data / "standby.signal"], check=True)
+    address = make_url(url)
+    return home, {**PRIMARY, "primary_conninfo": f"host={address.query['host']} user={address.username}"}
+
+
+@dataclass(frozen=True)
+class Replicated(Shop):
+    """An organization on a server that has a standby, which can be started again."""
+
+    standby_home: Path
+    options: Mapping[str, str]
+
+
+@pytest.fixture
+def shop(home: Path) -> Iterator[Replicated]:
+    """1 point for each order."""
+    with embedded.server(home, options=PRIMARY) as url, disposed(create_engine(url, threads=1)) as engine:
+        schema.migrate(engine)
+    standby_home, options = standby_of(home, url)
+    with (
+        embedded.server(home, options=PRIMARY),
+        embedded.server(standby_home, options=options) as read_url,
+        running_api(Settings(database_url=url, read_database_url=read_url, home=home)) as api,
+    ):
+        shop = Replicated(api.organization(), standby_home, options)
+        shop.campaign(running(mint(1)), eventType="member-purchase-order-created")
+        yield shop
+
+
+@pytest.fixture
+def standby(shop: Shop) -> Iterator[Engine]:
+    """The standby itself."""
+    with disposed(create_engine(shop.organization.api.settings.read_database_url, threads=1)) as engine:
+        yield engine
+
+
+def do(engine: Engine, statement: str) -> None:
+    with autocommit(engine).connect() as db:
+        db.execute(text(statement))
+
+
+def served(database: str) -> float:
+    """How many reads that are meant for the replica this database has answered."""
+    return REGISTRY.get_sample_value("loyalty_replica_reads_total", {"database": database}) or 0.0
+
+
+def listed(shop: Shop) -> int:
+    return len(shop.integration.get("/members")["results"])
+
+
+def test_lists_have_what_was_just_written(shop: Shop, standby: Engine) -> None:
+    before = served("replica")
+    for number in range(1, 16):
+        member = shop.member()
+        assert listed(shop) == number
+        shop.track_one(order(member, 10))
+        assert [each["eventType"] for each in shop.events(member)] == ["member-purchase-order-created"]
+    assert served("replica") > before
+    with standby.connect() as db:
+        assert replication.lag(db) >= 0
+
+
+def test_the_primary_serves_while_the_replica_is_behind(shop: Shop, standby: Engine, monkeypatch) -> None:
+    monkeypatch.setattr(dispatch, "REPLICA_BEHIND_SECONDS", 0.0)
+    do(standby, "SELECT pg_wal_replay_pause()")
+    by_replica, by_primary = served("replica"), served("primary")
+    shop.member()
+    assert listed(shop) == 1
+    assert (served("replica"), served("primary")) == (by_replica, by_primary + 1)
+    do(standby, "SELECT pg_wal_replay_resume()")
+    wait_until(lambda: listed(shop) == 1 and served("replica") > by_replica)
+
+
+def test_reports_and_searches_come_from_it(shop: Shop, standby: Engine) -> None:
+    before = served("replica"), served("primary")
+    member = shop.member()
+    shop.give(member, 7)
+    moments = {"sinceFrom": "2020-01-01T00:00:00Z", "sinceTo": "2100-01-01T00:00:00Z"}
+    top = shop.administration.get("/reports/top-members", **moments)["results"]
+    assert [(each["key"], each["amount"]) for each in top] == [(member, 7)]
+    assert (served("replica"), served("primary")) == (before[0] + 1, before[1])
+
+
+def test_the_primary_serves_while_the_replica_is_away(shop: Replicated, monkeypatch) -> None:
+    monkeypatch.setattr(dispatch, "REPLICA_PAUSE_SECONDS", 0.0)
+    shop.member()
+    before = served("replica")
+    kill_database(shop.standby_home)
+    wait_until(lambda: not is_running(shop.standby_home))
+    assert listed(shop) == 1
+    assert served("replica") == before
+    with embedded.server(shop.standby_home, options=shop.options):
+        wait_until(lambda: listed(shop) == 1 and served("replica") > before)
+
+
+def is_running(home: Path) -> bool:
+    described = embedded.describe(home)
+    return described is not None and described.is_running
