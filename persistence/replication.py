@@ -8,7 +8,11 @@ from sqlalchemy import Connection
 
 from persistence.connections import query
 
-_FLUSHED = "SELECT pg_current_wal_flush_lsn()::text"
+# A commit has flushed the log before it is told, unless the database is set not to wait for that.
+_WRITTEN = """
+SELECT CASE current_setting('synchronous_commit') WHEN 'off' THEN pg_current_wal_insert_lsn()
+    ELSE pg_current_wal_flush_lsn() END::text
+"""
 
 # A database that replays nothing is a primary itself, such as one that took over from the last.
 _REPLAYED = "SELECT NOT pg_is_in_recovery() OR coalesce(pg_last_wal_replay_lsn() >= %s::pg_lsn, false)"
@@ -22,7 +26,7 @@ SELECT CASE WHEN NOT pg_is_in_recovery() OR pg_last_wal_receive_lsn() = pg_last_
 
 def position(primary: Connection) -> str:
     """The place in the log of changes behind all that was committed until now."""
-    place: str = query(primary, _FLUSHED, ())[0][0]
+    place: str = query(primary, _WRITTEN, ())[0][0]
     return place
 
 

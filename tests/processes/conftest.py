@@ -1,17 +1,36 @@
 from __future__ import annotations
 
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from persistence import embedded
-from tests.processes.fleet import wait_until
+from persistence import embedded, schema
+from persistence.engine import create_engine
+from tests.processes.fleet import disposed, wait_until
+
+
+@pytest.fixture(scope="session")
+def migrated_home(temporary_directory: Path) -> Path:
+    """A home whose database has the schema and nothing else, and is not running; to be copied, which takes no time."""
+    home = temporary_directory / "migrated"
+    with embedded.server(home) as url, disposed(create_engine(url, threads=1)) as engine:
+        schema.migrate(engine)
+    return home
 
 
 @pytest.fixture
-def home(temporary_directory: Path) -> Iterator[Path]:
+def home(new_home: Path, migrated_home: Path) -> Path:
+    """A home of the test's own, in a directory of its own, with an empty database."""
+    # With the owner, whoever runs the tests.
+    subprocess.run(["cp", "-a", migrated_home, new_home], check=True)
+    return new_home
+
+
+@pytest.fixture
+def new_home(temporary_directory: Path) -> Iterator[Path]:
     """A home that does not exist yet, in a directory of its own; its database has ended when the test has."""
     directory = Path(tempfile.mkdtemp(dir=temporary_directory))
     directory.chmod(0o755)

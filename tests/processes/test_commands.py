@@ -283,15 +283,15 @@ def test_the_doctor_finds_a_typing_error_in_a_setting(shared_home):
     assert "LOYALTY_PROT" in found.stdout
 
 
-def test_the_doctor_changes_nothing_where_there_is_nothing(home):
-    found = loyalty(home, "doctor")
+def test_the_doctor_changes_nothing_where_there_is_nothing(new_home):
+    found = loyalty(new_home, "doctor")
     assert found.returncode == 1
     assert "none in" in found.stdout
-    assert not home.exists()
+    assert not new_home.exists()
 
 
-def test_the_doctor_finds_a_database_away_and_keeps_its_password(home):
-    found = loyalty(home, "doctor", LOYALTY_DATABASE_URL=NO_SUCH_DATABASE)
+def test_the_doctor_finds_a_database_away_and_keeps_its_password(new_home):
+    found = loyalty(new_home, "doctor", LOYALTY_DATABASE_URL=NO_SUCH_DATABASE)
     assert found.returncode == 1
     assert "BAD  connection" in found.stdout
     assert "sesame" not in found.stdout + found.stderr
@@ -311,55 +311,55 @@ def test_the_doctor_finds_a_schema_that_lacks_migrations(shared_home):
 @pytest.mark.parametrize(
     "command", [["organizations", "create", "X"], ["token", "--organization", "1"], ["verify"], ["expire"]]
 )
-def test_commands_ask_for_migrations_first(home, command):
-    refused = loyalty(home, *command)
+def test_commands_ask_for_migrations_first(new_home, command):
+    refused = loyalty(new_home, *command)
     assert refused.returncode == 1
     assert "run `loyalty migrate` first" in refused.stderr
 
 
-def test_migrating_twice_says_so(home):
-    first, second = loyalty(home, "migrate"), loyalty(home, "migrate")
+def test_migrating_twice_says_so(new_home):
+    first, second = loyalty(new_home, "migrate"), loyalty(new_home, "migrate")
     assert (first.returncode, second.returncode) == (0, 0)
     assert first.stdout.startswith("Applied: 0001")
     assert second.stdout == "The schema is up to date.\n"
 
 
-def test_a_check_tells_by_text_and_exit_code_how_the_database_stands(home):
-    with embedded.server(home, options={"fsync": "off"}) as url:
-        pending = loyalty(home, "migrate", "--check")
+def test_a_check_tells_by_text_and_exit_code_how_the_database_stands(new_home):
+    with embedded.server(new_home, options={"fsync": "off"}) as url:
+        pending = loyalty(new_home, "migrate", "--check")
         assert pending.returncode == 3
         assert " migrations are pending: 0001, " in pending.stdout
-        assert loyalty(home, "migrate").returncode == 0
-        current = loyalty(home, "migrate", "--check")
+        assert loyalty(new_home, "migrate").returncode == 0
+        current = loyalty(new_home, "migrate", "--check")
         assert (current.returncode, current.stdout) == (0, "The schema is up to date.\n")
         connection = psycopg2.connect(url)
         connection.cursor().execute("UPDATE alembic_version SET version_num = '9999'")
         connection.commit()
         connection.close()
-        newer = loyalty(home, "migrate", "--check", "--json")
+        newer = loyalty(new_home, "migrate", "--check", "--json")
         assert newer.returncode == 4
         assert json.loads(newer.stdout) == {"isUsable": False, "pending": [], "newer": "9999"}
 
 
 @pytest.mark.parametrize("command", ["serve", "migrate", "verify", "expire", "doctor"])
-def test_a_bad_setting_is_exit_code_two_without_a_traceback(home, command):
-    refused = loyalty(home, command, LOYALTY_THREADS="many")
+def test_a_bad_setting_is_exit_code_two_without_a_traceback(new_home, command):
+    refused = loyalty(new_home, command, LOYALTY_THREADS="many")
     assert refused.returncode == 2
     assert refused.stderr == "Error: LOYALTY_THREADS must be a whole number from 1 to 64, not 'many'\n"
 
 
 @pytest.mark.parametrize("command", ["serve", "migrate", "verify", "expire"])
-def test_a_database_away_is_exit_code_one_without_a_traceback_or_a_password(home, command):
-    refused = loyalty(home, command, LOYALTY_DATABASE_URL=NO_SUCH_DATABASE)
+def test_a_database_away_is_exit_code_one_without_a_traceback_or_a_password(new_home, command):
+    refused = loyalty(new_home, command, LOYALTY_DATABASE_URL=NO_SUCH_DATABASE)
     assert refused.returncode == 1
     assert refused.stderr.startswith("Error: the database cannot be used: ")
     assert "Traceback" not in refused.stderr
     assert "sesame" not in refused.stderr
 
 
-def test_a_home_that_cannot_be_one_is_told(home):
-    home.write_text("")
-    refused = loyalty(home, "migrate")
+def test_a_home_that_cannot_be_one_is_told(new_home):
+    new_home.write_text("")
+    refused = loyalty(new_home, "migrate")
     assert refused.returncode == 1
     assert refused.stderr.startswith("Error: LOYALTY_HOME cannot be used")
 

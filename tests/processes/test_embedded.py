@@ -50,6 +50,12 @@ class User:
 
 
 @pytest.fixture
+def home(new_home: Path) -> Path:
+    """A home that does not exist yet."""
+    return new_home
+
+
+@pytest.fixture
 def user() -> Iterator[Callable[[Path], User]]:
     users: list[User] = []
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -39,6 +40,7 @@ def serve(home):
 
 
 def test_the_printed_line_works_and_the_data_stay(home, serve):
+    shutil.rmtree(home)
     server = serve()
     url, headers = curl_line(server.greeting())
     assert status(url, **headers) == 200
@@ -124,6 +126,7 @@ def test_the_curl_line_works_in_a_shell(serve):
 
 
 def test_several_servers_start_at_once_on_an_empty_home(home, serve):
+    shutil.rmtree(home)
     servers = [serve("--workers", "1") for _ in range(3)]
     with ThreadPoolExecutor(3) as pool:
         greetings = list(pool.map(Server.greeting, servers))

@@ -92,9 +92,9 @@ def test_a_worker_that_does_what_is_due_ends(home):
         assert (again.returncode, again.stdout) == (0, "Nothing to release.\n"), again.stderr
 
 
-def test_a_worker_refuses_a_database_that_lacks_migrations(home):
-    with embedded.server(home, options={"fsync": "off"}):
-        refused = loyalty(home, "worker")
+def test_a_worker_refuses_a_database_that_lacks_migrations(new_home):
+    with embedded.server(new_home, options={"fsync": "off"}):
+        refused = loyalty(new_home, "worker")
         assert refused.returncode == 1
         assert "run `loyalty migrate` first" in refused.stderr
         assert "Traceback" not in refused.stderr
