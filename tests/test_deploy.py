@@ -63,10 +63,12 @@ def measurements() -> dict[str, set[str]]:
     """The names of all samples that `/metrics` has, each with its labels."""
     metrics.observe("trackEvents", "POST", 200, 0.1)
     metrics.count_throttled("address")
+    metrics.count_replica_read("replica")
     for counter in (metrics._rule_errors, metrics._count_errors):
         counter.labels("1", "1")
     figures = metrics.QueueFigures(0, 0.0, 0, 0), metrics.DeliveryFigures(0, 0.0, 0)
     text = metrics.exposition() + metrics.queue_exposition(figures[0]) + metrics.delivery_exposition(figures[1])
+    text += metrics.replica_exposition(0.0)
     found: dict[str, set[str]] = {}
     for family in text_string_to_metric_families(text.decode()):
         name = f"{family.name}_total" if family.type == "counter" else family.name
