@@ -24,7 +24,7 @@ from handlers.http.dispatch import Dispatcher
 from handlers.http.envelope import Envelope
 from handlers.http.logging import configure
 from handlers.http.operations import Dispatch, GroupDispatch, Operations
-from handlers.http.pages import Site, pages
+from handlers.http.pages import Site, pages, unknown
 from handlers.http.resolver import SurfaceResolver
 from handlers.http.routing import Routing
 from handlers.http.security import Authenticate, refuse_every_key, security_map
@@ -78,7 +78,7 @@ def create_app(settings: Settings, engine: Engine) -> ASGIApp:
             settings.management_port,
             _figures(engine, queue.figures),
             _figures(engine, triggers.figures),
-            (lambda: None) if replica is None else _figures(replica, replication.lag),
+            unknown if replica is None else _figures(replica, replication.lag),
         ),
         authenticate_key=KeyAuthenticator(engine),
         group_dispatch=dispatcher,

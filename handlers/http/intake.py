@@ -92,7 +92,7 @@ class BodyPlan:
         for media_type, content in request_body["content"].items():
             key = media_type.lower()
             if key == FILE and len(request_body["content"]) == 1:
-                self.most_of_file = int(schemas.resolved(content["schema"])["maxLength"])
+                self.most_of_file = int(schemas.resolved(content["schema"])["x-max-bytes"])
             elif key == FORM:
                 self._forms[key] = FormPlan(content["schema"], schemas)
             elif key != "application/json" and not key.endswith("+json"):

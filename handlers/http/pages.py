@@ -32,16 +32,8 @@ def _no_keys() -> Mapping[str, Any]:
     return {"keys": []}
 
 
-def _no_queue() -> QueueFigures | None:
-    return None
-
-
-def _no_deliveries() -> DeliveryFigures | None:
-    return None
-
-
-def _no_replica() -> float | None:
-    return None
+def unknown() -> None:
+    """The figures of what is not there."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +49,9 @@ class Site:
     jwks: Callable[[], Mapping[str, Any]] = _no_keys
     base_url: str = ""
     management_port: int | None = None
-    queue: Callable[[], QueueFigures | None] = _no_queue
-    deliveries: Callable[[], DeliveryFigures | None] = _no_deliveries
-    replica_lag: Callable[[], float | None] = _no_replica
+    queue: Callable[[], QueueFigures | None] = unknown
+    deliveries: Callable[[], DeliveryFigures | None] = unknown
+    replica_lag: Callable[[], float | None] = unknown
 
 
 def pages(documents: Mapping[str, Mapping[str, Any]], base_path: str, site: Site) -> flask.Flask:

@@ -81,6 +81,7 @@ CLEARED = {
 }
 # What an operation that can refuse a header Accept answers beside JSON.
 FURTHER_TYPES = (("text/csv", "image/svg+xml"), ("text/csv",), ("application/x-ndjson", "text/csv"))
+BOUNDS_OF_TEXTS = {"maxLength", "x-max-bytes", "enum"}
 BOUNDED_FORMATS = {"uuid", "date", "date-time"}
 
 
@@ -226,7 +227,7 @@ def bounded(document: Document) -> list[str]:
             # The forms of a choice are reached themselves.
             bound = place in UNTYPED or bool({"oneOf", "allOf"} & schema.keys())
         elif kind == "string":
-            bound = "maxLength" in schema or "enum" in schema or schema.get("format") in BOUNDED_FORMATS
+            bound = bool(BOUNDS_OF_TEXTS & schema.keys()) or schema.get("format") in BOUNDED_FORMATS
         elif kind == "array":
             bound = "maxItems" in schema
         elif kind == "integer":

@@ -43,6 +43,8 @@ JARS_FOR_KOTLIN = (
     "com.squareup.okhttp3:okhttp-jvm:5.4.0",
     "org.jetbrains.kotlin:kotlin-compiler-embeddable:2.4.0",
     "org.jetbrains.kotlin:kotlin-reflect:2.4.0",
+    # Else that of another package, which is older than the compiler can run with.
+    "org.jetbrains.kotlin:kotlin-stdlib:2.4.0",
 )
 STRICT_TYPESCRIPT = ("--strict", "--target", "es2022", "--lib", "es2022,dom")
 
