@@ -21,6 +21,14 @@ _encode = msgspec.json.Encoder(decimal_format="number").encode
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
 
 _CONNECT_TIMEOUT_SECONDS = 10
+# A network that is cut says nothing: without these, a thread would wait for hours for an answer that cannot come. The
+# database is taken for lost when it has been silent for some 25 seconds, with a statement to be sent or without.
+_SILENCE = {
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 25_000,
+}
 # A setting of no meaning: where it is on, those that came with it are, too.
 _MARK = "loyalty.session"
 
@@ -69,6 +77,7 @@ def create_engine(
             "connection_factory": PipeliningConnection,
             "application_name": application_name,
             "connect_timeout": _CONNECT_TIMEOUT_SECONDS,
+            **_SILENCE,
             "options": " ".join(f"-c {name}={value}" for name, value in {**options, _MARK: "on"}.items()),
         },
     )

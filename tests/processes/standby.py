@@ -1,0 +1,27 @@
+"""A standby of an embedded PostgreSQL."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from sqlalchemy import make_url
+
+from persistence import embedded
+from tests.processes.loyalty import copy_home
+
+PRIMARY = {"fsync": "off", "wal_level": "replica", "max_wal_senders": "4"}
+
+
+def standby_of(primary: Path) -> tuple[Path, dict[str, str]]:
+    """The home of a standby, and its settings: a copy of the primary's files as they are while it is down."""
+    # A standby goes on from files that were last written with the log that it needs.
+    with embedded.server(primary, options=PRIMARY) as url:
+        pass
+    home = primary.parent / "standby"
+    copy_home(primary, home)
+    described = embedded.describe(home)
+    assert described is not None
+    subprocess.run(["cp", "-a", described.data / "PG_VERSION", described.data / "standby.signal"], check=True)
+    address = make_url(url)
+    return home, {**PRIMARY, "primary_conninfo": f"host={address.query['host']} user={address.username}"}

@@ -1,0 +1,96 @@
+"""The primary is lost under load and its standby takes over: the server finds it, and nothing that was told is lost."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from sqlalchemy import make_url, text
+
+from handlers.settings import Settings
+from persistence import embedded
+from persistence.engine import autocommit, create_engine
+from tests.builders.api import running_api
+from tests.builders.campaigns import mint
+from tests.builders.tracking import ORDER_CREATED, Shop, order, running
+from tests.processes.fleet import disposed, kill_database, verify_all, wait_until
+from tests.processes.standby import PRIMARY, standby_of
+
+TILLS = 4
+
+
+@pytest.fixture
+def shop(home: Path) -> Iterator[Shop]:
+    """1 point for each order, on a server that knows both addresses; commits wait for the standby."""
+    standby_home, options = standby_of(home)
+    with (
+        embedded.server(home, options={**PRIMARY, "synchronous_standby_names": "*"}) as url,
+        embedded.server(standby_home, options=options) as standby_url,
+        running_api(Settings(database_url=either(url, standby_url), home=home)) as api,
+    ):
+        shop = Shop(api.organization())
+        shop.campaign(running(mint(1)), eventType=ORDER_CREATED)
+        yield shop
+
+
+def either(url: str, other: str) -> str:
+    """The address of whichever of two databases takes writes."""
+    first, second = make_url(url), make_url(other)
+    query = {"host": (first.query["host"], second.query["host"]), "target_session_attrs": "read-write"}
+    return first.set(query=query).render_as_string(hide_password=False)
+
+
+def test_no_acknowledged_event_is_lost(shop: Shop, home: Path) -> None:
+    told: list[str] = []
+    tills_close = threading.Event()
+
+    def till(member: str) -> None:
+        """Send one order after the other, each until it is answered."""
+        number = 0
+        while not tills_close.is_set():
+            number += 1
+            sale = {**order(member), "systemUniqueKey": f"{member}-{number}"}
+            wait_until(lambda sale=sale: is_done(shop, sale))
+            told.append(sale["systemUniqueKey"])
+
+    members = [shop.member() for _ in range(TILLS)]
+    with (
+        disposed(create_engine(standby_url(shop), threads=1)) as standby,
+        ThreadPoolExecutor(TILLS) as pool,
+    ):
+        tills = [pool.submit(till, member) for member in members]
+        try:
+            wait_until(lambda: len(told) > 20)
+            kill_database(home)
+            before = len(told)
+            with autocommit(standby).connect() as db:
+                assert db.execute(text("SELECT pg_promote()")).scalar_one()
+            wait_until(lambda: len(told) > before + 20)
+        finally:
+            tills_close.set()
+        for each in tills:
+            each.result()
+        with standby.connect() as db:
+            keys = db.execute(text("SELECT system_unique_key FROM events WHERE event_type = :t"), {"t": ORDER_CREATED})
+            assert sorted(keys.scalars()) == sorted(told)
+            assert verify_all(db) == []
+    assert sum(shop.balance(member) for member in members) == len(told)
+
+
+def is_done(shop: Shop, sale: dict) -> bool:
+    """Whether the server has answered that the order is tracked; it may be without a database meanwhile."""
+    reply = shop.integration.request("POST", "/events/track", {"events": [sale]})
+    if reply.status == 200:
+        return True
+    assert reply.status == 503
+    time.sleep(0.05)
+    return False
+
+
+def standby_url(shop: Shop) -> str:
+    url = make_url(shop.organization.api.settings.database_url)
+    return url.set(query={"host": url.query["host"][1]}).render_as_string(hide_password=False)
