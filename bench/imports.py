@@ -14,9 +14,6 @@ import argparse
 import csv
 import io
 import itertools
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -26,6 +23,7 @@ from typing import Any
 from sqlalchemy import Engine, text
 
 from bench import load, single_calls, tracking
+from bench.queue import workers
 from bench.tracking import World, new_world, serving
 from handlers.http.local import LocalApi
 from handlers.messages.uploads import Upload
@@ -205,19 +203,12 @@ def _report_beside(world: World, imports: Imports, count: int, rate: float) -> N
         make_event = single_calls.events_of(world, numbers)
         load.at_rate(port, 8, 5, make_event, rate)
         _print_beside("nothing", None, [load.at_rate(port, 8, _CHUNK_SECONDS, make_event, rate)])
-        worker = subprocess.Popen(
-            [sys.executable, "-m", "handlers", "worker"],
-            env={**os.environ, "LOYALTY_DATABASE_URL": world.url, "LOYALTY_LOG_LEVEL": "warning"},
-        )
-        try:
+        with workers(world, 1):
             for kind, make in KINDS:
                 begun, loads = imports.start(kind, make, count), []
                 while not imports.is_done(begun, count):
                     loads.append(load.at_rate(port, 8, _CHUNK_SECONDS, make_event, rate))
                 _print_beside(f"{count:,} {kind}", count, loads)
-        finally:
-            worker.terminate()
-            worker.wait(30)
 
 
 def _print_beside(what: str, rows: int | None, loads: list[load.Load]) -> None:

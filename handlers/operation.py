@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -160,6 +161,7 @@ def operation(
     return declare
 
 
+@functools.cache
 def all_operations() -> Mapping[str, Operation]:
     """All operations of the handlers package by operationId; imports the package's tag modules once."""
     import handlers

@@ -33,7 +33,7 @@ _COLUMNS = columns_of(table, Audience)
 _ADD_MEMBERS = """
 INSERT INTO audience_members (organization_id, member_id, audience_id, created_at)
 SELECT %s, member_id, %s, %s FROM unnest(%s::bigint[]) AS member_id
-ON CONFLICT DO NOTHING
+ON CONFLICT DO NOTHING RETURNING member_id
 """
 
 _REMOVE_MEMBERS = """
@@ -149,7 +149,7 @@ def unknown_members(db: Connection, organization_id: int, member_ids: Collection
 def add_members(db: Connection, audience: Audience, member_ids: Collection[int], now: datetime) -> int:
     """Add members to the audience's list; returns how many were not on it."""
     values = (audience.organization_id, audience.audience_id, now, list(member_ids))
-    return db.exec_driver_sql(_ADD_MEMBERS, values).rowcount
+    return len(query(db, _ADD_MEMBERS, values))
 
 
 def remove_members(db: Connection, audience: Audience, member_ids: Collection[int]) -> int:

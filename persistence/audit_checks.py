@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from persistence.audit_log import DIGEST, PERSONAL_DIGEST
 
-_OF = "(CAST(:organization_id AS bigint) IS NULL OR {0}.organization_id = :organization_id)"
+_OF = "{0}.organization_id = :organization_id"
 
 _CHANGED_ENTRY = f"""
 SELECT a.organization_id, format('audit log entry %s: was changed, its digest is that of another content',

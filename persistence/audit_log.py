@@ -25,34 +25,38 @@ _COLUMNS = (
     "organization_id, audit_log_id, created_at, actor, user_id, token_id, surface, operation_id, request_id,"
     " entity_type, entity_id, member_ids, reason, changes"
 )
+# Ids are drawn apart from what reads members: a node of a distributed database would draw them from its own sequence.
 _ADD = f"""
-WITH given AS MATERIALIZED (
-    SELECT CAST(:organization_id AS bigint) AS organization_id,
-        nextval('audit_log_audit_log_id_seq') AS audit_log_id, CAST(:created_at AS timestamptz) AS created_at,
-        x.actor, x.user_id, x.token_id, x.surface, x.operation_id, x.request_id, x.entity_type, x.entity_id,
-        ARRAY(
-            SELECT id FROM unnest(x.member_ids) AS id
-            UNION SELECT m.member_id FROM members m
-                WHERE m.organization_id = :organization_id AND m.wallet_id = ANY (x.wallet_ids)
-            ORDER BY 1
-        ) AS member_ids,
-        x.reason, CAST(x.changes AS json) AS changes,
+WITH numbered AS MATERIALIZED (
+    SELECT nextval('audit_log_audit_log_id_seq') AS audit_log_id, x.*,
         uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()) AS salt
     FROM json_to_recordset(CAST(:entries AS json)) AS x(
         actor text, user_id bigint, token_id text, surface text, operation_id text, request_id text, reason text,
         entity_type text, entity_id text, changes text, member_ids bigint[], wallet_ids bigint[])
+), named AS MATERIALIZED (
+    SELECT n.audit_log_id, id AS member_id FROM numbered n, unnest(n.member_ids) AS id
+    UNION
+    SELECT n.audit_log_id, m.member_id FROM numbered n
+    JOIN members m ON m.organization_id = :organization_id AND m.wallet_id = ANY (n.wallet_ids)
+), given AS MATERIALIZED (
+    SELECT CAST(:organization_id AS bigint) AS organization_id, n.audit_log_id,
+        CAST(:created_at AS timestamptz) AS created_at, n.actor, n.user_id, n.token_id, n.surface, n.operation_id,
+        n.request_id, n.entity_type, n.entity_id,
+        ARRAY(SELECT member_id FROM named WHERE audit_log_id = n.audit_log_id ORDER BY 1) AS member_ids,
+        n.reason, CAST(n.changes AS json) AS changes, n.salt
+    FROM numbered n
 ), salted AS (
     SELECT given.*, {PERSONAL_DIGEST.format("given")} AS personal_digest FROM given
 ), added AS (
     INSERT INTO audit_log ({_COLUMNS}, salt, personal_digest, digest)
     SELECT {_COLUMNS}, salt, personal_digest, {DIGEST.format("salted")} FROM salted
+), unsealed AS (
+    INSERT INTO unsealed_audit_log (organization_id, audit_log_id) SELECT organization_id, audit_log_id FROM given
 )
-INSERT INTO unsealed_audit_log (organization_id, audit_log_id) SELECT organization_id, audit_log_id FROM given
-RETURNING (
-    SELECT EXISTS (
-        SELECT FROM given g JOIN members m ON m.organization_id = :organization_id AND m.member_id = ANY (g.member_ids)
-        WHERE m.erased_at IS NOT NULL AND g.entity_type <> 'ledger-transaction'
-    )
+SELECT EXISTS (
+    SELECT 1 FROM numbered n JOIN named USING (audit_log_id)
+    JOIN members m ON m.organization_id = :organization_id AND m.member_id = named.member_id
+    WHERE m.erased_at IS NOT NULL AND n.entity_type <> 'ledger-transaction'
 )
 """
 
@@ -142,7 +146,7 @@ def add_entries(
         {name: getattr(part, name) for part in (origin, entry) for name in part.__slots__} for origin, entry in entries
     ]
     values = {"organization_id": organization_id, "created_at": now, "entries": as_json(rows)}
-    return any(db.execute(text(_ADD), values).scalars())
+    return bool(db.execute(text(_ADD), values).scalar_one())
 
 
 def find_page(db: Connection, organization_id: int, page: Page, wanted: AuditFilter) -> Paged[AuditEntry]:
@@ -211,11 +215,11 @@ def seal(db: Connection, organization_id: int, now: datetime, most: int) -> int:
     return db.execute(text(_SEAL), given).scalar_one_or_none() or 0
 
 
-def chain_heads(db: Connection, organization_id: int | None) -> list[tuple[int, int, str]]:
-    """The last seal of each organization: (organization id, its number, its hash in hexadecimal digits)."""
+def chain_head(db: Connection, organization_id: int) -> tuple[int, str] | None:
+    """The last seal of an organization, if it has one: its number, and its hash in hexadecimal digits."""
     statement = text(
-        "SELECT DISTINCT ON (organization_id) organization_id, seal_number, encode(hash, 'hex') FROM audit_log_seals "
-        "WHERE CAST(:organization_id AS bigint) IS NULL OR organization_id = :organization_id "
-        "ORDER BY organization_id, seal_number DESC"
+        "SELECT seal_number, encode(hash, 'hex') FROM audit_log_seals "
+        "WHERE organization_id = :organization_id ORDER BY seal_number DESC LIMIT 1"
     )
-    return [(row[0], row[1], row[2]) for row in db.execute(statement, {"organization_id": organization_id})]
+    row = db.execute(statement, {"organization_id": organization_id}).one_or_none()
+    return None if row is None else (row[0], row[1])

@@ -23,14 +23,12 @@ ORDER_COLUMNS = {
 _COLUMNS = columns_of(exports, ExportJob)
 _FIELDS = ", ".join(fields_of(ExportJob))
 
+_TO_DO = f"(status = '{QUEUED}' OR (status = '{RUNNING}' AND updated_at < %(abandoned)s))"
+_WAITING = f"SELECT organization_id, export_id FROM exports WHERE {_TO_DO} ORDER BY updated_at, export_id"
 _CLAIM = f"""
 UPDATE exports SET status = '{RUNNING}', attempt = attempt + 1, parts = 0, rows = 0, bytes = 0, last_id = NULL,
     started_at = %(now)s, updated_at = %(now)s
-WHERE (organization_id, export_id) IN (
-    SELECT organization_id, export_id FROM exports
-    WHERE status = '{QUEUED}' OR (status = '{RUNNING}' AND updated_at < %(abandoned)s)
-    ORDER BY updated_at, export_id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
-)
+WHERE organization_id = %(organization_id)s AND export_id = %(export_id)s AND {_TO_DO}
 RETURNING {_FIELDS}
 """
 
@@ -43,16 +41,20 @@ _FORGET = (
     "DELETE FROM export_parts WHERE organization_id = :organization_id",
 )
 
+_OLD = f"""
+SELECT organization_id, array_agg(export_id) FROM (
+    SELECT organization_id, export_id FROM exports WHERE status = '{DONE}' AND finished_at < %s
+    ORDER BY finished_at LIMIT %s
+) x GROUP BY 1 ORDER BY 1
+"""
 _EXPIRE = f"""
 WITH old AS (
-    UPDATE exports SET status = '{EXPIRED}', updated_at = :now
-    WHERE (organization_id, export_id) IN (
-        SELECT organization_id, export_id FROM exports WHERE status = '{DONE}' AND finished_at < :before
-        ORDER BY finished_at LIMIT :most FOR NO KEY UPDATE SKIP LOCKED
-    )
-    RETURNING organization_id, export_id
+    UPDATE exports SET status = '{EXPIRED}', updated_at = %(now)s
+    WHERE organization_id = %(organization_id)s AND export_id = ANY(%(export_ids)s) AND status = '{DONE}'
+    RETURNING export_id
 ), removed AS (
-    DELETE FROM export_parts p USING old WHERE p.organization_id = old.organization_id AND p.export_id = old.export_id
+    DELETE FROM export_parts
+    WHERE organization_id = %(organization_id)s AND export_id = ANY(ARRAY(SELECT export_id FROM old))
 )
 SELECT count(*) FROM old
 """
@@ -94,12 +96,13 @@ def change_export(db: Connection, job: ExportJob, **values: Any) -> ExportJob:
 
 def claim(db: Connection, now: datetime) -> ExportJob | None:
     """An export that is to be written from its beginning: one that waits, or whose worker is dead."""
-    rows = query(db, _CLAIM, {"now": now, "abandoned": now - ABANDONED})
-    if not rows:
-        return None
-    job = ExportJob(*rows[0])
-    remove_parts(db, job)
-    return job
+    moments = {"now": now, "abandoned": now - ABANDONED}
+    for organization_id, export_id in query(db, _WAITING, moments):
+        for row in query(db, _CLAIM, {"organization_id": organization_id, "export_id": export_id, **moments}):
+            job = ExportJob(*row)
+            remove_parts(db, job)
+            return job
+    return None
 
 
 def add_part(db: Connection, job: ExportJob, content: str, rows: int, last_id: int, now: datetime) -> bool:
@@ -138,7 +141,11 @@ def forget_rows(db: Connection, organization_id: int, now: datetime) -> None:
 
 def expire(db: Connection, now: datetime, most: int) -> int:
     """Remove the rows of exports, at most so many, that were kept long enough; returns how many there were."""
-    expired: int = db.execute(text(_EXPIRE), {"now": now, "before": now - KEPT, "most": most}).scalar_one()
+    expired = 0
+    for organization_id, export_ids in query(db, _OLD, (now - KEPT, most)):
+        values = {"organization_id": organization_id, "export_ids": export_ids, "now": now}
+        [(count,)] = query(db, _EXPIRE, values)
+        expired += count
     return expired
 
 

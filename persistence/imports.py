@@ -38,9 +38,11 @@ WHERE organization_id = %s AND import_id = %s AND part_number = %s AND block_num
 """
 
 # The import that was worked on least recently, so that several are done side by side.
+_TO_DO = f"status IN ('{QUEUED}', '{RUNNING}')"
+_WAITING = f"SELECT organization_id, import_id FROM imports WHERE {_TO_DO} ORDER BY updated_at, import_id"
 _CLAIM = f"""
 SELECT {", ".join(fields_of(ImportJob))} FROM imports
-WHERE status IN ('{QUEUED}', '{RUNNING}') ORDER BY updated_at, import_id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
+WHERE organization_id = %s AND import_id = %s AND {_TO_DO} FOR NO KEY UPDATE SKIP LOCKED
 """
 
 
@@ -83,8 +85,10 @@ def change_import(db: Connection, job: ImportJob, **values: Any) -> ImportJob:
 
 def claim(db: Connection) -> ImportJob | None:
     """An import that is to be worked on, locked until the transaction ends; None if all are done or locked."""
-    rows = query(db, _CLAIM, ())
-    return ImportJob(*rows[0]) if rows else None
+    for address in query(db, _WAITING, ()):
+        for row in query(db, _CLAIM, address):
+            return ImportJob(*row)
+    return None
 
 
 def find_parts(db: Connection, job: ImportJob) -> list[ImportPart]:

@@ -20,6 +20,14 @@ _COLUMNS = columns_of(organizations, Organization)
 
 _FIND = f"SELECT {', '.join(fields_of(Organization))} FROM organizations WHERE organization_id = %s"
 
+_WITH_ROWS = """
+SELECT o.organization_id FROM organizations o
+CROSS JOIN LATERAL (
+    SELECT 1 FROM {table} w WHERE w.organization_id = o.organization_id AND {condition} LIMIT 1
+) x
+ORDER BY random()
+"""
+
 _WITH_RIGHTS = CompiledStatement(
     select(
         *_COLUMNS,
@@ -132,6 +140,16 @@ def find_all(db: Connection) -> list[Organization]:
     """All organizations, the oldest first."""
     rows = db.execute(select(*_COLUMNS).order_by(organizations.c.organization_id))
     return [Organization(*row) for row in rows]
+
+
+def with_rows(db: Connection, table: str, condition: str = "true") -> list[int]:
+    """The organizations with rows `w` of a table that meet a condition of SQL, found by one probe of an index for each.
+
+    Workers find by it where there is something to do, and then do it for one organization after the other; in another
+    order each time, so that none with much to do is always first.
+    """
+    rows = query(db, _WITH_ROWS.format(table=table, condition=condition), ())
+    return [organization_id for (organization_id,) in rows]
 
 
 def find_ids(db: Connection) -> list[int]:

@@ -15,6 +15,7 @@ from sqlalchemy import Connection, func, select, text
 from domain.events import LoyaltyEvent
 from domain.members import Member
 from domain.queue import DeadLetter, QueuedEvent, QueueFigures
+from persistence import organizations
 from persistence.connections import defer
 from persistence.paging import Page, Paged, ordering
 from persistence.rows import as_json, columns_of, reserve_ids
@@ -51,22 +52,9 @@ FROM json_to_recordset(%(rows)s::json) AS x(loyalty_event_id bigint, member_id b
 _WALKING = "SET LOCAL enable_sort = off;"
 _AS_USUAL = "SET LOCAL enable_sort TO DEFAULT;"
 
-# A walk over the index from one organization to the next, however many events each has.
-_WAITING_ORGANIZATIONS = f"""{_WALKING}
-WITH RECURSIVE waiting AS (
-    (SELECT organization_id FROM queued_events WHERE dead_at IS NULL ORDER BY organization_id LIMIT 1)
-    UNION ALL
-    SELECT n.organization_id FROM waiting w CROSS JOIN LATERAL (
-        SELECT q.organization_id FROM queued_events q
-        WHERE q.dead_at IS NULL AND q.organization_id > w.organization_id ORDER BY q.organization_id LIMIT 1
-    ) n
-)
-SELECT organization_id FROM waiting
-"""
-
-# The same from member to member: each one's head, locked unless another worker has it. What that one did since this
-# statement began is seen when the row is locked, so a head that is gone, put off or dead by then is passed over. The
-# lock names all columns of both indexes, so that it does not matter which one the planner takes.
+# A walk over the index from member to member: each one's head, locked unless another worker has it. What that one did
+# since this statement began is seen when the row is locked, so a head that is gone, put off or dead by then is passed
+# over. The lock names all columns of both indexes, so that it does not matter which one the planner takes.
 _CLAIM_HEADS = f"""{_WALKING}
 WITH RECURSIVE heads AS (
     (
@@ -149,7 +137,7 @@ def add(db: Connection, organization_id: int, stored: Sequence[dict[str, int]], 
 
 def waiting_organizations(db: Connection) -> list[int]:
     """The organizations with waiting events."""
-    return list(db.exec_driver_sql(_WAITING_ORGANIZATIONS).scalars())
+    return organizations.with_rows(db, "queued_events", "w.dead_at IS NULL")
 
 
 def claim_members(db: Connection, organization_id: int, after: int, now: datetime, limit: int) -> list[int]:

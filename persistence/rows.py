@@ -10,11 +10,11 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 from sqlalchemy import Connection, Select, Table, insert, update
 from sqlalchemy.engine import Row
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import DBAPIError
 
 from domain.problems import Refusal
 from persistence.connections import defer, query
-from persistence.transactions import constraint_of
+from persistence.transactions import violated
 
 Kind = TypeVar("Kind")
 # Rows and statements with any columns.
@@ -73,11 +73,11 @@ def change(
 def _answered(db: Connection, statement: Any, kind: type[Kind], refusals: Mapping[str, Refusal]) -> Kind:
     try:
         return kind(*db.execute(statement).one())
-    except IntegrityError as error:
-        refusal = refusals.get(constraint_of(error) or "")
-        if refusal is None:
+    except DBAPIError as error:
+        constraint = violated(error, refusals)
+        if constraint is None:
             raise
-        raise refusal from error
+        raise refusals[constraint] from error
 
 
 @cache
@@ -120,7 +120,10 @@ def reserve_ids(db: Connection, **counts: int) -> dict[str, list[int]]:
 
 def next_ids(table: str, count: int) -> str:
     """The expression for so many new ids of a table, as an array."""
-    return f"ARRAY(SELECT nextval('{_SEQUENCES[table]}') FROM generate_series(1, {int(count)}))"
+    # The sequence has one row. With it, Citus has the coordinator draw the ids and not the node of the other tables in
+    # the statement: sequences of nodes are far apart, and later ids have to be greater.
+    sequence = _SEQUENCES[table]
+    return f"ARRAY(SELECT nextval('{sequence}') FROM generate_series(1, {int(count)}), {sequence})"
 
 
 class IdAllocator:

@@ -32,10 +32,7 @@ class SchemaError(RuntimeError):
 def migrate(engine: Engine) -> list[str]:
     """Apply the pending migrations, all or none, and return their names; concurrent calls take turns."""
     with engine.begin() as connection:
-        # A migration may well take longer than a call is allowed to.
-        connection.execute(text("SET LOCAL statement_timeout = 0"))
-        connection.execute(text("SET LOCAL lock_timeout = 0"))
-        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
+        take_turn(connection)
         to_do = _pending(connection)
         if to_do:
             command.upgrade(config(connection), "head")
@@ -43,6 +40,14 @@ def migrate(engine: Engine) -> list[str]:
             connection.execute(text(f"COMMENT ON TABLE alembic_version IS '{note}'"))
             _keep_tenants_out_of_statistics(connection)
         return to_do
+
+
+def take_turn(connection: Connection) -> None:
+    """Wait until nobody else changes the schema, and let this transaction take its time to do so."""
+    # It may well take longer than a call is allowed to.
+    connection.execute(text("SET LOCAL statement_timeout = 0"))
+    connection.execute(text("SET LOCAL lock_timeout = 0"))
+    connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
 
 
 # Tables whose statistics would still be taken of the tenant. PostgreSQL has said "no target" as -1 and as null.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TypeVar
 
 import psycopg2
 from sqlalchemy import Connection, Engine
-from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError, OperationalError
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
 from persistence.connections import defer
 from persistence.deadlines import check_deadline, within_deadline
@@ -19,12 +20,17 @@ Result = TypeVar("Result")
 DEADLOCK_DETECTED = "40P01"
 SERIALIZATION_FAILURE = "40001"
 UNIQUE_VIOLATION = "23505"
+# What Citus makes of it where it copies rows to a node.
+_FAILED_COPY = "XX000"
 READ_ONLY = "25006"
 DISK_FULL = "53100"
 # Connection exceptions, insufficient resources, operator intervention (a statement that took too long is work's fault).
 _AWAY_CLASSES = ("08", "53", "57")
 STATEMENT_CANCELLED = "57014"
 ATTEMPTS = 8
+
+# Citus names the constraint in the message alone, with a number for the shard; with a hash if it had to cut the name.
+_OF_A_SHARD = re.compile(r"\b((?:ck|fk|pk|uq)_\w+?)(?:_[0-9a-f]{8})?_[0-9]{6,}\b")
 
 # A key that two calls claim at once: the loser starts over, then finds the winner's record and answers from it.
 CLAIMED_KEYS = frozenset(
@@ -94,7 +100,7 @@ def may_start_over(error: DBAPIError) -> bool:
     code = getattr(error.orig, "pgcode", None)
     if code in (DEADLOCK_DETECTED, SERIALIZATION_FAILURE):
         return True
-    return isinstance(error, IntegrityError) and code == UNIQUE_VIOLATION and constraint_of(error) in CLAIMED_KEYS
+    return code in (UNIQUE_VIOLATION, _FAILED_COPY) and violated(error, CLAIMED_KEYS) is not None
 
 
 def is_away(error: BaseException) -> bool:
@@ -114,7 +120,11 @@ def is_full(error: BaseException) -> bool:
     return getattr(getattr(error, "orig", None), "pgcode", None) == DISK_FULL
 
 
-def constraint_of(error: DBAPIError) -> str | None:
-    """The name of the violated database constraint, if any."""
+def violated(error: DBAPIError, constraints: Collection[str]) -> str | None:
+    """Which of these constraints of the database was violated, if one of them was."""
     diagnostics = getattr(error.orig, "diag", None)
-    return getattr(diagnostics, "constraint_name", None)
+    name = getattr(diagnostics, "constraint_name", None)
+    if name is not None:
+        return name if name in constraints else None
+    found = _OF_A_SHARD.search(getattr(diagnostics, "message_primary", None) or "")
+    return next((name for name in constraints if name.startswith(found[1])), None) if found else None

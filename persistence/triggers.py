@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import Connection, select
 
 from domain.problems import NameTaken
 from domain.triggers import PENDING, DeliveryFigures, Listener, Trigger, TriggerDelivery
-from persistence.connections import defer
+from persistence.connections import defer, query
 from persistence.paging import Page, Paged, paged
 from persistence.rows import add, add_all, as_json, change, columns_of, record
 from persistence.tables.triggers import trigger_deliveries as deliveries
@@ -51,20 +53,30 @@ _NEW_DELIVERY = (
     "updated_at",
 )
 
-# A few of each trigger, in another order each time, so that those with much to send leave room for others. The lease
-# is the next attempt's time: whoever dies with a delivery in hand leaves it to the next one.
+# Triggers and organizations in another order each time, and a few deliveries of each trigger, so that those with much
+# to send leave room for others. The lease is the next attempt's time: whoever dies with a delivery in hand leaves it to
+# the next one.
+_WITH_DUE = """
+SELECT organization_id, array_agg(trigger_id) FROM (
+    SELECT t.organization_id, t.trigger_id FROM triggers t
+    CROSS JOIN LATERAL (
+        SELECT 1 FROM trigger_deliveries d
+        WHERE d.organization_id = t.organization_id AND d.trigger_id = t.trigger_id
+            AND d.status = 'pending' AND d.next_attempt_at <= %(now)s
+        LIMIT 1
+    ) due
+    WHERE t.active AND t.trigger_id <> ALL(%(busy)s::bigint[])
+        AND (%(organization_id)s::bigint IS NULL OR t.organization_id = %(organization_id)s)
+    ORDER BY random() LIMIT %(most)s
+) x GROUP BY 1 ORDER BY random()
+"""
 _CLAIM = """
 WITH due AS (
-    SELECT d.organization_id, d.trigger_delivery_id
-    FROM (
-        SELECT organization_id, trigger_id FROM triggers
-        WHERE active AND trigger_id <> ALL(%(busy)s::bigint[])
-            AND (%(organization_id)s::bigint IS NULL OR organization_id = %(organization_id)s)
-        ORDER BY random()
-    ) t
+    SELECT d.trigger_delivery_id
+    FROM unnest(%(trigger_ids)s::bigint[]) AS wanted(trigger_id)
     CROSS JOIN LATERAL (
-        SELECT organization_id, trigger_delivery_id FROM trigger_deliveries
-        WHERE organization_id = t.organization_id AND trigger_id = t.trigger_id
+        SELECT trigger_delivery_id FROM trigger_deliveries
+        WHERE organization_id = %(organization_id)s AND trigger_id = wanted.trigger_id
             AND status = 'pending' AND next_attempt_at <= %(now)s
         ORDER BY next_attempt_at LIMIT %(most_of_one)s FOR UPDATE SKIP LOCKED
     ) d
@@ -73,8 +85,8 @@ WITH due AS (
 UPDATE trigger_deliveries d
 SET attempts = d.attempts + 1, last_attempt_at = %(now)s, next_attempt_at = %(until)s, updated_at = %(now)s
 FROM due, triggers t
-WHERE d.organization_id = due.organization_id AND d.trigger_delivery_id = due.trigger_delivery_id
-    AND t.organization_id = d.organization_id AND t.trigger_id = d.trigger_id
+WHERE d.organization_id = %(organization_id)s AND d.trigger_delivery_id = due.trigger_delivery_id
+    AND t.organization_id = d.organization_id AND t.trigger_id = d.trigger_id AND t.active
 RETURNING d.organization_id, d.trigger_id, d.trigger_delivery_id, d.trigger_delivery_key::text, d.payload::text,
     d.attempts, d.last_attempt_at, t.settings, t.secret,
     CASE WHEN t.previous_secret_until > %(now)s THEN t.previous_secret END
@@ -84,19 +96,18 @@ RETURNING d.organization_id, d.trigger_id, d.trigger_delivery_id, d.trigger_deli
 _CONCLUDE = """
 UPDATE trigger_deliveries d
 SET status = x.status, next_attempt_at = x.next_attempt_at, last_status_code = x.last_status_code,
-    last_error = x.last_error, delivered_at = x.delivered_at, updated_at = %s
-FROM json_to_recordset(%s::json) AS x(organization_id bigint, trigger_delivery_id bigint, attempts integer,
-    last_attempt_at timestamptz, status text, next_attempt_at timestamptz, last_status_code integer, last_error text,
-    delivered_at timestamptz)
-WHERE d.organization_id = x.organization_id AND d.trigger_delivery_id = x.trigger_delivery_id
+    last_error = x.last_error, delivered_at = x.delivered_at, updated_at = %(now)s
+FROM json_to_recordset(%(rows)s::json) AS x(trigger_delivery_id bigint, attempts integer, last_attempt_at timestamptz,
+    status text, next_attempt_at timestamptz, last_status_code integer, last_error text, delivered_at timestamptz)
+WHERE d.organization_id = %(organization_id)s AND d.trigger_delivery_id = x.trigger_delivery_id
     AND d.status = 'pending' AND d.attempts = x.attempts AND d.last_attempt_at = x.last_attempt_at
 """
 
 # A URL that was changed meanwhile has not answered yet.
 _DEACTIVATE = """
-UPDATE triggers t SET active = false, updated_at = %s
-FROM json_to_recordset(%s::json) AS x(organization_id bigint, trigger_id bigint, url text)
-WHERE t.organization_id = x.organization_id AND t.trigger_id = x.trigger_id
+UPDATE triggers t SET active = false, updated_at = %(now)s
+FROM json_to_recordset(%(rows)s::json) AS x(trigger_id bigint, url text)
+WHERE t.organization_id = %(organization_id)s AND t.trigger_id = x.trigger_id
     AND t.settings->>'url' = x.url AND t.active
 """
 
@@ -216,7 +227,7 @@ def deactivate(db: Connection, told: Sequence[ClaimedDelivery], now: datetime) -
         }
         for claimed_delivery in told
     ]
-    return db.exec_driver_sql(_DEACTIVATE, (now, as_json(rows))).rowcount
+    return sum(db.exec_driver_sql(_DEACTIVATE, given).rowcount for given in _by_organization(rows, now))
 
 
 def find_delivery(db: Connection, organization_id: int, trigger_delivery_id: int) -> TriggerDelivery | None:
@@ -292,21 +303,26 @@ def claim_due(
 
     At most `most` in all and `most_of_one` of each trigger; of all organizations unless one is named.
     """
-    values = {
-        "now": now,
-        "until": until,
-        "most": most,
-        "most_of_one": most_of_one,
-        "busy": list(busy),
-        "organization_id": organization_id,
-    }
-    return [ClaimedDelivery(*row) for row in db.exec_driver_sql(_CLAIM, values)]
+    values = {"now": now, "until": until, "most_of_one": most_of_one}
+    wanted = {"now": now, "most": most, "busy": list(busy), "organization_id": organization_id}
+    claimed: list[ClaimedDelivery] = []
+    for found, trigger_ids in query(db, _WITH_DUE, wanted):
+        of_one = {"organization_id": found, "trigger_ids": trigger_ids, "most": most - len(claimed)}
+        claimed += [ClaimedDelivery(*row) for row in query(db, _CLAIM, {**values, **of_one})]
+    return claimed
 
 
 def conclude(db: Connection, outcomes: Sequence[Mapping[str, Any]], now: datetime) -> None:
-    """Store the results of claimed deliveries; one statement for any number."""
-    if outcomes:
-        defer(db, _CONCLUDE, (now, as_json(outcomes)))
+    """Store the results of claimed deliveries, those of an organization by one statement."""
+    for given in _by_organization(outcomes, now):
+        defer(db, _CONCLUDE, given)
+
+
+def _by_organization(rows: Iterable[Mapping[str, Any]], now: datetime) -> Iterator[Mapping[str, Any]]:
+    """The values of a statement for the rows of each organization."""
+    owner = itemgetter("organization_id")
+    for organization_id, own in groupby(sorted(rows, key=owner), owner):
+        yield {"organization_id": organization_id, "rows": as_json(list(own)), "now": now}
 
 
 def remove_old(db: Connection, organization_id: int, after: int, before: datetime, most: int) -> tuple[int | None, int]:

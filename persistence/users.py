@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, and_, delete, func, insert, or_, select, update
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import DBAPIError
 
 from domain.users import Membership, User, UserExists
 from persistence.connections import defer
@@ -17,7 +17,7 @@ from persistence.permission_groups import groups_administer, keys_of_groups, rol
 from persistence.rows import add_all, as_json, fields_of
 from persistence.tables.organizations import organization_users as memberships
 from persistence.tables.organizations import organizations, user_permission_groups, users
-from persistence.transactions import constraint_of
+from persistence.transactions import violated
 
 _ACTIVE = and_(users.c.active, memberships.c.active)
 ORDER_COLUMNS = {
@@ -158,10 +158,8 @@ def _conditions(filters: UserFilters) -> list[Any]:
         found.append(_ACTIVE if filters.active else ~_ACTIVE)
     if filters.also_in is not None:
         other = memberships.alias()
-        there = select(other.c.user_id).where(
-            other.c.organization_id == filters.also_in, other.c.user_id == users.c.user_id
-        )
-        found.append(there.exists())
+        there = select(other.c.user_id).where(other.c.organization_id == filters.also_in)
+        found.append(users.c.user_id.in_(there))
     if not filters.with_api_users:
         found.append(~users.c.is_api_user)
     if not filters.with_external_users:
@@ -192,13 +190,12 @@ def belongs_elsewhere(db: Connection, organization_id: int, user_id: int) -> boo
 
 def lock_organizations(db: Connection, organization_ids: Collection[int]) -> set[int]:
     """Serialize changes of the organizations' users; returns the ids of the existing organizations."""
-    statement = (
-        select(organizations.c.organization_id)
-        .where(organizations.c.organization_id.in_(list(organization_ids)))
-        .order_by(organizations.c.organization_id)
-        .with_for_update(key_share=True)
-    )
-    return set(db.execute(statement).scalars())
+    found: set[int] = set()
+    for organization_id in sorted(organization_ids):
+        wanted = organizations.c.organization_id == organization_id
+        statement = select(organizations.c.organization_id).where(wanted).with_for_update(key_share=True)
+        found.update(db.execute(statement).scalars())
+    return found
 
 
 def lock_users(db: Connection, user_ids: Collection[int]) -> None:
@@ -228,16 +225,15 @@ def add_user(db: Connection, **values: Any) -> int:
     A user without any organization loses the `authClientId`: its next owner is another person.
     """
     auth_client_id = values["auth_client_id"]
-    has_membership = select(memberships.c.user_id).where(memberships.c.user_id == users.c.user_id).exists()
-    db.execute(
-        update(users)
-        .where(users.c.auth_client_id == auth_client_id, ~has_membership, ~users.c.is_system_admin)
-        .values(auth_client_id=func.concat(users.c.auth_client_id, " #", users.c.user_id), active=False)
-    )
+    is_owner = users.c.auth_client_id == auth_client_id, ~users.c.is_system_admin
+    for former_id in db.execute(select(users.c.user_id).where(*is_owner)).scalars().all():
+        if not db.execute(select(memberships.c.user_id).where(memberships.c.user_id == former_id).limit(1)).all():
+            former = {"auth_client_id": f"{auth_client_id} #{former_id}", "active": False}
+            db.execute(update(users).where(users.c.user_id == former_id, *is_owner).values(former))
     try:
         user_id: int = db.execute(insert(users).values(**values).returning(users.c.user_id)).scalar_one()
-    except IntegrityError as error:
-        if constraint_of(error) != "uq_users_auth_client_id":
+    except DBAPIError as error:
+        if not violated(error, ("uq_users_auth_client_id",)):
             raise
         raise UserExists(f"The authClientId {auth_client_id} is taken.") from error
     return user_id

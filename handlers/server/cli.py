@@ -41,6 +41,7 @@ for command in (
     serve.serve,
     worker.worker,
     database.migrate,
+    database.distribute,
     organizations.organizations,
     organizations.token,
     organizations.credentials,

@@ -9,8 +9,7 @@ from domain.reports.spans import DAY, MONTH, QUARTER, QUARTER_HOUR, YEAR
 from persistence.reports.records import MINTS, RECORDS
 from persistence.reports.totals import expanded, expanded_wallets, levels_of
 
-# Null stands for all organizations.
-_OF = "(CAST(:organization_id AS bigint) IS NULL OR {0}.organization_id = :organization_id)"
+_OF = "{0}.organization_id = :organization_id"
 
 _RECORDED = "\nUNION ALL\n".join(
     f"SELECT organization_id, '{kind}' AS kind, at, subject, label, CAST(NULL AS text[]) AS tags, wallet_id, a, b, c, d"

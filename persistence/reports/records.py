@@ -41,23 +41,25 @@ WHERE t.transaction_type IN (1, 3) AND (t.transaction_type = 1 OR o.transaction_
     AND e.wallet_id IS NULL AND e.amount <> 0
 """
 
-# Looked up one by one, for the few that revert another: NOT EXISTS would make the planner read all events.
-_COUNTED = """{0}.status <> 'failed' AND ({0}.reverted_loyalty_event_id IS NULL OR {0}.event_type IS DISTINCT FROM (
-    SELECT r.event_type FROM events r WHERE r.organization_id = {0}.organization_id
-        AND r.loyalty_event_id = {0}.reverted_loyalty_event_id))"""
+# A few revert another. NOT EXISTS would make the planner read all events.
+_COUNTED = """
+LEFT JOIN events r ON r.organization_id = {0}.organization_id AND r.loyalty_event_id = {0}.reverted_loyalty_event_id
+WHERE {0}.status <> 'failed'
+    AND ({0}.reverted_loyalty_event_id IS NULL OR {0}.event_type IS DISTINCT FROM r.event_type)
+"""
 
 _EVENTS = f"""
 SELECT e.organization_id, coalesce(e.external_event_date, e.created_at) AS at, CAST(0 AS bigint) AS subject,
     e.event_type AS label, CAST(NULL AS bigint) AS wallet_id,
     CAST(1 AS numeric) AS a, CAST(0 AS numeric) AS b, CAST(0 AS numeric) AS c, CAST(0 AS numeric) AS d
-FROM events e WHERE {_COUNTED.format("e")}
+FROM events e {_COUNTED.format("e")}
 UNION ALL
 SELECT e.organization_id, coalesce(e.external_event_date, e.created_at) AS at, CAST(0 AS bigint) AS subject,
     x.event_type AS label, CAST(NULL AS bigint) AS wallet_id,
     CAST(-1 AS numeric) AS a, CAST(0 AS numeric) AS b, CAST(0 AS numeric) AS c, CAST(0 AS numeric) AS d
 FROM events e
 JOIN events x ON x.organization_id = e.organization_id AND x.reversal_loyalty_event_id = e.loyalty_event_id
-WHERE {_COUNTED.format("x")}
+{_COUNTED.format("x")}
 """
 
 _MISSIONS = """

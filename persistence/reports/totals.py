@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Connection, text
 
 from domain.reports.spans import DAY, MONTH, QUARTER, QUARTER_HOUR, YEAR
+from persistence import organizations
 
 CHANGES_AT_ONCE = 20_000
 
@@ -69,11 +70,11 @@ GROUP BY 1, 2, 3, 4, 5, 6
 
 _MOVE = f"""
 WITH taken AS MATERIALIZED (
-    DELETE FROM report_changes r USING (
-        SELECT organization_id, report_change_id FROM report_changes LIMIT :most FOR UPDATE
-    ) x
-    WHERE r.organization_id = x.organization_id AND r.report_change_id = x.report_change_id
-    RETURNING r.*
+    DELETE FROM report_changes
+    WHERE organization_id = :organization_id AND report_change_id = ANY(ARRAY(
+        SELECT report_change_id FROM report_changes WHERE organization_id = :organization_id LIMIT :most
+    ))
+    RETURNING *
 ), totals AS (
     INSERT INTO report_totals AS t (organization_id, kind, level, label, bucket, subject, a, b, c, d)
     {expanded("taken")}
@@ -94,5 +95,10 @@ def move_changes(db: Connection, most: int = CHANGES_AT_ONCE) -> int:
     """Move at most so many changes into the totals; returns how many, 0 also while another worker moves some."""
     if not db.execute(text("SELECT pg_try_advisory_xact_lock(:key)"), {"key": _LOCK}).scalar_one():
         return 0
-    moved: int = db.execute(text(_MOVE), {"most": most}).scalar_one()
+    moved = 0
+    for organization_id in organizations.with_rows(db, "report_changes"):
+        given = {"organization_id": organization_id, "most": most - moved}
+        moved += db.execute(text(_MOVE), given).scalar_one()
+        if moved >= most:
+            break
     return moved

@@ -6,18 +6,22 @@ percent sign, which drivers take for a parameter.
 
 from persistence.tables.base import execute_on
 from persistence.tables.ledger import ledger_entries
+from persistence.tables.shards import SHARD_BESIDE, on_shards_too
 
 # Deferred to the commit, since entries are written after their transaction. An update counts like an insert: entries
 # are accepted for a transaction that the same unit of work has written, such as one that is captured.
-_BALANCED = """
+_SUM_OF_ENTRIES = """
+SELECT coalesce(sum(amount), 0), count(*) FROM {ledger_entries}
+WHERE organization_id = new.organization_id AND ledger_transaction_id = new.ledger_transaction_id"""
+
+_BALANCED = f"""
 CREATE OR REPLACE FUNCTION ledger_transaction_is_balanced() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     difference numeric;
     entries bigint;
     fault text;
 BEGIN
-    SELECT coalesce(sum(amount), 0), count(*) INTO difference, entries FROM ledger_entries
-    WHERE organization_id = new.organization_id AND ledger_transaction_id = new.ledger_transaction_id;
+    {on_shards_too("ledger_transactions", _SUM_OF_ENTRIES, into="difference, entries", given=("new",))}
     IF difference <> 0 THEN
         fault := 'has entries that sum to ' || difference || ', not to zero';
     ELSIF new.amount > 0 AND new.status = 1 AND entries < 2 THEN
@@ -41,24 +45,29 @@ DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION ledger_transaction_i
 # of the real ones; a savepoint's id follows its transaction's and is still in progress. Each transaction is looked up
 # (OFFSET keeps the planner from joining): a connection plans this once, maybe while the table is new, and would go on
 # reading all of it. With the account, the primary key is as good as the index of the account, so either may be chosen.
-_ADDED_AT_ONCE = """
+_WRITERS = """
+SELECT n.organization_id, n.ledger_transaction_id, CAST(CAST(t.writer AS text) AS bigint) AS writer
+FROM (SELECT DISTINCT organization_id, ledger_account_id, ledger_transaction_id FROM added) n
+LEFT JOIN LATERAL (
+    SELECT xmin AS writer FROM {ledger_transactions}
+    WHERE organization_id = n.organization_id AND ledger_account_id = n.ledger_account_id
+        AND ledger_transaction_id = n.ledger_transaction_id OFFSET 0
+) t ON true
+WHERE t.writer IS DISTINCT FROM CAST(pg_current_xact_id() AS xid)"""
+
+_ADDED_AT_ONCE = f"""
 CREATE OR REPLACE FUNCTION ledger_entries_come_with_their_transaction() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     own bigint := CAST(CAST(pg_current_xact_id() AS text) AS bigint);
     low_half CONSTANT bigint := 4294967296;
+    others refcursor;
     other record;
     later bigint;
 BEGIN
-    FOR other IN
-        SELECT n.organization_id, n.ledger_transaction_id, CAST(CAST(t.writer AS text) AS bigint) AS writer
-        FROM (SELECT DISTINCT organization_id, ledger_account_id, ledger_transaction_id FROM added) n
-        LEFT JOIN LATERAL (
-            SELECT xmin AS writer FROM ledger_transactions
-            WHERE organization_id = n.organization_id AND ledger_account_id = n.ledger_account_id
-                AND ledger_transaction_id = n.ledger_transaction_id OFFSET 0
-        ) t ON true
-        WHERE t.writer IS DISTINCT FROM CAST(pg_current_xact_id() AS xid)
+    {on_shards_too("ledger_entries", _WRITERS, before="OPEN others FOR ")}
     LOOP
+        FETCH others INTO other;
+        EXIT WHEN NOT FOUND;
         IF other.writer IS NULL THEN
             RAISE EXCEPTION USING ERRCODE = 'check_violation', TABLE = 'ledger_entries',
                 CONSTRAINT = 'ledger_entries_come_with_their_transaction',
@@ -74,6 +83,7 @@ BEGIN
                     || other.organization_id || ' is complete: it takes no further entries';
         END IF;
     END LOOP;
+    CLOSE others;
     RETURN NULL;
 END $$
 """
@@ -83,13 +93,19 @@ CREATE TRIGGER ledger_entries_come_with_their_transaction AFTER INSERT ON ledger
 REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION ledger_entries_come_with_their_transaction()
 """
 
-_NEVER_CHANGED = """
+_IS_OF_A_TEST = """
+SELECT environment = 'test' FROM {organizations} WHERE organization_id = old.organization_id"""
+
+_NEVER_CHANGED = f"""
 CREATE OR REPLACE FUNCTION ledger_entries_stay() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    is_of_a_test boolean;
 BEGIN
-    IF TG_LEVEL = 'ROW' AND EXISTS (
-        SELECT FROM organizations WHERE organization_id = old.organization_id AND environment = 'test'
-    ) THEN
-        RETURN old;
+    IF TG_LEVEL = 'ROW' THEN
+        {on_shards_too("ledger_entries", _IS_OF_A_TEST, into="is_of_a_test", given=("old",))}
+        IF is_of_a_test THEN
+            RETURN old;
+        END IF;
     END IF;
     RAISE EXCEPTION USING ERRCODE = 'check_violation', TABLE = 'ledger_entries', CONSTRAINT = 'ledger_entries_stay',
         MESSAGE = 'ledger entries are never changed and never removed';
@@ -108,6 +124,7 @@ FOR EACH ROW EXECUTE FUNCTION ledger_entries_stay()
 """
 
 GUARDS: list[str] = [
+    SHARD_BESIDE,
     _BALANCED,
     _BALANCED_TRIGGER,
     _ADDED_AT_ONCE,
@@ -121,6 +138,7 @@ GUARD_FUNCTIONS = (
     "ledger_transaction_is_balanced",
     "ledger_entries_come_with_their_transaction",
     "ledger_entries_stay",
+    "shard_beside",
 )
 
 # The last of the guarded tables to be created: it refers to the others.

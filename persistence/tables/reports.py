@@ -4,6 +4,7 @@ Triggers note what every written record changes about the figures, in the transa
 `report_changes`. A worker moves those rows into the totals. Totals and changes together are exact at every moment.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import (
@@ -19,6 +20,7 @@ from sqlalchemy import (
 )
 
 from persistence.tables.base import exact, execute_on, instant, metadata
+from persistence.tables.shards import on_shards_too
 
 # The four figures: members: a is 1. coupons: a assigned, b used, c discounted, d used without telling how much
 # was discounted. mints: a minted, b how many mints. events: a is 1. missions: a started, b achieved, c under way.
@@ -83,36 +85,53 @@ report_wallet_totals = Table(
     postgresql_with={"autovacuum_vacuum_scale_factor": "0.02", "autovacuum_vacuum_insert_scale_factor": "0.02"},
 )
 
-_MEMBERS = """
-CREATE OR REPLACE FUNCTION report_members_added() RETURNS trigger LANGUAGE plpgsql AS $$
+
+# Each names the sequence of ids, which shards have no default for.
+def _noting(function: str, table: str, statement: str, given: Sequence[str] = ()) -> str:
+    """A trigger function of the table that executes one statement."""
+    return f"""
+CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO report_changes (organization_id, kind, at, a)
-    SELECT organization_id, 'members', created_at, count(*) FROM added GROUP BY organization_id, created_at;
+    {on_shards_too(table, statement, given=given)}
     RETURN NULL;
 END $$
 """
+
+
+_MEMBERS = _noting(
+    "report_members_added",
+    "members",
+    """
+    INSERT INTO {report_changes} (organization_id, report_change_id, kind, at, a)
+    SELECT organization_id, nextval('report_changes_report_change_id_seq'), 'members', created_at, count(*)
+    FROM added GROUP BY organization_id, created_at
+    """,
+)
 
 # A cancellation is stored as an event of the same type as the cancelled one, and does not count as an event.
-_EVENTS = """
-CREATE OR REPLACE FUNCTION report_events_added() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    INSERT INTO report_changes (organization_id, kind, at, label, a)
-    SELECT n.organization_id, 'events', coalesce(n.external_event_date, n.created_at) AS at, n.event_type, count(*)
+_EVENTS = _noting(
+    "report_events_added",
+    "events",
+    """
+    INSERT INTO {report_changes} (organization_id, report_change_id, kind, at, label, a)
+    SELECT n.organization_id, nextval('report_changes_report_change_id_seq'), 'events',
+        coalesce(n.external_event_date, n.created_at) AS at, n.event_type, count(*)
     FROM added n
     WHERE n.status <> 'failed' AND (n.reverted_loyalty_event_id IS NULL OR NOT EXISTS (
-        SELECT FROM events r WHERE r.organization_id = n.organization_id
+        SELECT FROM {events} r WHERE r.organization_id = n.organization_id
             AND r.loyalty_event_id = n.reverted_loyalty_event_id AND r.event_type = n.event_type))
-    GROUP BY n.organization_id, coalesce(n.external_event_date, n.created_at), n.event_type;
-    RETURN NULL;
-END $$
-"""
+    GROUP BY n.organization_id, coalesce(n.external_event_date, n.created_at), n.event_type
+    """,
+)
 
 # The previous figures of an event are subtracted and the new ones added; most of them are equal.
-_EVENT_CHANGED = """
-CREATE OR REPLACE FUNCTION report_event_changed() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    INSERT INTO report_changes (organization_id, kind, at, label, a)
-    SELECT new.organization_id, 'events', counted.at, new.event_type, sum(counted.amount)
+_EVENT_CHANGED = _noting(
+    "report_event_changed",
+    "events",
+    """
+    INSERT INTO {report_changes} (organization_id, report_change_id, kind, at, label, a)
+    SELECT new.organization_id, nextval('report_changes_report_change_id_seq'), 'events', counted.at,
+        new.event_type, sum(counted.amount)
     FROM (VALUES
         (-1, old.status, old.reverted_loyalty_event_id, old.reversal_loyalty_event_id),
         (1, new.status, new.reverted_loyalty_event_id, new.reversal_loyalty_event_id)
@@ -120,56 +139,65 @@ BEGIN
     CROSS JOIN LATERAL (
         SELECT coalesce(new.external_event_date, new.created_at), sign
         UNION ALL
-        SELECT coalesce(by.external_event_date, by.created_at), -sign FROM events by
+        SELECT coalesce(by.external_event_date, by.created_at), -sign FROM {events} by
         WHERE by.organization_id = new.organization_id AND by.loyalty_event_id = version.reversal
     ) AS counted(at, amount)
     WHERE version.status <> 'failed' AND NOT EXISTS (
-        SELECT FROM events r WHERE r.organization_id = new.organization_id
+        SELECT FROM {events} r WHERE r.organization_id = new.organization_id
             AND r.loyalty_event_id = version.reverted AND r.event_type = new.event_type)
-    GROUP BY counted.at HAVING sum(counted.amount) <> 0;
-    RETURN NULL;
-END $$
-"""
+    GROUP BY counted.at HAVING sum(counted.amount) <> 0
+    """,
+    given=("new", "old"),
+)
 
 # Entries of the issuance side are minted; the revert of a mint counts for the tags and the wallet of that mint. Each
 # transaction is looked up, for the reason that `persistence/tables/guards.py` gives.
-_MINTS = """
-CREATE OR REPLACE FUNCTION report_entries_added() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    INSERT INTO report_changes (organization_id, kind, at, subject, wallet_id, tags, a, b)
-    SELECT t.organization_id, 'mints', coalesce(t.external_event_date, t.created_at), t.ledger_account_id,
+_MINTS = _noting(
+    "report_entries_added",
+    "ledger_entries",
+    """
+    INSERT INTO {report_changes} (organization_id, report_change_id, kind, at, subject, wallet_id, tags, a, b)
+    SELECT t.organization_id, nextval('report_changes_report_change_id_seq'), 'mints',
+        coalesce(t.external_event_date, t.created_at), t.ledger_account_id,
         CASE WHEN o.transaction_type = 1 THEN o.to_wallet_id ELSE t.to_wallet_id END,
         CASE WHEN o.transaction_type = 1 THEN o.tags ELSE t.tags END,
         -n.amount, CASE WHEN t.transaction_type = 1 THEN 1 ELSE 0 END
     FROM added n
     CROSS JOIN LATERAL (
-        SELECT * FROM ledger_transactions WHERE organization_id = n.organization_id
+        SELECT * FROM {ledger_transactions} WHERE organization_id = n.organization_id
             AND ledger_account_id = n.ledger_account_id AND ledger_transaction_id = n.ledger_transaction_id OFFSET 0
     ) t
     LEFT JOIN LATERAL (
-        SELECT * FROM ledger_transactions WHERE organization_id = n.organization_id
+        SELECT * FROM {ledger_transactions} WHERE organization_id = n.organization_id
             AND ledger_account_id = n.ledger_account_id AND ledger_transaction_id = t.reverted_ledger_transaction_id
         OFFSET 0
     ) o ON true
     WHERE n.wallet_id IS NULL AND n.amount <> 0
-        AND (t.transaction_type = 1 OR t.transaction_type = 3 AND o.transaction_type = 1);
-    RETURN NULL;
-END $$
-"""
+        AND (t.transaction_type = 1 OR t.transaction_type = 3 AND o.transaction_type = 1)
+    """,
+)
 
-_USAGES = """
-CREATE OR REPLACE FUNCTION report_usages_added() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    INSERT INTO report_changes (organization_id, kind, at, subject, a, b, c, d)
-    SELECT organization_id, 'coupons', created_at, coupon_book_id, sum(amount_assigned), sum(amount_used),
+_USAGES = _noting(
+    "report_usages_added",
+    "coupon_usages",
+    """
+    INSERT INTO {report_changes} (organization_id, report_change_id, kind, at, subject, a, b, c, d)
+    SELECT organization_id, nextval('report_changes_report_change_id_seq'), 'coupons', created_at,
+        coupon_book_id, sum(amount_assigned), sum(amount_used),
         coalesce(sum(amount_discounted), 0), coalesce(sum(amount_used) FILTER (WHERE amount_discounted IS NULL), 0)
-    FROM added GROUP BY organization_id, created_at, coupon_book_id;
-    RETURN NULL;
-END $$
-"""
+    FROM added GROUP BY organization_id, created_at, coupon_book_id
+    """,
+)
 
 # The counter shows the goal from an achievement until something else counts.
-_MISSIONS = """
+_MISSIONS_CHANGE = """
+INSERT INTO {report_changes} (organization_id, report_change_id, kind, at, subject, a, b, c)
+VALUES (
+    new.organization_id, nextval('report_changes_report_change_id_seq'), 'missions', timestamptz 'epoch',
+    new.mission_id, started, achieved, under_way
+)"""
+
+_MISSIONS = f"""
 CREATE OR REPLACE FUNCTION report_mission_changed() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     started integer := CASE WHEN new.counted > 0 THEN 1 ELSE 0 END;
@@ -182,8 +210,7 @@ BEGIN
         under_way := under_way - CASE WHEN mod(old.counted, old.goal_count) > 0 THEN 1 ELSE 0 END;
     END IF;
     IF started <> 0 OR achieved <> 0 OR under_way <> 0 THEN
-        INSERT INTO report_changes (organization_id, kind, at, subject, a, b, c)
-        VALUES (new.organization_id, 'missions', timestamptz 'epoch', new.mission_id, started, achieved, under_way);
+        {on_shards_too("member_missions", _MISSIONS_CHANGE, given=("new", "started", "achieved", "under_way"))}
     END IF;
     RETURN NULL;
 END $$

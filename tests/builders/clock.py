@@ -32,3 +32,8 @@ def installed(monkeypatch: Any) -> Clock:
     clock = Clock()
     monkeypatch.setattr(dispatch, "datetime", clock)
     return clock
+
+
+def earlier(column: str, by: str) -> str:
+    """The SQL of a moment before that of a column; immutable, as Citus wants what an UPDATE computes of columns."""
+    return f"(({column} AT TIME ZONE 'UTC') - CAST({by} AS interval)) AT TIME ZONE 'UTC'"

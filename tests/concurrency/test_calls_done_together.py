@@ -25,6 +25,9 @@ from tests.builders.tracking import WHOLE_DOLLARS, Shop, event, key, order, runn
 from tests.concurrency.conftest import THREADS
 from tests.conftest import SLOW_MS
 
+# It sees who waits on one node alone.
+pytestmark = pytest.mark.undistributed
+
 LOCK = """
 SELECT w.wallet_id FROM members m JOIN wallets w USING (organization_id, wallet_id)
 WHERE m.organization_id = :organization_id AND m.loyalty_member_id = :member FOR UPDATE OF w

@@ -13,6 +13,7 @@ import pytest
 from persistence import embedded
 from tests.conftest import FAST, SLOW_MS
 from tests.fuzz.world import World, build_world
+from tests.processes.fleet import wait_until
 from tests.processes.loyalty import Server, loyalty
 
 # Jobs are run and messages sent by the clock, whatever requests do.
@@ -24,7 +25,8 @@ _TABLES = """
 
 # What the worker sums up, seals or sends in its own time of what was called before.
 _WRITTEN_BY_WORKERS = [
-    "audit_log_seals", "periodic_jobs", "report_changes", "report_totals", "trigger_deliveries", "unsealed_audit_log",
+    "audit_log_seals", "periodic_jobs", "report_changes", "report_totals", "report_wallet_totals",
+    "trigger_deliveries", "unsealed_audit_log",
 ]  # fmt: skip
 
 _BURY = """
@@ -37,6 +39,8 @@ INSERT INTO queued_events
     (organization_id, loyalty_event_id, member_id, place, attempts, next_attempt_at, queued_at, dead_at)
 SELECT organization_id, loyalty_event_id, member_id, loyalty_event_id, 8, now(), now(), now() FROM dead
 """
+
+_EXPORTS_TO_DO = "SELECT count(*) FROM exports WHERE organization_id = %s AND status IN ('queued', 'running')"
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,19 @@ class RunningServer:
         connection = psycopg2.connect(self.database_url)
         with connection, connection.cursor() as cursor:
             cursor.execute(_BURY, (world.ids["organizationId"], world.dead_letters))
+        connection.close()
+
+    def wait_for_exports(self, world: World) -> None:
+        """Return once the worker has done the exports of a world."""
+        connection = psycopg2.connect(self.database_url)
+        connection.autocommit = True
+
+        def are_done() -> bool:
+            with connection.cursor() as cursor:
+                cursor.execute(_EXPORTS_TO_DO, (world.ids["organizationId"],))
+                return not cursor.fetchone()[0]
+
+        wait_until(are_done)
         connection.close()
 
     def errors(self) -> list[str]:

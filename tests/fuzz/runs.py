@@ -85,7 +85,7 @@ class Target:
 
 def run(surface: str, target: Target, *options: str) -> Run:
     """Run Schemathesis over a surface's document with more options of `schemathesis run`."""
-    return _run(_new(surface), target, {"run": options})
+    return _run(surface, target, {"run": options})
 
 
 def run_completely(surface: str, target: Target, *options: str, follow: tuple[str, ...]) -> Run:
@@ -97,7 +97,7 @@ def run_completely(surface: str, target: Target, *options: str, follow: tuple[st
     for name, members in linked_operations(openapi.bundle(surface)).items():
         included = [option for member in members for option in ("--include-operation-id", member)]
         runs[f"from-{name}"] = ("--phases", "stateful", *included, *follow)
-    return _run(_new(surface), target, runs)
+    return _run(surface, target, runs)
 
 
 def linked_operations(document: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -130,12 +130,12 @@ def _new(surface: str) -> Run:
     return Run(surface, operations, sum(len(answer.get("links", {})) for answers in linked for answer in answers))
 
 
-def _run(found: Run, target: Target, runs: Mapping[str, Sequence[str]]) -> Run:
-    """Run over a document with the options of each name, and add what was found."""
-    directory = target.directory / found.surface
+def _run(surface: str, target: Target, runs: Mapping[str, Sequence[str]]) -> Run:
+    """Run over a document with the options of each name; what was found by all of them."""
+    found, directory = _new(surface), target.directory / surface
     directory.mkdir(parents=True, exist_ok=True)
     source, listed = directory / "document.json", directory / "runs.json"
-    source.write_text(json.dumps(_with_plain_bearer(openapi.bundle(found.surface))))
+    source.write_text(json.dumps(_with_plain_bearer(openapi.bundle(surface))))
     always = ("--config-file", str(CONFIGURATION), "run", str(source), "--url", target.base_url, "--report", "ndjson")
     reports = {name: directory / f"{name}.ndjson" for name in runs}
     outputs = {name: directory / f"{name}.log" for name in runs}

@@ -128,7 +128,10 @@ WRITES = [each for each in OPERATIONS if each.values[0].media_type == JSON]  # t
 
 @pytest.fixture(scope="module")
 def world(running_server: RunningServer) -> World:
-    return running_server.new_world()
+    made = running_server.new_world()
+    # What the worker writes of them is no change by a request.
+    running_server.wait_for_exports(made)
+    return made
 
 
 class Caller:

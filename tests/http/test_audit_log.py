@@ -178,11 +178,12 @@ ONE = "audit_log_id = (SELECT min(audit_log_id) FROM audit_log WHERE organizatio
 LAST = "audit_log_id = (SELECT max(audit_log_id) FROM audit_log WHERE organization_id = :o)"
 
 
+@pytest.mark.undistributed
 @pytest.mark.parametrize(
     ("statements", "said"),
     [
         ([f"UPDATE audit_log SET actor = 'somebody' WHERE {ONE}"], "was changed"),
-        ([f"UPDATE audit_log SET created_at = created_at - interval '1 day' WHERE {ONE}"], "was changed"),
+        ([f"UPDATE audit_log SET created_at = '2020-01-01' WHERE {ONE}"], "was changed"),
         ([f"UPDATE audit_log SET changes = '{{}}' WHERE {ONE}"], "was changed"),
         ([f"UPDATE audit_log SET reason = 'another' WHERE {LAST}"], "was changed"),
         ([f"UPDATE audit_log SET salt = NULL WHERE {ONE}"], "was changed"),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from handlers.services.tiers.evaluate import evaluate_next
 from tests.builders.api import running_api
 from tests.builders.campaigns import mint
+from tests.builders.clock import earlier
 from tests.builders.missions import member_id_of
 from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, running
@@ -197,13 +198,13 @@ class TestPeriods:
         """Everything that was earned was earned a year before, and tiers end a year before as well."""
         with shop.engine.begin() as db:
             db.exec_driver_sql(
-                "UPDATE ledger_transactions SET external_event_date = external_event_date - interval '1 year'"
+                f"UPDATE ledger_transactions SET external_event_date = {earlier('external_event_date', '%s')}"
                 " WHERE organization_id = %s",
-                (shop.organization.id,),
+                ("1 year", shop.organization.id),
             )
             db.exec_driver_sql(
-                "UPDATE member_tiers SET expires_at = expires_at - interval '1 year' WHERE organization_id = %s",
-                (shop.organization.id,),
+                f"UPDATE member_tiers SET expires_at = {earlier('expires_at', '%s')} WHERE organization_id = %s",
+                ("1 year", shop.organization.id),
             )
 
 

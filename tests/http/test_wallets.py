@@ -7,6 +7,7 @@ from decimal import Decimal
 
 import pytest
 
+from tests.builders.clock import earlier
 from tests.builders.points import Points
 
 
@@ -135,7 +136,7 @@ def shift(points, days, *transaction_ids):
         ("ledger_transactions", ("created_at", "updated_at", "captured_at")),
         ("ledger_lots", ("created_at",)),
     ):
-        changes = ", ".join(f"{name} = {name} - CAST(:ago AS interval)" for name in columns)
+        changes = ", ".join(f"{name} = {earlier(name, ':ago')}" for name in columns)
         points.change(
             f"UPDATE {table} SET {changes} WHERE ledger_transaction_id = ANY(:ids)",
             ago=f"{days} days",
@@ -183,8 +184,10 @@ def test_every_way_of_moving_counts_when_it_happened(points):
     held = points.move(ana, None, 20, captureMethod="manual")[0]["ledgerTransactionId"]
     points.capture((held, 15))
     points.change(
-        "UPDATE ledger_transactions SET created_at = created_at - interval '6 days',"
-        " captured_at = captured_at - interval '4 days' WHERE ledger_transaction_id = :id",
+        f"UPDATE ledger_transactions SET created_at = {earlier('created_at', ':held')},"
+        f" captured_at = {earlier('captured_at', ':captured')} WHERE ledger_transaction_id = :id",
+        held="6 days",
+        captured="4 days",
         id=held,
     )
     revert = points.revert(held)[0]["ledgerTransactionId"]
@@ -218,8 +221,9 @@ def test_an_idle_balance_is_gone_from_its_end_on(organization, posted):
     wallet = points.wallet()
     shift(points, 34, points.mint(wallet, 10))
     points.change(
-        "UPDATE ledger_balances SET last_transaction_date = last_transaction_date - interval '34 days'"
+        f"UPDATE ledger_balances SET last_transaction_date = {earlier('last_transaction_date', ':ago')}"
         " WHERE wallet_id = :wallet",
+        ago="34 days",
         wallet=wallet,
     )
     if posted:

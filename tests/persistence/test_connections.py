@@ -100,7 +100,7 @@ def test_an_error_of_a_deferred_statement_is_raised_by_the_commit_and_nothing_is
 
     with pytest.raises(IntegrityError) as raised:
         transactions.run(engine, work)
-    assert transactions.constraint_of(raised.value) == "seen_n_key"
+    assert transactions.violated(raised.value, ["seen_n_key"]) == "seen_n_key"
     assert stored(engine) == []
     # The connection serves on.
     transactions.run(engine, lambda db: defer(db, ADD, (2, "two")))

@@ -9,7 +9,7 @@ from sqlalchemy.exc import IntegrityError
 from domain.ledger.records import BURN, MINT, PENDING, SETTLED
 from persistence.engine import autocommit, create_engine
 from persistence.tables import metadata
-from persistence.transactions import constraint_of
+from persistence.transactions import violated
 from tests.builders.ledger import RawLedger
 
 _TRIGGERS = """
@@ -32,7 +32,7 @@ def check_now(db):
 def refused_by(constraint, work, *arguments, **named):
     with pytest.raises(IntegrityError) as caught:
         work(*arguments, **named)
-    assert constraint_of(caught.value) == constraint
+    assert violated(caught.value, [constraint]) == constraint
     return str(caught.value.orig)
 
 

@@ -6,13 +6,18 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import text
 
-from persistence import queue
+from persistence import organizations, queue
 
 MEMBERS, EACH = 3000, 10
+_EXPLAIN = "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF)"
 # An organization of no other test; nothing else is needed of it here.
 ORGANIZATION = 10**15
 
 
+_FOUND = text(
+    "INSERT INTO organizations (organization_id, organization_key, name, created_at, updated_at)"
+    " VALUES (:o, gen_random_uuid(), 'Coffee', now(), now())"
+)
 _GROW = text(
     "INSERT INTO queued_events (organization_id, loyalty_event_id, member_id, place, attempts, next_attempt_at,"
     " queued_at) SELECT :o, n, n % :m + 1, n, 0, now(), now() FROM generate_series(0, :all - 1) n"
@@ -23,6 +28,7 @@ _GROW = text(
 def long_queue(db, request):
     """Lines that have grown since the statistics were taken of few events, or of none."""
     db.execute(text("SET LOCAL session_replication_role = replica"))  # lines of events that are not there
+    db.execute(_FOUND, {"o": ORGANIZATION})
     db.execute(_GROW, {"o": ORGANIZATION - 1, "m": MEMBERS, "all": request.param})
     db.execute(text("ANALYZE queued_events"))
     db.execute(_GROW, {"o": ORGANIZATION, "m": MEMBERS, "all": MEMBERS * EACH})
@@ -31,6 +37,11 @@ def long_queue(db, request):
 
 def claim(db, after=0, limit=100):
     return queue.claim_members(db, ORGANIZATION, after, datetime.now(UTC) + timedelta(minutes=1), limit)
+
+
+def pages_read(db, explained, values):
+    plan = "\n".join(db.exec_driver_sql(explained, values).scalars())
+    return max(int(number) for number in re.findall(r"shared hit=(\d+)", plan))
 
 
 def test_heads_are_claimed_from_member_to_member(long_queue):
@@ -46,11 +57,11 @@ def test_heads_are_claimed_from_member_to_member(long_queue):
 def test_a_claim_reads_little_of_a_long_queue_whatever_the_statistics_say(long_queue):
     """Of some 600 pages in all."""
     given = {"organization_id": ORGANIZATION, "after": 0, "now": datetime.now(UTC) + timedelta(minutes=1), "limit": 100}
-    explained = queue._CLAIM_HEADS.replace("WITH", "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF) WITH", 1)
-    plan = "\n".join(long_queue.exec_driver_sql(explained, given).scalars())
-    pages = [int(number) for number in re.findall(r"shared hit=(\d+)", plan)]
-    assert 100 < max(pages) < 3000, plan
+    assert 100 < pages_read(long_queue, queue._CLAIM_HEADS.replace("WITH", f"{_EXPLAIN} WITH", 1), given) < 3000
 
 
 def test_the_organizations_are_found_without_reading_their_lines(long_queue):
     assert ORGANIZATION in queue.waiting_organizations(long_queue)
+    statement = organizations._WITH_ROWS.format(table="queued_events", condition="w.dead_at IS NULL")
+    count = long_queue.execute(text("SELECT count(*) FROM organizations")).scalar_one()
+    assert 0 < pages_read(long_queue, _EXPLAIN + statement, ()) < 50 + 5 * count

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg2
@@ -15,6 +16,8 @@ from persistence import transactions
 from persistence.connections import defer
 from persistence.deadlines import Deadline, DeadlineExceeded, deadline_of_thread
 from persistence.engine import autocommit, create_engine
+
+LONG_NAME = "uq_permission_groups_organization_id_permission_group_key"
 
 
 def _terminate(db: Connection) -> None:
@@ -187,3 +190,24 @@ def sleeps(engine: Engine) -> None:
         with engine.connect() as db:
             if db.execute(running).scalar_one():
                 return
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "violated"),
+    [
+        ("uq_members_organization_id_loyalty_member_id", None, "uq_members_organization_id_loyalty_member_id"),
+        ("uq_others_key", "duplicate key value violates unique constraint", None),
+        # As Citus tells of a shard: in the message alone, with a number, and cut where the name would be too long.
+        (None, 'unique constraint "uq_events_organization_id_key_102296"', "uq_events_organization_id_key"),
+        (None, "«uq_permission_groups_organization_id_permission_27883420_1021370»", LONG_NAME),
+        (None, 'unique constraint "uq_others_key_102296"', None),
+        (None, "no such thing", None),
+        (None, None, None),
+    ],
+)
+def test_the_violated_constraint_is_known_on_shards_too(name, message, violated):
+    error = DBAPIError(
+        "INSERT", {}, SimpleNamespace(diag=SimpleNamespace(constraint_name=name, message_primary=message))
+    )
+    names = ("uq_members_organization_id_loyalty_member_id", "uq_events_organization_id_key", LONG_NAME)
+    assert transactions.violated(error, names) == violated

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +9,7 @@ import pytest
 from persistence import embedded, schema
 from persistence.engine import create_engine
 from tests.processes.fleet import disposed, wait_until
+from tests.processes.loyalty import copy_home
 
 
 @pytest.fixture(scope="session")
@@ -24,8 +24,7 @@ def migrated_home(temporary_directory: Path) -> Path:
 @pytest.fixture
 def home(new_home: Path, migrated_home: Path) -> Path:
     """A home of the test's own, in a directory of its own, with an empty database."""
-    # With the owner, whoever runs the tests.
-    subprocess.run(["cp", "-a", migrated_home, new_home], check=True)
+    copy_home(migrated_home, new_home)
     return new_home
 
 

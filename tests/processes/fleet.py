@@ -13,10 +13,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Engine, text
+from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError
 
-from persistence import embedded
+from handlers.services.ledger.verify import verify
+from persistence import embedded, organizations
 from tests.processes.loyalty import environment
 
 WAITING = "SELECT count(*) FROM queued_events"
@@ -95,6 +96,11 @@ def wait_until(question: Callable[[], Any], patience: float = 600) -> None:
     while not question():
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def verify_all(db: Connection) -> list[str]:
+    """The faults in the books of all organizations."""
+    return [fault for organization_id in organizations.find_ids(db) for fault in verify(db, organization_id)]
 
 
 @contextmanager

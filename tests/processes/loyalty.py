@@ -92,6 +92,11 @@ class Server:
         return {int(pid) for pid in re.findall(r"Booting worker with pid: (\d+)", self.log.read_text())}
 
 
+def copy_home(home: Path, target: Path) -> None:
+    """Copy a home whose database is not running, with its owner, whoever runs the tests."""
+    subprocess.run(["cp", "-a", home, target], check=True)
+
+
 def curl_line(greeting: str) -> tuple[str, dict[str, str]]:
     """The URL and the headers of the line to paste, with the token of the line before it."""
     (token,) = re.findall(r"^ *export TOKEN=(\S+)$", greeting, re.MULTILINE)

@@ -324,6 +324,12 @@ def test_migrating_twice_says_so(new_home):
     assert second.stdout == "The schema is up to date.\n"
 
 
+def test_a_database_without_citus_is_not_distributed(home):
+    refused = loyalty(home, "distribute")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr.startswith("Error: The database has no extension citus")
+
+
 def test_a_check_tells_by_text_and_exit_code_how_the_database_stands(new_home):
     with embedded.server(new_home, options={"fsync": "off"}) as url:
         pending = loyalty(new_home, "migrate", "--check")

@@ -21,10 +21,10 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from handlers.services.ledger.verify import verify
-from persistence import embedded, schema
+from persistence import embedded
 from persistence.engine import create_engine
 from tests.builders.ledger_client import LedgerClient, Movement
+from tests.processes.fleet import verify_all
 from tests.processes.loyalty import Server, curl_line
 
 MEMBERS = [f"member-{n}" for n in range(8)]
@@ -197,12 +197,12 @@ def test_a_killed_server_loses_nothing_and_does_nothing_by_half(home, kills, sec
             with engine.connect() as db:
                 found = stored(db, shop)
                 assert acknowledged.items() <= found.items()
-                assert verify(db, None) == []
+                assert verify_all(db) == []
             shop.send_again()
             with engine.connect() as db:
                 assert stored(db, shop) == shop.acknowledged
                 assert len(shop.acknowledged) == len(shop.sent)
-                assert verify(db, None) == []
+                assert verify_all(db) == []
                 held = db.execute(text("SELECT sum(current_balance) FROM ledger_balances")).scalar()
             assert held == sum(one.amount for one in shop.sent)
             assert len(acknowledged) < len(shop.sent)  # or nothing was in flight when the server was killed
@@ -215,7 +215,6 @@ def test_a_killed_database_keeps_what_it_has_committed(home):
     """With the options of the product, in which a commit waits for the disk."""
     with embedded.server(home) as url:
         engine = create_engine(url, threads=CLIENTS)
-        schema.migrate(engine)
         client = LedgerClient.new(engine)
         points = client.account(point_tracking_enabled=True)
         purses = client.wallets(CLIENTS)
@@ -246,7 +245,7 @@ def test_a_killed_database_keeps_what_it_has_committed(home):
                     text("SELECT system_unique_key, ledger_transaction_id FROM ledger_transactions")
                 ).all()
                 held = db.execute(text("SELECT sum(current_balance) FROM ledger_balances")).scalar()
-                assert verify(db, None) == []
+                assert verify_all(db) == []
             engine.dispose()
     assert done.items() <= dict(map(tuple, rows)).items()
     # At most the one that each client waited for is there without its answer.

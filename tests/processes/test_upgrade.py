@@ -20,11 +20,10 @@ import pytest
 
 from handlers.settings import Settings
 from persistence import embedded, schema
-from persistence.engine import create_engine
 from tests.builders.api import running_api
 from tests.builders.campaigns import mint
 from tests.builders.tracking import Shop, event, running
-from tests.processes.fleet import WAITING, Workers, asked, disposed, wait_until
+from tests.processes.fleet import WAITING, Workers, asked, wait_until
 from tests.processes.loyalty import ROOT, Server, loyalty
 
 pytestmark = pytest.mark.upgrade
@@ -80,13 +79,10 @@ def test_the_tests_of_the_older_version_pass_on_this_schema(older: Path) -> None
 @pytest.fixture
 def shop(home: Path) -> Iterator[Shop]:
     """An organization on a server of this version; 1 point for each order."""
-    with embedded.server(home) as url:
-        with disposed(create_engine(url, threads=1)) as engine:
-            schema.migrate(engine)
-        with running_api(Settings(database_url=url, home=home)) as api:
-            shop = Shop(api.organization())
-            shop.campaign(running(mint(1)), eventType="member-purchase-order-created")
-            yield shop
+    with embedded.server(home) as url, running_api(Settings(database_url=url, home=home)) as api:
+        shop = Shop(api.organization())
+        shop.campaign(running(mint(1)), eventType="member-purchase-order-created")
+        yield shop
 
 
 def purchase(member: str) -> dict[str, Any]:

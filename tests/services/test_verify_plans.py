@@ -13,6 +13,8 @@ from handlers.services.ledger.verify import verify
 from persistence.ledger_checks import CHECKS, FOUND, plan_for_many
 from tests.builders.ledger import RawLedger
 
+pytestmark = pytest.mark.undistributed
+
 WALLETS = 20_000
 
 

@@ -15,7 +15,7 @@ from sqlalchemy import Engine, select
 from sqlalchemy.exc import OperationalError
 
 from handlers.settings import SettingError, Settings
-from persistence import embedded, schema
+from persistence import distribution, embedded, schema
 from persistence.engine import create_engine
 from persistence.tables.organizations import organizations
 
@@ -35,7 +35,7 @@ class Group(click.Group):
             return super().invoke(ctx)
         except SettingError as error:
             raise SettingFailure(str(error)) from None
-        except (embedded.EmbeddedError, schema.SchemaError) as error:
+        except (embedded.EmbeddedError, schema.SchemaError, distribution.DistributionError) as error:
             raise click.ClickException(str(error)) from None
         except OperationalError as error:
             raise click.ClickException(f"the database cannot be used: {_first_line(error)}") from None

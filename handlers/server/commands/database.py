@@ -1,14 +1,15 @@
-"""Commands on the database as a whole: migrate, verify, doctor."""
+"""Commands on the database as a whole: migrate, distribute, verify, doctor."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import click
-from sqlalchemy import Engine, func, make_url, select, text
+from sqlalchemy import Connection, Engine, func, make_url, select, text
 from sqlalchemy.exc import OperationalError
 
 from handlers.server.commands.context import (
@@ -20,7 +21,7 @@ from handlers.server.commands.context import (
 )
 from handlers.server.commands.output import bad, good, json_option, print_json
 from handlers.settings import Settings, unknown_variables
-from persistence import audit_log, embedded, schema, transactions
+from persistence import audit_log, distribution, embedded, schema, transactions
 from persistence.tables.organizations import organizations
 
 _LEAST_SERVER_VERSION = 150_000
@@ -64,6 +65,27 @@ def _check(engine: Engine, as_json: bool) -> None:
 
 
 @click.command()
+@click.option(
+    "--shards", type=click.IntRange(1), default=distribution.SHARDS, show_default=True, help="Parts of each table."
+)
+@json_option
+def distribute(shards: int, as_json: bool) -> None:
+    """Distribute the database over a cluster of Citus.
+
+    By organization: all rows of one are on one node. For a database with the extension citus, on its coordinator, while
+    no server runs. Rows that are there are moved.
+    Run it again after an upgrade: tables that are new are distributed, others are left as they are.
+    """
+    with migrated_engine(load_settings(), statement_timeout_ms=0) as engine:
+        done = distribution.distribute(engine, shards)
+    if as_json:
+        print_json({"distributed": done})
+        return
+    number = "1 table" if len(done) == 1 else f"{len(done)} tables"
+    click.echo(f"Distributed {number}." if done else "Everything is distributed.")
+
+
+@click.command()
 @click.option("--organization", type=click.IntRange(1), help="Check this organization only.")
 @json_option
 def verify(organization: int | None, as_json: bool) -> None:
@@ -74,15 +96,23 @@ def verify(organization: int | None, as_json: bool) -> None:
     log: noted elsewhere, it shows later that nothing was taken off the log's end.
     """
     from handlers.server.jobs import seal_audit_log
-    from handlers.services.ledger.verify import verify as find_broken
+    from handlers.services.ledger.verify import verify as verify_ledger
     from handlers.services.reports.verify import verify_reports
+
+    broken: list[str] = []
+    heads: list[tuple[int, int, str]] = []
+
+    def check(db: Connection, organization_id: int) -> tuple[list[str], tuple[int, str] | None]:
+        found = verify_ledger(db, organization_id) + verify_reports(db, organization_id)
+        return found, audit_log.chain_head(db, organization_id)
 
     with migrated_engine(load_settings(), statement_timeout_ms=0) as engine:
         for organization_id in organization_ids(engine, organization):
             seal_audit_log(engine, organization_id)
-        broken = transactions.run(engine, lambda db: find_broken(db, organization))
-        heads = transactions.run(engine, lambda db: audit_log.chain_heads(db, organization))
-        broken += transactions.run(engine, lambda db: verify_reports(db, organization))
+            found, head = transactions.run(engine, partial(check, organization_id=organization_id))
+            broken += found
+            if head is not None:
+                heads.append((organization_id, *head))
     if as_json:
         seals = [{"organizationId": each, "number": number, "hash": digits} for each, number, digits in heads]
         print_json({"isSound": not broken, "broken": list(broken), "seals": seals})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from sqlalchemy import Connection
 
 from persistence import audit_checks, ledger_checks
@@ -9,13 +11,18 @@ from persistence import audit_checks, ledger_checks
 _MOST_OF_ONE_KIND = 50
 
 
-def verify(db: Connection, organization_id: int | None) -> list[str]:
-    """The faults in ledger and audit log of one organization, or of all; empty if there are none. Changes nothing."""
+def verify(db: Connection, organization_id: int) -> list[str]:
+    """The faults in ledger and audit log of an organization; empty if there are none. Changes nothing."""
+    return find_broken(db, organization_id, (*ledger_checks.CHECKS, *audit_checks.CHECKS))
+
+
+def find_broken(db: Connection, organization_id: int, checks: Iterable[str]) -> list[str]:
+    """The faults that checks find in the data of an organization, some of each kind."""
     findings: list[str] = []
     ledger_checks.plan_for_many(db)
-    for check in (*ledger_checks.CHECKS, *audit_checks.CHECKS):
+    for check in checks:
         found = ledger_checks.broken(db, check, organization_id, _MOST_OF_ONE_KIND + 1)
-        findings += [f"organization {owner}, {words}" for owner, words in found[:_MOST_OF_ONE_KIND]]
+        findings += [f"organization {organization_id}, {words}" for words in found[:_MOST_OF_ONE_KIND]]
         if len(found) > _MOST_OF_ONE_KIND:
             findings.append(f"and more of the last kind: the first {_MOST_OF_ONE_KIND} are named")
     return findings

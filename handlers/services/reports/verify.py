@@ -4,19 +4,10 @@ from __future__ import annotations
 
 from sqlalchemy import Connection
 
-from persistence import ledger_checks
+from handlers.services.ledger.verify import find_broken
 from persistence.reports import checks
 
-_MOST_OF_ONE_KIND = 50
 
-
-def verify_reports(db: Connection, organization_id: int | None) -> list[str]:
-    """The differences for one organization, or for all; empty if there are none. Changes nothing."""
-    findings: list[str] = []
-    ledger_checks.plan_for_many(db)
-    for check in checks.CHECKS:
-        found = ledger_checks.broken(db, check, organization_id, _MOST_OF_ONE_KIND + 1)
-        findings += [f"organization {owner}, {words}" for owner, words in found[:_MOST_OF_ONE_KIND]]
-        if len(found) > _MOST_OF_ONE_KIND:
-            findings.append(f"and more of the last kind: the first {_MOST_OF_ONE_KIND} are named")
-    return findings
+def verify_reports(db: Connection, organization_id: int) -> list[str]:
+    """The differences for an organization; empty if there are none. Changes nothing."""
+    return find_broken(db, organization_id, checks.CHECKS)

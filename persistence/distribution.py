@@ -1,0 +1,111 @@
+"""Distribution of the database over a cluster of Citus: each organization's rows are together on one of its nodes.
+
+Every table whose key begins with the organization is cut into shards by it. Users and the keys that sign tokens, which
+belong to no organization, are on every node; what only workers need stays on the coordinator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import Connection, Engine, ForeignKeyConstraint, Table, text
+from sqlalchemy.schema import AddConstraint, DropConstraint
+
+from persistence import schema
+from persistence.tables import metadata
+from persistence.tables.organizations import organizations, signing_keys, users
+
+SHARDS = 32
+_ON_EVERY_NODE = (users, signing_keys)
+
+# What the database keeps.
+_SETTINGS = {
+    # Ours look for the shards beside their own, see `persistence.tables.shards`.
+    "citus.enable_unsafe_triggers": "on",
+    # A statement on all shards may be followed by one on a table that is on every node.
+    "citus.multi_shard_modify_mode": "sequential",
+}
+
+_TRIGGERS = text("""
+SELECT CAST(tgrelid AS regclass)::text, quote_ident(tgname), pg_get_triggerdef(oid) FROM pg_trigger
+WHERE NOT tgisinternal AND tgrelid = ANY(CAST(CAST(:tables AS text[]) AS regclass[])) ORDER BY oid
+""")
+
+
+class DistributionError(RuntimeError):
+    """The database cannot be distributed."""
+
+
+def distribute(engine: Engine, shards: int = SHARDS) -> list[str]:
+    """Distribute the tables that are not distributed yet, with their rows, and return their names.
+
+    All or none; concurrent calls take turns. Raises DistributionError if the database lacks the extension `citus`.
+    """
+    with engine.begin() as db:
+        schema.take_turn(db)
+        if not _has_citus(db):
+            raise DistributionError("The database has no extension citus: let its owner CREATE EXTENSION citus.")
+        database = db.execute(text("SELECT quote_ident(current_database())")).scalar_one()
+        for name, value in _SETTINGS.items():
+            db.execute(text(f"ALTER DATABASE {database} SET {name} = '{value}'"))
+            db.execute(text(f"SET LOCAL {name} = '{value}'"))
+        # Else what refers to users would have to be distributed together with them.
+        db.execute(text("SET LOCAL citus.enable_local_reference_table_foreign_keys = off"))
+        done = set(db.execute(text("SELECT CAST(table_name AS text) FROM citus_tables")).scalars())
+        to_do = [table for table in metadata.sorted_tables if table.name not in done]
+        of_organizations = [table for table in to_do if is_distributed(table)]
+        everywhere = [table for table in to_do if table in _ON_EVERY_NODE]
+        moving = [*of_organizations, *everywhere]
+        # A table that is on every node has to be so before one that is distributed refers to it.
+        between = [key for table in of_organizations for key in _references_to_every_node(table)]
+        for key in between:
+            db.execute(DropConstraint(key))
+        with _without_triggers(db, moving):
+            for table in of_organizations:
+                _distribute(db, table, shards)
+            for table in everywhere:
+                db.execute(text("SELECT create_reference_table(:name)"), {"name": table.name})
+            for table in moving:
+                # What was moved is still there, unseen.
+                db.execute(
+                    text("SELECT truncate_local_data_after_distributing_table(CAST(:name AS regclass))"),
+                    {"name": table.name},
+                )
+        for key in between:
+            db.execute(AddConstraint(key))
+        db.execute(text("SELECT create_distributed_function('shard_beside(regclass, text)')"))
+        return [table.name for table in moving]
+
+
+@contextmanager
+def _without_triggers(db: Connection, tables: Collection[Table]) -> Iterator[None]:
+    """Remove the triggers of tables meanwhile: rows that move are not new, and nothing is deleted."""
+    found = db.execute(_TRIGGERS, {"tables": [table.name for table in tables]}).all()
+    for table, name, _ in found:
+        db.exec_driver_sql(f"DROP TRIGGER {name} ON {table}")
+    yield
+    for _, _, definition in found:
+        db.exec_driver_sql(definition)
+
+
+def is_distributed(table: Table) -> bool:
+    """True if a table is cut into shards, by the organization."""
+    return next(iter(table.primary_key.columns)).name == "organization_id"
+
+
+def _has_citus(db: Connection) -> bool:
+    return db.execute(text("SELECT EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus')")).scalar_one() is True
+
+
+def _references_to_every_node(table: Table) -> list[ForeignKeyConstraint]:
+    return [key for key in table.foreign_key_constraints if key.referred_table in _ON_EVERY_NODE]
+
+
+def _distribute(db: Connection, table: Table, shards: int) -> None:
+    given = {"name": table.name, "shards": shards, "beside": organizations.name}
+    if table is organizations:
+        statement = "SELECT create_distributed_table(:name, 'organization_id', shard_count => :shards)"
+    else:
+        statement = "SELECT create_distributed_table(:name, 'organization_id', colocate_with => :beside)"
+    db.execute(text(statement), given)

@@ -1,0 +1,50 @@
+"""Triggers that also hold where the tables are distributed by Citus.
+
+There every shard has the trigger, which reads and writes the shards beside its own, those of the same organizations.
+Their names are found when it runs. No statement holds a percent sign, which drivers take for a parameter.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from textwrap import dedent
+
+# Shards have the name of their table and a number, and lie beside those of other tables with the same range of hashes.
+SHARD_BESIDE = """
+CREATE OR REPLACE FUNCTION shard_beside(shard regclass, wanted text) RETURNS text LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    name text;
+BEGIN
+    SELECT quote_ident(n.nspname) || '.' || quote_ident(wanted || '_' || beside.shardid) INTO STRICT name
+    FROM pg_class c
+    JOIN pg_namespace n ON n.oid = c.relnamespace
+    JOIN pg_dist_shard own ON own.shardid = CAST(substring(c.relname FROM '[0-9]+$') AS bigint)
+    JOIN pg_dist_shard beside ON beside.shardminvalue = own.shardminvalue
+    JOIN pg_class whole ON whole.oid = beside.logicalrelid
+    WHERE c.oid = shard AND whole.relnamespace = n.oid AND whole.relname = wanted;
+    RETURN name;
+END $$
+"""
+
+
+def on_shards_too(table: str, statement: str, *, before: str = "", into: str = "", given: Sequence[str] = ()) -> str:
+    """PL/pgSQL that executes a statement in a trigger of `table`, or of any of its shards.
+
+    The statement names tables in braces, as {events}. `before` precedes it, as `OPEN rows FOR`; `into` names the
+    variables for the result, `given` those in the statement. A text is planned each time, so it is one on shards only.
+    """
+    statement = dedent(statement).strip()
+    text = statement.replace("'", "''")
+    for place, name in enumerate(given, start=1):
+        text = re.sub(rf"\b{name}\.", f"(${place}).", text)
+        text = re.sub(rf"\b{name}\b", f"${place}", text)
+    text = re.sub(r"\{(\w+)\}", r"' || shard_beside(TG_RELID, '\1') || '", text)
+    plain = re.sub(r"\{(\w+)\}", r"\1", statement)
+    into = f" INTO {into}" if into else ""
+    using = f" USING {', '.join(given)}" if given else ""
+    return f"""IF TG_TABLE_NAME = '{table}' THEN
+        {before}{plain}{into};
+    ELSE
+        {before}EXECUTE '{text}'{into}{using};
+    END IF;"""

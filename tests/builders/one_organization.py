@@ -1,0 +1,76 @@
+"""Watching that each statement of the product is about one organization, so that one shard can answer it."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from persistence import connections
+from persistence.distribution import is_distributed
+from persistence.tables import metadata
+
+# What is about no one organization, and why. Most of it asks all shards; calls that come often do none of it.
+ACROSS = {
+    r"INSERT INTO organizations ": "a new organization has no id yet",
+    r"SELECT .* FROM organizations( ORDER BY|$)": "the operator's commands and jobs go through all",
+    r"SELECT count\(\*\).* FROM (queued_events$|trigger_deliveries d JOIN triggers t )": "the figures of /metrics",
+    r"SELECT .* FROM (users JOIN )?organization_users ": "a user may belong to several organizations",
+    r"SELECT o\.organization_id FROM organizations o CROSS JOIN LATERAL": "workers find where there is something to do",
+    r"SELECT organization_id, array_agg\(trigger_id\) FROM": "workers find the triggers whose deliveries are due",
+    r"SELECT organization_id, import_id FROM imports": "workers find imports to go on with",
+    r"SELECT organization_id, export_id FROM exports": "workers find exports to write",
+    r"SELECT organization_id, array_agg\(export_id\) FROM": "a job finds the exports that were kept long enough",
+}
+
+_TABLES = "|".join(sorted(table.name for table in metadata.sorted_tables if is_distributed(table)))
+_USED = re.compile(rf"\b(?:FROM|JOIN|UPDATE|INTO|USING)\s+(?:ONLY\s+)?(?:{_TABLES})\b", re.IGNORECASE)
+_CONFINED = re.compile(r"organization_id\"?\s*=\s*(?:CAST\()?(?:%|\d|:|'|\$)", re.IGNORECASE)
+_ADDED = re.compile(rf"INSERT\s+INTO\s+(?:{_TABLES})\b[^()]*\([^()]*\borganization_id\b", re.IGNORECASE)
+_TEXT = re.compile(r"'(?:[^']|'')*'")
+_TESTS = str(Path(__file__).parents[1])
+
+
+def is_across(statement: str) -> bool:
+    """True if a statement, without the texts in it, uses tables of organizations and does not say of which one."""
+    return bool(_USED.search(statement)) and not (_CONFINED.search(statement) or _ADDED.search(statement))
+
+
+@contextmanager
+def watched() -> Iterator[set[str]]:
+    """The statements across organizations that the product sends meanwhile and that are not among `ACROSS`."""
+    found: set[str] = set()
+    known: set[int] = set()
+    across = re.compile("|".join(ACROSS))
+    transmit = connections._transmit
+
+    def watching(execute: Any, message: str | bytes, parameters: Any = None) -> None:
+        text = message.decode(errors="replace") if isinstance(message, bytes) else message
+        for part in _TEXT.sub("''", text).split(";"):
+            statement = " ".join(part.split())
+            if hash(statement) in known:
+                continue
+            known.add(hash(statement))
+            if is_across(statement) and not across.match(statement) and not _is_of_a_test():
+                found.add(statement)
+        transmit(execute, message, parameters)
+
+    with mock.patch.object(connections, "_transmit", watching):
+        yield found
+
+
+def _is_of_a_test() -> bool:
+    """Whether the first code outside of `persistence` and packages that led here is a test's."""
+    frame = sys._getframe(2)
+    while frame is not None:
+        place = frame.f_code.co_filename
+        if "/handlers/" in place:
+            return False
+        if place.startswith(_TESTS):
+            return True
+        frame = frame.f_back
+    return True

@@ -1,0 +1,41 @@
+"""The watch over statements that are about no one organization sees them."""
+
+from __future__ import annotations
+
+import pytest
+
+from persistence import connections
+from tests.builders import one_organization
+
+
+@pytest.mark.parametrize(
+    ("statement", "across"),
+    [
+        ("SELECT name FROM members WHERE member_id = %s", True),
+        ("SELECT m.name FROM members m JOIN events e USING (organization_id, member_id) WHERE m.member_id = 5", True),
+        ("UPDATE members SET active = false WHERE member_id = ANY(%s)", True),
+        ("DELETE FROM queued_events", True),
+        ("SELECT name FROM members WHERE organization_id = %s AND member_id = %s", False),
+        ("SELECT 1 FROM events e WHERE e.organization_id = CAST(:organization_id AS bigint)", False),
+        (
+            "INSERT INTO events (loyalty_event_id, organization_id) SELECT a, b FROM json_to_recordset('') AS x(a int)",
+            False,
+        ),
+        ("SELECT user_id FROM users WHERE auth_client_id = %s", False),
+        ("SELECT members FROM unnest(%s) AS members", False),
+    ],
+)
+def test_statements_that_name_no_organization(statement, across):
+    assert one_organization.is_across(statement) == across
+
+
+def test_what_the_product_sends_is_seen(monkeypatch):
+    sent = []
+    # In the place of the connection, and of the watch over this run.
+    monkeypatch.setattr(connections, "_transmit", lambda execute, message, parameters=None: sent.append(message))
+    monkeypatch.setattr(one_organization, "_is_of_a_test", lambda: False)
+    message = "BEGIN; SELECT 1 FROM badges WHERE organization_id = 5; SELECT count(*) FROM badges WHERE name = 'a;b'"
+    with one_organization.watched() as found:
+        connections._transmit(None, message)
+    assert found == {"SELECT count(*) FROM badges WHERE name = ''"}
+    assert sent == [message]

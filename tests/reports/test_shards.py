@@ -1,0 +1,115 @@
+"""Triggers on shards do what they do on tables; shards are made here as Citus makes them."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import IntegrityError
+
+from tests.builders.campaigns import mint
+from tests.builders.tracking import ORDER_CREATED, Shop, order, running
+
+pytestmark = pytest.mark.undistributed
+
+# A catalog that Citus has: which numbers the shards of a table have, and which lie beside each other.
+_CATALOG = "CREATE TEMPORARY TABLE pg_dist_shard (logicalrelid regclass, shardid bigint, shardminvalue text)"
+_TABLES = ("organizations", "members", "events", "ledger_transactions", "ledger_entries", "report_changes")
+_FUNCTIONS = text(
+    "SELECT pg_get_triggerdef(oid) FROM pg_trigger WHERE tgrelid = CAST(:table AS regclass) AND NOT tgisinternal"
+)
+
+
+@pytest.fixture
+def organization_id(api) -> int:
+    """An organization in which points were earned, and given by hand."""
+    shop = Shop(api.organization())
+    shop.campaign(running(mint(7)), eventType=ORDER_CREATED)
+    member = shop.member()
+    shop.track(order(member), order(member))
+    shop.give(member, 5)
+    return shop.organization.id
+
+
+@pytest.fixture
+def sharded(db: Connection) -> Connection:
+    """Two empty shards of each table: those beside each other have the same last digit."""
+    db.exec_driver_sql(_CATALOG)
+    for place, table in enumerate(_TABLES, start=1):
+        for number in (1, 2):
+            shard = f"{table}_1000{place}{number}"
+            db.exec_driver_sql(f"CREATE TABLE {shard} (LIKE {table} INCLUDING DEFAULTS)")
+            db.exec_driver_sql(
+                "INSERT INTO pg_dist_shard VALUES (CAST(%s AS regclass), %s, %s)",
+                (table, f"1000{place}{number}", f"from {number}"),
+            )
+            for definition in db.execute(_FUNCTIONS, {"table": table}).scalars().all():
+                db.exec_driver_sql(definition.replace(f" ON public.{table} ", f" ON {shard} "))
+    return db
+
+
+def shard(table: str) -> str:
+    return f"{table}_1000{_TABLES.index(table) + 1}2"
+
+
+def copy(db: Connection, table: str, organization_id: int) -> None:
+    db.exec_driver_sql(
+        f"INSERT INTO {shard(table)} SELECT * FROM {table} WHERE organization_id = %s ORDER BY 2", (organization_id,)
+    )
+
+
+def figures(db: Connection, table: str, organization_id: int) -> list:
+    statement = f"""
+        SELECT kind, at, subject, label, wallet_id, tags, sum(a), sum(b), sum(c), sum(d) FROM {table}
+        WHERE organization_id = %s GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY 1, 2, 3, 4, 5, 6
+    """
+    return list(db.exec_driver_sql(statement, (organization_id,)))
+
+
+def copied(db: Connection, organization_id: int) -> None:
+    for table in _TABLES[:-1]:
+        copy(db, table, organization_id)
+
+
+def test_changes_of_reports_are_noted_beside_the_records(sharded, organization_id):
+    copied(sharded, organization_id)
+    expected = figures(sharded, "report_changes", organization_id)
+    assert {row.kind for row in expected} == {"members", "events", "mints"}
+    assert figures(sharded, shard("report_changes"), organization_id) == expected
+    numbers = sharded.exec_driver_sql(f"SELECT report_change_id FROM {shard('report_changes')}").scalars().all()
+    assert len(set(numbers)) == len(numbers)
+    sharded.exec_driver_sql(f"UPDATE {shard('events')} SET status = 'failed'")
+    left = figures(sharded, shard("report_changes"), organization_id)
+    assert sum(row[6] for row in left if row.kind == "events") == 0
+
+
+def test_transactions_have_to_be_balanced(sharded, organization_id):
+    copied(sharded, organization_id)
+    sharded.exec_driver_sql("SET CONSTRAINTS ALL IMMEDIATE")
+
+
+def test_transactions_without_entries_are_refused(sharded, organization_id):
+    copy(sharded, "ledger_transactions", organization_id)
+    with pytest.raises(IntegrityError, match="with 0 entries"):
+        sharded.exec_driver_sql("SET CONSTRAINTS ALL IMMEDIATE")
+
+
+def test_entries_without_their_transaction_are_refused(sharded, organization_id):
+    with pytest.raises(IntegrityError, match="of another account"):
+        copy(sharded, "ledger_entries", organization_id)
+
+
+@pytest.mark.parametrize(("environment", "stays"), [("live", True), ("test", False)])
+def test_entries_stay(sharded, organization_id, environment, stays):
+    copied(sharded, organization_id)
+    organizations, entries = shard("organizations"), shard("ledger_entries")
+    sharded.exec_driver_sql(f"DELETE FROM {organizations}")
+    sharded.exec_driver_sql(
+        f"INSERT INTO {organizations} SELECT * FROM organizations WHERE organization_id = %s", (organization_id,)
+    )
+    sharded.exec_driver_sql(f"ALTER TABLE {organizations} DISABLE TRIGGER ALL")
+    sharded.exec_driver_sql(f"UPDATE {organizations} SET environment = %s", (environment,))
+    if stays:
+        with pytest.raises(IntegrityError, match="never removed"):
+            sharded.exec_driver_sql(f"DELETE FROM {entries}")
+    else:
+        assert sharded.exec_driver_sql(f"DELETE FROM {entries}").rowcount > 0
