@@ -2,8 +2,9 @@
 
 The world of `bench.tracking`, durable as in production. Clients that each send one event, mint, assignment or use of a
 coupon a call, and wait for the answer, beside pgbench with as many clients writing the rows of one in a database
-transaction each, in one run. Then the greatest rate of events is offered at 50, 75 and 90 %. Prints tables for
-`docs/performance.md`. Trust the ratios: machines differ, and are shared.
+transaction each, in one run. Then the greatest rate of events is offered at 50, 75 and 90 %, and members are read,
+beside bare Flask that asks the database the same. Prints tables for `docs/performance.md`. Trust the ratios: machines
+differ, and are shared.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any
 from sqlalchemy import Engine, text
 
 from bench import coupon_usages, ledger, load, tracking
-from bench.tracking import World, add_campaign, new_world, serving
+from bench.tracking import World, add_campaign, new_world, serving, serving_bare_flask
 
 CLIENTS = (1, 8, 32, 128)
 
@@ -30,7 +31,7 @@ def events_of(world: World, numbers: Iterator[int], size: int = 1) -> load.MakeR
     chance = random.Random(1)
 
     def make() -> bytes:
-        body = {"events": [tracking.new_event(numbers, chance) for _ in range(size)]}
+        body = {"events": [tracking.new_event(numbers, chance, world.members) for _ in range(size)]}
         return load.request("POST", "/v2/events/track", world.token, json.dumps(body).encode())
 
     return make
@@ -39,7 +40,7 @@ def events_of(world: World, numbers: Iterator[int], size: int = 1) -> load.MakeR
 def reads_of(world: World) -> load.MakeRequest:
     """Requests of `getMember`."""
     chance = random.Random(1)
-    return lambda: load.request("GET", f"/v2/members/m{chance.randrange(tracking.MEMBERS)}", world.token)
+    return lambda: load.request("GET", f"/v2/members/m{chance.randrange(world.members)}", world.token)
 
 
 def mints_of(world: World) -> load.MakeRequest:
@@ -48,7 +49,7 @@ def mints_of(world: World) -> load.MakeRequest:
     members = f"/v2/organizations/{world.organization.organization_id}/members/by-loyalty-member-id"
 
     def make() -> bytes:
-        path = f"{members}/m{chance.randrange(tracking.MEMBERS)}/mint"
+        path = f"{members}/m{chance.randrange(world.members)}/mint"
         return load.request("POST", path, world.token, b'{"amount": 1}')
 
     return make
@@ -67,7 +68,7 @@ class Book:
         chance = random.Random(1)
 
         def make() -> bytes:
-            self.given.append(chance.randrange(tracking.MEMBERS))
+            self.given.append(chance.randrange(world.members))
             return load.request("POST", self._path(self.given[-1], "assign"), world.token, b"{}")
 
         return make
@@ -108,13 +109,13 @@ def _report(world: World, engine: Engine, seconds: int, workers: int, clients: l
         add_campaign(client, world)
         book = add_book(client, world, engine)
         ids = {"organization": world.organization.organization_id, "account": world.organization.ledger_account_id}
-        wallets = world.first_wallet, world.first_wallet + tracking.MEMBERS - 1
+        wallets = world.first_wallet, world.first_wallet + world.members - 1
         coupons = {
             **ids,
             "book": book.record["couponBookId"],
             "coupon": book.coupon_id,
             "first": world.first_member,
-            "last": world.first_member + tracking.MEMBERS - 1,
+            "last": world.first_member + world.members - 1,
         }
 
         def pgbench(script: str, variables: Mapping[str, object]) -> Callable[[int], load.Load]:
@@ -152,8 +153,18 @@ def _report(world: World, engine: Engine, seconds: int, workers: int, clients: l
                 f"| {done.failures} |",
                 flush=True,
             )
-        done = load.closed(port, 32, seconds, reads_of(world))
-        print(f"\n`getMember`, 32 clients: {done.rate:.0f}/s, p50 {done.percentile(50):.1f} ms", flush=True)
+        reads = {count: load.closed(port, count, seconds, reads_of(world)) for count in clients}
+    with serving_bare_flask(world, workers) as port:
+        print("\n| clients | bare Flask/s | p50 ms | p99 ms | reads/s | of bare Flask | p50 ms | p99 ms | failures |")
+        print("|---|---|---|---|---|---|---|---|---|", flush=True)
+        for count, done in reads.items():
+            bare = load.closed(port, count, seconds, reads_of(world))
+            print(
+                f"| {count} | {bare.rate:.0f} | {bare.percentile(50):.1f} | {bare.percentile(99):.1f} "
+                f"| {done.rate:.0f} | {done.rate / bare.rate:.2f} | {done.percentile(50):.1f} "
+                f"| {done.percentile(99):.1f} | {done.failures} |",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ import tempfile
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -86,6 +86,7 @@ class World:
     token: str
     first_member: int
     first_wallet: int
+    members: int = MEMBERS
 
 
 @dataclass(frozen=True)
@@ -182,12 +183,12 @@ class Client:
         return json.loads(content)
 
 
-def new_event(numbers: Iterator[int], chance: random.Random) -> dict:
-    """A new purchase of a random member."""
+def new_event(numbers: Iterator[int], chance: random.Random, members_: int = MEMBERS) -> dict:
+    """A new purchase of a random one of so many members."""
     number = next(numbers)
     order = {"externalId": f"order-{number}", "total": chance.randrange(100, 10_000) / 100}
     return {
-        "loyaltyMemberId": f"m{chance.randrange(MEMBERS)}",
+        "loyaltyMemberId": f"m{chance.randrange(members_)}",
         "systemUniqueKey": f"event-{number}",
         "eventType": "member-purchase-order-created",
         "payload": {"order": order},
@@ -220,33 +221,47 @@ def limit(world: World, seconds: int, clients: int = CLIENTS) -> Load:
 @contextmanager
 def serving(world: World, workers: int) -> Iterator[int]:
     """Run a server on a free port with this many workers, and no worker of the queue."""
+    port = _free_port()
+    environment = {"LOYALTY_PORT": str(port), "LOYALTY_WORKERS": str(workers), "LOYALTY_LOG_LEVEL": "warning"}
+    with _running(world, ["handlers", "serve", "--no-worker"], environment, f"{port}/health/ready"):
+        yield port
+
+
+@contextmanager
+def serving_bare_flask(world: World, workers: int) -> Iterator[int]:
+    """Run `bench.bare_flask` on a free port with this many workers of eight threads each."""
+    port = _free_port()
+    options = [f"--bind=127.0.0.1:{port}", f"--workers={workers}", "--threads=8", "--log-level=error"]
+    with _running(world, ["gunicorn", *options, "bench.bare_flask:app"], {}, f"{port}/v2/members/m1"):
+        yield port
+
+
+def _free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
-    environment = {
-        **os.environ,
-        "LOYALTY_DATABASE_URL": world.url,
-        "LOYALTY_PORT": str(port),
-        "LOYALTY_WORKERS": str(workers),
-        "LOYALTY_LOG_LEVEL": "warning",
-    }
-    server = subprocess.Popen(
-        [sys.executable, "-m", "handlers", "serve", "--no-worker"], env=environment, stdout=subprocess.DEVNULL
-    )
+        port: int = listener.getsockname()[1]
+        return port
+
+
+@contextmanager
+def _running(world: World, module: list[str], environment: Mapping[str, str], ready: str) -> Iterator[None]:
+    """Run a module of Python on the world's database; it has begun when it answers at `ready`, a port and a path."""
+    environment = {**os.environ, "LOYALTY_DATABASE_URL": world.url, **environment}
+    server = subprocess.Popen([sys.executable, "-m", *module], env=environment, stdout=subprocess.DEVNULL)
     try:
-        _wait_until_ready(server, port)
-        yield port
+        _wait_until_ready(server, f"http://127.0.0.1:{ready}")
+        yield
     finally:
         server.send_signal(signal.SIGTERM)
         server.wait(30)
 
 
-def _wait_until_ready(server: subprocess.Popen, port: int) -> None:
+def _wait_until_ready(server: subprocess.Popen, address: str) -> None:
     for _ in range(1200):
         if server.poll() is not None:
             sys.exit("the server ended at its start")
         try:
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/health/ready", timeout=2)
+            urllib.request.urlopen(address, timeout=2)
         except OSError:
             time.sleep(0.1)
         else:

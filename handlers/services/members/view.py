@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from operator import attrgetter
 from typing import Any
 
 from domain.ledger.views import WalletView
@@ -13,6 +13,10 @@ from handlers.call import Call
 from handlers.services.configuration import configuration_of
 from handlers.services.tiers.current import current_tiers, points_of
 from persistence import ledger_wallets
+from persistence.rows import fields_of
+
+_NAMES = fields_of(Member)
+_values = attrgetter(*_NAMES)
 
 
 def view_members(call: Call, found: Sequence[Member], *, with_balances: bool = False) -> list[dict[str, Any]]:
@@ -30,13 +34,18 @@ def view_members(call: Call, found: Sequence[Member], *, with_balances: bool = F
         statuses = _statuses(call, found, tiers, balances)
     return [
         {
-            **asdict(member),
+            **_fields_of(member),
             "tiers": tiers[member.member_id],
             "tier_status": statuses.get(member.member_id),
             "ledger_balances": balances.get(member.wallet_id, []) if with_balances else None,
         }
         for member in found
     ]
+
+
+def _fields_of(member: Member) -> dict[str, Any]:
+    # Not `asdict`, which copies whatever the member holds, at a third of the cost of a page of members.
+    return dict(zip(_NAMES, _values(member), strict=True))
 
 
 def _statuses(
