@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+import os
 import random
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +30,7 @@ from tests.processes.fleet import Workers, kill_database, patiently
 from tests.processes.loyalty import environment, loyalty
 
 ROWS = 3000
+MANY_ROWS = int(os.environ.get("IMPORT_ROWS", "100000"))
 
 
 @pytest.fixture
@@ -104,25 +108,28 @@ def test_the_command_refuses_what_it_cannot_use(engine, home):
     assert "cups" in wrong.stderr.splitlines()[-1]
 
 
-def queue(engine: Engine, kind: str, content: str) -> int:
-    """An import that waits for workers."""
+def queue(engine: Engine, kind: str, *parts: str) -> int:
+    """An import of a file in parts that waits for workers."""
     api = LocalApi(Settings(database_url="postgresql://"), engine, "test")
 
     def begin(db: Any) -> int:
         calls = api.within(db, 1)
         import_id = calls.administration("createImport", {"kind": kind, "format": "csv"})["import"]["importId"]
-        part = Upload()
-        part.append(content.encode())
-        calls.administration("uploadImportPart", part, importId=import_id, partNumber=1)
-        calls.administration("startImport", {"parts": 1}, importId=import_id)
+        for number, content in enumerate(parts, 1):
+            part = Upload()
+            part.append(content.encode())
+            calls.administration("uploadImportPart", part, importId=import_id, partNumber=number)
+        calls.administration("startImport", {"parts": len(parts)}, importId=import_id)
         return import_id
 
     return transactions.run(engine, begin)
 
 
-def wait_for(engine: Engine, import_id: int, workers: Workers, home: Path, pick: random.Random) -> Any:
-    """Kill workers, and the database twice, until the import has ended."""
-    deadline, kills = time.monotonic() + 240, 0
+def wait_for(
+    engine: Engine, import_id: int, workers: Workers, home: Path, pick: random.Random, rows: int = ROWS
+) -> Any:
+    """Kill workers, and the database twice, until the import of so many rows has ended."""
+    deadline, kills = time.monotonic() + 240 + rows / 50, 0
 
     def look() -> Any:
         with engine.connect() as db:
@@ -132,7 +139,7 @@ def wait_for(engine: Engine, import_id: int, workers: Workers, home: Path, pick:
     while (found := patiently(look)).status in ("queued", "running"):
         assert time.monotonic() < deadline, found
         time.sleep(pick.uniform(0.2, 1.0))
-        if kills < 10 and found.rows_read:
+        if kills < 10 and found.rows_read > kills * rows / 12:
             kills += 1
             if kills in (3, 6):
                 kill_database(home)
@@ -158,4 +165,67 @@ def test_rows_are_imported_once_whatever_dies(engine, home):
     assert count(engine, "SELECT count(*) FROM ledger_transactions") == ROWS
     assert count(engine, "SELECT sum(current_balance) FROM ledger_balances") == 3 * ROWS
     assert count(engine, "SELECT count(*) FROM import_blocks") == 0
+    assert transactions.run(engine, lambda db: verify(db, 1)) == []
+
+
+def member_row(number: int) -> dict[str, str]:
+    return {
+        "loyaltyMemberId": f"member-{number}",
+        "name": f"Zoë {number}",
+        "email": f"zoe{number}@example.com",
+        "birthdate": f"{1950 + number % 55}-{1 + number % 12:02}-{1 + number % 28:02}",
+        "tags": "newsletter|app",
+        "joinedAt": moment(2015, number),
+        "tier": "Silver",
+        "tierExpiresAt": moment(2040, number),
+    }
+
+
+def balance_row(number: int) -> dict[str, str]:
+    return {"loyaltyMemberId": f"member-{number}", "amount": str(1 + number % 5000), "expiresAt": moment(2045, number)}
+
+
+def moment(year: int, number: int) -> str:
+    return f"{datetime(year, 1, 1) + timedelta(days=number % 1000):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def parts_of(make: Callable[[int], Mapping[str, str]], count: int) -> Iterator[str]:
+    for begin in range(0, count, 100_000):
+        part = io.StringIO()
+        writer = csv.DictWriter(part, list(make(0)))
+        if begin == 0:
+            writer.writeheader()
+        writer.writerows(make(number) for number in range(begin, min(begin + 100_000, count)))
+        yield part.getvalue()
+
+
+@pytest.mark.stress
+def test_what_is_exported_was_imported_whatever_died_meanwhile(engine, home):
+    pick = random.Random(11)
+    tier = {"name": "Silver", "minRequiredPoints": 500, "tierOrder": 2, "active": True}
+    api = LocalApi(Settings(database_url="postgresql://"), engine, "test")
+    transactions.run(engine, lambda db: api.within(db, 1).administration("createTier", tier, loyaltyProgramId=1))
+    workers = Workers(home, 2, LOYALTY_IMPORT_SHARE="100")
+    try:
+        for kind, make in (("members", member_row), ("balances", balance_row)):
+            import_id = queue(engine, kind, *parts_of(make, MANY_ROWS))
+            ended = wait_for(engine, import_id, workers, home, pick, MANY_ROWS)
+            assert tuple(ended) == ("done", MANY_ROWS, MANY_ROWS, 0)
+        workers.stop()
+    finally:
+        workers.kill()
+    for kind, make in (("members", member_row), ("balances", balance_row)):
+        file = home.parent / f"{kind}.csv"
+        command = [sys.executable, "-m", "handlers", "export", kind, "--organization", "1", "--format", "csv"]
+        with file.open("wb") as out:
+            subprocess.run(command, env=environment(home), stdout=out, check=True)
+        with file.open(newline="", encoding="utf-8") as lines:
+            seen = 0
+            for row in csv.DictReader(lines):
+                wanted = make(int(row["loyaltyMemberId"].removeprefix("member-")))
+                assert {name: row[name] for name in wanted} == wanted
+                seen += 1
+            assert seen == MANY_ROWS
+    assert count(engine, "SELECT count(*) FROM members") == MANY_ROWS
+    assert count(engine, "SELECT count(*) FROM ledger_transactions") == MANY_ROWS
     assert transactions.run(engine, lambda db: verify(db, 1)) == []
