@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from domain.imports.records import AUDIENCE_MEMBERS, BADGES, BALANCES, COUPON_CODES, COUPONS, EVENTS, MEMBERS
 from domain.problems import Conflict, NotFound
@@ -29,6 +30,30 @@ ROLE_OF_KIND: Mapping[str, str] = {
     COUPON_USAGES: "coupons:read",
     AUDIT_LOG: "admin",
 }
+# Filters of rows, by their names on the wire.
+CREATED_FROM, CREATED_TO, MEMBER_ID, EVENT_TYPE, LEDGER_ACCOUNT_ID, COUPON_BOOK_ID = (
+    "createdFrom",
+    "createdTo",
+    "memberId",
+    "eventType",
+    "ledgerAccountId",
+    "couponBookId",
+)
+FILTERS = (CREATED_FROM, CREATED_TO, MEMBER_ID, EVENT_TYPE, LEDGER_ACCOUNT_ID, COUPON_BOOK_ID)
+_CREATED = frozenset({CREATED_FROM, CREATED_TO})
+FILTERS_OF_KIND: Mapping[str, frozenset[str]] = {
+    MEMBERS: _CREATED | {MEMBER_ID},
+    BALANCES: frozenset({MEMBER_ID, LEDGER_ACCOUNT_ID}),
+    COUPON_CODES: _CREATED | {COUPON_BOOK_ID},
+    COUPONS: _CREATED | {MEMBER_ID, COUPON_BOOK_ID},
+    BADGES: frozenset({MEMBER_ID}),
+    AUDIENCE_MEMBERS: frozenset({MEMBER_ID}),
+    EVENTS: _CREATED | {MEMBER_ID, EVENT_TYPE},
+    EVENT_RESULTS: _CREATED | {MEMBER_ID, EVENT_TYPE},
+    LEDGER_TRANSACTIONS: _CREATED | {MEMBER_ID, LEDGER_ACCOUNT_ID},
+    COUPON_USAGES: _CREATED | {MEMBER_ID, COUPON_BOOK_ID},
+    AUDIT_LOG: _CREATED | {MEMBER_ID},
+}
 QUEUED, RUNNING, DONE, FAILED, CANCELLED, EXPIRED = "queued", "running", "done", "failed", "cancelled", "expired"
 # How long the rows of an export can be read.
 KEPT = timedelta(days=7)
@@ -40,8 +65,8 @@ ABANDONED = timedelta(minutes=2)
 class ExportJob:
     """An export: the rows it is made of, and how far it is.
 
-    `attempt` counts how often a worker has begun it; only the last one goes on. `last_id` is the greatest id among the
-    rows.
+    `filters` are those that are set, by their names on the wire. `attempt` counts how often a worker has begun it;
+    only the last one goes on. `last_id` is the greatest id among the rows.
     """
 
     organization_id: int
@@ -49,6 +74,7 @@ class ExportJob:
     kind: str
     updated_from: datetime | None
     after: int
+    filters: Mapping[str, Any]
     description: str | None
     status: str
     attempt: int
@@ -60,6 +86,11 @@ class ExportJob:
     updated_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
+
+    @property
+    def all_filters(self) -> dict[str, Any]:
+        """Every filter by its name on the wire; None for those that are not set."""
+        return {name: self.filters.get(name) for name in FILTERS}
 
     @property
     def expires_at(self) -> datetime | None:

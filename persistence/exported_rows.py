@@ -7,7 +7,7 @@ column is the id behind which the next page begins.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -16,15 +16,53 @@ from sqlalchemy import Connection
 
 from domain.exports import (
     AUDIT_LOG,
+    COUPON_BOOK_ID,
     COUPON_USAGES,
+    CREATED_FROM,
+    CREATED_TO,
     EVENT_RESULTS,
+    EVENT_TYPE,
+    LEDGER_ACCOUNT_ID,
     LEDGER_TRANSACTIONS,
+    MEMBER_ID,
 )
 from domain.imports.records import AUDIENCE_MEMBERS, BADGES, COUPON_CODES, COUPONS, EVENTS
 from domain.ledger.records import TRANSACTION_TYPES
 from domain.members import Member
 from persistence.connections import query
 from persistence.rows import fields_of
+
+# The types of the values of filters.
+_FILTERS = {
+    CREATED_FROM: "timestamptz",
+    CREATED_TO: "timestamptz",
+    MEMBER_ID: "bigint",
+    EVENT_TYPE: "text",
+    LEDGER_ACCOUNT_ID: "bigint",
+    COUPON_BOOK_ID: "bigint",
+}
+
+
+def _filtered(conditions: Mapping[str, str]) -> str:
+    """The conditions of filters, each of which holds where the filter is not set."""
+    return "".join(
+        f" AND (%({name})s::{_FILTERS[name]} IS NULL OR {condition})" for name, condition in conditions.items()
+    )
+
+
+def _created(column: str) -> dict[str, str]:
+    return {CREATED_FROM: f"{column} >= %({CREATED_FROM})s", CREATED_TO: f"{column} < %({CREATED_TO})s"}
+
+
+_OF_MEMBER = {MEMBER_ID: f"t.member_id = %({MEMBER_ID})s"}
+_OF_TYPE = {EVENT_TYPE: f"t.event_type = %({EVENT_TYPE})s"}
+_OF_BOOK = {COUPON_BOOK_ID: f"t.coupon_book_id = %({COUPON_BOOK_ID})s"}
+# By the entries of the member's wallet, which an index leads to.
+_TRANSACTION_OF_MEMBER = f"""t.ledger_transaction_id IN (
+    SELECT e.ledger_transaction_id FROM ledger_entries e
+    JOIN members w ON w.organization_id = e.organization_id AND w.wallet_id = e.wallet_id
+    WHERE e.organization_id = %(organization_id)s AND w.member_id = %({MEMBER_ID})s
+)"""
 
 _MEMBER = ", ".join(f"m.{name}" for name in fields_of(Member))
 
@@ -42,26 +80,29 @@ LEFT JOIN LATERAL (
         AND (t.expires_at IS NULL OR t.expires_at > now())
     ORDER BY t.loyalty_program_id = o.default_loyalty_program_id DESC, t.loyalty_program_id LIMIT 1
 ) held ON true
-WHERE m.organization_id = %s AND m.member_id > %s AND m.erased_at IS NULL
-    AND (%s::timestamptz IS NULL OR m.updated_at >= %s)
-ORDER BY m.member_id LIMIT %s
+WHERE m.organization_id = %(organization_id)s AND m.member_id > %(after)s AND m.erased_at IS NULL
+    AND (%(updated_from)s::timestamptz IS NULL OR m.updated_at >= %(updated_from)s)
+    {_filtered({**_created("m.created_at"), MEMBER_ID: f"m.member_id = %({MEMBER_ID})s"})}
+ORDER BY m.member_id LIMIT %(limit)s
 """
 
-_BALANCES = """
+_BALANCES = f"""
 SELECT wallet_id, coalesce(a.alias, a.ledger_account_key::text), held.amount, held.expires_at
 FROM (
     SELECT organization_id, wallet_id, ledger_account_id, sum(remaining) AS amount, expires_at,
         min(ledger_lot_id) AS row
     FROM ledger_lots
-    WHERE organization_id = %s AND wallet_id = ANY(%s) AND remaining > 0
+    WHERE organization_id = %(organization_id)s AND wallet_id = ANY(%(wallet_ids)s) AND remaining > 0
         AND (expires_at IS NULL OR expires_at > now())
     GROUP BY organization_id, wallet_id, ledger_account_id, expires_at
     UNION ALL
     SELECT b.organization_id, b.wallet_id, b.ledger_account_id, b.current_balance, NULL, 0
     FROM ledger_balances b JOIN ledger_accounts a USING (organization_id, ledger_account_id)
-    WHERE b.organization_id = %s AND b.wallet_id = ANY(%s) AND b.current_balance > 0 AND NOT a.point_tracking_enabled
+    WHERE b.organization_id = %(organization_id)s AND b.wallet_id = ANY(%(wallet_ids)s) AND b.current_balance > 0
+        AND NOT a.point_tracking_enabled
 ) held
 JOIN ledger_accounts a USING (organization_id, ledger_account_id)
+WHERE true{_filtered({LEDGER_ACCOUNT_ID: f"a.ledger_account_id = %({LEDGER_ACCOUNT_ID})s"})}
 ORDER BY wallet_id, ledger_account_id, held.expires_at NULLS LAST, held.row
 """
 
@@ -69,7 +110,7 @@ ORDER BY wallet_id, ledger_account_id, held.expires_at NULLS LAST, held.row
 _OF_MEMBERS = """
 WITH page AS (
     SELECT DISTINCT h.member_id FROM {0} h JOIN members m USING (organization_id, member_id)
-    WHERE h.organization_id = %(organization_id)s AND h.member_id > %(after)s AND {1} AND m.erased_at IS NULL
+    WHERE h.organization_id = %(organization_id)s AND h.member_id > %(after)s AND {1} AND m.erased_at IS NULL{4}
     ORDER BY h.member_id LIMIT %(limit)s
 )
 SELECT m.member_id, m.loyalty_member_id, {2}
@@ -78,6 +119,7 @@ JOIN {0} h ON h.organization_id = m.organization_id AND h.member_id = m.member_i
 JOIN {3}
 ORDER BY m.member_id, 3
 """
+_HELD_BY_MEMBER = _filtered({MEMBER_ID: f"h.member_id = %({MEMBER_ID})s"})
 _TYPES = " ".join(f"WHEN {number} THEN '{name}'" for number, name in enumerate(TRANSACTION_TYPES))
 
 
@@ -89,13 +131,24 @@ class RowsQuery:
     statement: str
 
 
-def _rows(columns: Mapping[str, str], source: str, id_column: str, changed: str, condition: str = "true") -> RowsQuery:
-    """The rows of a table `t`; `columns` are expressions by name, `changed` is when a row was changed last."""
+def _rows(
+    columns: Mapping[str, str],
+    source: str,
+    id_column: str,
+    changed: str,
+    condition: str = "true",
+    filters: Mapping[str, str] = {},
+) -> RowsQuery:
+    """The rows of a table `t`; `columns` are expressions by name, `changed` is when a row was changed last.
+
+    `filters` are conditions by the names of filters, beside those by time.
+    """
     return RowsQuery(
         tuple(columns),
         f"SELECT t.{id_column}, {', '.join(columns.values())} FROM {source}"
         f" WHERE t.organization_id = %(organization_id)s AND t.{id_column} > %(after)s AND {condition}"
         f" AND (%(updated_from)s::timestamptz IS NULL OR {changed} >= %(updated_from)s)"
+        f"{_filtered({**_created('t.created_at'), **filters})}"
         f" ORDER BY t.{id_column} LIMIT %(limit)s",
     )
 
@@ -131,7 +184,12 @@ _BOOK = {"couponBook": "b.called"}
 
 QUERIES: Mapping[str, RowsQuery] = {
     COUPON_CODES: _rows(
-        {**_BOOK, **_same("code")}, f"coupons t {_CALLED_BOOK}", "coupon_id", "t.updated_at", "t.code IS NOT NULL"
+        {**_BOOK, **_same("code")},
+        f"coupons t {_CALLED_BOOK}",
+        "coupon_id",
+        "t.updated_at",
+        "t.code IS NOT NULL",
+        _OF_BOOK,
     ),
     COUPONS: _rows(
         {
@@ -146,6 +204,7 @@ QUERIES: Mapping[str, RowsQuery] = {
         "coupon_lot_id",
         "t.updated_at",
         "t.amount > t.amount_used AND (t.expired_at IS NULL OR t.expired_at > now()) AND m.erased_at IS NULL",
+        {**_OF_MEMBER, **_OF_BOOK},
     ),
     BADGES: RowsQuery(
         ("loyaltyMemberId", "badge", "amount"),
@@ -154,6 +213,7 @@ QUERIES: Mapping[str, RowsQuery] = {
             "h.assigned_balance > 0 AND (%(updated_from)s::timestamptz IS NULL OR h.updated_at >= %(updated_from)s)",
             "b.called, h.assigned_balance",
             f"{_CALLED.format('badge', 'b')} ON b.badge_id = h.badge_id",
+            _HELD_BY_MEMBER,
         ),
     ),
     AUDIENCE_MEMBERS: RowsQuery(
@@ -163,6 +223,7 @@ QUERIES: Mapping[str, RowsQuery] = {
             "(%(updated_from)s::timestamptz IS NULL OR h.created_at >= %(updated_from)s)",
             "a.called",
             f"{_CALLED.format('audience', 'a')} ON a.audience_id = h.audience_id",
+            _HELD_BY_MEMBER,
         ),
     ),
     EVENTS: _rows(
@@ -176,6 +237,7 @@ QUERIES: Mapping[str, RowsQuery] = {
         "loyalty_event_id",
         "t.updated_at",
         f"t.reason IS NULL AND NOT {_BY_SERVER} AND t.status = 'success' AND m.erased_at IS NULL",
+        {**_OF_MEMBER, **_OF_TYPE},
     ),
     EVENT_RESULTS: _rows(
         {
@@ -195,6 +257,7 @@ QUERIES: Mapping[str, RowsQuery] = {
         f"events t {_MEMBER_OF} {_SPONSOR_OF}",
         "loyalty_event_id",
         "t.updated_at",
+        filters={**_OF_MEMBER, **_OF_TYPE},
     ),
     LEDGER_TRANSACTIONS: _rows(
         {
@@ -218,6 +281,10 @@ QUERIES: Mapping[str, RowsQuery] = {
         ' LEFT JOIN members "to" ON "to".organization_id = t.organization_id AND "to".wallet_id = t.to_wallet_id',
         "ledger_transaction_id",
         "t.updated_at",
+        filters={
+            MEMBER_ID: _TRANSACTION_OF_MEMBER,
+            LEDGER_ACCOUNT_ID: f"t.ledger_account_id = %({LEDGER_ACCOUNT_ID})s",
+        },
     ),
     COUPON_USAGES: _rows(
         {
@@ -235,6 +302,7 @@ QUERIES: Mapping[str, RowsQuery] = {
         f"coupon_usages t {_MEMBER_OF} {_BOOK_OF} {_COUPON_OF}",
         "coupon_usage_id",
         "t.updated_at",
+        filters={**_OF_MEMBER, **_OF_BOOK},
     ),
     AUDIT_LOG: _rows(
         _same(
@@ -244,16 +312,35 @@ QUERIES: Mapping[str, RowsQuery] = {
         "audit_log t",
         "audit_log_id",
         "t.created_at",
+        filters={MEMBER_ID: f"t.member_ids @> ARRAY[%({MEMBER_ID})s::bigint]"},
     ),
 }
 
 
-def next_rows(
-    db: Connection, kind: str, organization_id: int, after: int, updated_from: datetime | None, limit: int
-) -> list[tuple[Any, ...]]:
-    """The next rows of a kind: the id, then the columns."""
-    values = {"organization_id": organization_id, "after": after, "updated_from": updated_from, "limit": limit}
-    return query(db, QUERIES[kind].statement, values)
+@dataclass(frozen=True, slots=True)
+class ExportRange:
+    """The rows of an export: those behind an id, changed at a moment or later, if one is given, and by filters."""
+
+    organization_id: int
+    after: int = 0
+    updated_from: datetime | None = None
+    filters: Mapping[str, Any] = field(default_factory=dict)
+
+    def values(self, after: int, limit: int) -> dict[str, Any]:
+        """The values of the statement of a page."""
+        return {
+            **dict.fromkeys(_FILTERS),
+            **self.filters,
+            "organization_id": self.organization_id,
+            "updated_from": self.updated_from,
+            "after": after,
+            "limit": limit,
+        }
+
+
+def next_rows(db: Connection, kind: str, asked: ExportRange, after: int, limit: int) -> list[tuple[Any, ...]]:
+    """The next rows of a kind behind an id: the id, then the columns."""
+    return query(db, QUERIES[kind].statement, asked.values(after, limit))
 
 
 def begin_snapshot(db: Connection) -> None:
@@ -262,19 +349,15 @@ def begin_snapshot(db: Connection) -> None:
 
 
 def next_members(
-    db: Connection, organization_id: int, after: int, updated_from: datetime | None, limit: int
+    db: Connection, asked: ExportRange, after: int, limit: int
 ) -> list[tuple[Member, str | None, datetime | None]]:
-    """The next members who were not erased, by id, each with a tier set by hand and its end."""
-    rows = query(db, _MEMBERS, (organization_id, after, updated_from, updated_from, limit))
-    return [(Member(*row[:-2]), row[-2], row[-1]) for row in rows]
+    """The next members behind an id who were not erased, each with a tier set by hand and its end."""
+    return [(Member(*row[:-2]), row[-2], row[-1]) for row in query(db, _MEMBERS, asked.values(after, limit))]
 
 
 def balances_of(
-    db: Connection, organization_id: int, wallet_ids: Sequence[int]
+    db: Connection, asked: ExportRange, wallet_ids: Sequence[int]
 ) -> list[tuple[int, str, Decimal, datetime | None]]:
     """The wallet, account, amount and expiry of all that wallets hold."""
-    wallets = list(wallet_ids)
-    return [
-        (row[0], row[1], row[2], row[3])
-        for row in query(db, _BALANCES, (organization_id, wallets, organization_id, wallets))
-    ]
+    values = {**asked.values(0, 0), "wallet_ids": list(wallet_ids)}
+    return [(row[0], row[1], row[2], row[3]) for row in query(db, _BALANCES, values)]

@@ -16,6 +16,7 @@ class _Export(WireSchema):
     kind = Plain()
     updated_from = Instant()
     after = Plain()
+    all_filters = Plain(data_key="filters")
     description = Plain()
     status = Plain()
     parts = Plain()

@@ -113,6 +113,9 @@ _BY_ID: Mapping[str, tuple[Any, type[Refusal]]] = {
     "audience": (audiences.find, UnknownAudience),
     "matcher": (matchers.find, UnknownMatcher),
     "portal": (portals.find, UnknownPortal),
+    "member": (members.find, UnknownMember),
+    "ledger_account": (ledger.find_account, UnknownLedgerAccount),
+    "coupon_book": (books.find, UnknownCouponBook),
 }
 
 

@@ -5,6 +5,7 @@ from sqlalchemy import BigInteger, Column, Index, Integer, PrimaryKeyConstraint,
 from persistence.tables.base import (
     belongs_to_organization,
     created_and_updated,
+    document,
     instant,
     metadata,
     refers_to,
@@ -17,6 +18,8 @@ exports = tenant_table(
     Column("kind", Text, nullable=False),
     instant("updated_from"),
     Column("after", BigInteger, nullable=False),
+    # Values by the names that they have on the wire; moments as texts.
+    document("filters"),
     Column("description", Text),
     Column("status", Text, nullable=False),
     Column("attempt", Integer, nullable=False, server_default=text("0")),

@@ -10,12 +10,13 @@ from functools import partial
 
 import pytest
 
-from domain.exports import ABANDONED, KEPT, ROLE_OF_KIND
+from domain.exports import ABANDONED, FILTERS, FILTERS_OF_KIND, KEPT, ROLE_OF_KIND
 from handlers.services.exports import rows as export_rows
 from handlers.services.exports import write
-from handlers.services.exports.rows import ROWS, ExportRange, csv_header, csv_row, json_line
+from handlers.services.exports.rows import ROWS, csv_header, csv_row, json_line
 from handlers.services.exports.write import ExportWriter
 from persistence import exports, transactions
+from persistence.exported_rows import ExportRange
 from tests.builders.campaigns import mint
 from tests.builders.coupons import CouponBooks
 from tests.builders.imports import Imports, counts
@@ -201,6 +202,106 @@ def test_what_happened_goes_out_as_records(organization, shop):
     }
     entries = [json.loads(line) for line in exported(organization, "audit-log")]
     assert {"createBadge", "assignCoupon"} <= {entry["operationId"] for entry in entries}
+
+
+# kind -> what tells ana's rows from ben's, and those of the second account, book or type of event from the first.
+TOLD_BY = {
+    "members": ("loyaltyMemberId", None),
+    "balances": ("loyaltyMemberId", ("ledgerAccountId", "account", "stars")),
+    "coupon-codes": (None, ("couponBookId", "couponBook", "Espresso")),
+    "coupons": ("loyaltyMemberId", ("couponBookId", "couponBook", "Espresso")),
+    "badges": ("loyaltyMemberId", None),
+    "audience-members": ("loyaltyMemberId", None),
+    "events": ("loyaltyMemberId", ("eventType", "eventType", GENERIC)),
+    "event-results": ("loyaltyMemberId", ("eventType", "eventType", GENERIC)),
+    "ledger-transactions": ("toLoyaltyMemberId", ("ledgerAccountId", "ledgerAccountKey", None)),
+    "coupon-usages": ("loyaltyMemberId", ("couponBookId", "couponBookKey", None)),
+    "audit-log": (None, None),
+}
+
+
+@pytest.fixture
+def furnished(organization, shop):
+    """Two members with something of everything, ben's made last; the values of the filters by their names."""
+    furnish(organization)
+    stars = shop.account(pointTrackingEnabled=True, alias="stars")
+    espresso = CouponBooks(organization).make(name="Espresso")
+    rows = {
+        **ROWS_OF,
+        "coupon-codes": ["couponBook,code", "Flat white,A-1", "Flat white,A-2", "Espresso,E-1", "Espresso,E-2"],
+        "coupons": ["loyaltyMemberId,couponBook,code,amount", "ana,Espresso,E-1,1"],
+        "balances": ["loyaltyMemberId,amount,account", "ana,3,", "ana,4,stars"],
+    }
+    for kind, lines in rows.items():
+        Imports(organization).run("\n".join(line for line in lines if not line.startswith("ben")), kind=kind)
+    shop.track_one(event("ana"))
+    since = datetime.now(UTC)
+    organization.member("cora")
+    for kind, line in {"coupons": "ben,Flat white,A-1,2", "balances": "ben,7,stars", "badges": "ben,Regular,1"}.items():
+        Imports(organization).run(f"{rows[kind][0]}\n{line}\n", kind=kind)
+    Imports(organization).run("audience,loyaltyMemberId\nTesters,ben\n", kind="audience-members")
+    Imports(organization).run("couponBook,code\nEspresso,E-3\n", kind="coupon-codes")
+    shop.track_one(order("ben", "12.50"))
+    return {
+        "memberId": organization.integration.get("/members/ana")["loyaltyMember"]["memberId"],
+        "ledgerAccountId": stars["ledgerAccountId"],
+        "couponBookId": espresso["couponBookId"],
+        "eventType": GENERIC,
+        "since": since.isoformat(),
+        "names": {"ledgerAccountKey": stars["ledgerAccountKey"], "couponBookKey": espresso["couponBookKey"]},
+    }
+
+
+@pytest.mark.parametrize("kind", list(ROLE_OF_KIND))
+def test_filters_take_the_rows_that_fit(organization, furnished, kind):
+    def rows(**filters):
+        return [json.loads(line) for line in exported(organization, kind, filters=filters)]
+
+    everything = rows()
+    of_member, of_other = TOLD_BY[kind]
+    if of_member is not None:
+        mine = [row for row in everything if row.get(of_member) == "ana"]
+        assert rows(memberId=furnished["memberId"]) == mine
+        assert 0 < len(mine) < len(everything)
+    if of_other is not None:
+        name, column, value = of_other
+        fitting = [row for row in everything if row[column] == (value or furnished["names"][column])]
+        assert rows(**{name: furnished[name]}) == fitting
+        assert 0 < len(fitting) < len(everything)
+    if "createdFrom" in FILTERS_OF_KIND[kind]:
+        before, after = rows(createdTo=furnished["since"]), rows(createdFrom=furnished["since"])
+        assert before + after == everything
+        assert 0 < len(before) < len(everything)
+    if kind == "audit-log":
+        about = [row for row in everything if furnished["memberId"] in row.get("memberIds", ())]
+        assert rows(memberId=furnished["memberId"]) == about
+        assert 0 < len(about) < len(everything)
+
+
+def test_an_export_notes_its_filters_and_keeps_to_them(jobs, organization):
+    ana, _ = (organization.member(name) for name in ("ana", "ben"))
+    path, done = jobs.run(filters={"memberId": ana["memberId"], "createdFrom": "2020-01-01T01:00:00+01:00"})
+    assert done["filters"] == dict.fromkeys(FILTERS) | {
+        "memberId": ana["memberId"],
+        "createdFrom": "2020-01-01T00:00:00Z",
+    }
+    assert [row["loyaltyMemberId"] for row in jobs.part(path).json["results"]] == ["ana"]
+    assert jobs.run(filters={"createdTo": None})[1]["filters"] == dict.fromkeys(FILTERS)
+
+
+@pytest.mark.parametrize(
+    ("kind", "filters", "status", "told"),
+    [
+        ("members", {"eventType": GENERIC}, 400, "is no filter of members"),
+        ("badges", {"createdFrom": "2026-01-01T00:00:00Z"}, 400, "filtered by memberId"),
+        ("members", {"memberId": 999_999_999}, 404, "There is no member 999999999"),
+        ("balances", {"ledgerAccountId": 999_999_999}, 404, "There is no ledger account"),
+        ("coupons", {"couponBookId": 999_999_999}, 404, "There is no coupon book"),
+    ],
+)
+def test_filters_that_do_not_fit_are_refused(organization, kind, filters, status, told):
+    refused = organization.administration.post("/exports", {"kind": kind, "filters": filters}, expect=status)
+    assert told in json.dumps(refused)
 
 
 class Jobs:

@@ -89,7 +89,12 @@ def test_the_command_exports_rows(engine, home):
     assert done.stderr.splitlines()[-1] == f"2 rows, the last id is {last}."
     table = loyalty(home, "export", "members", "--organization", "1", "--format", "csv", "--after", str(last))
     assert table.stdout.startswith("loyaltyMemberId,publicLoyaltyMemberId,")
-    assert count(engine, "SELECT count(*) FROM audit_log WHERE operation_id = 'export'") == 2
+    mine = loyalty(home, "export", "members", "--organization", "1", "--filter", f"memberId={last}")
+    assert [json.loads(line)["name"] for line in mine.stdout.splitlines()] == ["Ben"]
+    assert count(engine, "SELECT count(*) FROM audit_log WHERE operation_id = 'export'") == 3
+    for wrong in ("memberId=0", "eventType=cup", "createdFrom=yesterday"):
+        refused = loyalty(home, "export", "members", "--organization", "1", "--filter", wrong)
+        assert (refused.returncode, refused.stdout) == (2, "")
 
 
 def test_the_command_refuses_what_it_cannot_use(engine, home):

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import click
 from sqlalchemy import Connection, Engine
 
-from domain.exports import ROLE_OF_KIND
+from domain.exports import FILTERS_OF_KIND, ROLE_OF_KIND
+from domain.problems import InvalidRequest
 from handlers.server.commands.context import load_settings, migrated_engine
 from handlers.server.commands.organizations import named_organization
 from persistence import audit_log, exported_rows, transactions
 from persistence.audit_log import NewEntry, Origin
+from persistence.exported_rows import ExportRange
 from persistence.rows import as_json
+
+_ID = re.compile("[1-9][0-9]{0,17}")
 
 
 @click.command("export")
@@ -25,36 +30,61 @@ from persistence.rows import as_json
 @click.option("--format", "file_format", type=click.Choice(["ndjson", "csv"]), default="ndjson", show_default=True)
 @click.option("--updated-from", type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"]), help="Rows changed since.")
 @click.option("--after", type=click.IntRange(0), default=0, help="Only rows with a greater id.")
-def export_rows(kind: str, organization: str, file_format: str, updated_from: datetime | None, after: int) -> None:
+@click.option("--filter", "filters", metavar="NAME=VALUE", multiple=True, help="Rows that fit, as in createExport.")
+def export_rows(
+    kind: str,
+    organization: str,
+    file_format: str,
+    updated_from: datetime | None,
+    after: int,
+    filters: tuple[str, ...],
+) -> None:
     """Write rows to the standard output.
 
     All are of one moment. Members, and what they have, are in the columns of imports. The last line on the standard
     error tells the id to go on after. The audit log tells of the export.
     """
     since = None if updated_from is None else updated_from.replace(tzinfo=UTC)
+    wanted = _filters(kind, filters)
     with migrated_engine(load_settings(), statement_timeout_ms=0) as engine:
         organization_id = transactions.run(engine, lambda db: named_organization(db, organization))
-        told = {"kind": kind, "format": file_format, "updatedFrom": since, "after": after}
+        told = {"kind": kind, "format": file_format, "updatedFrom": since, "after": after, "filters": wanted or None}
         transactions.run(engine, lambda db: _add_to_audit_log(db, organization_id, told))
-        rows, last = _write(engine, organization_id, kind, file_format, since, after)
+        rows, last = _write(engine, kind, file_format, ExportRange(organization_id, after, since, wanted))
     click.echo(f"{rows:,} rows, the last id is {last}.", err=True)
 
 
-def _write(
-    engine: Engine, organization_id: int, kind: str, file_format: str, since: datetime | None, after: int
-) -> tuple[int, int]:
+def _filters(kind: str, given: Sequence[str]) -> dict[str, Any]:
+    """The filters by their names in `createExport`, as its body has them."""
+    from handlers.messages.base import Body
+    from handlers.services.exports.manage import ExportFilters, filters_on_wire
+
+    sent: dict[str, Any] = {}
+    for name, _, value in (each.partition("=") for each in given):
+        if name not in FILTERS_OF_KIND[kind]:
+            raise click.UsageError(f"{kind} are filtered by {', '.join(sorted(FILTERS_OF_KIND[kind]))}, not by {name}")
+        if name.endswith("Id") and not _ID.fullmatch(value):
+            raise click.UsageError(f"{name} is an id, not {value!r}")
+        sent[name] = int(value) if name.endswith("Id") else value
+    try:
+        return filters_on_wire(Body(ExportFilters).load(sent))
+    except (ValueError, InvalidRequest):
+        raise click.UsageError("a moment is written like 2026-01-31T00:00:00Z") from None
+
+
+def _write(engine: Engine, kind: str, file_format: str, asked: ExportRange) -> tuple[int, int]:
     """Write the rows; returns how many there were, and the last id."""
-    from handlers.services.exports.rows import ROWS, ExportRange, csv_header, csv_row, json_line
+    from handlers.services.exports.rows import ROWS, csv_header, csv_row, json_line
 
     # Lines end as the format says, on every system.
     out = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="")
-    rows, last = 0, after
+    rows, last = 0, asked.after
     is_csv = file_format == "csv"
     if is_csv:
         out.write(csv_header(kind))
     with engine.connect() as db:
         exported_rows.begin_snapshot(db)
-        for row in ROWS[kind](db, ExportRange(organization_id, after, since)):
+        for row in ROWS[kind](db, asked):
             out.write(csv_row(kind, row) if is_csv else json_line(row))
             rows, last = rows + 1, row.row_id
     out.flush()

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from domain.exports import (
     CANCELLED,
     DONE,
     EXPIRED,
     FAILED,
+    FILTERS_OF_KIND,
     QUEUED,
     ROLE_OF_KIND,
     RUNNING,
@@ -18,9 +20,26 @@ from domain.exports import (
     ExportState,
     UnknownExportPart,
 )
-from domain.problems import Forbidden
+from domain.problems import FieldFault, Forbidden, InvalidRequest
 from handlers.call import Call
+from handlers.messages.base import Shape
+from handlers.services import references
 from persistence import exports
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportFilters:
+    """The filters of a new export; None leaves out a condition."""
+
+    created_from: datetime | None = None
+    created_to: datetime | None = None
+    member_id: int | None = None
+    event_type: str | None = None
+    ledger_account_id: int | None = None
+    coupon_book_id: int | None = None
+
+
+_FILTERS = Shape(ExportFilters)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +49,7 @@ class ExportProperties:
     kind: str
     updated_from: datetime | None = None
     after: int = 0
+    filters: ExportFilters = ExportFilters()
     description: str | None = None
 
 
@@ -43,18 +63,44 @@ class ExportPart:
 
 
 def create_export(call: Call, asked: ExportProperties) -> ExportJob:
-    """Begin an export, which the worker writes; raises Forbidden for a caller who may not read what it holds."""
+    """Begin an export, which the worker writes.
+
+    Raises Forbidden for a caller who may not read what it holds, InvalidRequest for filters that do not fit its kind,
+    and refuses those that name what does not exist.
+    """
     _refuse_without_role(call, asked.kind)
+    filters = filters_on_wire(asked.filters)
+    _refuse_unfit(asked.kind, filters)
+    references.refuse_unknown(
+        call,
+        member=asked.filters.member_id,
+        ledger_account=asked.filters.ledger_account_id,
+        coupon_book=asked.filters.coupon_book_id,
+    )
     return exports.add_export(
         call.db,
         call.organization.organization_id,
         kind=asked.kind,
         updated_from=asked.updated_from,
         after=asked.after,
+        filters=filters,
         description=asked.description,
         created_at=call.now,
         updated_at=call.now,
     )
+
+
+def filters_on_wire(filters: ExportFilters) -> dict[str, Any]:
+    """The filters that are set, as the body of a request has them."""
+    return {name: value for name, value in _FILTERS.dump(filters).items() if value is not None}
+
+
+def _refuse_unfit(kind: str, names: Iterable[str]) -> None:
+    fitting = FILTERS_OF_KIND[kind]
+    told = f"is no filter of {kind}, which are filtered by {', '.join(sorted(fitting))}"
+    faults = [FieldFault(f"{name} {told}", pointer=f"/filters/{name}") for name in names if name not in fitting]
+    if faults:
+        raise InvalidRequest(faults)
 
 
 def cancel_export(call: Call, job: ExportJob) -> ExportJob:

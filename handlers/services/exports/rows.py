@@ -18,18 +18,9 @@ from handlers.messages.base import exact_number, instant_text, json_able
 from handlers.messages.json_text import encode
 from handlers.services.imports.members import PLACES
 from persistence import exported_rows
-from persistence.exported_rows import QUERIES
+from persistence.exported_rows import QUERIES, ExportRange
 
 ROWS_AT_ONCE = 2000
-
-
-@dataclass(frozen=True, slots=True)
-class ExportRange:
-    """The rows of an export: those behind an id, and changed at a moment or later, if one is given."""
-
-    organization_id: int
-    after: int = 0
-    updated_from: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +34,7 @@ class ExportedRow:
 def _pages(db: Connection, asked: ExportRange) -> Iterator[list[tuple[Member, str | None, datetime | None]]]:
     """The members of an export, page by page, each with a tier that was set by hand and its end."""
     after = asked.after
-    while page := exported_rows.next_members(db, asked.organization_id, after, asked.updated_from, ROWS_AT_ONCE):
+    while page := exported_rows.next_members(db, asked, after, ROWS_AT_ONCE):
         yield page
         after = page[-1][0].member_id
 
@@ -84,7 +75,7 @@ def balance_rows(db: Connection, asked: ExportRange) -> Iterator[ExportedRow]:
     """A row for each lot, and for each balance of an account without lots, by member; nothing that has expired."""
     for page in _pages(db, asked):
         names = {member.wallet_id: member for member, _, _ in page}
-        for wallet_id, account, amount, expires_at in exported_rows.balances_of(db, asked.organization_id, list(names)):
+        for wallet_id, account, amount, expires_at in exported_rows.balances_of(db, asked, list(names)):
             values = {
                 "loyaltyMemberId": names[wallet_id].loyalty_member_id,
                 "amount": exact_number(amount),
@@ -98,7 +89,7 @@ def balance_rows(db: Connection, asked: ExportRange) -> Iterator[ExportedRow]:
 def _record_rows(kind: str, db: Connection, asked: ExportRange) -> Iterator[ExportedRow]:
     """A row for each record of another kind, by id."""
     columns, after = QUERIES[kind].columns, asked.after
-    while page := exported_rows.next_rows(db, kind, asked.organization_id, after, asked.updated_from, ROWS_AT_ONCE):
+    while page := exported_rows.next_rows(db, kind, asked, after, ROWS_AT_ONCE):
         for row_id, *values in page:
             yield ExportedRow(
                 row_id,

@@ -12,8 +12,9 @@ from datetime import UTC, datetime
 from sqlalchemy import Connection, Engine
 
 from domain.exports import DONE, FAILED, QUEUED, RUNNING, ExportJob
-from handlers.services.exports.rows import ROWS, ExportedRow, ExportRange, json_line
+from handlers.services.exports.rows import ROWS, ExportedRow, json_line
 from persistence import exported_rows, exports, transactions
+from persistence.exported_rows import ExportRange
 from persistence.transactions import is_away
 
 # A part ends with the row that reaches one of these, so that it is read and sent at once.
@@ -47,7 +48,7 @@ class ExportWriter:
         """Write an export; False if the worker is to end before it is done."""
         with self._engine.connect() as db:
             exported_rows.begin_snapshot(db)
-            asked = ExportRange(job.organization_id, job.after, job.updated_from)
+            asked = ExportRange(job.organization_id, job.after, job.updated_from, job.filters)
             for content, rows, last_id in _parts(ROWS[job.kind](db, asked)):
                 if self._stopping():
                     self._run_if_mine(job, _put_back)
